@@ -39,6 +39,12 @@ impl Apt {
         Ok(apt)
     }
 
+    /// With fresh lists of the sources of packages in `suite` of Debian.
+    pub(crate) fn of_sources(cache: &Path, suite: &str) -> Result<Self, String> {
+        let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        Self::with(cache, &format!("deb-src [signed-by={keyring}] {DEBIAN} {suite} main\n"), None)
+    }
+
     fn with(cache: &Path, sources: &str, release: Option<String>) -> Result<Self, String> {
         if cargo::output(Command::new("apt-get").arg("--version")).is_none() {
             return Err("needs apt (Debian or Ubuntu) to download packages".into());
@@ -72,6 +78,13 @@ impl Apt {
         command.args(["install", "-y", "-qq", "--download-only", "--no-install-recommends"]);
         command.arg("-o").arg(format!("Dir::Cache::archives={}", directory.display()));
         command.args(packages);
+        command
+    }
+
+    /// Downloads the sources of a package to `directory`.
+    pub(crate) fn source(&self, directory: &Path, package: &str) -> Command {
+        let mut command = self.command("apt-get");
+        command.args(["source", "-qq", "--download-only", package]).current_dir(directory);
         command
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::apt::{Apt, Scratch, create, run, unpack};
+use crate::apt::{Apt, Scratch, create, list, run, unpack};
 use crate::context::Context;
 use crate::step::Outcome;
 
@@ -55,7 +55,42 @@ pub(crate) fn run_setup(context: &Context, find: impl Fn(&str) -> bool) -> Outco
             }
         };
     }
+    outcome += captures(context, &cache);
     outcome
+}
+
+/// The captures of tcpdump's own tests: `crates/wirelane-print/tests/tcpdump.rs` prints them.
+fn captures(context: &Context, cache: &Path) -> Outcome {
+    let root = cache.join("tcpdump");
+    let failure = if root.join("tests").is_dir() { None } else { unpack_source(cache).err() };
+    match failure {
+        None => Outcome::single(true),
+        Some(reason) => {
+            context.unavailable(1, format!("missing: tcpdump's source package: {reason}"))
+        }
+    }
+}
+
+fn unpack_source(cache: &Path) -> Result<(), String> {
+    create(cache)?;
+    let scratch = Scratch::new(cache, "tcpdump")?;
+    let apt = Apt::of_sources(&scratch.0, "bookworm")?;
+    let packages = scratch.0.join("packages");
+    let root = scratch.0.join("root");
+    create(&packages)?;
+    create(&root)?;
+    run(&mut apt.source(&packages, "tcpdump"))?;
+    let archive =
+        list(&packages).into_iter().find(|path| path.to_string_lossy().ends_with(".orig.tar.gz"));
+    let archive = archive.ok_or("it has no archive")?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(archive).arg("-C").arg(&root).args([
+        "--strip-components=1",
+        "--wildcards",
+        "*/tests",
+    ]);
+    run(&mut tar)?;
+    scratch.keep("root", &cache.join("tcpdump"))
 }
 
 impl Tree {

@@ -33,6 +33,9 @@ pub(crate) struct LookArgs {
     /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
+    /// `any` is every interface.
+    #[arg(skip)]
+    pub(crate) every_interface: bool,
     #[command(flatten)]
     take: TakeArgs,
 }
@@ -84,8 +87,10 @@ impl LookArgs {
             .snaplen(self.snaplen)
             .promiscuous(self.promiscuous)
             .wait(self.wait)
+            .every_interface(self.every_interface)
             .placement(self.placement(session)?)
             .latency(None)
+            .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring)?);
         self.take.apply(&spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());

@@ -1,6 +1,7 @@
 //! What the commands share that open ports and run until something ends them: options, signals,
 //! privileges, the wait.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,8 +17,10 @@ use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
 use crate::output;
+use crate::output::headline;
 use crate::output::progress::Progress;
-use crate::output::summary::{self, Summary};
+use crate::output::report::Report;
+use crate::output::summary::Summary;
 use crate::privilege::{self, User};
 
 /// Options of such a command.
@@ -60,6 +63,14 @@ impl SessionArgs {
             }
         }
     }
+}
+
+/// How much a command says at its end.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct VerboseArgs {
+    /// At the end, print all there is: every queue and counter, time, rates and CPU time
+    #[arg(short = 'v', long, help_heading = "Output")]
+    pub(crate) verbose: bool,
 }
 
 /// What is to be done with the privileges of the process.
@@ -147,22 +158,24 @@ pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
 
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended.
+/// `wait` waits for so long at most, and says whether the session has ended. `file` is what is written.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
     args: &SessionArgs,
     halt: &Halt,
     started: Instant,
+    file: Option<&Path>,
 ) {
     // It has begun: its own time counts.
     halt.limit(None);
-    let mut progress = if args.quiet { None } else { Progress::new(monitor.queues()) };
+    let mut progress = if args.quiet { None } else { progress(monitor, started) };
+    progress = progress.map(|progress| progress.into_file(file));
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();
         if std::mem::replace(&mut reports, asked) != asked {
-            summary::print_so_far(monitor.read(), started.elapsed());
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
         let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
@@ -176,7 +189,7 @@ pub(crate) fn watch(
             break;
         }
         if let Some(progress) = &mut progress {
-            progress.update(monitor.queues());
+            progress.update(monitor.read(), []);
         }
     }
     if let Some(progress) = progress {
@@ -184,7 +197,13 @@ pub(crate) fn watch(
     }
 }
 
-/// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it returns. A reader that
+/// Lines for a terminal, if there is one.
+pub(crate) fn progress(monitor: &Monitor, started: Instant) -> Option<Progress> {
+    let name = |info: &PortInfo| info.interface.clone().unwrap_or_else(|| info.spec.clone());
+    Progress::new(started, monitor.ports().iter().map(name).collect(), monitor.read())
+}
+
+/// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that
 /// went away is none.
 ///
 /// # Errors
@@ -194,9 +213,10 @@ pub(crate) fn conclude(
     args: &SessionArgs,
     errors: Vec<Error>,
     privileges: &Privileges,
+    verbose: bool,
 ) -> Result<()> {
     if !args.quiet {
-        summary.print();
+        Report { summary, verbose }.print();
     }
     if args.json {
         output::json(summary)?;

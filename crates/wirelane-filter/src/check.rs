@@ -15,19 +15,23 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 /// # Errors
 /// A usage error: which instruction breaks which rule, with the number that is too large.
 pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
-    if program.is_empty() {
-        return Err(Error::invalid("filter", "it has no instructions"));
-    }
     if program.len() > MAX_INSTRUCTIONS {
         let len = program.len();
         let cause = format!("it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}");
         return Err(Error::invalid("filter", cause).help("write a shorter expression"));
     }
-    let mut ops = Vec::with_capacity(program.len());
-    for (at, insn) in program.iter().enumerate() {
-        let after = program.len() - at - 1;
-        ops.push(operation(*insn, after).map_err(|cause| refused(at, *insn, cause))?);
+    decode_long(program)
+}
+
+/// The same for a program that may be longer than the kernel takes.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_long(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+    if program.is_empty() {
+        return Err(Error::invalid("filter", "it has no instructions"));
     }
+    let ops = operations(program)?;
     if let (Some(last), Some(insn)) = (ops.last(), program.last())
         && !matches!(last, Op::Return(_) | Op::ReturnA)
     {
@@ -38,6 +42,20 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
         let cause = format!("M[{cell}] is loaded, but not every path stores it first");
         refused(at, program[at], cause)
     })?;
+    Ok(ops)
+}
+
+/// The operations of a program that breaks one rule only: it loads scratch memory that no store has set.
+pub(crate) fn forgetful(program: &[SockFilter]) -> Option<Vec<Op>> {
+    operations(program).ok().filter(|ops| memory(ops).is_err())
+}
+
+fn operations(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+    let mut ops = Vec::with_capacity(program.len());
+    for (at, insn) in program.iter().enumerate() {
+        let after = program.len() - at - 1;
+        ops.push(operation(*insn, after).map_err(|cause| refused(at, *insn, cause))?);
+    }
     Ok(ops)
 }
 

@@ -1,21 +1,25 @@
 //! Expressions of pcap-filter(7), compiled by libpcap.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ops::Range;
 use std::{fmt, thread};
 
 use wirelane_os::packet::SockFilter;
-use wirelane_os::pcap::{self, Libpcap};
+use wirelane_os::pcap::{self, Libpcap, View};
 
-use crate::check::MAX_INSTRUCTIONS;
+use crate::check::{self, MAX_INSTRUCTIONS};
 use crate::error::Error;
+use crate::op::Op;
 use crate::program::Program;
+use crate::tag;
 
 /// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet), to
 /// a program that accepts `snaplen` bytes.
 ///
-/// Tags, headers and lengths are looked for in the bytes of the packet, as in a capture file. An
-/// empty expression accepts everything. Names of hosts are looked up, as tcpdump does.
+/// It means what it means to tcpdump on an interface, where the kernel has taken the outer VLAN tag out of a packet,
+/// and the program finds it in the bytes ([`Program::for_bytes`]): `udp` is true of tagged packets, too. An empty
+/// expression accepts everything. Names of hosts are looked up, as tcpdump does.
 ///
 /// # Errors
 /// libpcap's message and the place it is about, or what to install if there is no libpcap. A program
@@ -29,8 +33,12 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
         let at = error.nul_position();
         fail("it holds a NUL byte".to_owned()).at(at..at + 1)
     })?;
-    let compiler = Compiler { library, link_type: pcap::links::dlt(link_type), snaplen };
-    let compile = || {
+    // Only `vlan` is compiled to something else.
+    let is_beside = tag::position(link_type).is_some();
+    let view = if is_beside && expression.contains("vlan") { View::Kernel } else { View::Bytes };
+    let link = pcap::links::dlt(link_type);
+    let compiler = Compiler { library, link_type: link, view, snaplen };
+    let compile = |compiler: &Compiler| {
         let plain = compiler.compile(&text, false)?;
         if plain.len() > MAX_PLAIN {
             let len = plain.len();
@@ -38,21 +46,55 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
                 "{len} instructions before they are optimised, and the limit is {MAX_PLAIN}"
             ));
         }
-        compiler.compile(&text, true)
+        compiler.compile(&text, true).map(cleared)
     };
     // libpcap walks its graph of blocks by recursion, one block at least for every few bytes.
-    let result = if expression.len() < SHORT {
-        compile()
-    } else {
+    let compile = |compiler: &Compiler| {
+        if expression.len() < SHORT {
+            return compile(compiler);
+        }
         thread::scope(|scope| {
-            let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, compile);
+            let thread = thread::Builder::new();
+            let thread = thread.stack_size(STACK).spawn_scoped(scope, || compile(compiler));
             let thread = thread.map_err(|error| format!("no thread to compile it: {error}"))?;
             thread.join().unwrap_or_else(|_| Err("it cannot be compiled".to_owned()))
         })
     };
-    let instructions = result.map_err(|message| compiler.explain(expression, &message))?;
-    Program::new(link_type, instructions).map_err(|error| fail(error.cause().to_owned()))
+    let refused = |error: Error| fail(error.cause().to_owned());
+    match compile(&compiler) {
+        Ok(instructions) => {
+            let program = Program::new(link_type, instructions).map_err(refused)?;
+            if is_beside { program.for_bytes().map_err(refused) } else { Ok(program) }
+        }
+        Err(message) if message == pcap::NO_FLAGS => {
+            let compiler = Compiler { view: View::Bytes, ..compiler };
+            let instructions = compile(&compiler);
+            let instructions =
+                instructions.map_err(|message| compiler.explain(expression, &message))?;
+            Ok(Program::new(link_type, instructions).map_err(refused)?.noted(IN_BYTES))
+        }
+        Err(message) => Err(compiler.explain(expression, &message)),
+    }
 }
+
+/// Scratch memory that a program loads before it has stored it is 0 at first: libpcap adds to such a cell in
+/// programs for the kernel as `vlan and pppoes`, which the kernel refuses, and has set another one to 0 twice
+/// (`gen_vlan_bpf_extensions`, libpcap 1.10).
+fn cleared(mut program: Vec<SockFilter>) -> Vec<SockFilter> {
+    let Some(ops) = check::forgetful(&program) else { return program };
+    let loads = ops.iter().filter_map(|op| match *op {
+        Op::LoadMemory(cell) | Op::LoadXMemory(cell) => Some(cell),
+        _ => None,
+    });
+    let cells: BTreeSet<_> = loads.collect();
+    let clear = cells.into_iter().map(Op::Store);
+    program.splice(0..0, [Op::LoadImmediate(0)].into_iter().chain(clear).map(Op::encode));
+    program
+}
+
+/// What an expression with `vlan` means where libpcap cannot be made to compile it for the kernel's view.
+const IN_BYTES: &str = "this version of libpcap is not known well enough: the filter looks for the outer VLAN tag in \
+                        the packet, so `udp` without `vlan` does not match tagged packets";
 
 /// libpcap's optimiser takes time with the third power of the length, about a minute for this one. It
 /// seldom makes a program shorter than a third.
@@ -154,13 +196,14 @@ const LONGEST: usize = 200;
 struct Compiler {
     library: &'static Libpcap,
     link_type: i32,
+    view: View,
     snaplen: u32,
 }
 
 impl Compiler {
     fn compile(&self, expression: &CString, optimize: bool) -> Result<Vec<SockFilter>, String> {
         let snaplen = i32::try_from(self.snaplen).unwrap_or(i32::MAX);
-        self.library.compile(expression, self.link_type, snaplen, optimize)
+        self.library.compile(expression, (self.link_type, self.view), snaplen, optimize)
     }
 
     /// Finds the place that libpcap's message is about.

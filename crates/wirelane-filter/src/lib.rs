@@ -7,6 +7,9 @@
 //!                                   └─ for_socket           the socket filter of packet:
 //! ```
 //!
+//! An expression means what it means to the kernel's filter of an interface, which has the outer VLAN tag beside the
+//! packet; [`compile`] makes a program for bytes of that ([`Program::for_bytes`]).
+//!
 //! A [`Program`] is classic BPF that keeps the kernel's rules, for packets of one link type. Its
 //! meaning is that of libpcap's `bpf_filter`, on every engine and port: a load past the end of the
 //! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift by
@@ -50,14 +53,20 @@ mod disassembly;
 mod error;
 mod expression;
 mod facts;
+mod fold;
 mod interpreter;
+mod items;
 pub mod jit;
 pub mod op;
 mod packet;
 mod program;
+mod question;
 mod socket;
 mod source;
+mod tag;
+mod tags;
 mod translate;
+mod writer;
 
 pub use self::check::MAX_INSTRUCTIONS;
 pub use self::compare::{Comparison, Count};

@@ -20,6 +20,9 @@ pub struct Program {
     link_type: u16,
     instructions: Vec<SockFilter>,
     ops: Vec<Op>,
+    /// The one that it was made of, which has packets as the kernel's socket filter.
+    of_kernel: Option<Box<Program>>,
+    note: Option<&'static str>,
 }
 
 impl Program {
@@ -30,7 +33,39 @@ impl Program {
     /// A usage error: which instruction breaks which rule of the kernel.
     pub fn new(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
         let ops = check::decode(&instructions)?;
-        Ok(Self { link_type, instructions, ops })
+        Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
+    }
+
+    /// One that was written here, and may be longer than the kernel takes.
+    pub(crate) fn written(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
+        let ops = check::decode_long(&instructions)?;
+        Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
+    }
+
+    pub(crate) fn made_of(mut self, of_kernel: &Self) -> Self {
+        self.of_kernel = Some(Box::new(of_kernel.clone()));
+        self
+    }
+
+    pub(crate) fn noted(mut self, note: &'static str) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// The program for packets as the kernel's socket filter has them, of which this one was made for their bytes;
+    /// itself if it was not.
+    pub fn of_kernel(&self) -> &Self {
+        self.of_kernel.as_deref().unwrap_or(self)
+    }
+
+    /// Whether it was made of another one.
+    pub(crate) fn is_made(&self) -> bool {
+        self.of_kernel.is_some()
+    }
+
+    /// What it does not mean as it should, for the notes of a port.
+    pub fn note(&self) -> Option<&'static str> {
+        self.note
     }
 
     /// Reads a program as `tcpdump -ddd` writes it: the number of instructions, then four decimal
@@ -83,7 +118,7 @@ impl Program {
         self.link_type
     }
 
-    /// The instructions, 1 to 4096.
+    /// The instructions: 1 to 4096, or more in one for bytes that looks for tags.
     pub fn instructions(&self) -> &[SockFilter] {
         &self.instructions
     }

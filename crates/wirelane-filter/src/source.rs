@@ -36,7 +36,7 @@ enum Source {
 impl Filter {
     /// A program that the kernel gets as it stands, on a port whose packets it filters: it sees them
     /// as a socket filter does, without the outer VLAN tag, which is in ancillary fields. On other
-    /// ports it sees the bytes of the packet.
+    /// ports it means the same ([`Program::for_bytes`]).
     pub fn verbatim(program: Program) -> Self {
         Self(Source::Verbatim(Arc::new(program)))
     }
@@ -46,7 +46,8 @@ impl Filter {
         matches!(self.0, Source::Verbatim(_))
     }
 
-    /// The program for packets of `link_type`; one made of an expression accepts `snaplen` bytes.
+    /// The program for the bytes of packets of `link_type`; one made of an expression accepts `snaplen` bytes. Numbers,
+    /// as `tcpdump -ddd` prints them, are for packets as the kernel's socket filter has them.
     ///
     /// # Errors
     /// A usage error: what is wrong with the expression or the program, or the program is for
@@ -56,12 +57,11 @@ impl Filter {
             Source::Expression(text) => {
                 Ok(Arc::new(expression::compile(text, link_type, snaplen)?))
             }
-            Source::Decimal(text) => Ok(Arc::new(Program::parse(link_type, text)?)),
-            Source::Program(program) | Source::Verbatim(program)
-                if program.link_type() == link_type =>
-            {
-                Ok(Arc::clone(program))
+            Source::Decimal(text) => Ok(Arc::new(Program::parse(link_type, text)?.for_bytes()?)),
+            Source::Verbatim(program) if program.link_type() == link_type => {
+                Ok(Arc::new(program.for_bytes()?))
             }
+            Source::Program(program) if program.link_type() == link_type => Ok(Arc::clone(program)),
             Source::Program(program) | Source::Verbatim(program) => {
                 let (of, link) = (program.link_type(), link_type);
                 let cause = format!("it is for link type {of}, but the packets have {link}");
@@ -131,7 +131,7 @@ mod tests {
         let program = Program::parse(1, "2,40 0 0 12,6 0 0 200").unwrap();
         let filter = Filter::verbatim(program.clone());
         assert!(filter.is_verbatim() && !Filter::from(program.clone()).is_verbatim());
-        assert_eq!(*filter.program(1, 96).unwrap(), program);
+        assert_eq!(*filter.program(1, 96).unwrap().of_kernel(), program);
         assert_eq!(filter.to_string(), program.decimal().to_string());
         assert!(filter.program(101, 96).is_err());
     }

@@ -1,9 +1,8 @@
 //! Where the cgroup of this process is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::process;
+use crate::{file, process};
 
 /// Of the interface to cgroups; see cgroups(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub enum Version {
 /// The directory of the cgroup of this process in the hierarchy that has `controller`; `None` if there is none that this
 /// process can see.
 pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
-    let read = |file: String| fs::read_to_string(file).ok();
+    let read = |file: String| file::small(file).ok();
     let own = read("/proc/self/cgroup".to_owned())?;
     // `ip netns exec` mounts another /sys over the old one, without cgroups: whoever called it still sees them.
     process::ancestry().enumerate().find_map(|(position, pid)| {

@@ -1,9 +1,10 @@
-//! Files that grow by large blocks.
+//! Files that grow by large blocks, and small ones of the kernel's.
 
 use crate::error::{OsError, Result};
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, openat};
+use rustix::io::{Errno, read};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 /// Reserves space for `len` bytes from `offset` without changing the file's size, so that a disk found full is found full now, and
 /// blocks lie together. False when the file system cannot.
@@ -19,6 +20,34 @@ pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
         Err(errno) => {
             let object = format!("fd {}, {len} bytes", fd.as_raw_fd());
             Err(OsError::new("fallocate", object, errno))
+        }
+    }
+}
+
+/// The text of a small file of the kernel's, as in /proc. Such a file has no size, so that `std::fs` asks for it in many
+/// small pieces.
+///
+/// # Errors
+/// What open(2) and read(2) give; `EILSEQ` for what is no text.
+pub fn small(path: impl AsRef<Path>) -> rustix::io::Result<String> {
+    small_in(CWD, path)
+}
+
+/// As [`small`], of a file in a directory.
+///
+/// # Errors
+/// As there.
+pub fn small_in(directory: impl AsFd, path: impl AsRef<Path>) -> rustix::io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(directory, path.as_ref(), flags, Mode::empty())?;
+    let mut contents = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match read(&file, &mut buffer) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+            Ok(0) => return String::from_utf8(contents).map_err(|_| Errno::ILSEQ),
+            Ok(length) => contents.extend_from_slice(buffer.get(..length).unwrap_or_default()),
         }
     }
 }
@@ -49,6 +78,21 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(metadata.len(), 0);
         assert_eq!(metadata.blocks(), (1 << 20) / 512);
+    }
+
+    #[test]
+    fn small_files_are_read_whole() {
+        let path = std::env::temp_dir().join(format!("wirelane-os-small-{}", std::process::id()));
+        let text = "0123456789".repeat(1000);
+        for text in ["", &text] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(small(&path).unwrap(), text);
+        }
+        std::fs::write(&path, [0xff]).unwrap();
+        assert_eq!(small(&path), Err(Errno::ILSEQ));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(small(&path), Err(Errno::NOENT));
+        assert!(small("/proc/self/status").unwrap().contains("PPid:"));
     }
 
     #[test]

@@ -5,8 +5,6 @@
 //! large memory is checked here before it is taken.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,6 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cgroup::{self, Version};
+use crate::file;
 use crate::mmap::{HUGE_PAGE, page_size};
 
 /// What limits the memory of this process most.
@@ -77,7 +76,11 @@ pub fn room() -> Room {
 
 /// How much can be mapped, used or not; `None` without a limit.
 pub fn address_space() -> Option<Room> {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let is_limited = |resource| getrlimit(resource).current.is_some();
+    if ![Resource::As, Resource::Data].into_iter().any(is_limited) {
+        return None;
+    }
+    let statm = file::small("/proc/self/statm").unwrap_or_default();
     let of = |resource, field: usize, limit| {
         let most = getrlimit(resource).current?;
         let pages = statm.split(' ').nth(field).and_then(|pages| pages.parse::<u64>().ok());
@@ -112,7 +115,7 @@ pub fn spare_address_space() {
 }
 
 fn machine() -> Option<Room> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let text = file::small("/proc/meminfo").ok()?;
     let kilobytes = field(&text, "MemAvailable:")?;
     Some(Room { bytes: kilobytes.saturating_mul(1024), limit: Limit::Machine })
 }
@@ -171,16 +174,14 @@ impl Level {
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = openat(&self.directory, file, flags, Mode::empty()).ok()?;
-        io::read_to_string(File::from(file)).ok()
+        file::small_in(&self.directory, file).ok()
     }
 }
 
 fn free_huge_pages() -> u64 {
     let read = |file: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}");
-        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+        file::small(path).ok()?.trim().parse::<u64>().ok()
     };
     let free = read("free_hugepages").unwrap_or(0);
     free.saturating_sub(read("resv_hugepages").unwrap_or(0)) * HUGE_PAGE as u64
@@ -197,6 +198,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn there_is_room_for_this_test() {

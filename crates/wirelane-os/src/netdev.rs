@@ -6,12 +6,14 @@
 
 mod family;
 mod links;
+mod table;
 
 pub use self::family::{
     Napi, NetdevQueue, QueueDirection, XdpFeatures, napis, queues, set_napi_threaded, xdp_features,
 };
 pub(crate) use self::links::xdp_programs;
 pub use self::links::{Link, LinkReader, link, links};
+pub use self::table::LinkTable;
 
 #[cfg(test)]
 #[path = "netdev_tests.rs"]

@@ -99,6 +99,17 @@ impl Netlink {
     }
 }
 
+/// The messages of a datagram that nobody asked for: type and payload. Malformed rest is not visited.
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = u32_at(datagram, 0)? as usize;
+        let kind = u16_at(datagram, 4)?;
+        let payload = datagram.get(MESSAGE_HEADER..length)?;
+        datagram = datagram.get(align(length)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
 /// The attributes of a message: type without its flag bits, and value. Malformed rest is not visited.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a> {

@@ -3,54 +3,34 @@
 //! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
 //! unchanged since libpcap 0.8.
 
+mod beside;
 mod binding;
 mod cache;
+mod functions;
+mod header;
 pub mod links;
 pub mod system;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::packet::SockFilter;
 
+pub use self::beside::NO_FLAGS;
+use self::functions::{Code, ERROR_SIZE, Functions};
+pub use self::header::file_header;
+
 /// What to say when there is no libpcap.
 pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, libpcap on Fedora, Arch and \
      Alpine, libpcap1 on openSUSE";
 
-/// The functions of libpcap that we call.
+/// The library of this system.
 #[derive(Debug)]
 pub struct Libpcap {
-    open_dead: OpenDead,
-    open_file: OpenFile,
-    close: Close,
-    compile: Compile,
-    free_code: FreeCode,
-    last_error: LastError,
-    filter: Filter,
-    validate: Validate,
-    version: Version,
+    functions: Functions,
     /// Compiling was not thread-safe before libpcap 1.8, nor are the system's name look-ups everywhere.
     compiling: Mutex<()>,
-}
-
-type Symbol = NonNull<c_void>;
-type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
-type OpenFile = unsafe extern "C" fn(*mut libc::FILE, *mut c_char) -> *mut c_void;
-type Close = unsafe extern "C" fn(*mut c_void);
-type Compile = unsafe extern "C" fn(*mut c_void, *mut Code, *const c_char, c_int, u32) -> c_int;
-type FreeCode = unsafe extern "C" fn(*mut Code);
-type LastError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
-type Filter = unsafe extern "C" fn(*const SockFilter, *const u8, c_uint, c_uint) -> c_uint;
-type Validate = unsafe extern "C" fn(*const SockFilter, c_int) -> c_int;
-type Version = unsafe extern "C" fn() -> *const c_char;
-
-/// `struct bpf_program`. Instructions have the layout of [`SockFilter`].
-#[repr(C)]
-struct Code {
-    len: c_uint,
-    instructions: *mut SockFilter,
 }
 
 /// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is then an error.
@@ -59,16 +39,13 @@ const NETMASK_UNKNOWN: u32 = u32::MAX;
 /// `DLT_NULL`, `DLT_LOOP` and `DLT_ENC`, which in a file have the same numbers.
 const FAMILY_LINK_TYPES: [i32; 3] = [0, 108, 109];
 
-/// `PCAP_ERRBUF_SIZE`.
-const ERROR_SIZE: usize = 256;
-
-/// A pcap file without packets, in the byte order of this machine.
-#[must_use]
-pub fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
-    let magic = 0xa1b2_c3d4_u32.to_ne_bytes();
-    let version = [2_u16, 4].map(u16::to_ne_bytes).concat();
-    let limits = [snaplen, link_type].map(i32::to_ne_bytes).concat();
-    [&magic[..], &version, &[0; 8], &limits].concat()
+/// Where a program finds the outer VLAN tag of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// In its bytes, as in a capture file.
+    Bytes,
+    /// Beside it, as the kernel has it where it filters a socket.
+    Kernel,
 }
 
 /// The library of this system, loaded when first asked for.
@@ -77,34 +54,18 @@ pub fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
 /// It is not there, or not the library that we know: what the dynamic linker says.
 pub fn library() -> Result<&'static Libpcap, String> {
     static LIBRARY: OnceLock<Result<Libpcap, String>> = OnceLock::new();
-    LIBRARY.get_or_init(Libpcap::load).as_ref().map_err(Clone::clone)
+    let load = || {
+        let functions = Functions::load()?;
+        Ok(Libpcap { functions, compiling: Mutex::new(()) })
+    };
+    LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone)
 }
 
 impl Libpcap {
-    fn load() -> Result<Self, String> {
-        let system = system::system()?;
-        // SAFETY: the types are those of the declarations in pcap/pcap.h and pcap/bpf.h for these
-        // names. The library is never closed, so the functions stay.
-        unsafe {
-            Ok(Self {
-                open_dead: transmute::<Symbol, OpenDead>(system.symbol(c"pcap_open_dead")?),
-                open_file: transmute::<Symbol, OpenFile>(system.symbol(c"pcap_fopen_offline")?),
-                close: transmute::<Symbol, Close>(system.symbol(c"pcap_close")?),
-                compile: transmute::<Symbol, Compile>(system.symbol(c"pcap_compile")?),
-                free_code: transmute::<Symbol, FreeCode>(system.symbol(c"pcap_freecode")?),
-                last_error: transmute::<Symbol, LastError>(system.symbol(c"pcap_geterr")?),
-                filter: transmute::<Symbol, Filter>(system.symbol(c"bpf_filter")?),
-                validate: transmute::<Symbol, Validate>(system.symbol(c"bpf_validate")?),
-                version: transmute::<Symbol, Version>(system.symbol(c"pcap_lib_version")?),
-                compiling: Mutex::new(()),
-            })
-        }
-    }
-
     /// What the library calls itself, such as `libpcap version 1.10.3`.
     pub fn version(&self) -> String {
         // SAFETY: a string that stays.
-        let version = unsafe { CStr::from_ptr((self.version)()) };
+        let version = unsafe { CStr::from_ptr((self.functions.version)()) };
         version.to_string_lossy().into_owned()
     }
 
@@ -112,11 +73,11 @@ impl Libpcap {
     /// accepts `snaplen` bytes.
     ///
     /// # Errors
-    /// What libpcap says.
+    /// What libpcap says; [`NO_FLAGS`].
     pub fn compile(
         &self,
         expression: &CStr,
-        link_type: i32,
+        (link_type, view): (i32, View),
         snaplen: i32,
         optimize: bool,
     ) -> Result<Vec<SockFilter>, String> {
@@ -129,17 +90,23 @@ impl Libpcap {
         let handle = match &header {
             Some(header) => self.open_file(header),
             // SAFETY: takes two numbers.
-            None => NonNull::new(unsafe { (self.open_dead)(link_type, snaplen) }),
+            None => NonNull::new(unsafe { (self.functions.open_dead)(link_type, snaplen) }),
         };
         let Some(handle) = handle else {
             return Err("libpcap is out of memory".to_owned());
         };
+        // SAFETY: the handle is open and nobody else's.
+        if view == View::Kernel && !unsafe { beside::set(&self.functions, handle) } {
+            // SAFETY: it is open, and not used any more.
+            unsafe { (self.functions.close)(handle.as_ptr()) };
+            return Err(NO_FLAGS.to_owned());
+        }
         let mut code = Code { len: 0, instructions: ptr::null_mut() };
         // SAFETY: the handle is open, and its file's bytes are there until the end; the expression is a string; the library fills `code` if it returns
         // 0, with memory of its own that it frees, and its error text stays until the handle is closed.
         unsafe {
             let optimize = c_int::from(optimize);
-            let status = (self.compile)(
+            let status = (self.functions.compile)(
                 handle.as_ptr(),
                 &mut code,
                 expression.as_ptr(),
@@ -149,15 +116,26 @@ impl Libpcap {
             let result = if status == 0 && !code.instructions.is_null() {
                 Ok(std::slice::from_raw_parts(code.instructions, code.len as usize).to_vec())
             } else {
-                let text = CStr::from_ptr((self.last_error)(handle.as_ptr()));
+                let text = CStr::from_ptr((self.functions.last_error)(handle.as_ptr()));
                 Err(text.to_string_lossy().into_owned())
             };
             if status == 0 {
-                (self.free_code)(&mut code);
+                (self.functions.free_code)(&mut code);
             }
-            (self.close)(handle.as_ptr());
+            (self.functions.close)(handle.as_ptr());
             result
         }
+    }
+
+    /// Makes a handle that only compiles do so for the kernel's view. Returns whether it does: not all
+    /// versions are known well enough.
+    ///
+    /// # Safety
+    /// The handle is open, of `pcap_open_dead` of this library, and nobody else's.
+    pub unsafe fn look_beside(&self, handle: NonNull<c_void>) -> bool {
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: by contract.
+        unsafe { beside::set(&self.functions, handle) }
     }
 
     /// Opens a capture file of these bytes, which have to stay until it is closed.
@@ -168,7 +146,7 @@ impl Libpcap {
         unsafe {
             let bytes_start = bytes.as_ptr().cast_mut().cast();
             let stream = NonNull::new(libc::fmemopen(bytes_start, bytes.len(), c"r".as_ptr()))?;
-            let handle = (self.open_file)(stream.as_ptr(), error.as_mut_ptr());
+            let handle = (self.functions.open_file)(stream.as_ptr(), error.as_mut_ptr());
             if handle.is_null() {
                 libc::fclose(stream.as_ptr());
             }
@@ -180,7 +158,7 @@ impl Libpcap {
     pub fn interpreter<'a>(&'a self, program: &'a [SockFilter]) -> Option<Interpreter<'a>> {
         let len = c_int::try_from(program.len()).ok()?;
         // SAFETY: the instructions live through the call.
-        let valid = unsafe { (self.validate)(program.as_ptr(), len) } != 0;
+        let valid = unsafe { (self.functions.validate)(program.as_ptr(), len) } != 0;
         valid.then_some(Interpreter { library: self, program })
     }
 }
@@ -199,7 +177,9 @@ impl Interpreter<'_> {
         // SAFETY: bpf_validate() has found that jumps and cells of scratch memory stay inside and every
         // way ends in a return; loads are checked against the length, of bytes that are there. A cell
         // that was not stored holds some number.
-        unsafe { (self.library.filter)(self.program.as_ptr(), data.as_ptr(), wire_len, len) }
+        unsafe {
+            (self.library.functions.filter)(self.program.as_ptr(), data.as_ptr(), wire_len, len)
+        }
     }
 }
 
@@ -213,7 +193,7 @@ mod tests {
     fn compiles_and_runs() {
         let library = library().unwrap();
         assert!(library.version().contains("pcap"));
-        let program = library.compile(c"ip6", ETHERNET, 96, true).unwrap();
+        let program = library.compile(c"ip6", (ETHERNET, View::Bytes), 96, true).unwrap();
         assert_eq!(program.len(), 4);
         let interpreter = library.interpreter(&program).unwrap();
         let mut frame = [0; 60];
@@ -232,21 +212,35 @@ mod tests {
             (108, u32::to_be_bytes),
             (109, u32::to_ne_bytes),
         ] {
-            let program = library.compile(c"ip6", link_type, 96, true).unwrap();
+            let program = library.compile(c"ip6", (link_type, View::Bytes), 96, true).unwrap();
             let interpreter = library.interpreter(&program).unwrap();
             for (family, accepted) in [(2, 0), (24, 96), (28, 96), (30, 96), (7, 0)] {
                 let mut packet = [0; 60];
                 packet[..4].copy_from_slice(&order(family));
                 assert_eq!(interpreter.run(&packet, 60), accepted, "{link_type} {family}");
             }
-            assert!(library.compile(c"ip6 or", link_type, 96, true).is_err());
+            assert!(library.compile(c"ip6 or", (link_type, View::Bytes), 96, true).is_err());
         }
+    }
+
+    #[test]
+    fn vlan_asks_the_kernel_only_in_its_view() {
+        let library = library().unwrap();
+        let constants = |expression, view| -> Vec<u32> {
+            let program = library.compile(expression, (ETHERNET, view), 262_144, true).unwrap();
+            program.iter().map(|instruction| instruction.k).collect()
+        };
+        let vlan = c"vlan 5 and udp";
+        assert!(constants(vlan, View::Kernel).contains(&beside::VLAN_TAG_PRESENT));
+        assert!(!constants(vlan, View::Bytes).contains(&beside::VLAN_TAG_PRESENT));
+        let udp = c"udp port 53";
+        assert_eq!(constants(udp, View::Kernel), constants(udp, View::Bytes));
     }
 
     #[test]
     fn errors_are_what_the_library_says() {
         let library = library().unwrap();
-        let error = library.compile(c"tcp prot 80", ETHERNET, 96, true).unwrap_err();
+        let error = library.compile(c"tcp prot 80", (ETHERNET, View::Bytes), 96, true).unwrap_err();
         assert!(error.contains("syntax error"), "{error}");
         assert!(library.interpreter(&[]).is_none());
     }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::{OsError, Result};
+use crate::file;
 
 /// A process that runs in a namespace, or has threads there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
 /// This process, the one that started it, and so on, as far as /proc shows them.
 pub fn ancestry() -> impl Iterator<Item = u32> {
     std::iter::successors(Some(std::process::id()), |pid| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let status = file::small(format!("/proc/{pid}/status")).ok()?;
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
         parent.trim().parse().ok().filter(|parent| *parent != 0)
     })

@@ -188,7 +188,7 @@ impl CaptureWriter {
     /// Adds an interface; its index is the number of those before.
     ///
     /// # Errors
-    /// The format cannot hold it.
+    /// The format cannot hold it: classic pcap takes only more of the same link type.
     pub fn add_source(&mut self, source: Source) -> Result<u32, CaptureError> {
         self.output.source(&source, self.sources.first())?;
         if self.options.format != FileFormat::Pcapng {

@@ -2,19 +2,34 @@
 //!
 //! A [`Printer`] is given packets one after the other and writes text into memory of the caller. It knows no ports and
 //! no files. Any bytes may come in.
+//!
+//! Reading order: `walk` goes from layer to layer, `link`, `network` and `transport` print them, and `layer` is what
+//! they tell each other. `line` makes text, `bytes` is what a snap length left of a packet.
 
+mod bytes;
+mod dump;
+mod layer;
+mod line;
+mod link;
+mod network;
 mod style;
+mod time;
+mod transport;
+mod walk;
 
 pub use style::{Dump, Precision, Style, Time};
 
-use std::fmt::Write as _;
+use bytes::Bytes;
+use line::Line;
+use time::Clock;
+use transport::conversations::Conversations;
 
 /// One captured packet, and where it was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Nanoseconds since the Unix epoch; 0 if unknown.
     pub timestamp: u64,
-    /// The interface, and the queue if that is known, as in `eth0 rx2`.
+    /// The interface, and the queue if that is known, as in `eth0 rx2`; empty if there is nothing to say.
     pub place: &'a str,
     /// LINKTYPE_ value of that interface.
     pub link_type: u16,
@@ -30,17 +45,47 @@ pub struct Packet<'a> {
 #[derive(Debug)]
 pub struct Printer {
     style: Style,
+    clock: Clock,
+    conversations: Conversations,
 }
 
 impl Printer {
     /// One that has seen nothing yet.
     pub fn new(style: Style) -> Self {
-        Self { style }
+        Self { style, clock: Clock::default(), conversations: Conversations::default() }
     }
 
-    /// Adds the lines of the next packet to `text`.
+    /// Adds the lines of the next packet to `text`. The last one ends with a line feed.
     pub fn print(&mut self, packet: &Packet<'_>, text: &mut String) {
-        let _ = self.style;
-        let _ = writeln!(text, "{} length {}", packet.place, packet.original_len);
+        let mut line = Line::new(text);
+        self.clock.print(&mut line, &self.style, packet.timestamp);
+        if !packet.place.is_empty() {
+            line.foreign(packet.place.as_bytes()).put(" ");
+        }
+        // A file may state less than it holds.
+        let len = usize::try_from(packet.original_len).unwrap_or(usize::MAX).max(packet.data.len());
+        let bytes = Bytes::new(packet.data, len);
+        walk::print(&mut line, &self.style, &mut self.conversations, packet.link_type, bytes);
+        if let Some(comment) = packet.comment {
+            line.put(" # ").foreign(comment.as_bytes());
+        }
+        self.dump(&mut line, packet);
+        line.put("\n");
+    }
+
+    fn dump(&self, line: &mut Line<'_>, packet: &Packet<'_>) {
+        let payload = |link| {
+            let skipped = if link { 0 } else { link::header_len(packet.link_type, packet.data) };
+            packet.data.get(skipped..).unwrap_or_default()
+        };
+        match self.style.dump {
+            Dump::None => {}
+            Dump::Ascii { link } => dump::ascii(line, payload(link)),
+            Dump::Hex { link } => dump::hex(line, payload(link), false),
+            Dump::Both { link } => dump::hex(line, payload(link), true),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane::halt::Halt;
+use wirelane::pcap::Written;
 use wirelane::pipeline::{Allowance, Budget, Running, Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
@@ -84,7 +85,14 @@ impl Recording {
         let threads = Threads::default().placed(config.placement.clone());
         let running = threads.start(vec![port], work)?;
         let written = Arc::clone(&status);
-        let monitor = monitor.writing(move || written.report().total().written.packets);
+        let monitor = monitor.writing(move || {
+            let total = written.report().total();
+            Written {
+                files: total.segments.into(),
+                packets: total.written.packets,
+                bytes: total.disk_bytes,
+            }
+        });
         let directory = directory.display().to_string();
         Ok(Self {
             running,

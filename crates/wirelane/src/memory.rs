@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use rustix::io::Errno;
+use wirelane_os::clock;
 use wirelane_os::memory::{Limit, Room, address_space, room};
 
 use crate::error::{Error, Result};
@@ -18,6 +19,12 @@ const THREAD: u64 = (2 << 20) + (128 << 10);
 /// Reserved for two later threads and other mappings.
 const RESERVE: u64 = 2 * THREAD + (4 << 20);
 
+/// To ask what is left takes dozens of files of the system. For less than this part of it, an answer of a moment ago will
+/// do, less what was taken since.
+const PART: u64 = 16;
+/// That moment, in nanoseconds.
+const MOMENT: u64 = 500_000_000;
+
 /// A budget of memory.
 pub(crate) struct Allotment {
     /// Bytes.
@@ -28,7 +35,12 @@ pub(crate) struct Allotment {
 impl Allotment {
     /// Half of what is left; the rest is for threads, buffers and later ports.
     pub(crate) fn of_rest() -> Self {
-        let Room { bytes, limit } = room();
+        Self::of_rest_for(usize::MAX)
+    }
+
+    /// As [`Allotment::of_rest`], for who wants no more than `bytes`.
+    pub(crate) fn of_rest_for(bytes: usize) -> Self {
+        let Room { bytes, limit } = room_for(bytes as u64);
         Self { bytes: usize::try_from(bytes / 2).unwrap_or(usize::MAX), limit }
     }
 
@@ -80,9 +92,38 @@ pub(crate) fn ask(
         return Ok(None);
     }
     let alone = lock(&TAKING);
-    let room = room();
+    let room = room_for(bytes as u64);
     grant(object, bytes as u64, Room { bytes: room.bytes.saturating_sub(KEPT), ..room })?;
     Ok(Some(alone))
+}
+
+/// What is left, for who may take `bytes` of it.
+fn room_for(bytes: u64) -> Room {
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    let (now, mut known) = (clock::monotonic_ns(), lock(&KNOWN));
+    if let Some(room) = known.as_mut().and_then(|known| known.room_for(bytes, now)) {
+        return room;
+    }
+    known.insert(Known { room: room(), at: now }).room.clone()
+}
+
+/// What was left at a time.
+struct Known {
+    room: Room,
+    /// Monotonic time.
+    at: u64,
+}
+
+impl Known {
+    /// What is left now, at least, if that is far more than `bytes`, which are taken.
+    fn room_for(&mut self, bytes: u64, now: u64) -> Option<Room> {
+        if now.saturating_sub(self.at) > MOMENT || bytes > self.room.bytes / PART {
+            return None;
+        }
+        let room = self.room.clone();
+        self.room.bytes -= bytes;
+        Some(room)
+    }
 }
 
 /// Checks that so many threads can be started: one without an alternate signal stack aborts the
@@ -137,6 +178,19 @@ mod tests {
         assert_eq!(budget(0).note("frames", 8, 8), None);
         let note = budget(0).note("frames", 8, 4).unwrap();
         assert!(note.contains("4 frames instead of 8") && note.contains("ulimit -v"), "{note}");
+    }
+
+    #[test]
+    fn little_is_taken_from_what_was_left_a_moment_ago() {
+        let room = Room { bytes: 32 << 20, limit: Limit::Machine };
+        let mut known = Known { room, at: 7 };
+        let mut ask =
+            |bytes: u64, now| known.room_for(bytes << 20, now).map(|room| room.bytes >> 20);
+        assert_eq!(
+            [ask(2, 7), ask(1, 8), ask(2, 8), ask(1, 8)],
+            [Some(32), Some(30), None, Some(29)]
+        );
+        assert_eq!([ask(1, 7 + MOMENT), ask(1, 8 + MOMENT)], [Some(28), None]);
     }
 
     #[test]

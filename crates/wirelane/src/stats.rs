@@ -1,8 +1,9 @@
 //! Counters: written by one thread each, read by any, and never pretending to know.
 
+use std::sync::Arc;
 use std::{fmt, io};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wirelane_os::error::errno_name;
 
 use crate::mask::Class;
@@ -16,6 +17,9 @@ pub struct RxCounters {
     /// The port's number for the queue.
     pub(crate) number: u16,
     pub(crate) class: Class,
+    /// The interface, of a port that has several.
+    pub(crate) interface: Option<Arc<str>>,
+    role: Role,
     /// Packets that reached user space.
     pub packets: Counter,
     /// Their bytes on the wire, without frame check sequence.
@@ -57,6 +61,8 @@ impl RxCounters {
         Self {
             number: queue,
             class,
+            interface: None,
+            role: Role::Whole,
             packets: Counter::default(),
             bytes: Counter::default(),
             kernel: Counter::default(),
@@ -73,6 +79,17 @@ impl RxCounters {
             undelivered_bytes: Counter::default(),
             system_calls: Counter::default(),
         }
+    }
+
+    /// Of one interface of several whose packets come through the same rings.
+    pub(crate) fn of_interface(interface: Arc<str>, queue: u16, class: Class) -> Self {
+        Self { interface: Some(interface), role: Role::Part, ..Self::new(queue, class) }
+    }
+
+    /// Of what those rings lost, of whichever interface.
+    pub(crate) fn of_rings(port: Arc<str>) -> Self {
+        let role = Role::Rings;
+        Self { interface: Some(port), role, ..Self::new(0, Class::Other) }
     }
 
     /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
@@ -120,9 +137,11 @@ impl RxCounters {
         // were: so the sum never goes back, and `packets` is never short of what is taken from it.
         let tx_full = self.tx_full.value();
         let unwritten = self.writer.value() + self.unwritten.value();
+        let in_rings = |counter| known(counter).filter(|_| self.role != Role::Part);
         let dropped = Dropped {
-            kernel: known(&self.kernel),
-            ring_full: known(&self.ring_full),
+            is_part: self.role == Role::Part,
+            kernel: in_rings(&self.kernel),
+            ring_full: in_rings(&self.ring_full),
             writer: Some(unwritten),
             fault: known(&self.fault),
             tx_full: Some(tx_full),
@@ -133,6 +152,7 @@ impl RxCounters {
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
+            interface: self.interface.clone(),
             queue: self.queue(),
             class: self.class.as_str(),
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
@@ -148,6 +168,17 @@ impl RxCounters {
             dropped,
         }
     }
+}
+
+/// What counters are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Of rings of their own.
+    Whole,
+    /// Of one of several interfaces that share rings. What the rings lost is counted with them.
+    Part,
+    /// Of the loss of these rings.
+    Rings,
 }
 
 /// The counters of one transmitting end.
@@ -313,6 +344,10 @@ fn errno(error: &io::Error) -> u64 {
 pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
+    /// The interface, of a port that has several (`any`). The one of that port's own name has what was lost in the rings
+    /// that all of them share.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "text")]
+    pub interface: Option<Arc<str>>,
     /// Queue number; `None` for packets tied to no queue.
     pub queue: Option<u16>,
     /// `rx`, `tx` or `other`.
@@ -330,6 +365,11 @@ pub struct QueueStats {
     pub filtered: Option<u64>,
     /// Packets lost, by reason.
     pub dropped: Dropped,
+}
+
+/// serde writes shared text only with a feature that all its users would get.
+fn text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text.as_deref().unwrap_or_default())
 }
 
 impl fmt::Display for QueueStats {
@@ -359,11 +399,21 @@ pub struct Dropped {
     pub fault: Option<u64>,
     /// Because the TX queue that they were forwarded to was full.
     pub tx_full: Option<u64>,
+    /// What was lost in the rings is counted elsewhere, for several interfaces together.
+    #[serde(skip)]
+    pub(crate) is_part: bool,
 }
 
 impl Dropped {
-    /// The sum; `None` if a part is unknown.
+    /// The sum of what is counted here; `None` if a part is unknown.
     pub fn total(&self) -> Option<u64> {
-        Some(self.kernel? + self.ring_full? + self.writer? + self.fault? + self.tx_full?)
+        let in_rings = |lost: Option<u64>| lost.or(self.is_part.then_some(0));
+        Some(
+            in_rings(self.kernel)?
+                + in_rings(self.ring_full)?
+                + self.writer?
+                + self.fault?
+                + self.tx_full?,
+        )
     }
 }

@@ -90,6 +90,7 @@ fn every_kind_of_traffic_is_predicted() {
         "sim:1?count=1000",
         "sim:4?count=5000&size=imix&flows=100&proto=mix&ip=mix",
         "sim:64?count=3000&flows=1000&vlan=7",
+        "sim:300?count=3000&flows=1000",
         "sim:3?count=2000&size=9000&ip=6&proto=tcp&flows=1",
         "sim:2?count=2000&size=1500&flows=65536&key=symmetric",
         "sim:4?count=4000&other=3&tx=5&flows=64&size=imix",

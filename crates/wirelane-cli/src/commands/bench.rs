@@ -12,7 +12,7 @@ use wirelane_bench::suite::Ready;
 use wirelane_bench::suites::Named;
 
 use self::collect::collect;
-use crate::output::{self, figures};
+use crate::output::{self, figures, screen};
 
 /// Measure what packets cost on this machine.
 #[derive(Subcommand)]
@@ -44,7 +44,7 @@ fn measure(suite: &Ready) -> Result<()> {
         return output::json(&report);
     }
     let mut out = io::stdout().lock();
-    write!(out, "{}", figures::Tables(&report))
+    write!(out, "{}", figures::Tables { report: &report, width: screen::width_of_output() })
         .and_then(|()| out.flush())
         .map_err(|error| Error::io("standard output", "write", error))
 }

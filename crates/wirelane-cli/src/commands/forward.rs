@@ -18,7 +18,7 @@ use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges, SessionArgs};
+use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
 use crate::take::{self, Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
@@ -83,6 +83,8 @@ pub(crate) struct ForwardArgs {
     #[command(flatten)]
     take: TakeArgs,
     #[command(flatten)]
+    verbose: VerboseArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -136,12 +138,12 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| forward.wait(pause);
-    session::watch(&forward.monitor(), wait, &args.session, &halt, started);
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started, None);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();
     let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
 impl ForwardArgs {

@@ -1,19 +1,16 @@
 //! `wirelane mask`: reads or changes what a running command selects.
 
-use std::io::{self, Write as _};
-
 use clap::Args;
-use serde::Serialize;
-use wirelane::{Error, Result};
+use wirelane::Result;
 
 use crate::args;
 use crate::control;
 use crate::control::request::{Expression, Request, Select, Selected};
-use crate::output;
+use crate::control::settings::Settings;
 
 /// Show or change the queue masks and the filter of a running capture or forward.
 ///
-/// Without a change, print the current settings. QUEUES is all, none or a list such as 0,2-3 and replaces
+/// Without a change, print the current settings of all ports, or of the one chosen by --port. QUEUES is all, none or a list such as 0,2-3 and replaces
 /// the mask; +LIST adds queues to it and -LIST removes them. A change loses and duplicates no packet of a
 /// queue that stays selected; each packet is judged by the old filter or by the new one.
 #[derive(Args, Clone, Debug)]
@@ -50,13 +47,6 @@ pub(crate) struct MaskArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    #[serde(flatten)]
-    selected: Selected,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -71,10 +61,6 @@ pub(crate) fn run(args: &MaskArgs) -> Result<()> {
         enabled: (args.enable || args.disable).then_some(args.enable),
         filter: filter.or(args.no_filter.then_some(Expression::None)),
     };
-    let selected: Selected = control::ask(args.pid, &Request::Select(select))?;
-    if args.json {
-        return output::json(&Document { schema: "wirelane.mask/1", selected });
-    }
-    writeln!(io::stdout(), "{selected}")
-        .map_err(|error| Error::io("standard output", "write", error))
+    let selected: Vec<Selected> = control::ask(args.pid, &Request::Select(select))?;
+    Settings { schema: "wirelane.mask/1", of: selected }.show(args.pid, args.json, |it| it.port)
 }

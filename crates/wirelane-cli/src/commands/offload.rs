@@ -1,20 +1,17 @@
 //! `wirelane offload`: reads or changes what a running command cuts and merges.
 
-use std::io::{self, Write as _};
-
 use clap::Args;
-use serde::Serialize;
+use wirelane::Result;
 use wirelane::port::Protocols;
-use wirelane::{Error, Result};
 
 use crate::args;
 use crate::control;
 use crate::control::request::{Offload, Offloading, Request};
-use crate::output;
+use crate::control::settings::Settings;
 
 /// Show GSO and GRO of a running forward, or turn them on or off, like ethtool -k and -K.
 ///
-/// Without a change, print the current settings. PROTOCOLS is tcp, udp, tcp,udp, on or off. A change applies
+/// Without a change, print the current settings of all ports, or of the one chosen by --port. PROTOCOLS is tcp, udp, tcp,udp, on or off. A change applies
 /// between two packets. A frame that its sender left to be segmented is segmented in any case.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OffloadArgs {
@@ -38,13 +35,6 @@ pub(crate) struct OffloadArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    #[serde(flatten)]
-    offloading: Offloading,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -57,10 +47,7 @@ pub(crate) fn run(args: &OffloadArgs) -> Result<()> {
         gro: text(args.gro),
         gso_max: args.gso_max,
     };
-    let offloading: Offloading = control::ask(args.pid, &Request::Offload(offload))?;
-    if args.json {
-        return output::json(&Document { schema: "wirelane.offload/1", offloading });
-    }
-    writeln!(io::stdout(), "{offloading}")
-        .map_err(|error| Error::io("standard output", "write", error))
+    let offloading: Vec<Offloading> = control::ask(args.pid, &Request::Offload(offload))?;
+    let settings = Settings { schema: "wirelane.offload/1", of: offloading };
+    settings.show(args.pid, args.json, |it| it.port)
 }

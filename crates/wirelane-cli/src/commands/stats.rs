@@ -10,9 +10,9 @@ use wirelane::{Error, Result, error};
 use crate::args;
 use crate::control::request::{Identity, Request};
 use crate::control::{self, Session, Sessions};
-use crate::output;
 use crate::output::statistics::Statistics;
 use crate::output::table::Table;
+use crate::output::{self, screen};
 use crate::session::Signals;
 
 /// Show the counters of a running capture, recording or forward, or of a program over Wirelane's libpcap.
@@ -64,9 +64,10 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
         }
     };
     let now: Value = control::ask(pid, &Request::Statistics)?;
+    let width = screen::width_of_output();
     match args.interval {
         Some(interval) => watch(args, pid, interval, now),
-        None => show(&Statistics { now: &now, before: None }, args.json),
+        None => show(&Statistics { now: &now, before: None, width }, args.json),
     }
 }
 
@@ -96,7 +97,8 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
             }
             Err(error) => return Err(error),
         };
-        show(&Statistics { now: &now, before: Some(&before) }, args.json)?;
+        let width = screen::width_of_output();
+        show(&Statistics { now: &now, before: Some(&before), width }, args.json)?;
         before = now;
         left -= 1;
     }

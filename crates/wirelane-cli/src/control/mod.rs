@@ -19,6 +19,7 @@ mod place;
 mod programs;
 pub(crate) mod request;
 mod server;
+pub(crate) mod settings;
 mod statistics;
 mod subject;
 

@@ -110,8 +110,16 @@ impl Subject {
         }
     }
 
-    /// Changes what a port selects, or reads it.
-    pub(super) fn select(&self, select: &Select) -> Result<Selected> {
+    /// Changes what a port selects, or reads it; of all ports, if none is named.
+    pub(super) fn select(&self, select: &Select) -> Result<Vec<Selected>> {
+        if select.port.is_none() && select.is_empty() {
+            let of = |(position, port): (usize, &Served)| port.selected(position);
+            return Ok(self.ports.iter().enumerate().map(of).collect());
+        }
+        self.select_one(select).map(|selected| vec![selected])
+    }
+
+    fn select_one(&self, select: &Select) -> Result<Selected> {
         let (position, port) = self.port(select.port)?;
         let mut filter = port.lock();
         if select.is_empty() {
@@ -138,8 +146,22 @@ impl Subject {
         Ok(port.describe(position, &filter))
     }
 
-    /// Changes what is cut and merged at a port, or reads it.
-    pub(super) fn offload(&self, offload: &Offload) -> Result<Offloading> {
+    /// Changes what is cut and merged at a port, or reads it; of all ports, if none is named.
+    pub(super) fn offload(&self, offload: &Offload) -> Result<Vec<Offloading>> {
+        if self.ports.len() > 1 && *offload == Offload::default() {
+            let of = |(position, port): (usize, &Served)| port.offloading(position);
+            let all: Vec<_> = self.ports.iter().enumerate().filter_map(of).collect();
+            if !all.is_empty() {
+                return Ok(all);
+            }
+        }
+        let position =
+            offload.port.or(self.ports.iter().all(|port| port.switches.is_none()).then_some(0));
+        let offload = Offload { port: position, ..offload.clone() };
+        self.offload_one(&offload).map(|offloading| vec![offloading])
+    }
+
+    fn offload_one(&self, offload: &Offload) -> Result<Offloading> {
         let (position, port) = self.port(offload.port)?;
         let missing = || {
             let object = self.monitor.ports().get(position).map_or("port", |info| &info.spec);

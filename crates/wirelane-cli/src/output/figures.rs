@@ -9,22 +9,26 @@ use wirelane_bench::row::{Param, Params, Row, paper};
 use super::{scaled, wrap};
 
 /// A report for people.
-pub(crate) struct Tables<'a>(pub(crate) &'a Report);
+pub(crate) struct Tables<'a> {
+    pub(crate) report: &'a Report,
+    /// Columns of the terminal, if it is one.
+    pub(crate) width: Option<usize>,
+}
 
 impl Display for Tables<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let machine = &self.0.machine;
+        let machine = &self.report.machine;
         let (cpu, kernel) = (machine.cpu.as_deref(), machine.kernel.as_deref());
         let (cpu, kernel) = (cpu.unwrap_or("unknown CPU"), kernel.unwrap_or("unknown"));
         write!(f, "{cpu}, {} cores, Linux {kernel}", machine.cores)?;
         if let Some(cycles) = machine.cycles_per_ns {
             write!(f, "; 1 ns is {cycles:.3} cycles")?;
         }
-        let samples = self.0.rows.iter().map(|row| row.samples.len());
+        let samples = self.report.rows.iter().map(|row| row.samples.len());
         let (least, most) = (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0));
         let samples = if least == most { most.to_string() } else { format!("{least} to {most}") };
         writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
-        let sources = self.0.rows.iter().filter_map(|row| row.source);
+        let sources = self.report.rows.iter().filter_map(|row| row.source);
         if let Some(source) = sources.clone().next() {
             write!(f, "In brackets: figures of \"{}\"", paper(source.document))?;
             let derived = sources.clone().any(|source| source.derived);
@@ -36,17 +40,19 @@ impl Display for Tables<'_> {
                     |(name, value): &(&str, Param)| *name == param && *value == Param::Text(word);
                 row.suite == suite && row.params.0.iter().any(has)
             };
-            if self.0.rows.iter().any(is_it) {
+            if self.report.rows.iter().any(is_it) {
                 writeln!(f, "{param} {word}: {meaning}.")?;
             }
         }
-        for table in tables(&self.0.rows) {
-            write!(f, "\n{table}")?;
+        for table in tables(&self.report.rows) {
+            for part in table.parts(self.width) {
+                write!(f, "\n{part}")?;
+            }
         }
-        if !self.0.skipped.is_empty() {
+        if !self.report.skipped.is_empty() {
             writeln!(f)?;
         }
-        for skipped in &self.0.skipped {
+        for skipped in &self.report.skipped {
             writeln!(f, "skipped: {}: {}", skipped.case, skipped.reason)?;
         }
         Ok(())
@@ -135,8 +141,18 @@ impl<'a> Table<'a> {
         self.lines.push(line);
     }
 
+    /// Tables that fit so many columns of a terminal.
+    fn parts(&self, width: Option<usize>) -> Vec<Cells> {
+        let peers = self.lines.iter().any(|line| line.peer.is_some());
+        let keys = 1 + usize::from(peers) + self.params.len();
+        match width {
+            Some(width) => self.cells().split(keys, width),
+            None => vec![self.cells()],
+        }
+    }
+
     /// Head and body; a column without any cell is left out.
-    fn cells(&self) -> Vec<Vec<String>> {
+    fn cells(&self) -> Cells {
         let peers = self.lines.iter().any(|line| line.peer.is_some());
         let mut head = vec!["case".to_owned()];
         head.extend(peers.then(|| "program".to_owned()));
@@ -156,21 +172,57 @@ impl<'a> Table<'a> {
             }
             cells.push(row);
         }
-        cells
+        Cells(cells)
     }
 }
 
-impl Display for Table<'_> {
+/// Head and body of a table, or of a part of it.
+struct Cells(Vec<Vec<String>>);
+
+impl Cells {
+    /// A column is as wide as its figures or the longest word above them.
+    fn widths(&self) -> Vec<usize> {
+        let Some((head, body)) = self.0.split_first() else { return Vec::new() };
+        let width = |(column, title): (usize, &String)| {
+            let cells = body.iter().filter_map(|row| row.get(column)).map(String::as_str);
+            cells.chain(title.split(' ')).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        head.iter().enumerate().map(width).collect()
+    }
+
+    /// Tables that fit so many columns of a terminal, as far as one figure of each line does: each begins
+    /// with the first columns, so many as are `keys`, and has some of the others.
+    fn split(self, keys: usize, width: usize) -> Vec<Self> {
+        let widths = self.widths();
+        let of_keys = widths.iter().take(keys).map(|width| width + 2).sum::<usize>();
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut left = 0;
+        for (column, width_of_it) in widths.iter().enumerate().skip(keys) {
+            match parts.last_mut() {
+                Some(part) if width_of_it + 2 <= left => part.push(column),
+                _ => {
+                    parts.push((0..keys).chain([column]).collect());
+                    left = (width + 2).saturating_sub(of_keys);
+                }
+            }
+            left = left.saturating_sub(width_of_it + 2);
+        }
+        let part = |columns: Vec<usize>| {
+            let pick = |row: &Vec<String>| {
+                columns.iter().filter_map(|column| row.get(*column).cloned()).collect()
+            };
+            // A line without a figure here stands in another part.
+            let says = |row: &Vec<String>| row.iter().skip(keys).any(|cell| !cell.is_empty());
+            Self(self.0.iter().map(pick).filter(says).collect())
+        };
+        parts.into_iter().map(part).collect()
+    }
+}
+
+impl Display for Cells {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut cells = self.cells();
-        let head = cells.remove(0);
-        // A column is as wide as its figures or the longest word above them.
-        let widths: Vec<_> = (head.iter().enumerate())
-            .map(|(column, title)| {
-                let cells = cells.iter().filter_map(|row| row.get(column)).map(String::as_str);
-                cells.chain(title.split(' ')).map(|cell| cell.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
+        let Some((head, cells)) = self.0.split_first() else { return Ok(()) };
+        let widths = self.widths();
         let titles: Vec<_> =
             head.iter().zip(&widths).map(|(title, width)| wrap(title, *width)).collect();
         let height = titles.iter().map(Vec::len).max().unwrap_or(0);
@@ -183,7 +235,7 @@ impl Display for Table<'_> {
             };
             titles.iter().map(part).collect::<Vec<_>>()
         });
-        for row in above.chain(cells) {
+        for row in above.chain(cells.iter().cloned()) {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
                 if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
             });
@@ -264,6 +316,11 @@ mpmc  rte_ring          1  9.80 (9.80–9.80)
 
 skipped: spsc: none
 ";
-        assert_eq!(Tables(&report).to_string(), expected);
+        assert_eq!(Tables { report: &report, width: None }.to_string(), expected);
+        let narrow = Tables { report: &report, width: Some(50) }.to_string();
+        let tables = narrow.split_once("\n\n").map_or("", |(_, tables)| tables);
+        assert!(tables.lines().all(|line| line.chars().count() <= 50), "{narrow}");
+        let second = "fifo          1  20.00 [60.50]\n\n";
+        assert!(narrow.contains(second), "{narrow}");
     }
 }

@@ -1,7 +1,10 @@
 //! What the command says: people read standard error, programs read JSON on standard output.
 
 pub(crate) mod figures;
+pub(crate) mod headline;
 pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod screen;
 pub(crate) mod sent;
 pub(crate) mod statistics;
 pub(crate) mod store;
@@ -16,7 +19,14 @@ use wirelane::{Error, Result};
 
 /// One line for people. If nobody can read it, that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    // Standard error has no buffer: each part of the text would be a system call.
+    let text = format!(
+        "{text}
+"
+    );
+    screen::above(|| {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    });
 }
 
 /// Exactly one JSON object on standard output.
@@ -26,10 +36,11 @@ pub(crate) fn json(document: &impl Serialize) -> Result<()> {
 
 /// What was asked for, on standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    let write = || {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    screen::above(write).map_err(|error| Error::io("standard output", "write", error))
 }
 
 /// A number of things.
@@ -59,12 +70,13 @@ pub(crate) fn text(document: &impl Serialize) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// A number people can read: `1.234 M`, `12.3 k`, `999`.
+/// A number people can read, with three digits: `1.23 M`, `12.3 k`, `999`.
 pub(crate) fn scaled(value: f64) -> String {
     for (scale, unit) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if value >= scale {
+        // What rounds to 1000 of a unit is 1 of the next.
+        if value >= scale * 0.9995 {
             let value = value / scale;
-            let digits = if value < 10.0 { 2 } else { 1 };
+            let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
             return format!("{value:.digits$} {unit}");
         }
     }
@@ -114,5 +126,9 @@ mod tests {
         assert_eq!(super::scaled(1_234_000.0), "1.23 M");
         assert_eq!(super::scaled(12_340.0), "12.3 k");
         assert_eq!(super::scaled(7.0), "7 ");
+        assert_eq!(super::scaled(128_400.0), "128 k");
+        assert_eq!(super::scaled(9_996.0), "10.0 k");
+        assert_eq!(super::scaled(99_960.0), "100 k");
+        assert_eq!(super::scaled(999_700.0), "1.00 M");
     }
 }

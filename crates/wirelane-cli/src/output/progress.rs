@@ -1,104 +1,213 @@
-//! Live rates per queue, on a terminal only.
+//! What happens now, on a terminal only: the total, what is written, and the busiest queues.
 
-use std::io::{IsTerminal, stderr};
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use wirelane::halt::is_in_foreground;
+use signal_hook::consts::SIGTSTP;
+use signal_hook::low_level::emulate_default_handler;
+use wirelane::session::monitor::Reading;
 use wirelane::stats::QueueStats;
 
-use super::scaled;
+use super::{counter, grouped, printable, scaled, screen};
 
 /// How often the lines change.
 const EVERY: Duration = Duration::from_millis(500);
+/// Most queues that have a line.
+const QUEUES: usize = 16;
 
-/// One line per queue: packets per second, bits per second, drops.
+/// The lines of a command that receives.
 pub(crate) struct Progress {
-    lines: Vec<ProgressBar>,
-    /// Those of the caller.
-    more: Vec<ProgressBar>,
-    screen: MultiProgress,
-    before: Vec<QueueStats>,
+    started: Instant,
+    before: Reading,
     since: Instant,
-    /// How many ports the queues are of.
-    ports: usize,
+    /// The names of the ports, if there are several.
+    ports: Vec<String>,
+    /// The file that is written, if any.
+    file: Option<PathBuf>,
+    /// ^Z was typed.
+    stop: Arc<AtomicBool>,
+}
+
+/// What a line is about: packets, bytes and drops, before and now.
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    packets: u64,
+    bytes: u64,
+    dropped: Option<u64>,
 }
 
 impl Progress {
-    /// Lines for these queues; `None` if standard error is no terminal.
-    pub(crate) fn new(queues: Vec<QueueStats>) -> Option<Self> {
-        Self::with_more(queues, 0)
-    }
-
-    /// As [`Progress::new`], with so many lines below that the caller fills.
-    pub(crate) fn with_more(queues: Vec<QueueStats>, more: usize) -> Option<Self> {
-        if !stderr().is_terminal() {
+    /// Lines for a command that began at `started`; `None` if nobody would see them.
+    pub(crate) fn new(started: Instant, ports: Vec<String>, now: Reading) -> Option<Self> {
+        if !screen::is_able() {
             return None;
         }
-        let screen = MultiProgress::new();
-        let style = ProgressStyle::with_template("{wide_msg}").ok()?;
-        let line = |_| screen.add(ProgressBar::new_spinner().with_style(style.clone()));
-        let mut lines: Vec<_> = (0..queues.len() + 1 + more).map(line).collect();
-        let more = lines.split_off(queues.len() + 1);
-        let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
-        Some(Self { lines, more, screen, ports, before: queues, since: Instant::now() })
+        let stop = Arc::default();
+        // Without it, ^Z leaves the lines behind.
+        let _ = signal_hook::flag::register(SIGTSTP, Arc::clone(&stop));
+        let ports = if ports.len() > 1 { ports } else { Vec::new() };
+        Some(Self { started, before: now, since: Instant::now(), ports, file: None, stop })
     }
 
-    /// Whether it is time to show what has changed.
+    /// With the file that is written.
+    #[must_use]
+    pub(crate) fn into_file(self, path: Option<&Path>) -> Self {
+        Self { file: path.map(Path::to_owned), ..self }
+    }
+
+    /// Whether it is time to show what has changed. Looks after the terminal in any case.
     pub(crate) fn is_due(&self) -> bool {
-        // In the background the terminal is somebody else's.
-        self.since.elapsed() >= EVERY && is_in_foreground(stderr())
+        if self.stop.swap(false, Ordering::Relaxed) {
+            screen::clear();
+            let _ = emulate_default_handler(SIGTSTP);
+        }
+        screen::adapt();
+        self.since.elapsed() >= EVERY && screen::is_there()
     }
 
-    /// Fills the caller's lines.
-    pub(crate) fn say(&self, texts: impl IntoIterator<Item = String>) {
-        self.more.iter().zip(texts).for_each(|(line, text)| line.set_message(text));
-    }
-
-    /// Writes a line that stays, above the others.
-    pub(crate) fn note(&self, write: impl FnOnce()) {
-        self.screen.suspend(write);
-    }
-
-    /// Shows what has changed, if it is time to.
-    pub(crate) fn update(&mut self, now: Vec<QueueStats>) {
-        let elapsed = self.since.elapsed();
-        if !self.is_due() {
-            return;
+    /// Shows what has changed, if it is time to; `more` are lines of the caller.
+    pub(crate) fn update(&mut self, now: Reading, more: impl IntoIterator<Item = String>) {
+        if self.is_due() {
+            let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
+            let mut lines = self.lines(&now, seconds);
+            let queues = lines.split_off(2);
+            lines.extend(more);
+            let room = screen::size().1.saturating_sub(lines.len() + 2).min(QUEUES);
+            lines.extend(busiest(queues, &self.flows(&now), room));
+            screen::show(lines);
+            self.before = now;
+            self.since = Instant::now();
         }
-        let seconds = elapsed.as_secs_f64();
-        let (mut packets, mut bits, mut drops) = (0, 0, Some(0));
-        for ((line, before), now) in self.lines.iter().zip(&self.before).zip(&now) {
-            let new_packets = now.packets.saturating_sub(before.packets);
-            let new_bits =
-                now.bytes.zip(before.bytes).map_or(0, |(now, before)| now.saturating_sub(before))
-                    * 8;
-            let dropped = now.dropped.total();
-            (packets, bits) = (packets + new_packets, bits + new_bits);
-            drops = drops.zip(dropped).map(|(sum, more): (u64, u64)| sum + more);
-            let queue = now.queue.map_or(String::new(), |queue| queue.to_string());
-            let port = if self.ports > 1 { format!("{} ", now.port) } else { String::new() };
-            let name = format!("{port}{:<5} {queue:<4}", now.class);
-            line.set_message(text(&name, new_packets, new_bits, dropped, seconds));
-        }
-        if let Some(line) = self.lines.last() {
-            line.set_message(text("total     ", packets, bits, drops, seconds));
-        }
-        self.before = now;
-        self.since = Instant::now();
     }
 
     /// Takes the lines off the screen.
     pub(crate) fn finish(self) {
-        let _ = self.screen.clear();
+        screen::clear();
+    }
+
+    /// The head, the total, and a line for each queue.
+    fn lines(&self, now: &Reading, seconds: f64) -> Vec<String> {
+        let flows = self.flows(now);
+        let total =
+            flows.iter().fold(Flow { dropped: Some(0), ..Flow::default() }, |sum, flow| Flow {
+                packets: sum.packets + flow.packets,
+                bytes: sum.bytes + flow.bytes,
+                dropped: sum.dropped.zip(flow.dropped).map(|(a, b)| a + b),
+            });
+        let names = now.queues.iter().map(|queue| self.name(queue)).collect::<Vec<_>>();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
+        let line = |name: &str, flow: &Flow| {
+            format!(
+                "{name:<width$}  {:>7}packet/s  {:>7}bit/s  {:>10} dropped",
+                scaled(flow.packets as f64 / seconds),
+                scaled(flow.bytes as f64 * 8.0 / seconds),
+                counter(flow.dropped)
+            )
+        };
+        let mut lines = vec![self.head(now, seconds), line("total", &total)];
+        lines.extend(names.iter().zip(&flows).map(|(name, flow)| line(name, flow)));
+        lines
+    }
+
+    /// How long it runs, what it has so far, and where that goes.
+    fn head(&self, now: &Reading, seconds: f64) -> String {
+        let elapsed = self.started.elapsed().as_secs();
+        let (hours, minutes) = (elapsed / 3600, elapsed / 60 % 60);
+        let packets: u64 = now.queues.iter().map(|queue| queue.packets).sum();
+        let what = if now.tx.is_empty() { "captured" } else { "received" };
+        let mut head =
+            format!("{hours:02}:{minutes:02}:{:02}  {} {what}", elapsed % 60, grouped(packets));
+        if !now.tx.is_empty() {
+            let sent: u64 = now.tx.iter().map(|tx| tx.packets).sum();
+            head += &format!(", {} sent", grouped(sent));
+        }
+        if let (Some(file), Some(written)) = (&self.file, now.written) {
+            let before = self.before.written.map_or(0, |before| before.bytes);
+            let rate = written.bytes.saturating_sub(before) as f64 / seconds;
+            head += &format!(", {}B at {}B/s", scaled(written.bytes as f64), scaled(rate));
+            head += &match free(file) {
+                Some(bytes) => format!(", {}B free", scaled(bytes as f64)),
+                None => String::new(),
+            };
+            if written.files > 1 {
+                head += &format!(", {} files", grouped(written.files));
+            }
+            let name = match file.as_os_str() {
+                name if name == "-" => "standard output".to_owned(),
+                _ => printable(&file.display().to_string()),
+            };
+            head += &format!(" → {name}");
+        }
+        head
+    }
+
+    /// What each queue has received since the last time. Queues may have been added.
+    fn flows(&self, now: &Reading) -> Vec<Flow> {
+        let flow = |(position, now): (usize, &QueueStats)| {
+            let before = self.before.queues.get(position);
+            let packets = before.map_or(0, |before| before.packets);
+            let bytes = before.and_then(|before| before.bytes).unwrap_or(0);
+            Flow {
+                packets: now.packets.saturating_sub(packets),
+                bytes: now.bytes.unwrap_or(0).saturating_sub(bytes),
+                dropped: now.dropped.total(),
+            }
+        };
+        now.queues.iter().enumerate().map(flow).collect()
+    }
+
+    fn name(&self, queue: &QueueStats) -> String {
+        let interface = queue.interface.as_deref();
+        let port = interface.or(self.ports.get(queue.port).map(String::as_str));
+        let port = port.map(|port| format!("{port} ")).unwrap_or_default();
+        let number = queue.queue.map(|number| format!(" {number}")).unwrap_or_default();
+        format!("{port}{}{number}", queue.class)
     }
 }
 
-fn text(name: &str, packets: u64, bits: u64, drops: Option<u64>, seconds: f64) -> String {
-    format!(
-        "{name} {:>9}packet/s {:>9}bit/s  {:>10} dropped",
-        scaled(packets as f64 / seconds),
-        scaled(bits as f64 / seconds),
-        super::counter(drops)
-    )
+/// So many of the lines, those of the busiest queues, in their order; the last one says how many are left out.
+fn busiest(lines: Vec<String>, flows: &[Flow], room: usize) -> Vec<String> {
+    if lines.len() <= room {
+        return lines;
+    }
+    let all = lines.len();
+    let mut lines: Vec<_> = lines.into_iter().zip(flows).enumerate().collect();
+    lines.sort_by_key(|(_, (_, flow))| Reverse((flow.packets, flow.dropped)));
+    lines.truncate(room.saturating_sub(1));
+    lines.sort_by_key(|(position, _)| *position);
+    let rest = all - lines.len();
+    let mut lines: Vec<_> = lines.into_iter().map(|(_, (line, _))| line).collect();
+    if room > 0 {
+        lines.push(format!("and {rest} quieter queues"));
+    }
+    lines
+}
+
+/// Bytes that can still be written where the file is.
+fn free(file: &Path) -> Option<u64> {
+    if file.as_os_str() == "-" {
+        return None;
+    }
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let room = rustix::fs::statvfs(directory.unwrap_or(Path::new("."))).ok()?;
+    room.f_bavail.checked_mul(room.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_are_shown() {
+        let lines = || (0..6).map(|queue| format!("rx {queue}")).collect::<Vec<_>>();
+        let flow = |packets| Flow { packets, ..Flow::default() };
+        let flows: Vec<_> = [3, 9, 1, 7, 0, 2].map(flow).to_vec();
+        assert_eq!(busiest(lines(), &flows, 6), lines());
+        assert_eq!(busiest(lines(), &flows, 3), ["rx 1", "rx 3", "and 4 quieter queues"]);
+        assert_eq!(busiest(lines(), &flows, 1), ["and 6 quieter queues"]);
+        assert!(busiest(lines(), &flows, 0).is_empty());
+    }
 }

@@ -162,12 +162,14 @@ const SECTIONS: [Section; 10] = [
 ];
 
 /// What a row is about. Parts that it does not have are left out.
-const KEYS: [&str; 5] = ["port", "queue", "class", "reason", "device"];
+const KEYS: [&str; 6] = ["port", "interface", "queue", "class", "reason", "device"];
 
 /// A reading, and the one before it if there is one.
 pub(crate) struct Statistics<'a> {
     pub(crate) now: &'a Value,
     pub(crate) before: Option<&'a Value>,
+    /// Columns of the terminal, if it is one.
+    pub(crate) width: Option<usize>,
 }
 
 impl Statistics<'_> {
@@ -175,9 +177,9 @@ impl Statistics<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = self.head();
         for section in &SECTIONS {
-            let table = self.table(section);
+            let table = self.fitting(section);
             if !table.is_empty() {
-                let _ = write!(text, "\n{table}");
+                let _ = write!(text, "\n{}:\n{table}", section.title);
             }
         }
         let has_frames = |port: &Value| port["frames"].is_object();
@@ -264,18 +266,35 @@ impl Statistics<'_> {
         head + &store(&now["store"])
     }
 
-    fn table(&self, section: &Section) -> Table {
+    /// With all figures, if they fit; else with three digits of each, and then without columns of zeros.
+    fn fitting(&self, section: &Section) -> Table {
+        let fits = |table: &Table| self.width.is_none_or(|width| table.width() <= width);
+        let brief = [(false, false), (true, false), (true, true)]
+            .map(|(rounded, short)| move || self.table(section, rounded, short));
+        let [exact, rounded, short] = brief;
+        Some(exact()).filter(fits).or_else(|| Some(rounded()).filter(fits)).unwrap_or_else(short)
+    }
+
+    fn table(&self, section: &Section, rounded: bool, short: bool) -> Table {
         let rows = section.rows(self.now);
         let value = |row: &Value, column: &Column| match section.list {
             // What the program has not asked for is nothing to show.
             "handles" => Some(column.value(row).unwrap_or(0)),
             _ => column.value(row),
         };
-        let is_used =
-            |row: &Value| section.columns.iter().any(|column| value(row, column) != Some(0));
+        let is_used = |row: &Value| {
+            section
+                .columns
+                .iter()
+                .any(|column| !column.is_elsewhere(row) && value(row, column) != Some(0))
+        };
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
+        // The last way to lose a packet is that of the command.
+        let writes = self.now["command"] == "capture" || self.now["command"] == "record";
         let is_shown = |column: &&Column| {
-            column.2 != Kind::Rare || used.iter().any(|row| column.value(row) != Some(0))
+            let is_rare = short || column.2 == Kind::Rare && !(writes && column.0 == "writer");
+            !is_rare
+                || used.iter().any(|row| !column.is_elsewhere(row) && column.value(row) != Some(0))
         };
         let columns: Vec<_> = section.columns.iter().filter(is_shown).collect();
         let seconds = self.seconds();
@@ -284,18 +303,30 @@ impl Statistics<'_> {
             _ => column.0,
         });
         let mut table =
-            Table::figures(&[section.title].into_iter().chain(titles).collect::<Vec<_>>());
+            Table::figures(&[section.head()].into_iter().chain(titles).collect::<Vec<_>>());
         let before = self.before.map(|before| section.rows(before)).unwrap_or_default();
-        for row in used {
+        for row in used.iter().copied() {
             let before = before.iter().find(|other| key(other) == key(row));
             let cell = |column: &&Column| match (column.2, seconds) {
-                (Kind::Gauge, _) | (_, None) => counter(column.value(row)),
-                (_, Some(seconds)) => {
-                    let rate = column.rate(row, before, seconds);
-                    rate.map_or("unknown".into(), |rate| scaled(rate).trim_end().to_owned())
-                }
+                _ if column.is_elsewhere(row) => "-".to_owned(),
+                (Kind::Gauge, _) | (_, None) => figure(column.value(row), rounded),
+                (_, Some(seconds)) => rate(column.rate(row, before, seconds)),
             };
             table.row([self.name(section, row)].into_iter().chain(columns.iter().map(cell)));
+        }
+        if used.len() > 1 && ["queues", "tx"].contains(&section.list) {
+            let total = |column: &&Column| {
+                let Some(seconds) = seconds else {
+                    let rows = used.iter().filter(|row| !column.is_elsewhere(row));
+                    let sum = rows.map(|row| column.value(row)).sum::<Option<u64>>();
+                    return figure(sum, rounded);
+                };
+                let of = |row: &&Value| {
+                    column.rate(row, before.iter().find(|other| key(other) == key(row)), seconds)
+                };
+                rate(used.iter().filter(|row| !column.is_elsewhere(row)).map(of).sum())
+            };
+            table.row(["total".to_owned()].into_iter().chain(columns.iter().map(total)));
         }
         table
     }
@@ -306,6 +337,8 @@ impl Statistics<'_> {
         let port = row["port"].as_u64().and_then(|port| ports.get(usize::try_from(port).ok()?));
         let port = port.filter(|_| ports.len() > 1);
         let port = port.and_then(|port| port["interface"].as_str().or(port["spec"].as_str()));
+        // A port may have several interfaces.
+        let port = row["interface"].as_str().or(port);
         if let Some(device) = row["device"].as_str() {
             return device.to_owned();
         }
@@ -388,7 +421,24 @@ fn store(store: &Value) -> String {
     line + "\n"
 }
 
+/// A number, or three digits of it.
+fn figure(value: Option<u64>, rounded: bool) -> String {
+    match value {
+        Some(value) if rounded => scaled(value as f64).trim_end().to_owned(),
+        value => counter(value),
+    }
+}
+
+fn rate(value: Option<f64>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |rate| scaled(rate).trim_end().to_owned())
+}
+
 impl Section {
+    /// What its rows are about.
+    fn head(&self) -> &'static str {
+        if self.list == "handles" { "handle" } else { "queue" }
+    }
+
     fn rows(&self, document: &Value) -> Vec<Value> {
         let entries = list(document, self.list);
         let Some(within) = self.within else { return entries.to_vec() };
@@ -407,6 +457,11 @@ impl Section {
 }
 
 impl Column {
+    /// Whether another row counts it: what was lost in rings that several interfaces share.
+    fn is_elsewhere(&self, row: &Value) -> bool {
+        row["interface"].is_string() && self.1.starts_with("/dropped/") && self.value(row).is_none()
+    }
+
     /// `None` if nobody knows.
     fn value(&self, row: &Value) -> Option<u64> {
         row.pointer(self.1).and_then(Value::as_u64)
@@ -425,109 +480,9 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
     document[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn key(row: &Value) -> [&Value; 5] {
+fn key(row: &Value) -> [&Value; 6] {
     KEYS.map(|name| &row[name])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
-        let dropped =
-            json!({ "kernel": null, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 3 });
-        let class = json!({ "class": "tcp4", "super_frames": frames, "segments": 44 * frames,
-            "bytes": 1000 * frames, "smallest_frame": 60, "largest_frame": 1514, "smallest_mss": 6,
-            "largest_mss": 1460 });
-        let classes = if frames > 0 { vec![class.clone()] } else { Vec::new() };
-        let pool = json!({ "pool": 8, "free": 5, "fill": 0, "rx": 0, "held": 3, "tx": 0, "completion": 0 });
-        json!({
-            "schema": "wirelane.stats/1", "command": "forward", "version": "0.1.0", "pid": 7, "elapsed_s": elapsed_s,
-            "ports": [
-                { "spec": "tap:t0", "mode": "tap", "interface": "t0", "frames": pool, "selected":
-                  { "enabled": true, "rx": "all", "tx": "none", "other": true, "filter": "a\u{1b}b" } },
-                { "spec": "sim:1", "mode": "sim", "interface": null, "frames": pool, "selected": null,
-                  "offload": { "gso": "tcp", "gro": "off", "gso_max": 9000 } },
-            ],
-            "queues": [
-                { "port": 0, "queue": 1, "class": "rx", "received": null, "packets": packets, "bytes": 100 * packets,
-                  "filtered": 0, "merged": 6, "dropped": dropped },
-                { "port": 0, "queue": 2, "class": "rx", "received": 0, "packets": 0, "bytes": 0, "merged": 0, "filtered": 0,
-                  "dropped": { "kernel": 0, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 0 } },
-            ],
-            "tx": [{ "port": 1, "queue": 0, "packets": 44, "bytes": 9, "errors": 0,
-                "unfinished": 0, "wrong_length": 0, "refused": 0, "unsent": 0, "copied": 0, "stalls": 0 }],
-            "gso": [{ "port": 1, "queue": 0, "classes": classes, "bypassed": [],
-                      "refused": [{ "reason": "above_mtu", "frames": 2 }] }],
-            "gro": [{ "port": 0, "queue": null, "classes": [class], "flushed": [], "alone": [
-                      { "reason": "not_tcp_or_udp", "frames": 5 }] }],
-            "totals": { "received": null, "merged": 6, "delivered": packets, "dropped": null, "sent": 44, "written": null },
-            "cpu": { "user_s": 0.5, "system_s": 0.25 },
-        })
-    }
-
-    #[test]
-    fn one_reading_in_words() {
-        let text = Statistics { now: &document(2.0, 1000, 1), before: None }.text();
-        let expected = "\
-process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
-port 0: tap:t0, tap, rx all tx none other on filter a?b
-port 1: sim:1, sim, gso tcp gro off gso_max 9000
-unknown received (6 merged into others), 1,000 delivered, unknown dropped, 44 sent
-
-received  received  merged  delivered    bytes  filtered   kernel  ring_full  tx_full
-t0 rx 1    unknown       6      1,000  100,000         0  unknown          0        3
-
-sent        sent  bytes  errors
-sim:1 tx 0    44      9       0
-
-cut              frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
-sim:1 tx 0 tcp4       1        44  1,000        60    1,514             6        1,460
-
-not sent              refused
-sim:1 tx 0 above_mtu        2
-
-merged         packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
-t0 other tcp4       44       1  1,000        60    1,514             6        1,460
-
-not merged               packets
-t0 other not_tcp_or_udp        5
-
-frames  pool  free  fill  rx  held  tx  completion
-t0         8     5     0   0     3   0           0
-sim:1      8     5     0   0     3   0           0
-";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn rates_between_two_readings() {
-        let (before, now) = (document(2.0, 1000, 0), document(4.0, 5000, 10));
-        let statistics = Statistics { now: &now, before: Some(&before) };
-        let text = statistics.text();
-        assert!(text.contains("per second, of the last 2.000 s:\n"), "{text}");
-        assert!(text.contains("\nt0 rx 1    unknown       0     2.00 k  1.60 M "), "{text}");
-        assert!(text.contains("\nsim:1 tx 0 tcp4       5       220  40.0 k "), "{text}");
-        assert!(!text.contains("pool"), "{text}");
-        let json = statistics.json();
-        assert_eq!((&json["pid"], &json["interval_s"]), (&json!(7), &json!(2.0)));
-        let row = json!({ "port": 0, "queue": 1, "class": "rx", "received_per_s": null, "merged_per_s": 0.0, "delivered_per_s": 2000.0,
-            "bits_per_s": 1.6e6, "filtered_per_s": 0.0, "kernel_per_s": null, "ring_full_per_s": 0.0,
-            "writer_per_s": 0.0, "tx_full_per_s": 0.0, "fault_per_s": 0.0 });
-        assert_eq!(json["rates"]["received"][0], row);
-        assert_eq!(json["rates"]["cut"][0]["segments_per_s"], 220.0);
-        assert!(Statistics { now: &now, before: None }.json().get("rates").is_none());
-    }
-
-    /// Another version may leave out anything.
-    #[test]
-    fn what_is_not_there_is_unknown() {
-        for document in [json!({}), json!(null), json!([1]), json!({ "queues": [{}], "ports": {} })]
-        {
-            let text = Statistics { now: &document, before: Some(&document) }.text();
-            assert!(text.starts_with("process null: wirelane unknown unknown"), "{text}");
-            Statistics { now: &document, before: Some(&document) }.json();
-            Statistics { now: &document, before: None }.text();
-        }
-    }
-}
+mod tests;

@@ -147,7 +147,7 @@ impl Store {
     pub(super) fn destination(&self) -> String {
         let name = printable(&self.directory);
         let (segments, bytes) = (self.segments, scaled(self.bytes as f64));
-        format!(" → {name}, {}, {bytes}B", plural(segments.into(), "segment"))
+        format!(" → {name} ({}, {bytes}B)", plural(segments.into(), "segment"))
     }
 
     /// The rest of what is worth knowing at the end, a line each.
@@ -260,7 +260,7 @@ mod tests {
             first,
             "written       1.00 MB/s        0 B in 0 segments,        0 B behind: no space"
         );
-        let expected = "store        805.3 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
+        let expected = "store          805 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
         assert_eq!(second, expected);
     }
 }

@@ -1,127 +1,149 @@
-//! The summary of a command: schema `wirelane.summary/1`, and a table for people.
+//! The summary of a command: schema `wirelane.summary/1`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 use wirelane::clock::CpuTime;
-use wirelane::port::{Backend, FrameCounts, PortInfo};
+use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
-use wirelane::session::capture::CaptureOutcome;
+use wirelane::session::capture::{CaptureOutcome, OutputConfig};
 use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
-use wirelane::stats::{Dropped, QueueStats, TxStats};
+use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
 use super::sent::Sent;
 use super::store::Store;
-use super::{counter, grouped, line, printable, scaled};
 
 /// The JSON document.
 #[derive(Serialize)]
 pub(crate) struct Summary {
     schema: &'static str,
-    command: &'static str,
+    pub(super) command: &'static str,
     version: &'static str,
-    elapsed_s: f64,
-    ports: Vec<PortInfo>,
+    pub(super) elapsed_s: f64,
+    pub(super) ports: Vec<PortInfo>,
     #[serde(flatten)]
-    counts: Counts,
-    frames: Frames,
-    order: Option<Order>,
+    pub(super) counts: Counts,
+    pub(super) frames: Frames,
+    pub(super) order: Option<Order>,
     /// Of a command that makes packets.
     #[serde(flatten)]
-    sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
     /// Of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<Store>,
-    cpu: Cpu,
-    errors: Vec<String>,
+    pub(super) store: Option<Store>,
+    pub(super) cpu: Cpu,
+    pub(super) errors: Vec<String>,
     /// Where packets were written.
     #[serde(skip)]
-    path: Option<PathBuf>,
+    pub(super) output: Option<Destination>,
+}
+
+/// Where packets were written, for people.
+pub(crate) struct Destination {
+    /// The file as it was named; `-` is standard output.
+    pub(super) path: PathBuf,
+    /// Packets of each queue have a file of their own.
+    pub(super) split: bool,
+    pub(super) rotates: bool,
+    /// How many files the rotation keeps.
+    pub(super) kept: Option<u32>,
+}
+
+impl From<&OutputConfig> for Destination {
+    fn from(output: &OutputConfig) -> Self {
+        let rotation = &output.options.rotation;
+        Self {
+            path: output.path.clone(),
+            split: output.split,
+            rotates: rotation.is_active(),
+            kept: rotation.max_files,
+        }
+    }
 }
 
 /// What was counted: in a summary at the end, and in the statistics of a running command.
 #[derive(Serialize)]
 pub(crate) struct Counts {
-    queues: Vec<QueueStats>,
+    pub(super) queues: Vec<QueueStats>,
     /// Of a command that sends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tx: Vec<TxStats>,
+    pub(super) tx: Vec<TxStats>,
     /// Of a command that sends through disciplines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    qdiscs: Vec<Discipline>,
+    pub(super) qdiscs: Vec<Discipline>,
     /// Of a command that cuts long frames.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    gso: Vec<Segmented>,
+    pub(super) gso: Vec<Segmented>,
     /// Of a command that merges packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    gro: Vec<Coalesced>,
-    totals: Totals,
+    pub(super) gro: Vec<Coalesced>,
+    pub(super) totals: Totals,
 }
 
 #[derive(Serialize)]
-struct Discipline {
-    port: usize,
-    queue: u16,
+pub(super) struct Discipline {
+    pub(super) port: usize,
+    pub(super) queue: u16,
     #[serde(flatten)]
-    stats: QdiscStats,
+    pub(super) stats: QdiscStats,
 }
 
 #[derive(Serialize)]
-struct Segmented {
-    port: usize,
-    queue: u16,
+pub(super) struct Segmented {
+    pub(super) port: usize,
+    pub(super) queue: u16,
     #[serde(flatten)]
-    stats: SegmentStats,
+    pub(super) stats: SegmentStats,
 }
 
 #[derive(Serialize)]
-struct Coalesced {
-    port: usize,
+pub(super) struct Coalesced {
+    pub(super) port: usize,
     /// `None` for packets that are tied to no queue.
-    queue: Option<u16>,
+    pub(super) queue: Option<u16>,
     #[serde(flatten)]
-    stats: CoalesceStats,
+    pub(super) stats: CoalesceStats,
 }
 
 #[derive(Serialize)]
-struct Totals {
-    received: Option<u64>,
+pub(super) struct Totals {
+    pub(super) received: Option<u64>,
     /// Of those received, packets that were merged into the frames of others.
-    merged: u64,
-    filtered: Option<u64>,
-    delivered: u64,
+    pub(super) merged: u64,
+    pub(super) filtered: Option<u64>,
+    pub(super) delivered: u64,
     /// `None` if nothing was to be written.
-    written: Option<u64>,
-    written_bytes: Option<u64>,
-    files: Option<u64>,
-    sent: u64,
-    dropped: Option<u64>,
+    pub(super) written: Option<u64>,
+    pub(super) written_bytes: Option<u64>,
+    pub(super) files: Option<u64>,
+    pub(super) sent: u64,
+    pub(super) dropped: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Frames {
-    pool: u64,
-    free: u64,
-    leaked: u64,
+pub(super) struct Frames {
+    pub(super) pool: u64,
+    pub(super) free: u64,
+    pub(super) leaked: u64,
 }
 
 #[derive(Serialize)]
-struct Order {
-    violations: u64,
-    lateness_ms: u64,
+pub(super) struct Order {
+    pub(super) violations: u64,
+    pub(super) lateness_ms: u64,
 }
 
 /// CPU time of the process.
 #[derive(Serialize)]
 pub(crate) struct Cpu {
-    user_s: f64,
-    system_s: f64,
+    pub(super) user_s: f64,
+    pub(super) system_s: f64,
 }
 
 impl From<CpuTime> for Cpu {
@@ -146,9 +168,9 @@ impl Counts {
             merged: queues.iter().map(|queue| queue.merged).sum(),
             filtered: sum(|queue| queue.filtered),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
-            written,
-            written_bytes: None,
-            files: None,
+            written: written.map(|written| written.packets),
+            written_bytes: written.map(|written| written.bytes),
+            files: written.map(|written| written.files),
             sent: tx.iter().map(|tx| tx.packets).sum(),
             dropped: sum(|queue| queue.dropped.total()),
         };
@@ -164,111 +186,20 @@ impl Counts {
             totals,
         }
     }
-
-    /// What came, what was sent, and what was lost, in words.
-    fn headline(&self, elapsed_s: f64) -> String {
-        let Totals { received, merged, filtered, delivered, sent, dropped, .. } = &self.totals;
-        let is_sending = !self.tx.is_empty();
-        let mut text = match is_sending {
-            true => {
-                let received = received.unwrap_or(*delivered);
-                format!("{} received, {} sent", grouped(received), grouped(*sent))
-            }
-            false => format!("{} captured", grouped(*delivered)),
-        };
-        let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
-        for (count, what) in [
-            (filtered.unwrap_or(0), "filtered out"),
-            (*merged, "merged into others"),
-            (errors, "not sent"),
-        ] {
-            if count > 0 {
-                text += &format!(", {} {what}", grouped(count));
-            }
-        }
-        text += &match dropped {
-            Some(0) if errors == 0 => ", nothing lost".to_owned(),
-            Some(0) => String::new(),
-            Some(dropped) => format!(", {} dropped ({})", grouped(*dropped), self.reasons()),
-            None => format!(
-                ", drops unknown{}",
-                match self.reasons() {
-                    reasons if reasons.is_empty() => reasons,
-                    reasons => format!(" ({reasons} at least)"),
-                }
-            ),
-        };
-        let rate = *delivered as f64 / elapsed_s.max(1e-9);
-        text + &format!(" in {elapsed_s:.3} s ({}packet/s)", scaled(rate))
-    }
-
-    /// The same of a command that makes packets.
-    fn sent_headline(&self, sent: &Sent, elapsed_s: f64) -> String {
-        let sum = |of: fn(&TxStats) -> u64| self.tx.iter().map(of).sum::<u64>();
-        let lost = sum(|tx| tx.errors) + sent.skipped();
-        sent.headline(self.totals.sent, sum(|tx| tx.bytes), lost, elapsed_s)
-    }
-
-    /// The reasons for which packets were dropped, with the number of each if there are several.
-    fn reasons(&self) -> String {
-        type Count = fn(&Dropped) -> Option<u64>;
-        let known: [(&str, Count); 5] = [
-            ("kernel", |dropped| dropped.kernel),
-            ("ring_full", |dropped| dropped.ring_full),
-            ("writer", |dropped| dropped.writer),
-            ("tx_full", |dropped| dropped.tx_full),
-            ("fault", |dropped| dropped.fault),
-        ];
-        let sum =
-            |of: Count| -> u64 { self.queues.iter().filter_map(|queue| of(&queue.dropped)).sum() };
-        let counts = known.map(|(reason, of)| (reason, sum(of)));
-        let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        match counts.as_slice() {
-            [(reason, _)] => (*reason).to_owned(),
-            counts => {
-                let parts =
-                    counts.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count)));
-                parts.collect::<Vec<_>>().join(", ")
-            }
-        }
-    }
-
-    fn dropped_by_writer(&self) -> u64 {
-        self.queues.iter().filter_map(|queue| queue.dropped.writer).sum()
-    }
-}
-
-/// What was dropped so far, by reason, on a line.
-pub(crate) fn drops(queues: &[QueueStats]) -> String {
-    let sum = |of: fn(&Dropped) -> Option<u64>| {
-        counter(queues.iter().map(|queue| of(&queue.dropped)).sum::<Option<u64>>())
-    };
-    let (kernel, ring_full, writer) =
-        (sum(|it| it.kernel), sum(|it| it.ring_full), sum(|it| it.writer));
-    format!("dropped    kernel {kernel}, ring_full {ring_full}, writer {writer}")
-}
-
-/// What was counted so far, on a line of standard error.
-pub(crate) fn print_so_far(reading: Reading, elapsed: Duration) {
-    let counts = Counts::of(reading);
-    let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
-    let headline = counts.headline(elapsed.as_secs_f64());
-    line(format_args!("so far: {headline}{}", written.unwrap_or_default()));
 }
 
 impl Summary {
     /// What a capture came to.
     pub(crate) fn of_capture(
         outcome: &CaptureOutcome,
-        path: Option<&Path>,
+        output: Option<&OutputConfig>,
         elapsed: Duration,
         cpu: CpuTime,
     ) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
-        summary.path = path.map(Path::to_owned);
+        summary.output = output.map(Destination::from);
         summary.errors = failures(&outcome.errors);
         if let Some(written) = outcome.written {
             let totals = &mut summary.counts.totals;
@@ -358,225 +289,7 @@ impl Summary {
             store: None,
             cpu: cpu.into(),
             errors: Vec::new(),
-            path: None,
+            output: None,
         }
     }
-
-    /// The same for people, on standard error: what happened on the first line, then the details.
-    pub(crate) fn print(&self) {
-        let headline = match &self.sent {
-            Some(sent) => self.counts.sent_headline(sent, self.elapsed_s),
-            None => self.counts.headline(self.elapsed_s),
-        };
-        line(format_args!("{headline}{}", self.written()));
-        self.sent.iter().for_each(Sent::print);
-        for port in &self.ports {
-            port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
-        }
-        if let Some(store) = &self.store {
-            store.notes().iter().for_each(|note| line(format_args!("note: {note}")));
-        }
-        if self.counts.dropped_by_writer() > 0 && self.errors.is_empty() {
-            let compress = if self.store.is_some() { "--compress lz4" } else { ".zst" };
-            line(format_args!(
-                "note: the writer dropped packets because the output was slower than they came; \
-                 use a faster disk, keep less of each packet (-s 96) or compress ({compress})"
-            ));
-        }
-        if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
-            line(format_args!(
-                "note: {} packets arrived more than {} ms late and are out of order in the file; \
-                 `wirelane merge` sorts them",
-                grouped(order.violations),
-                order.lateness_ms
-            ));
-        }
-        self.print_queues();
-        self.print_tx();
-        self.print_qdiscs();
-        self.print_gso();
-        self.print_gro();
-        let Cpu { user_s, system_s } = self.cpu;
-        let Totals { delivered, sent, .. } = self.counts.totals;
-        let handled = if self.sent.is_some() { sent } else { delivered };
-        if handled > 0 {
-            let ns = (user_s + system_s) * 1e9 / handled as f64;
-            line(format_args!(
-                "CPU {user_s:.2} s user, {system_s:.2} s system: {ns:.0} ns per packet"
-            ));
-        }
-        if self.is_demonstration()
-            && let Some(path) = &self.path
-        {
-            let file = printable(&path.display().to_string());
-            line(format_args!(
-                "next: open {file} in Wireshark; `wirelane verify {file}` checks every packet"
-            ));
-        }
-        let Frames { pool, leaked, .. } = self.frames;
-        if leaked > 0 {
-            line(format_args!("{leaked} of {pool} frames leaked: a defect of Wirelane"));
-        }
-    }
-
-    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a file.
-    fn is_demonstration(&self) -> bool {
-        self.ports.iter().all(|port| port.backend == Backend::Sim)
-            && self.path.as_ref().is_some_and(|path| path.as_os_str() != "-")
-            && self.counts.totals.files == Some(1)
-            && self.errors.is_empty()
-    }
-
-    /// Where packets were written, with the size and, if the writer was too slow, the speed.
-    fn written(&self) -> String {
-        if let Some(store) = &self.store {
-            return store.destination();
-        }
-        let Totals { written_bytes, files, .. } = &self.counts.totals;
-        let (Some(bytes), Some(files)) = (*written_bytes, *files) else { return String::new() };
-        let name = match &self.path {
-            Some(path) if path.as_os_str() == "-" => "standard output".into(),
-            Some(path) => printable(&path.display().to_string()),
-            None => String::new(),
-        };
-        let files = if files == 1 { String::new() } else { format!(", {files} files") };
-        let speed = match self.counts.dropped_by_writer() {
-            0 => String::new(),
-            _ => format!(" at {}B/s", scaled(bytes as f64 / self.elapsed_s.max(1e-9))),
-        };
-        format!(" → {name}{files}, {}B{speed}", scaled(bytes as f64))
-    }
-
-    fn print_queues(&self) {
-        // The last way to lose a packet is that of the command.
-        let (last, lost): (_, fn(&QueueStats) -> Option<u64>) = match self.command {
-            "forward" => ("tx_full", |queue| queue.dropped.tx_full),
-            _ => ("writer", |queue| queue.dropped.writer),
-        };
-        let header = ["queue", "received", "delivered", "bytes", "kernel", "ring_full", last];
-        let rows =
-            self.counts.queues.iter().filter(|queue| queue.received != Some(0)).map(|queue| {
-                [
-                    self.name(queue.port, queue.class, queue.queue),
-                    counter(queue.received),
-                    grouped(queue.packets),
-                    counter(queue.bytes),
-                    counter(queue.dropped.kernel),
-                    counter(queue.dropped.ring_full),
-                    counter(lost(queue)),
-                ]
-            });
-        table(header, rows.collect());
-    }
-
-    fn print_tx(&self) {
-        let header = ["queue", "sent", "bytes", "errors"];
-        let used = self.counts.tx.iter().filter(|tx| tx.packets + tx.errors > 0);
-        let rows = used.map(|tx| {
-            let name = self.name(tx.port, "tx", Some(tx.queue));
-            [name, grouped(tx.packets), grouped(tx.bytes), grouped(tx.errors)]
-        });
-        table(header, rows.collect());
-    }
-
-    fn print_gso(&self) {
-        for Segmented { port, queue, stats } in &self.counts.gso {
-            for class in &stats.classes {
-                line(format_args!(
-                    "port {port} queue {queue}: {} of {} cut into {} {} of {} to {} bytes, {}B",
-                    class.super_frames,
-                    class.class,
-                    class.segments,
-                    if class.class.starts_with("frag") { "fragments" } else { "segments" },
-                    class.smallest_frame,
-                    class.largest_frame,
-                    scaled(class.bytes as f64),
-                ));
-            }
-            for refused in &stats.refused {
-                let (frames, reason) = (refused.frames, refused.reason.replace('_', " "));
-                line(format_args!("port {port} queue {queue}: {frames} refused: {reason}"));
-            }
-            if stats.trailers > 0 {
-                let frames = stats.trailers;
-                line(format_args!(
-                    "port {port} queue {queue}: {frames} sent without the trailer behind the packet"
-                ));
-            }
-        }
-    }
-
-    fn print_gro(&self) {
-        for Coalesced { port, queue, stats } in &self.counts.gro {
-            let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
-            for class in &stats.classes {
-                line(format_args!(
-                    "{queue}: {} packets of {} merged into {} frames of {} to {} bytes, {}B",
-                    class.segments,
-                    class.class,
-                    class.super_frames,
-                    class.smallest_frame,
-                    class.largest_frame,
-                    scaled(class.bytes as f64),
-                ));
-            }
-        }
-    }
-
-    fn print_qdiscs(&self) {
-        let Some(first) = self.counts.qdiscs.first() else { return };
-        let header = [
-            first.stats.discipline.as_str(),
-            "queued",
-            "bypassed",
-            "over_packets",
-            "over_bytes",
-            "purged",
-            "requeued",
-        ];
-        let rows = self.counts.qdiscs.iter().map(|row| {
-            let QdiscStats { enqueued, bypassed, dropped, requeued, .. } = &row.stats;
-            let name = self.name(row.port, "tx", Some(row.queue));
-            let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);
-            let counts = [*enqueued, *bypassed, packets, bytes, dropped.purged, *requeued];
-            let [a, b, c, d, e, f] = counts.map(grouped);
-            [name, a, b, c, d, e, f]
-        });
-        table(header, rows.collect());
-    }
-
-    /// `rx 3`, after the name of its port if there are several.
-    fn name(&self, port: usize, class: &str, queue: Option<u16>) -> String {
-        let mut name = match self.ports.get(port).filter(|_| self.ports.len() > 1) {
-            Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
-            None => String::new(),
-        };
-        name.push_str(class);
-        queue.map_or(name.clone(), |number| format!("{name} {number}"))
-    }
-}
-
-/// Prints rows under a header, in columns; nothing without rows.
-fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
-    if rows.is_empty() {
-        return;
-    }
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].len());
-        cells.max().unwrap_or(0).max(header[column].len())
-    };
-    let widths: Vec<_> = (0..N).map(width).collect();
-    let print = |cells: &[String; N]| {
-        let cells = cells.iter().zip(&widths).enumerate();
-        let text: Vec<_> = cells
-            .map(
-                |(i, (cell, width))| {
-                    if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-                },
-            )
-            .collect();
-        line(format_args!("{}", text.join("  ")));
-    };
-    print(&header.map(String::from));
-    rows.iter().for_each(print);
 }

@@ -26,6 +26,21 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
+    /// How many columns of a terminal it takes.
+    pub(crate) fn width(&self) -> usize {
+        let columns = self.widths();
+        columns.iter().sum::<usize>() + 2 * columns.len().saturating_sub(1)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell: &String| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+
     /// Whether it has only a head.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
@@ -34,13 +49,7 @@ impl Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
+        let widths = self.widths();
         for row in &self.rows {
             let cells =
                 row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {

@@ -17,12 +17,14 @@ mod links;
 mod masks;
 mod memory;
 mod places;
+mod ports;
 mod privileges;
 mod real_traffic;
 mod rotation;
 mod signals;
 mod sim;
 mod surroundings;
+mod terminal;
 mod users;
 
 use std::fs;

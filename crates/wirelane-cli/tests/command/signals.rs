@@ -84,7 +84,7 @@ fn the_summary_for_people_follows_an_interrupt() {
     assert_eq!(ended.status.code(), Some(0));
     assert_eq!(ended.stdout, "");
     assert!(ended.stderr.starts_with("capturing on sim:2"), "{}", ended.stderr);
-    assert!(ended.stderr.contains(" captured, nothing lost in "), "{}", ended.stderr);
+    assert!(ended.stderr.contains(" captured, 0 filtered, 0 dropped"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("leaked"), "{}", ended.stderr);
 }
 
@@ -168,7 +168,7 @@ fn a_terminal_does_not_stop_it_in_the_background() {
     script.args(["-qec", &format!("sh -c \"{job}\""), "/dev/null"]);
     let ended = ChildGuard::spawn(&mut script).wait(PATIENCE);
     assert!(
-        ended.stdout.contains(" captured, nothing lost in "),
+        ended.stdout.contains(" captured, 0 filtered, 0 dropped"),
         "{}{}",
         ended.stdout,
         ended.stderr

@@ -54,13 +54,14 @@ fn one_file_holds_the_predicted_packets() {
         "sim:4?count=20000&size=imix&flows=99&other=7&tx=5",
         "sim:3?count=3000&proto=mix&ip=mix&vlan=9&size=1500",
         "sim:64?count=5000&flows=1000",
+        "sim:200?count=5000&flows=1000",
         "sim:4?rate=50kpps&count=10000&other=10",
     ] {
         for mode in [&[][..], &["--single"], &["--cpus", "0"]] {
             let summary = capture(&[&[spec, "-w", path], mode].concat());
             assert_whole(spec, &summary, &packets(path));
         }
-        if tools::require("tshark") && !spec.contains("sim:64") {
+        if tools::require("tshark") && !(spec.contains("sim:64") || spec.contains("sim:200")) {
             let count = stream(spec).count().unwrap();
             assert_eq!(check_clean_with_checksums(&file), count, "{spec}");
             let infos = capinfos(&file);

@@ -4,12 +4,14 @@ use tempfile::tempdir;
 
 use super::*;
 
-const ALL: [&str; 8] = [
+const ALL: [&str; 10] = [
     "noqueue",
     "noqueue:1",
     "fifo",
     "bulk",
     "bulk:8,limit=500",
+    "bulk,enqueue=batch",
+    "pfifo_fast",
     "lockless",
     "lockless:nobypass",
     "fifo,bql=on,limit=256k",

@@ -107,7 +107,7 @@ fn privileged_every_packet_of_tcpdump_is_counted_once() {
     assert!(text.starts_with(&head), "{text}");
     assert!(text.contains("2,370 received, 2,370 delivered, 0 dropped, 0 sent\n"), "{text}");
     assert!(
-        text.contains("\npcap_stats  ps_recv  ps_drop  ps_ifdrop\ntap0          2,370 "),
+        text.contains("\npcap_stats:\nhandle  ps_recv  ps_drop  ps_ifdrop\ntap0      2,370 "),
         "{text}"
     );
     let list: Value = serde_json::from_str(&sessions()).unwrap();

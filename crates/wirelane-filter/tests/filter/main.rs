@@ -10,6 +10,7 @@ mod dice;
 mod engines;
 mod packets;
 mod programs;
+mod tags;
 
 use wirelane_filter::op::{Alu, Cond, Op, Operand, Width};
 use wirelane_filter::{Packet, Program, compile};
@@ -109,7 +110,7 @@ fn disassembly_and_decimals_are_those_of_tcpdump() {
     let ethernet = corpus::expressions().into_iter().filter(|e| e.link_type == 1);
     // What is asked of the kernel depends on whether tcpdump could open an interface.
     for expression in ethernet.step_by(11).filter(|e| !e.text.contains("vlan")) {
-        let program = compile(&expression.text, 1, SNAPLEN).unwrap();
+        let program = compile(&expression.text, 1, SNAPLEN).unwrap().of_kernel().clone();
         assert_eq!(program.to_string(), tcpdump("-d", &expression.text), "{}", expression.text);
         let decimal = program.decimal().to_string();
         assert_eq!(decimal, tcpdump("-ddd", &expression.text), "{}", expression.text);

@@ -100,7 +100,7 @@ impl Request {
         library: &'static Library,
         target: &Target,
     ) -> Result<c_int, Vec<u8>> {
-        let pcap = real::compiler(library, target).map_err(|reason| reason.as_bytes().to_vec())?;
+        let pcap = real::compiler(library, target).map_err(String::into_bytes)?;
         // SAFETY: the handle is nobody else's; its text is copied before it is closed.
         unsafe {
             let Some(compiler) = Real::from_raw(library, pcap) else {

@@ -3,8 +3,6 @@
 
 use std::ffi::c_int;
 
-use wirelane::port::Backend;
-
 use crate::abi::status;
 use crate::handle::{Handle, State};
 
@@ -18,7 +16,7 @@ pub(super) struct Facts {
     pub(super) snaplen: c_int,
     /// `PCAP_TSTAMP_PRECISION_…`.
     pub(super) precision: c_int,
-    /// Whether the kernel runs its filter.
+    /// Whether its filter has packets as the kernel does, without the outer VLAN tag.
     pub(super) in_kernel: bool,
 }
 
@@ -45,7 +43,7 @@ impl Facts {
                 link_extension: 0,
                 snaplen: live.options.snaplen,
                 precision: live.options.precision.number(),
-                in_kernel: live.port.info().backend == Backend::Packet,
+                in_kernel: true,
             }),
             State::Created(..) | State::Forwarded => None,
         })?

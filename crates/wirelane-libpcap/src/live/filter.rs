@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The kernel takes the outer VLAN tag out of a packet before the program sees it, and a port puts it
-//! back: so here it is taken out again.
+//! back: so here the program is made one for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wirelane::filter::{Engine, Filter, Program};
 use wirelane::port::{Backend, Control};
 use wirelane::{Class, Frame, clock};
-use wirelane_filter::op::{Ancillary, Op};
-use wirelane_filter::{Instruction, Interpreter, Metadata, Packet};
+use wirelane_filter::{Instruction, Metadata, Packet};
 
 use super::foreign::Foreign;
 use super::sift::{Sift, Sifts};
@@ -79,9 +78,9 @@ impl Choice {
             _ => false,
         };
         let judge = match program {
-            Ok(program) => Judge::of(program, self.is_packet, self.interface_index),
+            Ok(program) => Judge::of(&program, self.interface_index),
             // The kernel takes no loops, which libpcap makes of `protochain` and runs itself.
-            Err(_) => Judge::foreign(instructions, self.is_packet),
+            Err(_) => Judge::foreign(instructions),
         };
         // What asks for something that only the kernel knows is not asked of packets that are there already.
         if judge.is_none() && !attached {
@@ -126,62 +125,41 @@ impl Choice {
 }
 
 /// A program that runs in the program's own thread.
-struct Judge {
-    engine: Kind,
-    /// The outer tag has to be taken out.
-    takes_out: bool,
-    interface_index: u32,
-}
-
-enum Kind {
-    /// On the bytes.
-    Bytes(Engine),
-    /// As the kernel has the packet; the program, for a packet with a tag.
-    Kernel(Interpreter, Program),
+enum Judge {
+    /// With the index of the interface.
+    Ours(Engine, u32),
     /// libpcap's.
     Foreign(Foreign),
 }
 
 impl Judge {
     /// `None` if it asks for something that only the kernel knows.
-    fn of(program: Program, takes_out: bool, interface_index: u32) -> Option<Self> {
-        let engine = match takes_out {
-            true => Kind::Kernel(Interpreter::new(&program).ok()?, program),
-            false => Kind::Bytes(Engine::new(&program, interface_index).ok()?),
-        };
-        Some(Self { engine, takes_out, interface_index })
+    fn of(program: &Program, interface_index: u32) -> Option<Self> {
+        let engine = Engine::new(&program.for_bytes().ok()?, interface_index).ok()?;
+        Some(Self::Ours(engine, interface_index))
     }
 
     /// `None` if it is no program for libpcap, either.
-    fn foreign(instructions: &[Instruction], takes_out: bool) -> Option<Self> {
-        let engine = Kind::Foreign(Foreign::new(instructions)?);
-        Some(Self { engine, takes_out, interface_index: 0 })
+    fn foreign(instructions: &[Instruction]) -> Option<Self> {
+        Foreign::new(instructions).map(Self::Foreign)
     }
 
     fn accepts(&self, frame: &Frame) -> bool {
-        let metadata = Metadata {
-            queue: frame.queue().unwrap_or(0).into(),
-            packet_type: if frame.class() == Class::Tx { OUTGOING } else { 0 },
-            interface_index: self.interface_index,
-        };
-        let whole = Packet { data: frame.data(), wire_len: frame.original_len(), metadata };
-        let tag = if self.takes_out { Tag::of(frame.data()) } else { None };
-        let rest = tag.as_ref().map(|_| without_tag(frame.data()));
-        let packet = match &rest {
-            Some(rest) => Packet {
-                data: rest,
-                wire_len: whole.wire_len.saturating_sub(TAG_LEN as u32),
-                metadata,
-            },
-            None => whole,
-        };
-        match (&self.engine, tag) {
-            (Kind::Bytes(engine), _) => engine.run(&packet) > 0,
-            (Kind::Kernel(interpreter, _), None) => interpreter.run(&packet) > 0,
-            (Kind::Kernel(_, program), Some(tag)) => {
-                tag.known_to(program).is_some_and(|interpreter| interpreter.run(&packet) > 0)
+        let (data, wire_len) = (frame.data(), frame.original_len());
+        match self {
+            Self::Ours(engine, interface_index) => {
+                let metadata = Metadata {
+                    queue: frame.queue().unwrap_or(0).into(),
+                    packet_type: if frame.class() == Class::Tx { OUTGOING } else { 0 },
+                    interface_index: *interface_index,
+                };
+                engine.run(&Packet { data, wire_len, metadata }) > 0
             }
-            (Kind::Foreign(foreign), _) => foreign.run(packet.data, packet.wire_len) > 0,
+            Self::Foreign(foreign) if is_tagged(data) => {
+                let wire_len = wire_len.saturating_sub(TAG_LEN as u32);
+                foreign.run(&without_tag(data), wire_len) > 0
+            }
+            Self::Foreign(foreign) => foreign.run(data, wire_len) > 0,
         }
     }
 }
@@ -189,36 +167,13 @@ impl Judge {
 /// `PACKET_OUTGOING` of `linux/if_packet.h`.
 const OUTGOING: u32 = 4;
 
-/// A tag that the kernel takes out (`eth_type_vlan`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag {
-    tpid: u16,
-    tci: u16,
-}
-
 const ADDRESSES: usize = 12;
 const TAG_LEN: usize = 4;
 
-impl Tag {
-    fn of(frame: &[u8]) -> Option<Self> {
-        let tag = frame.get(ADDRESSES..)?.first_chunk::<TAG_LEN>()?;
-        let [a, b, c, d] = *tag;
-        let tag = Self { tpid: u16::from_be_bytes([a, b]), tci: u16::from_be_bytes([c, d]) };
-        matches!(tag.tpid, 0x8100 | 0x88a8).then_some(tag)
-    }
-
-    /// The program, with numbers in place of its questions about the tag.
-    fn known_to(self, program: &Program) -> Option<Interpreter> {
-        let answer = |op: &Op| match *op {
-            Op::LoadAncillary(Ancillary::VlanPresent) => Op::LoadImmediate(1),
-            Op::LoadAncillary(Ancillary::VlanTci) => Op::LoadImmediate(self.tci.into()),
-            Op::LoadAncillary(Ancillary::VlanTpid) => Op::LoadImmediate(self.tpid.into()),
-            op => op,
-        };
-        let answered = program.ops().iter().map(|op| answer(op).encode()).collect();
-        let answered = Program::new(program.link_type(), answered).ok()?;
-        Interpreter::new(&answered).ok()
-    }
+/// Whether there is a tag that the kernel takes out (`eth_type_vlan`).
+fn is_tagged(frame: &[u8]) -> bool {
+    let tag = frame.get(ADDRESSES..).and_then(|rest| rest.first_chunk::<TAG_LEN>());
+    matches!(tag, Some([0x81, 0, ..] | [0x88, 0xa8, ..]))
 }
 
 fn without_tag(frame: &[u8]) -> Vec<u8> {
@@ -241,14 +196,9 @@ mod tests {
         frame
     }
 
-    fn run(program: &Program, frame: &[u8]) -> bool {
-        let interpreter = match Tag::of(frame) {
-            Some(tag) => tag.known_to(program).unwrap(),
-            None => Interpreter::new(program).unwrap(),
-        };
-        let data = if Tag::of(frame).is_some() { without_tag(frame) } else { frame.to_vec() };
-        let packet = Packet { data: &data, wire_len: data.len() as u32, ..Packet::default() };
-        interpreter.run(&packet) > 0
+    fn run(program: &Program, data: &[u8]) -> bool {
+        let Judge::Ours(engine, _) = Judge::of(program, 0).unwrap() else { return false };
+        engine.run(&Packet { data, wire_len: data.len() as u32, ..Packet::default() }) > 0
     }
 
     #[test]
@@ -263,10 +213,8 @@ mod tests {
 
     #[test]
     fn only_whole_tags_are_taken_out() {
-        assert_eq!(Tag::of(&tagged(5)), Some(Tag { tpid: 0x8100, tci: 5 }));
-        assert_eq!(Tag::of(&tagged(5)[..15]), None);
-        assert_eq!(Tag::of(&[]), None);
         let frame = tagged(5);
+        assert!(is_tagged(&frame) && !is_tagged(&frame[..15]) && !is_tagged(&[]));
         assert_eq!(without_tag(&frame), [&frame[..12], &frame[16..]].concat());
     }
 }

@@ -75,7 +75,7 @@ pub(crate) struct Live {
     /// Of the process that opened it or has read from it.
     generation: u64,
     /// The port, which ends with it.
-    pub(crate) port: Port,
+    _port: Port,
 }
 
 impl Live {
@@ -127,7 +127,7 @@ impl Live {
             status,
             opening: opening.clone(),
             generation: fork::generation(),
-            port,
+            _port: port,
         };
         Ok((Box::new(live), warning))
     }

@@ -4,7 +4,7 @@ use rustix::net::Protocol;
 
 use crate::bpf::XdpMode;
 use crate::error::{OsError, Result};
-use crate::netlink::{Attributes, Netlink, push_attribute, text, u32_at, u64_at};
+use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at, u64_at};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Link {
     pub index: u32,
     /// Name, e.g. `eth0`.
     pub name: String,
+    /// What its frames begin with (`ARPHRD_*`).
+    pub hardware_type: u16,
     /// `IFF_*` flags.
     pub flags: u32,
     /// Largest payload of a link-layer frame, in bytes.
@@ -52,7 +54,11 @@ impl Link {
 /// # Errors
 /// What the kernel says.
 pub fn links() -> Result<Vec<Link>> {
-    let mut netlink = Netlink::open(NETLINK_ROUTE)?;
+    links_by(&mut Netlink::open(NETLINK_ROUTE)?)
+}
+
+/// As [`links`], of the namespace of this socket.
+pub(super) fn links_by(netlink: &mut Netlink) -> Result<Vec<Link>> {
     let payload = [0; IFINFOMSG];
     let answer = netlink.dump("netlink RTM_GETLINK", "", libc::RTM_GETLINK, &payload)?;
     Ok(answer.iter().filter_map(|payload| parse_link(payload)).collect())
@@ -118,8 +124,12 @@ pub(crate) fn xdp_programs(interface: u32) -> Result<Vec<(XdpMode, u32)>> {
 
 pub(super) fn parse_link(payload: &[u8]) -> Option<Link> {
     // struct ifinfomsg: family, padding, type, index, flags, change mask.
-    let mut link =
-        Link { index: u32_at(payload, 4)?, flags: u32_at(payload, 8)?, ..Link::default() };
+    let mut link = Link {
+        hardware_type: u16_at(payload, 2)?,
+        index: u32_at(payload, 4)?,
+        flags: u32_at(payload, 8)?,
+        ..Link::default()
+    };
     for (kind, value) in Attributes::new(payload.get(IFINFOMSG..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),

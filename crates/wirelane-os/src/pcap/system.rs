@@ -199,6 +199,11 @@ mod tests {
         let system = system().unwrap();
         // SAFETY: the handle is open, and the slots are not changed.
         unsafe { binding::bind_to_itself(system.handle) }.unwrap();
-        assert!(crate::pcap::library().unwrap().compile(c"tcp port 80", 1, 96, true).is_ok());
+        assert!(
+            crate::pcap::library()
+                .unwrap()
+                .compile(c"tcp port 80", (1, crate::pcap::View::Bytes), 96, true)
+                .is_ok()
+        );
     }
 }

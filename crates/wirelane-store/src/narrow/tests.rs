@@ -10,11 +10,19 @@ fn plan(expression: &str, link_type: u16) -> Plan {
 /// The terms depend on the order in which libpcap tests, which is the same since 1.0.
 #[test]
 fn what_the_index_knows_is_asked() {
-    const TAG: &str = "(type 0x8100 or type 0x88a8 or type 0x9100)";
+    // Where the outer tag is in the bytes.
+    const TAG: &str = "(type 0x8100 or type 0x88a8)";
+    const HOST: &str = "address 10.0.0.1";
     const PORTS: &str = "(protocol 132 or protocol 6 or protocol 17)";
     for (expression, asked) in [
         ("arp", "type 0x0806"),
-        ("host 10.0.0.1", "(type 0x0800 or type 0x0806 or type 0x8035) and address 10.0.0.1"),
+        (
+            "host 10.0.0.1",
+            &format!(
+                "(type 0x0800 and {HOST}) or (type 0x0806 and {HOST}) or (type 0x8035 and {HOST}) or \
+                 ({TAG} and (type 0x0800 or type 0x0806 or type 0x8035) and {HOST})"
+            ),
+        ),
         ("ip net 10.128.0.0/9", "type 0x0800 and address 10.128.0.0/9"),
         ("ip[12:4] = 0x0a000001", "type 0x0800 and address 10.0.0.1"),
         ("host 2001:db8::1", "type 0x86dd and address 2001:db8::1"),
@@ -29,22 +37,43 @@ fn what_the_index_knows_is_asked() {
         ),
         (
             "portrange 100-200",
-            &format!("(type 0x86dd or type 0x0800) and {PORTS} and port 100-200"),
+            &format!(
+                "(type 0x86dd and {PORTS} and port 100-200) or (type 0x0800 and {PORTS} and port 100-200) or \
+                 ({TAG} and (type 0x86dd or type 0x0800) and {PORTS} and port 100-200)"
+            ),
         ),
         ("icmp", "type 0x0800 and protocol 1"),
-        ("udp", "(type 0x0800 or type 0x86dd) and protocol 17"),
-        ("vlan 5", &format!("{TAG} and vlan 5")),
-        ("vlan and ip host 10.0.0.1", &format!("{TAG} and type 0x0800 and address 10.0.0.1")),
+        (
+            "udp",
+            &format!(
+                "(type 0x0800 and protocol 17) or (type 0x86dd and protocol 17) or \
+                 ({TAG} and (type 0x0800 or type 0x86dd) and protocol 17)"
+            ),
+        ),
+        ("vlan 5", "(type 0x8100 or type 0x88a8 or type 0x9100) and vlan 5"),
+        // libpcap keeps in scratch memory where the headers begin.
+        ("vlan and ip host 10.0.0.1", "type 0x8100 or type 0x88a8 or type 0x9100"),
         // Inner headers have no keys, the outer ones do.
         ("mpls and host 1.2.3.4", "type 0x8847"),
         ("pppoes and port 3", "type 0x8864"),
-        ("geneve and port 3", "(type 0x0800 or type 0x86dd) and protocol 17 and port 6081"),
+        (
+            "geneve and port 3",
+            "(type 0x0800 and protocol 17 and port 6081) or \
+             (type 0x8100 and (type 0x0800 or type 0x86dd) and protocol 17 and port 6081) or \
+             (type 0x88a8 and (type 0x0800 or type 0x86dd) and protocol 17 and port 6081) or \
+             (type 0x86dd and protocol 17 and port 6081)",
+        ),
         ("tcp[13] & 2 != 0 and dst port 80", "type 0x0800 and protocol 6 and port 80"),
     ] {
         assert_eq!(plan(expression, 1).to_string(), asked, "{expression}");
     }
     for link_type in [101, 113, 276] {
         let asked = "type 0x0800 and protocol 6 and port 443 and address 10.0.0.1";
+        // What follows the tag of a cooked packet has no keys.
+        let asked = match link_type {
+            113 => format!("({asked}) or type 0x8100 or type 0x88a8"),
+            _ => asked.to_owned(),
+        };
         let plan = plan("tcp port 443 and host 10.0.0.1", link_type);
         assert_eq!(plan.to_string(), asked, "link type {link_type}");
     }

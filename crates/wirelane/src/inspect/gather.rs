@@ -1,10 +1,13 @@
 //! Asks every source for what it knows and puts the answers together.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use wirelane_os::error::OsError;
 use wirelane_os::ethtool::{Channels, Ethtool};
+use wirelane_os::file;
 use wirelane_os::netdev::{self, Link, Napi, NetdevQueue, QueueDirection};
 use wirelane_os::sysfs::Sysfs;
 
@@ -15,29 +18,57 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// What is the same for every interface of a namespace, read once.
+/// What is the same for every interface of a namespace, read when it is first needed.
+#[derive(Default)]
 pub(super) struct Host {
     /// sysfs of this namespace.
-    sysfs: Option<Sysfs>,
-    has_proc: bool,
+    sysfs: OnceCell<Option<Sysfs>>,
     /// The interrupts of the system and their names.
-    interrupts: Vec<(u32, String)>,
+    interrupts: OnceCell<Vec<(u32, String)>>,
     /// The CPUs of every NUMA node.
-    nodes: Vec<(u32, CpuList)>,
+    nodes: OnceCell<Vec<(u32, CpuList)>>,
 }
 
 impl Host {
-    pub(super) fn of_this_namespace() -> Host {
-        let interrupts = fs::read_to_string("/proc/interrupts");
-        let has_proc = interrupts.is_ok();
-        let interrupts = interrupts.unwrap_or_default();
-        Host {
-            has_proc,
-            sysfs: Sysfs::of_this_namespace(),
-            interrupts: interrupts::parse(&interrupts),
-            nodes: numa_nodes(),
-        }
+    fn sysfs(&self) -> Option<&Sysfs> {
+        self.sysfs.get_or_init(Sysfs::of_this_namespace).as_ref()
     }
+
+    fn has_proc() -> bool {
+        Path::new(INTERRUPTS).exists()
+    }
+
+    fn interrupts(&self) -> &[(u32, String)] {
+        let read = || interrupts::parse(&file::small(INTERRUPTS).unwrap_or_default());
+        self.interrupts.get_or_init(read)
+    }
+
+    fn nodes(&self) -> &[(u32, CpuList)] {
+        self.nodes.get_or_init(numa_nodes)
+    }
+}
+
+const INTERRUPTS: &str = "/proc/interrupts";
+
+/// The number of the interface `name`, and of its receive and its transmit queues now.
+pub(super) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
+    let os = |error| Error::os(name, error);
+    let link = netdev::link(name).map_err(os)?;
+    let queues = netdev::queues(link.index).map_err(os)?.unwrap_or_default();
+    let services = Services { queues, napis: Vec::new() };
+    let host = Host::default();
+    let device = Device { name, host: &host, interrupts: QueueInterrupts::default() };
+    let channels = || {
+        let channels = Ethtool::open(name).and_then(|ethtool| ethtool.channels());
+        channels.ok().flatten().unwrap_or_default()
+    };
+    let rx = device
+        .count(&services, QueueDirection::Rx, link.rx_queues)
+        .or_else(|| total(&channels(), |channels| channels.rx));
+    let tx = device
+        .count(&services, QueueDirection::Tx, link.tx_queues)
+        .or_else(|| total(&channels(), |channels| channels.tx));
+    Ok((link.index, [rx, tx]))
 }
 
 /// Everything known about one interface.
@@ -70,10 +101,10 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     let channels = channels.unwrap_or_default();
     let rx_count = device
         .count(&services, QueueDirection::Rx, link.rx_queues)
-        .or_else(|| nonzero(channels.rx.saturating_add(channels.combined)));
+        .or_else(|| total(&channels, |channels| channels.rx));
     let tx_count = device
         .count(&services, QueueDirection::Tx, link.tx_queues)
-        .or_else(|| nonzero(channels.tx.saturating_add(channels.combined)));
+        .or_else(|| total(&channels, |channels| channels.tx));
     let rings = rings.unwrap_or_default();
     let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let driver_name =
@@ -125,8 +156,8 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         },
         notes: Vec::new(),
     };
-    found.notes = notes::findings(&found, host.sysfs.is_some());
-    if !host.has_proc {
+    found.notes = notes::findings(&found, host.sysfs().is_some());
+    if !Host::has_proc() {
         let note = "interrupts and CPUs are unknown: /proc is not mounted here";
         found.notes.push(note.to_owned());
     }
@@ -203,12 +234,12 @@ impl<'a> Device<'a> {
 
     /// A file of this interface in sysfs.
     fn read(&self, file: &str) -> Option<String> {
-        self.host.sysfs.as_ref()?.read(&format!("class/net/{}/{file}", self.name))
+        self.host.sysfs()?.read(&format!("class/net/{}/{file}", self.name))
     }
 
     /// The names in a directory of this interface in sysfs.
     fn list(&self, directory: &str) -> Option<BTreeSet<String>> {
-        self.host.sysfs.as_ref()?.list(&format!("class/net/{}/{directory}", self.name))
+        self.host.sysfs()?.list(&format!("class/net/{}/{directory}", self.name))
     }
 
     /// The queues in use: as the kernel lists them, which it does while the interface is up, or as sysfs does. Queues that
@@ -270,7 +301,7 @@ impl<'a> Device<'a> {
 
     fn node_of(&self, cpus: &CpuList) -> Option<u32> {
         let holds = |(_, of_node): &&(u32, CpuList)| !cpus.is_empty() && cpus.is_subset(of_node);
-        self.host.nodes.iter().find(holds).map(|(node, _)| *node)
+        self.host.nodes().iter().find(holds).map(|(node, _)| *node)
     }
 
     /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI function that it sits on.
@@ -285,7 +316,7 @@ impl<'a> Device<'a> {
         let alone = self.list("device/net").is_some_and(|interfaces| interfaces.len() == 1);
         let named: Vec<_> = self
             .host
-            .interrupts
+            .interrupts()
             .iter()
             .filter(|(irq, name)| {
                 own.contains(irq) && (alone || interrupts::names(name, self.name))
@@ -299,7 +330,7 @@ impl<'a> Device<'a> {
 /// The CPUs of an interrupt: where it really goes, which may be fewer than where it may go.
 fn interrupt_cpus(irq: u32) -> Option<CpuList> {
     ["effective_affinity_list", "smp_affinity_list"].into_iter().find_map(|file| {
-        let list = fs::read_to_string(format!("/proc/irq/{irq}/{file}")).ok()?;
+        let list = file::small(format!("/proc/irq/{irq}/{file}")).ok()?;
         CpuList::from_list(&list).filter(|cpus| !cpus.is_empty())
     })
 }
@@ -333,6 +364,11 @@ fn combined(channels: &Channels) -> Combined {
         Some(max) => Combined { count: Some(channels.combined), max: Some(max) },
         None => Combined::default(),
     }
+}
+
+/// Those of one direction, and those of both.
+fn total(channels: &Channels, own: impl Fn(&Channels) -> u32) -> Option<u32> {
+    nonzero(own(channels).saturating_add(channels.combined))
 }
 
 fn ring(current: u32, max: u32) -> Ring {

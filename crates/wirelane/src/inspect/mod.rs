@@ -51,7 +51,16 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// tell is
 /// `None`, and a question that failed leaves a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
-    gather::interface(&Host::of_this_namespace(), name)
+    gather::interface(&Host::default(), name)
+}
+
+/// The number of the interface `name`, and of its receive and its transmit queues, as [`interface`] says; of an
+/// interface that is up, for a fraction of the cost.
+///
+/// # Errors
+/// As [`interface`].
+pub(crate) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
+    gather::queue_counts(name)
 }
 
 /// [`interface`] for every interface of this network namespace. One that vanishes in between is left out.
@@ -59,7 +68,7 @@ pub fn interface(name: &str) -> Result<InterfaceQueues> {
 /// # Errors
 /// As [`interfaces`] and [`interface`].
 pub fn all() -> Result<Vec<InterfaceQueues>> {
-    let host = Host::of_this_namespace();
+    let host = Host::default();
     let mut found = Vec::new();
     for name in interfaces()? {
         match gather::interface(&host, &name) {

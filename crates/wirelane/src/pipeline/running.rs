@@ -49,6 +49,7 @@ pub fn spawn<C: Consumer + Send + 'static>(
 pub struct Threads {
     placement: Option<Placement>,
     halt: Halt,
+    each_alone: bool,
 }
 
 impl Threads {
@@ -64,6 +65,12 @@ impl Threads {
     pub fn until(mut self, halt: &Halt) -> Self {
         self.halt = halt.clone();
         self
+    }
+
+    /// A port that fails stops alone. Without it, all stop.
+    #[must_use]
+    pub fn each_alone(self) -> Self {
+        Self { each_alone: true, ..self }
     }
 
     /// As [`spawn`].
@@ -112,6 +119,7 @@ impl Threads {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
+        let each_alone = self.each_alone;
         let mut counters = Vec::new();
         let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
@@ -121,8 +129,10 @@ impl Threads {
                 let mut consumer = make(&inputs);
                 let failure = run_until(&mut inputs, &mut consumer, Some(&stop.asked)).err();
                 drop(on_panic);
-                if failure.is_some() {
-                    stop.ask();
+                match stop.controls.get(port).filter(|_| each_alone) {
+                    _ if failure.is_none() => {}
+                    Some(control) => control.stop(),
+                    None => stop.ask(),
                 }
                 Ended { _inputs: inputs, consumer, failure }
             };

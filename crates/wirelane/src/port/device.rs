@@ -34,8 +34,11 @@ impl Device {
     pub(super) fn find(spec: &Spec) -> Result<Self> {
         let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
-            return Err(Error::failed(name, "there is no such interface")
-                .help("`wirelane queues` lists the interfaces"));
+            let help = match name {
+                "any" => "every interface at once is for `wirelane capture` only",
+                _ => "`wirelane queues` lists the interfaces",
+            };
+            return Err(Error::failed(name, "there is no such interface").help(help));
         }
         let os = |error| Error::os(name, error);
         let index = iface::index(name).map_err(os)?;
@@ -247,16 +250,20 @@ pub(super) const ETHERNET: u16 = 1;
 
 /// The link type in capture files for frames of an `ARPHRD_*` type (`linux/if_arp.h`).
 pub(super) fn link_type(hardware: u16) -> Option<u16> {
-    /// LINKTYPE_RAW: begins with the IP header.
-    const RAW: u16 = 101;
-    match hardware {
-        // ARPHRD_ETHER; ARPHRD_LOOPBACK, whose frames have an Ethernet header, too.
-        1 | 772 => Some(ETHERNET),
-        // ARPHRD_RAWIP, ARPHRD_NONE (TUN), ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT.
-        519 | 65534 | 768 | 769 | 776 => Some(RAW),
-        // ARPHRD_IEEE80211, ARPHRD_IEEE80211_RADIOTAP.
-        801 => Some(105),
-        803 => Some(127),
-        _ => None,
-    }
+    let found = LINK_TYPES.iter().find(|(_, types)| types.contains(&hardware));
+    found.map(|(link_type, _)| *link_type)
 }
+
+/// Link types in capture files, each with the `ARPHRD_*` types of such frames.
+pub(super) const LINK_TYPES: &[(u16, &[u16])] = &[
+    // ARPHRD_ETHER; ARPHRD_LOOPBACK, whose frames have an Ethernet header, too.
+    (ETHERNET, &[1, LOOPBACK]),
+    // LINKTYPE_RAW begins with the IP header: ARPHRD_RAWIP, ARPHRD_NONE (TUN), ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT.
+    (101, &[519, 65534, 768, 769, 776]),
+    // ARPHRD_IEEE80211, ARPHRD_IEEE80211_RADIOTAP.
+    (105, &[801]),
+    (127, &[803]),
+];
+
+/// `ARPHRD_LOOPBACK`
+pub(super) const LOOPBACK: u16 = 772;

@@ -65,7 +65,7 @@ struct Shared {
     /// Counts the changes; 0 is "no filter yet".
     version: AtomicU64,
     engine: Mutex<Option<Arc<Engine>>>,
-    /// Why the filter is not machine code.
+    /// Why the filter is not machine code, or does not mean what it should.
     note: Mutex<Option<String>>,
 }
 
@@ -79,15 +79,20 @@ impl Control for Shared {
     }
 
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        let mut note = None;
         let engine = match filter {
             Some(filter) => {
                 let program = filter.program(self.link_type, self.snaplen)?;
+                note = program.note().map(str::to_owned);
                 Some(Arc::new(Engine::new(&program, 0)?))
             }
             None => None,
         };
         if let Some(cause) = engine.as_ref().and_then(|engine| engine.note()) {
-            *lock(&self.note) = Some(format!("the filter is interpreted: {cause}"));
+            note = note.or_else(|| Some(format!("the filter is interpreted: {cause}")));
+        }
+        if note.is_some() {
+            *lock(&self.note) = note;
         }
         let mut current = lock(&self.engine);
         *current = engine;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::filtered::filtered;
 use super::info::Attempt;
 use super::options::{OpenOptions, Take};
-use super::packet::PacketPort;
+use super::packet::{PacketPort, every};
 use super::port::Port;
 use super::share::Share;
 use super::spec::{Backend, Spec};
@@ -34,7 +34,9 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         let cause = "it cannot wait for a removed interface";
         return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
     }
+    let is_every = options.every_interface && spec.name_text() == every::NAME;
     let mut port = match spec.backend {
+        Some(Backend::Packet) | None if is_every => every::open(spec, options)?,
         Some(Backend::Sim) => filtered(sim::open(spec, options)?, options)?,
         Some(Backend::File) => filtered(file::open(spec, options)?, options)?,
         Some(Backend::Tap) => filtered(tap::open(spec, options)?, options)?,

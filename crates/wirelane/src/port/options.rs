@@ -43,8 +43,15 @@ pub struct OpenOptions {
     /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
     /// ring.
     pub wait: bool,
+    /// `any` means all interfaces of the network namespace, those that come later included
+    /// ([`packet`](super::packet)). Their packets are told apart by a
+    /// [capture](crate::session::capture) only.
+    pub every_interface: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
+    /// The program ends after receiving this many packets, so receive memory need not hold more;
+    /// `None` when it does not know. `packet:` heeds it, where `ring_bytes` says nothing else.
+    pub packets: Option<u64>,
     /// About how long a received packet may wait for others; the backend's choice when `None`. A
     /// shorter time costs more wake-ups.
     pub latency: Option<Duration>,
@@ -169,7 +176,9 @@ setters!(OpenOptions:
     snaplen: u32,
     promiscuous: bool,
     wait: bool,
+    every_interface: bool,
     ring_bytes: impl Into<Option<usize>>,
+    packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
     placement: Placement,
     memory: impl Into<Option<Share>>,
@@ -200,7 +209,9 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             wait: false,
+            every_interface: false,
             ring_bytes: None,
+            packets: None,
             latency: None,
             placement: Placement::default(),
             memory: None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bundle::Bundle;
+use super::growing::Growing;
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::mask::Class;
@@ -58,13 +59,32 @@ pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
     bundle: Option<Arc<Bundle>>,
+    growing: Option<Arc<Growing>>,
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl Rx {
     /// Wraps a backend's receiver.
     pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
-        Self { inner: Box::new(inner), counters, bundle: None, not_sync: PhantomData }
+        Self {
+            inner: Box::new(inner),
+            counters,
+            bundle: None,
+            growing: None,
+            not_sync: PhantomData,
+        }
+    }
+
+    /// Declares that its packets come from interfaces that are found while it runs. The receiver counts those.
+    pub(crate) fn with_growing(mut self, growing: &Arc<Growing>) -> Self {
+        self.growing = Some(Arc::clone(growing));
+        self
+    }
+
+    /// The interfaces of its packets, if they are found while it runs. The queue number of a frame is the number of its
+    /// strand then.
+    pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
+        self.growing.as_ref()
     }
 
     /// Declares that its packets come from several queues, which are also counted one by one.
@@ -143,6 +163,7 @@ impl Rx {
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
     ) -> Self {
         let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        Self { inner, counters: self.counters, bundle: None, not_sync: PhantomData }
+        let (counters, growing) = (self.counters, self.growing);
+        Self { inner, counters, bundle: None, growing, not_sync: PhantomData }
     }
 }

@@ -222,16 +222,20 @@ pub(super) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
     program
 }
 
+/// What the programs of all interfaces are made of, too.
+pub(super) use self::libc_ad::{HARDWARE_TYPE, PKTTYPE as PACKET_TYPE, QUEUE};
+
 /// The program of a ring that is not selected.
 pub(super) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
-const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
+pub(super) const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
 
 /// Ancillary loads of `linux/filter.h`: `SKF_AD_OFF` plus the number of the field.
 mod libc_ad {
     const OFFSET: i32 = -0x1000;
-    pub(super) const PKTTYPE: u32 = (OFFSET + 4) as u32;
-    pub(super) const QUEUE: u32 = (OFFSET + 24) as u32;
+    pub(in crate::port) const PKTTYPE: u32 = (OFFSET + 4) as u32;
+    pub(in crate::port) const QUEUE: u32 = (OFFSET + 24) as u32;
+    pub(in crate::port) const HARDWARE_TYPE: u32 = (OFFSET + 28) as u32;
 }
 
 /// Instructions of `linux/bpf_common.h`.
@@ -252,19 +256,29 @@ mod opcode {
     pub(super) const RET_A: u16 = 0x16;
 }
 
-fn load(field: u32) -> SockFilter {
+pub(super) fn load(field: u32) -> SockFilter {
     SockFilter { code: opcode::LOAD, jt: 0, jf: 0, k: field }
 }
 
-fn equal(k: u32, jt: u8, jf: u8) -> SockFilter {
+pub(super) fn equal(k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code: opcode::JUMP_EQUAL, jt, jf, k }
 }
 
-fn greater(k: u32, jt: u8, jf: u8) -> SockFilter {
+pub(super) fn greater(k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code: opcode::JUMP_GREATER, jt, jf, k }
 }
 
-fn accept(bytes: u32) -> SockFilter {
+/// Over so many instructions.
+pub(super) fn jump(over: u32) -> SockFilter {
+    SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: over }
+}
+
+/// Returns what was loaded.
+pub(super) fn give() -> SockFilter {
+    SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 }
+}
+
+pub(super) fn accept(bytes: u32) -> SockFilter {
     SockFilter { code: opcode::RET, jt: 0, jf: 0, k: bytes }
 }
 

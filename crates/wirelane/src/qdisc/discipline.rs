@@ -72,7 +72,9 @@ impl Lane {
         spec: &QdiscSpec,
     ) -> Self {
         let round = match spec.kind {
-            QdiscKind::Bulk { round } | QdiscKind::Noqueue { round: Some(round) } => round as usize,
+            QdiscKind::Bulk { round }
+            | QdiscKind::PfifoFast { round }
+            | QdiscKind::Noqueue { round: Some(round) } => round as usize,
             _ => 0,
         };
         Self {

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use super::bands::BANDS;
 use super::bulk::Round;
 use super::discipline::{Lane, Qdisc, bytes};
 use super::fifo::{Fifo, Limit};
@@ -67,9 +68,14 @@ impl Egress {
         };
         let qdisc: Box<dyn Qdisc> = match spec.kind {
             QdiscKind::Noqueue { round } => Box::new(Noqueue::new(round)),
-            QdiscKind::Fifo => Box::new(Fifo::new(limit, Round::SINGLE)),
+            QdiscKind::Fifo => Box::new(Fifo::<1>::new(limit, Round::SINGLE, spec.batched)),
             QdiscKind::Bulk { round } => {
-                Box::new(Fifo::new(limit, Round::new(round as usize, Round::BYTES)))
+                let round = Round::new(round as usize, Round::BYTES);
+                Box::new(Fifo::<1>::new(limit, round, spec.batched))
+            }
+            QdiscKind::PfifoFast { round } => {
+                let round = Round::new(round as usize, Round::BYTES);
+                Box::new(Fifo::<BANDS>::new(limit, round, spec.batched))
             }
             QdiscKind::Lockless { bypass } => {
                 let limit = spec.limit_packets.unwrap_or(QdiscSpec::RING);

@@ -1,5 +1,5 @@
-//! `fifo` and `bulk`: a queue behind a lock, as `pfifo` and `bfifo` of Linux 3.15 in the path of
-//! that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`, `net/core/dev.c` and
+//! `fifo`, `bulk` and `pfifo_fast`: a queue behind a lock, as `pfifo`, `bfifo` and `pfifo_fast` of Linux 3.15 in the path
+//! of that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`, `net/core/dev.c` and
 //! `net/sched/sch_generic.c`). The lock operations are the 2014 qdisc paper's:
 //!
 //! ```text
@@ -16,9 +16,16 @@
 //! is **6 per frame, always**; with up to `n` frames per round (`bulk:n`) it is **2 + 4/n** when
 //! rounds are full, 2·frames + 4·rounds exactly. To let rounds fill, `bulk` runs the queue when
 //! `n` frames wait or the batch ends, as `xmit_more` lets the kernel's drivers wait.
+//!
+//! With `enqueue=batch` a producer enqueues a whole batch of `b` frames under (1) and (6), as one packet of segmentation
+//! offload is enqueued with all that will become of it ("TSO: one lock for 64 KB"): **2/b + 4/n**, and a frame never
+//! passes the empty queue.
+//!
+//! With three [bands](super::bands) (`pfifo_fast`) each has the limit for itself, so that bulk cannot keep control out.
 
 use std::collections::VecDeque;
 
+use super::bands::band;
 use super::bulk::Round;
 use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
@@ -38,47 +45,71 @@ pub(super) struct Limit {
     pub bytes: u64,
 }
 
-/// See the [module documentation](self).
+/// See the [module documentation](self). It has one band, or those of [`band`].
 #[derive(Debug)]
-pub(super) struct Fifo {
-    root: SpinLock<Queue>,
+pub(super) struct Fifo<const BANDS: usize> {
+    root: SpinLock<Queue<BANDS>>,
+    /// Of each band.
     limit: Limit,
     round: Round,
+    /// A batch is enqueued under one lock.
+    batched: bool,
     /// Frames ever put into the queue. Written under the root lock.
     pushed: Counter,
 }
 
 /// What the root lock protects.
 #[derive(Debug)]
-struct Queue {
-    frames: VecDeque<Frame>,
-    bytes: u64,
+struct Queue<const BANDS: usize> {
+    bands: [Band; BANDS],
     /// A producer is between (1) and (6) with the queue in its care (`__QDISC___STATE_RUNNING`).
     running: bool,
+}
+
+/// Frames that wait for their turn.
+#[derive(Debug)]
+struct Band {
+    frames: VecDeque<Frame>,
+    bytes: u64,
 }
 
 /// Most frames to make room for before they come.
 const PREPARED: usize = 1 << 16;
 
-impl Fifo {
-    /// A queue for what `limit` allows, from which each lock round takes what `round` allows.
-    pub(super) fn new(limit: Limit, round: Round) -> Self {
+impl<const BANDS: usize> Fifo<BANDS> {
+    /// A queue for what `limit` allows, from which each lock round takes what `round` allows; with a lock for each
+    /// frame that is enqueued, or for each batch.
+    pub(super) fn new(limit: Limit, round: Round, batched: bool) -> Self {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
         let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
-        let frames = VecDeque::with_capacity(prepared);
+        let band = |_| Band { frames: VecDeque::with_capacity(prepared), bytes: 0 };
+        let bands = std::array::from_fn(band);
         Self {
-            root: SpinLock::new(Queue { frames, bytes: 0, running: false }),
+            root: SpinLock::new(Queue { bands, running: false }),
             limit,
             round,
+            batched,
             pushed: Counter::default(),
         }
     }
 
-    /// Puts `frame` at the end; gives it back when a limit says no, and counts that.
+    /// The number of the band in which `frame` waits.
     #[inline]
-    fn push(&self, queue: &mut Queue, lane: &LaneCounters, frame: Frame) -> Result<(), Frame> {
+    fn band(frame: &Frame) -> usize {
+        if BANDS > 1 { band(frame.data()).min(BANDS - 1) } else { 0 }
+    }
+
+    /// Puts `frame` at the end of its band; gives it back when a limit says no, and counts that.
+    #[inline]
+    fn push(
+        &self,
+        queue: &mut Queue<BANDS>,
+        lane: &LaneCounters,
+        (band, frame): (usize, Frame),
+    ) -> Result<(), Frame> {
         let length = frame.len() as u64;
+        let queue = &mut queue.bands[band];
         if queue.frames.len() >= self.limit.packets {
             lane.limit_packets.add(1);
             return Err(frame);
@@ -99,7 +130,7 @@ impl Fifo {
     fn run(&self, lane: &mut Lane, link: &Link, now: u64) {
         let Lane { counters, out, .. } = lane;
         let root = self.root.lock(counters);
-        if !root.running && !root.frames.is_empty() && !link.is_stopped() {
+        if !root.running && !root.is_empty() && !link.is_stopped() {
             self.run_locked(root, (counters, out), link, usize::MAX, now);
         }
     }
@@ -107,7 +138,7 @@ impl Fifo {
     /// Runs the queue: steps (2) to (6). `out` may hold a frame that passes the empty queue.
     fn run_locked<'a>(
         &'a self,
-        mut root: Guard<'a, Queue>,
+        mut root: Guard<'a, Queue<BANDS>>,
         (lane, out): (&'a LaneCounters, &mut Batch),
         link: &Link,
         quota: usize,
@@ -157,17 +188,30 @@ impl Fifo {
     }
 }
 
-impl Queue {
-    /// Takes the frames of one round.
+impl<const BANDS: usize> Queue<BANDS> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.bands.iter().all(|band| band.frames.is_empty())
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.bands.iter().map(|band| band.frames.len()).sum()
+    }
+
+    /// Takes the frames of one round: a band only when those before it are empty.
     #[inline]
     fn take(&mut self, into: &mut Batch, round: Round) -> usize {
         let mut budget = round.budget(into.room());
-        while let Some(front) = self.frames.front()
-            && budget.admit(front.len() as u64)
-            && let Some(frame) = self.frames.pop_front()
-        {
-            self.bytes -= frame.len() as u64;
-            into.as_vec().push(frame);
+        for band in &mut self.bands {
+            while let Some(front) = band.frames.front() {
+                if !budget.admit(front.len() as u64) {
+                    return budget.taken();
+                }
+                let Some(frame) = band.frames.pop_front() else { break };
+                band.bytes -= frame.len() as u64;
+                into.as_vec().push(frame);
+            }
         }
         budget.taken()
     }
@@ -176,15 +220,17 @@ impl Queue {
     fn put_back(&mut self, frames: &mut Batch) -> u64 {
         let mut bytes = 0;
         while let Some(frame) = frames.pop() {
-            bytes += frame.len() as u64;
-            self.frames.push_front(frame);
+            let length = frame.len() as u64;
+            bytes += length;
+            let band = &mut self.bands[Fifo::<BANDS>::band(&frame)];
+            band.bytes += length;
+            band.frames.push_front(frame);
         }
-        self.bytes += bytes;
         bytes
     }
 }
 
-impl Qdisc for Fifo {
+impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
         let first = into.len();
         let mut root = self.root.lock(&lane.counters);
@@ -201,27 +247,47 @@ impl Qdisc for Fifo {
     }
 
     fn len(&self) -> usize {
-        self.root.lock(&LaneCounters::default()).frames.len()
+        self.root.lock(&LaneCounters::default()).len()
     }
 
     fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
         let Lane { counters, out, .. } = lane;
         let offered = batch.len();
         let mut sent = Sent::default();
+        if self.batched {
+            // Frees what is dropped without the lock.
+            let mut dropped = Batch::new(0);
+            let mut root = self.root.lock(counters);
+            for frame in batch.drain(offered) {
+                if let Err(frame) = self.push(&mut root, counters, (Self::band(&frame), frame)) {
+                    sent.drops(&frame);
+                    dropped.as_vec().push(frame);
+                }
+            }
+            if root.running || root.is_empty() || link.is_stopped() {
+                drop(root);
+            } else {
+                self.run_locked(root, (counters, out), link, QUOTA, now);
+            }
+            sent.accepted = offered - sent.dropped;
+            return sent;
+        }
         let mut left = offered;
         for frame in batch.drain(offered) {
             left -= 1;
+            let band = Self::band(&frame);
             let mut root = self.root.lock(counters);
             let is_free = !root.running && !link.is_stopped();
-            if is_free && self.round.is_single() && root.frames.is_empty() {
+            if is_free && self.round.is_single() && root.is_empty() {
                 // TCQ_F_CAN_BYPASS
                 out.as_vec().push(frame);
                 self.run_locked(root, (counters, out), link, QUOTA, now);
                 continue;
             }
-            let result =
-                self.push(&mut root, counters, frame).inspect_err(|frame| sent.drops(frame));
-            if is_free && (left == 0 || self.round.is_filled_by(root.frames.len())) {
+            let result = self
+                .push(&mut root, counters, (band, frame))
+                .inspect_err(|frame| sent.drops(frame));
+            if is_free && (left == 0 || self.round.is_filled_by(root.len())) {
                 self.run_locked(root, (counters, out), link, QUOTA, now);
             } else {
                 drop(root);

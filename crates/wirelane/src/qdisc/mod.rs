@@ -9,6 +9,7 @@
 //! | `noqueue` | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
 //! | `fifo` | root lock, TX lock, one frame per dequeue | 6 per frame |
 //! | `bulk` | the same with up to n frames per dequeue | 2 + 4/n per frame |
+//! | `pfifo_fast` | as `bulk`, in three bands: control, all else, bulk | 2 + 4/n per frame |
 //! | `lockless` | a ring for many producers; past it while it is empty | none |
 //!
 //! ```text
@@ -35,6 +36,8 @@ mod small_queue;
 mod stats;
 pub(crate) mod stop_wake;
 
+#[cfg(not(loom))]
+mod bands;
 mod bulk;
 #[cfg(not(loom))]
 mod discipline;

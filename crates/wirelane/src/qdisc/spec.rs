@@ -1,5 +1,5 @@
 //! What a user writes to choose a discipline:
-//! `noqueue[:n]|fifo|bulk[:n]|lockless[:nobypass][,limit=N|Nk][,bql=on|off][,tsq=Nk]`.
+//! `noqueue[:n]|fifo|bulk[:n]|pfifo_fast[:n]|lockless[:nobypass][,limit=N|Nk][,enqueue=frame|batch][,bql=on|off][,tsq=Nk]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,12 @@ pub enum QdiscKind {
     Fifo,
     /// Two locks, up to `round` frames at a time.
     Bulk {
+        /// Most frames per lock round.
+        round: u32,
+    },
+    /// As `Bulk`, in three bands, each of which is served only while those before it are empty: network control,
+    /// all else, bulk.
+    PfifoFast {
         /// Most frames per lock round.
         round: u32,
     },
@@ -48,6 +54,8 @@ pub struct QdiscSpec {
     pub limit_packets: Option<u32>,
     /// Most bytes in the queue.
     pub limit_bytes: Option<u64>,
+    /// Whether the frames of a batch are enqueued under one lock, instead of each under one.
+    pub batched: bool,
     /// Whether the bytes in the TX ring are limited by its completions, as BQL does.
     pub bql: bool,
     /// Most bytes that one producer may have in queue and TX ring, as TSQ does.
@@ -68,7 +76,14 @@ impl QdiscSpec {
 
     /// The discipline with its default limits.
     pub const fn new(kind: QdiscKind) -> Self {
-        Self { kind, limit_packets: None, limit_bytes: None, bql: false, small_queue: None }
+        Self {
+            kind,
+            limit_packets: None,
+            limit_bytes: None,
+            batched: false,
+            bql: false,
+            small_queue: None,
+        }
     }
 }
 
@@ -92,6 +107,7 @@ impl fmt::Display for QdiscKind {
             Self::Noqueue { round: Some(round) } => write!(f, "noqueue:{round}"),
             Self::Fifo => f.write_str("fifo"),
             Self::Bulk { round } => write!(f, "bulk:{round}"),
+            Self::PfifoFast { round } => write!(f, "pfifo_fast:{round}"),
             Self::Lockless { bypass: true } => f.write_str("lockless"),
             Self::Lockless { bypass: false } => f.write_str("lockless:nobypass"),
         }
@@ -106,6 +122,9 @@ impl fmt::Display for QdiscSpec {
         }
         if let Some(limit) = self.limit_bytes {
             write!(f, ",limit={}", Bytes(limit))?;
+        }
+        if self.batched {
+            f.write_str(",enqueue=batch")?;
         }
         if self.bql {
             f.write_str(",bql=on")?;
@@ -159,8 +178,9 @@ impl FromStr for QdiscSpec {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
-                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], optionally followed \
-                 by ,limit=1000 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k",
+                "write noqueue[:n], fifo, bulk[:n], pfifo_fast[:n] or lockless[:nobypass], optionally \
+                 followed by ,limit=1000 (frames) ,limit=256k (bytes) ,enqueue=batch ,bql=on or \
+                 ,tsq=128k",
             )
         };
         let mut parts = text.split(',');
@@ -179,6 +199,9 @@ impl FromStr for QdiscSpec {
             ("fifo", None) => QdiscKind::Fifo,
             ("bulk", argument) => {
                 QdiscKind::Bulk { round: argument.map_or(Ok(Self::ROUND), round)? }
+            }
+            ("pfifo_fast", argument) => {
+                QdiscKind::PfifoFast { round: argument.map_or(Ok(Self::ROUND), round)? }
             }
             ("lockless", None) => QdiscKind::Lockless { bypass: true },
             ("lockless", Some("nobypass")) => QdiscKind::Lockless { bypass: false },
@@ -221,6 +244,23 @@ impl FromStr for QdiscSpec {
                         _ => return Err(not("bql=on or bql=off")),
                     };
                 }
+                "enqueue" => {
+                    let is_locked =
+                        !matches!(kind, QdiscKind::Noqueue { .. } | QdiscKind::Lockless { .. });
+                    spec.batched = match value {
+                        "frame" if is_locked => false,
+                        "batch" if is_locked => true,
+                        _ if is_locked => return Err(not("enqueue=frame or enqueue=batch")),
+                        _ => return Err(bad(format!("{name} enqueues without a lock"))),
+                    };
+                }
+                "tsq" if matches!(kind, QdiscKind::PfifoFast { .. }) => {
+                    return Err(bad(
+                        "pfifo_fast has no tsq, which counts on frames leaving in the \
+                     order in which they came"
+                            .into(),
+                    ));
+                }
                 "tsq" => {
                     spec.small_queue = Some(bytes(value).ok_or_else(|| not("1 to 2^40 bytes"))?);
                 }
@@ -246,6 +286,8 @@ mod tests {
             ("fifo", QdiscKind::Fifo),
             ("bulk", QdiscKind::Bulk { round: 32 }),
             ("bulk:8", QdiscKind::Bulk { round: 8 }),
+            ("pfifo_fast", QdiscKind::PfifoFast { round: 32 }),
+            ("pfifo_fast:1", QdiscKind::PfifoFast { round: 1 }),
             ("lockless", QdiscKind::Lockless { bypass: true }),
             ("lockless:nobypass", QdiscKind::Lockless { bypass: false }),
         ] {
@@ -254,6 +296,8 @@ mod tests {
         let spec: QdiscSpec = "fifo,limit=256k,limit=100,bql=on,tsq=64Ki".parse().unwrap();
         assert_eq!((spec.limit_packets, spec.limit_bytes), (Some(100), Some(256_000)));
         assert_eq!((spec.bql, spec.small_queue), (true, Some(65_536)));
+        assert!("fifo,enqueue=batch".parse::<QdiscSpec>().unwrap().batched);
+        assert!(!"bulk,enqueue=frame".parse::<QdiscSpec>().unwrap().batched);
         assert!(!"bulk,bql=off".parse::<QdiscSpec>().unwrap().bql);
     }
 
@@ -285,6 +329,10 @@ mod tests {
             "fifo,bql=yes",
             "fifo,bql=on,bql=on",
             "fifo,tsq=",
+            "fifo,enqueue=all",
+            "lockless,enqueue=batch",
+            "pfifo_fast:0",
+            "pfifo_fast,tsq=8k",
             "fifo,colour=red",
             "fifo\n",
         ] {
@@ -296,7 +344,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_is_refused(text in "(noqueue|fifo|bulk|lockless)?[:,a-z=0-9é]{0,20}") {
+        fn any_text_parses_or_is_refused(text in "(noqueue|fifo|bulk|pfifo_fast|lockless)?[:,a-z=0-9é]{0,20}") {
             if let Ok(spec) = text.parse::<QdiscSpec>() {
                 prop_assert_eq!(&spec, &spec.to_string().parse::<QdiscSpec>().unwrap());
             }
@@ -304,11 +352,12 @@ mod tests {
 
         #[test]
         fn text_and_back(round in 1_u32..=1024, packets in proptest::option::of(1_u32..=1 << 22),
-                         bytes in proptest::option::of(1_u64..1 << 40), bql: bool) {
+                         bytes in proptest::option::of(1_u64..1 << 40), bql: bool, batched: bool) {
             let spec = QdiscSpec {
                 kind: QdiscKind::Bulk { round },
                 limit_packets: packets,
                 limit_bytes: bytes,
+                batched,
                 bql,
                 small_queue: bytes,
             };

@@ -22,6 +22,20 @@ pub struct Interface {
 
 /// The interfaces of one receiving end, in their order in the file.
 pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
+    if let Some(growing) = rx.growing() {
+        // Those that it finds come later. One stands for all of them, at the first end.
+        let counters = Arc::clone(growing.losses());
+        let name = info.interface.as_deref().unwrap_or_default();
+        let source = Source {
+            link_type: info.link_type,
+            snaplen: info.snaplen,
+            name: name.to_owned(),
+            description: "packets lost before their interface was known".to_owned(),
+            ..Source::default()
+        };
+        let all = Interface { source, counters };
+        return if rx.counters().number == 0 { vec![all] } else { Vec::new() };
+    }
     let Some(bundle) = rx.bundle() else {
         let counters = Arc::clone(rx.counters());
         return vec![Interface { source: source(info, &counters), counters }];
@@ -33,8 +47,11 @@ pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
     bundle.strands().iter().map(interface).collect()
 }
 
-/// The counters of a receiving end, or of its strands.
+/// The counters of a receiving end, or of its strands; none if those come while it runs.
 pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
+    if rx.growing().is_some() {
+        return Vec::new();
+    }
     match rx.bundle() {
         Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
         None => vec![Arc::clone(rx.counters())],
@@ -46,12 +63,14 @@ pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
 pub struct Placing {
     /// `None`: there is only one.
     bundle: Option<Arc<Bundle>>,
+    /// They come while it runs; a frame has the number of its own.
+    is_growing: bool,
 }
 
 impl Placing {
     /// The packets of `rx`.
     pub fn of(rx: &Rx) -> Self {
-        Self { bundle: rx.bundle().cloned() }
+        Self { bundle: rx.bundle().cloned(), is_growing: rx.growing().is_some() }
     }
 
     /// The position of a frame's interface among those of its receiving end, and where it went if
@@ -59,6 +78,7 @@ impl Placing {
     #[inline]
     pub fn place(&self, frame: &Frame) -> (u32, Direction) {
         match &self.bundle {
+            None if self.is_growing => (u32::from(frame.queue_number()), Direction::Unknown),
             None => (0, Direction::Unknown),
             Some(bundle) => strand(bundle, frame),
         }

@@ -22,7 +22,8 @@
 
 use std::sync::Arc;
 
-use crate::port::{Accounting, FrameCounts, Port, PortInfo, Rx};
+use crate::pcap::Written;
+use crate::port::{Accounting, FrameCounts, Growing, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
@@ -36,6 +37,8 @@ pub struct Monitor {
     pub(crate) accounting: Vec<Accounting>,
     /// With the position of their port.
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
+    /// Interfaces that are found while it runs, with the position of their port.
+    pub(crate) growing: Vec<(usize, Arc<Growing>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
     /// With the position of their port and the number of their queue.
@@ -43,7 +46,7 @@ pub struct Monitor {
     /// As above; without a number for packets that are tied to no queue.
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, if there are any.
-    pub(crate) written: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,
+    pub(crate) written: Option<Arc<dyn Fn() -> Written + Send + Sync>>,
 }
 
 /// What all counters of a session say.
@@ -62,8 +65,8 @@ pub struct Reading {
     /// What was merged, with the position of the port and the number of the RX queue, or `None` for
     /// packets that are tied to no queue.
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// Packets safely in files; `None` without files.
-    pub written: Option<u64>,
+    /// What is safely in files; `None` without files.
+    pub written: Option<Written>,
 }
 
 impl Monitor {
@@ -83,16 +86,19 @@ impl Monitor {
         for (position, (port, inputs)) in ports.into_iter().enumerate() {
             all.ports.push(port.info().clone());
             all.accounting.push(port.accounting());
+            all.growing.extend(
+                inputs.first().and_then(Rx::growing).map(|all| (position, Arc::clone(all))),
+            );
             let counters = inputs.iter().flat_map(counters);
             all.rx.extend(counters.map(|counters| (position, counters)));
         }
         all
     }
 
-    /// As this one; `packets` says how many are safely in files.
+    /// As this one; `written` says what is safely in files.
     #[must_use]
-    pub fn writing(self, packets: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { written: Some(Arc::new(packets)), ..self }
+    pub fn writing(self, written: impl Fn() -> Written + Send + Sync + 'static) -> Self {
+        Self { written: Some(Arc::new(written)), ..self }
     }
 
     /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
@@ -133,13 +139,17 @@ impl Monitor {
             qdiscs: self.qdiscs.iter().filter_map(qdisc).collect(),
             gso: self.segmenters.iter().map(segmented).collect(),
             gro: self.coalescers.iter().map(coalesced).collect(),
-            written: self.packets_written(),
+            written: self.written(),
         }
     }
 
     /// The counters of every receiving end now.
     pub fn queues(&self) -> Vec<QueueStats> {
-        self.rx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+        let fixed = self.rx.iter().map(|(port, counters)| counters.snapshot(*port));
+        let found = self.growing.iter().flat_map(|(port, all)| {
+            all.counters().into_iter().map(|counters| counters.snapshot(*port))
+        });
+        fixed.chain(found).collect()
     }
 
     /// Where the frames of each port are now.
@@ -147,8 +157,8 @@ impl Monitor {
         self.accounting.iter().map(Accounting::frames).collect()
     }
 
-    /// Packets safely in files now; `None` without files.
-    pub(crate) fn packets_written(&self) -> Option<u64> {
+    /// What is safely in files now; `None` without files.
+    pub(crate) fn written(&self) -> Option<Written> {
         self.written.as_ref().map(|written| written())
     }
 }

@@ -41,6 +41,8 @@ const STANDSTILL: Duration = Duration::from_secs(20);
 pub(super) struct QdiscCase {
     /// Through which discipline.
     pub(super) discipline: QdiscKind,
+    /// Whether it enqueues a batch under one lock.
+    pub(super) batched: bool,
     /// How many threads send, pinned to the CPUs in turn; 1 to [`MAX_PRODUCERS`].
     pub(super) producers: usize,
     /// Bytes of a packet, at most [`MAX_SIZE`].
@@ -104,7 +106,7 @@ impl Bench {
         if !(1..=MAX_PRODUCERS).contains(&producers) || size > MAX_SIZE || batch == 0 {
             return Err(Error::usage("benchmark", format!("{case:?} is out of range")));
         }
-        let mut spec = QdiscSpec::new(case.discipline);
+        let mut spec = QdiscSpec { batched: case.batched, ..QdiscSpec::new(case.discipline) };
         if !matches!(case.discipline, QdiscKind::Noqueue { .. }) {
             spec.limit_packets = Some(LIMIT);
         }
@@ -272,7 +274,7 @@ mod tests {
     const NO_BYPASS: QdiscKind = QdiscKind::Lockless { bypass: false };
 
     fn case(discipline: QdiscKind, producers: usize, batch: usize) -> QdiscCase {
-        QdiscCase { discipline, producers, size: 64, batch, build: false }
+        QdiscCase { discipline, batched: false, producers, size: 64, batch, build: false }
     }
 
     #[test]
@@ -299,6 +301,17 @@ mod tests {
             let most = 6.0 + 3.0 * 4.0 / together.packets as f64;
             assert!((least..=most).contains(&together.locks_per_packet), "{together:?}");
         }
+    }
+
+    #[test]
+    fn a_batch_enqueued_at_once_shares_its_lock() {
+        let mut bench = Bench::new().unwrap();
+        let mut locks = |discipline| {
+            let case = QdiscCase { batched: true, ..case(discipline, 1, 32) };
+            bench.measure(&case, WINDOW).unwrap().locks_per_packet
+        };
+        assert_eq!(locks(QdiscKind::Fifo), 2.0 / 32.0 + 4.0);
+        assert_eq!(locks(BULK), 2.0 / 32.0 + 0.5);
     }
 
     #[test]

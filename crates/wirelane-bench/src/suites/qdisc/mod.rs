@@ -30,8 +30,8 @@ use wirelane::ring::{Multi, Single};
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
-/// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk and lockless
-/// to a simulated interface that counts and frees them. The disciplines count locks and failed
+/// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk, pfifo_fast and
+/// lockless to a simulated interface that counts and frees them. The disciplines count locks and failed
 /// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
 /// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
 /// (Debian: dpdk-dev). All CPUs are busy meanwhile: leave the machine alone.
@@ -155,7 +155,9 @@ pub fn qdisc(
 /// All disciplines next to each other, under each condition.
 fn cases() -> Vec<QdiscCase> {
     let of = |producers, size, batch, build| {
-        DISCIPLINES.map(|discipline| QdiscCase { discipline, producers, size, batch, build })
+        let case =
+            |discipline| QdiscCase { discipline, batched: false, producers, size, batch, build };
+        DISCIPLINES.map(case)
     };
     // One packet per call is the 2014 qdisc paper's case.
     let mut cases = of(1, 64, 1, false).to_vec();
@@ -163,6 +165,19 @@ fn cases() -> Vec<QdiscCase> {
         for size in [64, 1500] {
             cases.extend(of(producers, size, BATCH, false));
         }
+    }
+    for producers in [1, 2] {
+        let case = |discipline, batched| QdiscCase {
+            discipline,
+            batched,
+            producers,
+            size: 64,
+            batch: BATCH,
+            build: false,
+        };
+        cases.push(case(QdiscKind::Fifo, true));
+        cases.push(case(QdiscKind::Bulk { round: 32 }, true));
+        cases.push(case(QdiscKind::PfifoFast { round: 32 }, false));
     }
     // From an application that writes its packets to the sink.
     cases.extend(of(2, 64, BATCH, true));
@@ -174,6 +189,7 @@ fn name(discipline: QdiscKind) -> &'static str {
         QdiscKind::Noqueue { .. } => "noqueue",
         QdiscKind::Fifo => "fifo",
         QdiscKind::Bulk { .. } => "bulk",
+        QdiscKind::PfifoFast { .. } => "pfifo_fast",
         QdiscKind::Lockless { .. } => "lockless",
     }
 }
@@ -182,9 +198,14 @@ fn params(case: &QdiscCase) -> Params {
     let number = |value: usize| Param::Number(value as u64);
     let mut params = Vec::new();
     match case.discipline {
-        QdiscKind::Bulk { round } => params.push(("round", Param::Number(round.into()))),
+        QdiscKind::Bulk { round } | QdiscKind::PfifoFast { round } => {
+            params.push(("round", Param::Number(round.into())));
+        }
         QdiscKind::Lockless { bypass } => params.push(("bypass", Param::Flag(bypass))),
         QdiscKind::Noqueue { .. } | QdiscKind::Fifo => {}
+    }
+    if case.batched {
+        params.push(("enqueue", Param::Text("batch")));
     }
     params.push(("producers", number(case.producers)));
     params.push(("size", number(case.size)));
@@ -216,7 +237,7 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
         let each = |figure: fn(&QdiscSample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
         // Nanoseconds more than the same under another discipline in the same round.
         let over = |discipline| {
-            let other = QdiscCase { discipline, ..*case };
+            let other = QdiscCase { discipline, batched: false, ..*case };
             let other = cases.iter().position(|case| *case == other).and_then(|i| samples.get(i));
             let pairs = own.iter().zip(other.into_iter().flatten());
             pairs.map(|(own, other)| own.ns_per_packet - other.ns_per_packet).collect::<Vec<_>>()
@@ -237,7 +258,9 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
                     source(case, Difference::FifoOverNone),
                 ));
             }
-            QdiscKind::Bulk { .. } => rows.push(row("ns_over_noqueue", "ns", over(noqueue), None)),
+            QdiscKind::Bulk { .. } | QdiscKind::PfifoFast { .. } => {
+                rows.push(row("ns_over_noqueue", "ns", over(noqueue), None));
+            }
             QdiscKind::Lockless { bypass } => {
                 let (more, less) = if bypass {
                     (Difference::LocklessOverNone, Difference::LocklessUnderFifo)
@@ -416,9 +439,11 @@ mod tests {
         let has = |case: &str, metric: &str| {
             report.rows.iter().filter(|row| (row.case, row.metric) == (case, metric)).count()
         };
-        // Four numbers of producers and two sizes; one packet per call; built packets.
-        assert_eq!((has("noqueue", "ns_per_packet"), has("fifo", "ns_over_noqueue")), (10, 10));
-        assert_eq!((has("bulk", "locks_per_packet"), has("lockless", "packets_per_s")), (20, 20));
+        // Four numbers of producers and two sizes; one packet per call; built packets. And one and two producers whose
+        // batches are enqueued at once, or in bands.
+        assert_eq!((has("noqueue", "ns_per_packet"), has("fifo", "ns_over_noqueue")), (10, 12));
+        assert_eq!((has("bulk", "locks_per_packet"), has("lockless", "packets_per_s")), (22, 20));
+        assert_eq!(has("pfifo_fast", "ns_over_noqueue"), 2);
         assert_eq!((has("lockless", "ns_over_bypass"), has("lock", "ns_per_pair")), (10, 2));
         let published = |metric: &str| {
             let rows = report.rows.iter().filter(|row| row.metric == metric);

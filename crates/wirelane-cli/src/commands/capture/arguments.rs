@@ -25,7 +25,8 @@ use crate::session::SessionArgs;
 /// the driver reports in a comment of each packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
-    /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps; then a filter, as in
+    /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for every interface, those
+    /// that come later included; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
     #[arg(value_name = "PORT", required = true)]
     pub(super) words: Vec<OsString>,
@@ -58,6 +59,9 @@ pub(crate) struct CaptureArgs {
     /// Buffer at most SIZE bytes between the receiving threads and the writer
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     pub(super) buffer: u64,
+    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of a namespace
+    #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
+    pub(super) netns: Option<OsString>,
     #[command(flatten)]
     pub(super) look: LookArgs,
     #[command(flatten)]

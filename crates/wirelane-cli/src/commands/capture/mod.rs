@@ -1,6 +1,7 @@
 //! `wirelane capture`: every selected queue of all ports in parallel, counted or written.
 
 mod arguments;
+mod netns;
 mod words;
 
 use std::sync::Arc;
@@ -31,10 +32,15 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let config = args.config(&halt)?;
     let Words { ports: names, filter } = Words::split(&args.words)?;
     let mut privileges = Privileges::new(&args.session)?;
-    let look = args.look.clone().with_filter(filter.as_deref())?;
+    let mut look = args.look.clone().with_filter(filter.as_deref())?;
+    look.every_interface = true;
     let open = |port| look.open(port, &args.session, &halt);
-    let (ports, tolls): (Vec<_>, Vec<_>) =
-        names.iter().map(open).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let open_all = || names.iter().map(open).collect::<Result<Vec<_>>>();
+    let opened = match &args.netns {
+        Some(namespace) => netns::inside(namespace, open_all)?,
+        None => open_all()?,
+    };
+    let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     privileges.give_away()?;
     let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -53,11 +59,11 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, args.write.as_deref());
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
-    let path = args.write.as_deref();
-    let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    let output = config.output.as_ref();
+    let summary = Summary::of_capture(&outcome, output, started.elapsed(), clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, false)
 }

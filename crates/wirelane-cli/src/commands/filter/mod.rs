@@ -89,7 +89,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
     let link_type = args.link_type()?;
     let program = program(&text, link_type)?;
     if args.dump > 0 {
-        return output::print(&stages::dump(&program, args.dump));
+        return output::print(&stages::dump(program.of_kernel(), args.dump));
     }
     let on = args.on.as_ref().map(|file| On::new(&program, file)).transpose()?;
     let classes = if args.explain { Some(explain(Some(&program), &args.host()?)?) } else { None };
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
             schema: "wirelane.filter/1",
             expression: (!is_decimal(&text)).then_some(text.as_str()),
             link_type,
-            classic: stages::instructions(&program),
+            classic: stages::instructions(program.of_kernel()),
             ebpf: stages.ebpf,
             machine_code: stages.machine_code,
             on,
@@ -171,7 +171,7 @@ fn is_decimal(text: &str) -> bool {
 
 fn program(text: &str, link_type: u16) -> Result<Program> {
     if is_decimal(text) {
-        return Ok(Program::parse(link_type, text)?);
+        return Ok(Program::parse(link_type, text)?.for_bytes()?);
     }
     /// Bytes that a match accepts: all of any packet.
     const SNAPLEN: u32 = 262_144;

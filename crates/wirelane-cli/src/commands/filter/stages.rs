@@ -55,8 +55,12 @@ impl Stages {
 
     /// For people.
     pub(super) fn page(&self, program: &Program) -> String {
-        let count = program.instructions().len();
-        let mut page = format!("classic BPF, {}:\n{program}", plural(count as u64, "instruction"));
+        let classic = program.of_kernel();
+        let count = classic.instructions().len();
+        let mut page = format!("classic BPF, {}:\n{classic}", plural(count as u64, "instruction"));
+        if let Some(note) = program.note() {
+            page += &format!("\nnote: {note}\n");
+        }
         let Ebpf { instructions, missing, .. } = &self.ebpf;
         match missing {
             Some(missing) => page += &format!("\nno eBPF: {missing}\n"),

@@ -1,31 +1,28 @@
 //! What happens now, on a terminal; what was found, line by line.
 
-use std::io::{IsTerminal, stderr};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use wirelane_send::ndr::Step;
 
-use crate::output::{grouped, scaled};
+use crate::output::{grouped, scaled, screen};
 
 /// A line for the trial that runs; nothing where nobody looks.
 pub(super) struct Live {
-    line: Option<ProgressBar>,
+    shows: bool,
     since: Instant,
     trials: u32,
 }
 
 impl Live {
     pub(super) fn new(quiet: bool) -> Self {
-        let style = ProgressStyle::with_template("{wide_msg}").ok();
-        let line = style.filter(|_| !quiet && stderr().is_terminal());
-        let line = line.map(|style| ProgressBar::new_spinner().with_style(style));
-        Self { line, since: Instant::now(), trials: 0 }
+        Self { shows: !quiet && screen::is_able(), since: Instant::now(), trials: 0 }
     }
 
     pub(super) fn show(&mut self, step: &Step<'_>) {
         self.trials += u32::from(step.result.is_some());
-        let Some(line) = &self.line else { return };
+        if !self.shows {
+            return;
+        }
         let size = step.frame.map(|frame| format!("{frame} B, ")).unwrap_or_default();
         let rate = match step.load.rate {
             rate if rate.is_finite() => format!("{}pps", scaled(rate)),
@@ -39,17 +36,15 @@ impl Live {
         });
         let state: Vec<_> = far.chain(results).collect();
         let seconds = self.since.elapsed().as_secs();
-        line.set_message(format!(
+        screen::show(vec![format!(
             "{seconds:>4} s  {size}{}, trial {} at {rate}: {}",
             step.doing,
             self.trials + 1,
             state.join("; ")
-        ));
+        )]);
     }
 
     pub(super) fn finish(self) {
-        if let Some(line) = self.line {
-            line.finish_and_clear();
-        }
+        screen::clear();
     }
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use wirelane::halt::Halt;
 use wirelane_record::Recording;
 
+use crate::output::headline;
 use crate::output::progress::Progress;
 use crate::output::store::{Store, StoreView};
-use crate::output::summary;
 use crate::output::{self, printable};
-use crate::session::SessionArgs;
+use crate::session::{self, SessionArgs};
 
 /// How often signals are looked for.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,16 +28,16 @@ pub(super) fn watch(
     // It has begun: its own time counts.
     halt.limit(None);
     let monitor = recording.monitor();
-    let mut teller = Teller::new(recording, view, args.quiet);
+    let mut teller = Teller::new(recording, view, args.quiet, started);
     let (mut reports, mut triggers) = (0, 0);
     while !halt.is_asked() {
         if changes(&mut reports, Halt::reports()) {
-            teller.say(|| summary::print_so_far(monitor.read(), started.elapsed()));
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
         if changes(&mut triggers, Halt::triggers()) {
             let fired = view.trigger().map(wirelane_record::Trigger::fire);
             if fired.is_none() && !args.quiet {
-                teller.say(|| output::line(format_args!("note: SIGUSR2: there is no trigger")));
+                output::line(format_args!("note: SIGUSR2: there is no trigger"));
             }
         }
         let mut pause = PAUSE;
@@ -74,9 +74,8 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(recording: &Recording, view: &'a StoreView, quiet: bool) -> Self {
-        let progress =
-            if quiet { None } else { Progress::with_more(recording.monitor().queues(), 3) };
+    fn new(recording: &Recording, view: &'a StoreView, quiet: bool, started: Instant) -> Self {
+        let progress = if quiet { None } else { session::progress(&recording.monitor(), started) };
         Self {
             view,
             quiet,
@@ -85,14 +84,6 @@ impl<'a> Teller<'a> {
             bytes_per_s: 0.0,
             trouble: None,
             has_told_detour: false,
-        }
-    }
-
-    /// Writes lines that stay.
-    fn say(&self, write: impl FnOnce()) {
-        match &self.progress {
-            Some(progress) => progress.note(write),
-            None => write(),
         }
     }
 
@@ -110,25 +101,24 @@ impl<'a> Teller<'a> {
         let now = store.bytes.saturating_sub(bytes) as f64 / seconds;
         let weight = if self.bytes_per_s == 0.0 { 1.0 } else { (seconds / MEMORY).min(1.0) };
         self.bytes_per_s += (now - self.bytes_per_s) * weight;
-        let queues = recording.monitor().queues();
-        let lines = store.lines(self.bytes_per_s).into_iter().chain([summary::drops(&queues)]);
-        progress.say(lines);
-        progress.update(queues);
+        let now = recording.monitor().read();
+        let drops = headline::drops(&now.queues);
+        progress.update(now, store.lines(self.bytes_per_s).into_iter().chain([drops]));
     }
 
     /// Says why the page cache is not bypassed, and what keeps packets from the disk, once.
     fn tell_troubles(&mut self, store: &Store) {
         if let Some(detour) = store.detour().filter(|_| !self.has_told_detour) {
             self.has_told_detour = true;
-            self.say(|| output::line(format_args!("note: {detour}")));
+            output::line(format_args!("note: {detour}"));
         }
         if store.trouble() == self.trouble.as_deref() {
             return;
         }
-        self.say(|| match store.trouble() {
+        match store.trouble() {
             Some(trouble) => output::line(format_args!("note: {}", printable(trouble))),
             None => output::line(format_args!("note: writing again")),
-        });
+        }
         self.trouble = store.trouble().map(str::to_owned);
     }
 

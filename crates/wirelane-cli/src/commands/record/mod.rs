@@ -22,7 +22,7 @@ use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::output::{self, printable};
 use crate::privilege;
-use crate::session::{self, Privileges, SessionArgs};
+use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
 use crate::stores;
 
 /// What is kept around a trigger, if only one of both is given.
@@ -92,6 +92,8 @@ pub(crate) struct RecordArgs {
     #[command(flatten)]
     look: LookArgs,
     #[command(flatten)]
+    verbose: VerboseArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -139,7 +141,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     drop(control);
     let outcome = recording.join();
     let summary = Summary::of_record(&outcome, directory, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
 /// Says what an earlier recording had left when it died.

@@ -11,7 +11,7 @@ use wirelane_send::{Engine, Pacing};
 use super::replay::ReplayArgs;
 use super::rewrite::RewriteArgs;
 use crate::args;
-use crate::session::SessionArgs;
+use crate::session::{SessionArgs, VerboseArgs};
 
 /// Send packets: replay capture files, or generate what you describe, each packet at its time.
 ///
@@ -63,6 +63,8 @@ pub(crate) struct SendArgs {
     /// Send through an interface even if your own SSH connection comes through it
     #[arg(long, help_heading = "Machine")]
     pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) verbose: VerboseArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }

@@ -1,21 +1,17 @@
 //! How far it is, on a line of a terminal.
 
-use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
-use wirelane::halt::is_in_foreground;
 use wirelane::stats::TxStats;
 use wirelane_send::Progress;
 
-use crate::output::{grouped, scaled};
+use crate::output::{grouped, scaled, screen};
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The line.
 pub(super) struct Live {
-    line: ProgressBar,
     expected: Option<u64>,
     duration: Option<Duration>,
     /// When the line was written last, and packets and bits then.
@@ -25,20 +21,16 @@ pub(super) struct Live {
 impl Live {
     /// A line for so many packets, or so much time; `None` if standard error is no terminal.
     pub(super) fn new(expected: Option<u64>, duration: Option<Duration>) -> Option<Self> {
-        if !stderr().is_terminal() {
-            return None;
-        }
-        let line = ProgressBar::new_spinner();
-        line.set_style(ProgressStyle::with_template("{wide_msg}").ok()?);
-        Some(Self { line, expected, duration, before: (Instant::now(), 0, 0) })
+        let before = (Instant::now(), 0, 0);
+        screen::is_able().then_some(Self { expected, duration, before })
     }
 
     /// Shows what has changed, if it is time to.
     pub(super) fn update(&mut self, tx: &[TxStats], progress: Progress) {
         let (since, packets_before, bits_before) = self.before;
         let seconds = since.elapsed().as_secs_f64();
-        // In the background the terminal is somebody else's.
-        if since.elapsed() < EVERY || !is_in_foreground(stderr()) {
+        screen::adapt();
+        if since.elapsed() < EVERY {
             return;
         }
         let packets: u64 = tx.iter().map(|tx| tx.packets).sum();
@@ -52,7 +44,7 @@ impl Live {
         if let Some(share) = self.share(progress) {
             text += &format!("  {:.0} %", share.min(1.0) * 100.0);
         }
-        self.line.set_message(text);
+        screen::show(vec![text]);
         self.before = (Instant::now(), packets, bits);
     }
 
@@ -65,6 +57,6 @@ impl Live {
 
     /// Takes the line off the screen.
     pub(super) fn finish(self) {
-        self.line.finish_and_clear();
+        screen::clear();
     }
 }

@@ -28,7 +28,8 @@ use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output;
-use crate::output::summary::{self, Summary};
+use crate::output::headline;
+use crate::output::summary::Summary;
 use crate::session::{self, Privileges};
 
 /// Runs the command.
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
         Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
     };
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
 /// Opens the port; with the number of threads that are to send.
@@ -146,7 +147,7 @@ fn watch(
     while !halt.is_asked() && !sending.wait(Duration::from_millis(100)) {
         let asked = Halt::reports();
         if std::mem::replace(&mut reports, asked) != asked {
-            summary::print_so_far(monitor.read(), started.elapsed());
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
         if let Some(live) = &mut live {
             live.update(&monitor.read().tx, sending.progress());

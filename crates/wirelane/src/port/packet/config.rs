@@ -14,6 +14,11 @@ use crate::port::spec::Spec;
 /// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
 const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
+/// Memory for each of the packets that a program wants, if it wants few: more than a frame of any MTU. Those that the
+/// kernel or the device has merged are longer, so that a ring holds fewer of them.
+const FRAME: usize = 10 << 10;
+/// The least for such a program.
+const LEAST_OF_FEW: usize = 1 << 20;
 const MOST: usize = 16 << 20;
 /// Large blocks, because each that fills up before its time is a wake-up more. But the timer hands
 /// them over however empty they are: a consumer that stalls for `retire` times the number of blocks
@@ -37,6 +42,8 @@ pub(super) struct Config {
     pub(super) ring: Option<usize>,
     /// Bytes of a block; a power of two.
     pub(super) block: Option<usize>,
+    /// How many packets the program wants.
+    pub(super) packets: Option<u64>,
     /// After this time the kernel hands over a block that is not full.
     pub(super) retire: Duration,
     /// Transmit past the queueing discipline.
@@ -99,7 +106,8 @@ impl Config {
             let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        Ok(Self { ring, block, retire, bypass, vnet, share })
+        let packets = open.packets;
+        Ok(Self { ring, block, packets, retire, bypass, vnet, share })
     }
 
     /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
@@ -114,6 +122,10 @@ impl Config {
     /// Block size and number of blocks of each of `rings` rings.
     pub(super) fn shape(&self, rings: usize) -> (usize, usize) {
         let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST);
+        // All of them may lie in one ring.
+        let of_few = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(FRAME);
+        let few = self.packets.map_or(usize::MAX, of_few).max(LEAST_OF_FEW);
+        let share = share.min(few);
         let least = FEWEST_BLOCKS * self.block.unwrap_or(page_size());
         let ring = self.ring.unwrap_or(share).max(least);
         let block = self.block.unwrap_or_else(|| {
@@ -155,6 +167,7 @@ mod tests {
         let expected = Config {
             ring: Some(64_000_000),
             block: Some(256 << 10),
+            packets: None,
             retire: Duration::from_millis(5),
             bypass: true,
             vnet: Vnet::On,
@@ -206,6 +219,29 @@ mod tests {
         assert_eq!(default.shape(1), (2 << 20, 8));
         assert_eq!(default.shape(1000), (256 << 10, 8));
         assert_eq!(default.excluded((2 << 20, 8)), (256 << 10, 8));
+    }
+
+    #[test]
+    fn few_packets_need_little_memory() {
+        let shape = |query: &str, packets, rings| {
+            let spec = format!("packet:a{query}").parse().unwrap();
+            let config = Config::parse(&spec, &OpenOptions::default().packets(packets)).unwrap();
+            (config.shape(rings), config.excluded(config.shape(rings)))
+        };
+        let small = (128 << 10, 8);
+        for packets in [0, 1, 100] {
+            assert_eq!(shape("", packets, 5), (small, small));
+        }
+        // Never more than without a count.
+        for (packets, rings) in [(1000, 5), (1000, 1000), (u64::MAX, 5), (u64::MAX, 1000)] {
+            let (ring, excluded) = shape("", packets, rings);
+            let (most, least) = (parse("a").unwrap().shape(rings), (256 << 10, 8));
+            assert!(ring.0 * ring.1 <= most.0 * most.1, "{ring:?}");
+            assert!(ring.0 * ring.1 >= packets.min(200) as usize * FRAME && excluded <= least);
+        }
+        assert_eq!(shape("", u64::MAX, 5).0, parse("a").unwrap().shape(5));
+        // Who says how much it is to be gets that.
+        assert_eq!(shape("?ring=16Mi", 1, 5).0, parse("a?ring=16Mi").unwrap().shape(5));
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Progress {
         Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
+    /// Packets come no more.
+    pub(super) fn stop(&self) {
+        self.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
+    }
+
     /// Keeps a diagnostic for the report.
     pub(super) fn note(&self, note: String) {
         lock(&self.notes).push(note);
@@ -151,18 +156,7 @@ impl Handle {
 
     /// Blocks by who has them.
     pub(super) fn frames(&self) -> FrameCounts {
-        let mut counts = FrameCounts::default();
-        for ring in &self.rings {
-            counts.pool += u64::from(ring.block_count());
-            for block in 0..ring.block_count() {
-                if ring.is_filled(block) {
-                    counts.rx += 1;
-                } else if !ring.is_open(block) {
-                    counts.fill += 1;
-                }
-            }
-        }
-        counts
+        count_blocks(&self.rings)
     }
 
     /// By ring, whether the mask selects it, or some of what it takes.
@@ -230,14 +224,14 @@ impl Handle {
     fn compare_queues(&self) {
         let name = self.device.name.as_str();
         // Another namespace may have an interface of this name, and a thread may stop us from there.
-        let Ok(now) = inspect::interface(name) else { return };
-        if now.index != self.device.index {
+        let Ok((index, [rx, tx])) = inspect::queue_counts(name) else { return };
+        if index != self.device.index {
             return;
         }
         let before = (self.device.rx_queues, self.device.tx_queues);
         let count =
             |count: Option<u32>, or| count.and_then(|n| u16::try_from(n).ok()).unwrap_or(or);
-        let after = (count(now.rx.count, before.0), count(now.tx.count, before.1));
+        let after = (count(rx, before.0), count(tx, before.1));
         if before != after {
             self.progress.note(format!(
                 "the queues of {name} changed from {} RX and {} TX to {} and {} during the capture: \
@@ -271,9 +265,25 @@ impl Handle {
     }
 }
 
+/// The blocks of these rings by who has them.
+pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
+    let mut counts = FrameCounts::default();
+    for ring in rings {
+        counts.pool += u64::from(ring.block_count());
+        for block in 0..ring.block_count() {
+            if ring.is_filled(block) {
+                counts.rx += 1;
+            } else if !ring.is_open(block) {
+                counts.fill += 1;
+            }
+        }
+    }
+    counts
+}
+
 /// Whether there are packets that the program does not accept. One that returns at once, and not 0, takes all; it may set
 /// A before, for who looks at it.
-fn may_reject(program: &[SockFilter]) -> bool {
+pub(super) fn may_reject(program: &[SockFilter]) -> bool {
     let first = program.iter().find(|instruction| instruction.code != LOAD);
     !first.is_some_and(|first| first.code == RETURN && first.k > 0)
 }
@@ -303,6 +313,7 @@ impl Control for Handle {
         let program = match filter {
             Some(filter) => {
                 let program = filter.program(self.device.link_type, self.snaplen)?;
+                program.note().into_iter().for_each(|note| self.progress.note(note.to_owned()));
                 Some(match filter.is_verbatim() {
                     true => program.verbatim(self.snaplen),
                     false => program.for_socket(self.snaplen)?,
@@ -360,7 +371,7 @@ impl Control for Handle {
         // A packet that met the old program may still be on its way into a ring. Closing a packet
         // socket waits until no processor is at it any more (synchronize_net in packet_release).
         drop(state.spare.take());
-        self.progress.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
+        self.progress.stop();
         drop(state);
         self.compare_queues();
     }

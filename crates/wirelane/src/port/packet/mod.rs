@@ -47,6 +47,7 @@
 
 mod config;
 mod control;
+pub(in crate::port) mod every;
 mod idle;
 mod link;
 mod open;

@@ -102,7 +102,7 @@ impl From<PacketPort> for Port {
 
 /// Time that the kernel may take beyond its timer to hand a block over: a tick where the timer runs
 /// on ticks (before 6.18), and the wait for a CPU.
-const SLACK: u64 = 20_000_000;
+pub(super) const SLACK: u64 = 20_000_000;
 
 impl PacketPlan {
     /// Opens the sockets and rings, and hands out their ends.
@@ -145,6 +145,7 @@ impl PacketPlan {
                 times,
                 link_type,
                 on_removal,
+                strands: None,
             };
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };

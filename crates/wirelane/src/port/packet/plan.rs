@@ -103,17 +103,25 @@ impl PacketPlan {
     /// # Errors
     /// CAP_NET_RAW is missing, or the system refuses.
     pub(super) fn socket(&self) -> Result<PacketSocket> {
-        PacketSocket::open().map_err(|error| {
-            let denied = error.errno() == Some(Errno::PERM.raw_os_error());
-            let error = Error::os(self.device.name.as_str(), error);
-            if !denied {
-                return error;
-            }
-            error.help(
-                "packet sockets need CAP_NET_RAW: run as root or `setcap cap_net_raw+ep` the program",
-            )
-        })
+        socket(&self.device.name)
     }
+}
+
+/// A socket that is not bound yet, for an error of `name`.
+///
+/// # Errors
+/// CAP_NET_RAW is missing, or the system refuses.
+pub(super) fn socket(name: &str) -> Result<PacketSocket> {
+    PacketSocket::open().map_err(|error| {
+        let denied = error.errno() == Some(Errno::PERM.raw_os_error());
+        let error = Error::os(name, error);
+        if !denied {
+            return error;
+        }
+        error.help(
+            "packet sockets need CAP_NET_RAW: run as root or `setcap cap_net_raw+ep` the program",
+        )
+    })
 }
 
 /// Notes for the user when the device cuts.

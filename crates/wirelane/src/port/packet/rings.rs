@@ -15,7 +15,7 @@ use crate::port::selection::{self, Selection};
 use crate::sync::lock;
 
 /// Nominal frame size: the kernel checks it and packs packets regardless.
-const FRAME_SIZE: usize = 2048;
+pub(super) const FRAME_SIZE: usize = 2048;
 
 /// A block of less than this cuts the largest packets of segmentation offload.
 const LARGE_PACKET: usize = 128 << 10;
@@ -33,12 +33,12 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
         config.share.is_some() || plan.mask.selects(ring.class, usize::from(ring.queue))
     };
     let asked = config.shape(selections.iter().filter(is_selected).count());
-    let budget = Allotment::of_rest();
     let bytes = |shape| {
         let of = |(block, count)| block * count;
         let ring = |ring| of(if is_selected(&ring) { shape } else { config.excluded(shape) });
         selections.iter().map(ring).sum::<usize>()
     };
+    let budget = Allotment::of_rest_for(bytes(asked));
     let next = |shape: &(usize, usize)| config::smaller(*shape);
     let mut shapes = std::iter::successors(Some(asked), next);
     // The smallest ones are tried in any case.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 use wirelane_os::packet::{
-    TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING, TP_STATUS_VLAN_VALID, Tpacket3Hdr,
-    VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
+    SOCKADDR_LL_OFFSET_V3, SockaddrLl, TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING,
+    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
 use super::control::Progress;
+use super::every::{Place, Strands};
 use super::idle::IdlePolicy;
 use super::link::{LinkWatch, OnRemoval};
 use super::ring::{BlockStart, Ring};
@@ -58,6 +59,8 @@ pub(super) struct Setup {
     pub(super) link_type: u16,
     /// What to do when the interface is removed.
     pub(super) on_removal: OnRemoval,
+    /// The interfaces, if packets of all of them come.
+    pub(super) strands: Option<Strands>,
 }
 
 /// Hands out the packets of a ring.
@@ -175,6 +178,20 @@ impl Receiver {
         }
         self.offset += slot as u32;
         prefetch(start, slot);
+        let place = match &mut self.setup.strands {
+            Some(_) if mac < TPACKET3_HDRLEN => return None,
+            Some(strands) => {
+                // SAFETY: it lies between the header and the packet, by the check above; any bytes are a valid one.
+                let address =
+                    unsafe { start.add(SOCKADDR_LL_OFFSET_V3).cast::<SockaddrLl>().read() };
+                Some(strands.place(&address))
+            }
+            None => None,
+        };
+        let is_ethernet = match &place {
+            Some(place) => place.is_ethernet,
+            None => self.setup.link_type == ETHERNET,
+        };
         let selection = &self.setup.ring.selection;
         let mut meta = Meta {
             owner: self.setup.ring.owner(),
@@ -200,9 +217,13 @@ impl Receiver {
         } else {
             VirtioNetHdr::default()
         };
-        if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.link_type == ETHERNET {
+        if header.status & TP_STATUS_VLAN_VALID != 0 && is_ethernet {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).
             unsafe { restore_vlan(&mut meta, &header, self.setup.snaplen) };
+        }
+        if let (Some(place), Some(strands)) = (place, &self.setup.strands) {
+            (meta.class, meta.queue) = (place.class, place.number);
+            strands.count(&place, meta.original_len);
         }
         let moved = mac as u32 - size_of::<Meta>() as u32 - meta.headroom;
         // SAFETY: the header has been read, and `Meta` fits before the packet (`MAC_LEAST`). The
@@ -236,6 +257,7 @@ impl Receiver {
         counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
         self.ledger.blocks_since = 0;
         self.setup.counters.kernel.set(self.setup.ring.dropped());
+        self.setup.strands.iter().for_each(Strands::sum_losses);
         Ok(())
     }
 
@@ -259,6 +281,7 @@ impl Receiver {
         if missing > 0 {
             self.setup.ring.lose(missing);
             self.setup.counters.kernel.set(self.setup.ring.dropped());
+            self.setup.strands.iter().for_each(Strands::sum_losses);
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \
                  as dropped by the kernel",
@@ -287,6 +310,9 @@ impl Receive for Receiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let mut room = batch.room();
         let before = batch.len();
+        if let Some(strands) = &mut self.setup.strands {
+            strands.begin();
+        }
         while room > 0 {
             if self.left == 0 && !self.open_block() {
                 break;
@@ -307,6 +333,14 @@ impl Receive for Receiver {
         }
         if let Some(last) = batch[before..].last() {
             self.watermark = self.watermark.max(last.timestamp().saturating_sub(DISORDER));
+        }
+        if self.setup.strands.is_some() {
+            let frames = batch.as_vec();
+            let mut place = 0..;
+            frames.retain(|frame| {
+                let is_new = place.next().is_some_and(|place| place >= before);
+                !is_new || Place::is_taken(frame.queue_number())
+            });
         }
         batch.len() - before
     }

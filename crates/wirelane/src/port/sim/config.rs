@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::port::number::parse_number;
 use crate::port::spec::Spec;
 
-/// Most queues of a simulated port: a mask of them fits one word.
-pub const MAX_QUEUES: u16 = 64;
+/// Most queues of a simulated port; network cards have 128 and more.
+pub const MAX_QUEUES: u16 = 1024;
 /// Most flows of a stream.
 pub const MAX_FLOWS: u32 = 65_536;
 /// The seed of a stream that names none.
@@ -77,7 +77,7 @@ impl Config {
     /// Reads name and options of a spec.
     ///
     /// # Errors
-    /// A number of queues outside 1 to 64, an unknown option or a value out of its range.
+    /// A number of queues outside 1 to [`MAX_QUEUES`], an unknown option or a value out of its range.
     pub fn new(spec: &Spec) -> Result<Self> {
         let queues = queues(spec)?;
         let mut options = spec.options();
@@ -184,7 +184,8 @@ impl CommonOptions for crate::port::Options<'_> {
 pub(super) fn queues(spec: &Spec) -> Result<u16> {
     let queues = spec.name_text().parse::<u16>().ok().filter(|n| (1..=MAX_QUEUES).contains(n));
     let queues = queues.ok_or_else(|| {
-        let cause = format!("'{}' is not a number of queues from 1 to 64", spec.name_text());
+        let name = spec.name_text();
+        let cause = format!("'{name}' is not a number of queues from 1 to {MAX_QUEUES}");
         Error::usage(format!("port '{spec}'"), cause).help("write sim:4")
     })?;
     match spec.queues.as_ref().and_then(|set| set.largest()) {
@@ -259,7 +260,7 @@ mod tests {
     fn what_is_not_understood_is_refused() {
         for text in [
             "sim:0",
-            "sim:65",
+            "sim:1025",
             "sim:x",
             "sim:-1",
             "sim:4@4",

@@ -20,9 +20,9 @@ pub(super) struct Switch {
     queues: u16,
     /// The masks as they were given.
     mask: Mutex<QueueMask>,
-    /// One bit per queue.
-    rx: AtomicU64,
-    tx: AtomicU64,
+    /// One bit per queue. An end looks at its own bit only, so the words need not change together.
+    rx: Box<[AtomicU64]>,
+    tx: Box<[AtomicU64]>,
     other: AtomicBool,
     started: AtomicBool,
     /// Realtime and monotonic clock at the start.
@@ -34,12 +34,13 @@ pub(super) struct Switch {
 
 impl Switch {
     pub(super) fn new(spec: String, queues: u16, mask: QueueMask) -> Result<Self> {
+        let words = || (0..queues.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let switch = Self {
             spec,
             queues,
             mask: Mutex::new(QueueMask::NONE),
-            rx: AtomicU64::new(0),
-            tx: AtomicU64::new(0),
+            rx: words(),
+            tx: words(),
             other: AtomicBool::new(false),
             started: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
@@ -66,7 +67,10 @@ impl Switch {
     /// Whether packets of `class` on `queue` are selected.
     #[inline]
     pub(super) fn selects(&self, class: Class, queue: u16) -> bool {
-        let bit = |word: &AtomicU64| word.load(Ordering::Relaxed) >> (queue & 63) & 1 == 1;
+        let bit = |words: &[AtomicU64]| {
+            let word = words.get(usize::from(queue / 64));
+            word.is_some_and(|word| word.load(Ordering::Relaxed) >> (queue % 64) & 1 == 1)
+        };
         match class {
             Class::Rx => bit(&self.rx),
             Class::Tx => bit(&self.tx),
@@ -86,13 +90,15 @@ impl Control for Switch {
                 return Err(config::no_queue(&self.spec, queue, self.queues));
             }
         }
-        let word = |class| {
-            let selected = (0..u32::from(self.queues)).filter(|q| mask.selects(class, *q as usize));
-            selected.fold(0, |word, queue| word | 1u64 << queue)
+        let store = |class, words: &[AtomicU64]| {
+            for (first, word) in (0..).step_by(64).zip(words) {
+                let selected = (0..64).filter(|bit| mask.selects(class, first + bit));
+                word.store(selected.fold(0, |word, bit| word | 1 << bit), Ordering::Relaxed);
+            }
         };
         let mut current = lock(&self.mask);
-        self.rx.store(word(Class::Rx), Ordering::Relaxed);
-        self.tx.store(word(Class::Tx), Ordering::Relaxed);
+        store(Class::Rx, &self.rx);
+        store(Class::Tx, &self.tx);
         self.other.store(mask.selects(Class::Other, 0), Ordering::Relaxed);
         *current = mask;
         Ok(())

@@ -11,7 +11,7 @@ use wirelane_wire::{
     ToeplitzKey, ToeplitzTable, UdpView, WireError,
 };
 
-use super::config::{Config, MAX_QUEUES};
+use super::config::Config;
 use super::schedule::Schedule;
 use super::template::{self, Template};
 use crate::error::{Error, Result};
@@ -162,13 +162,14 @@ impl Stream {
 
     /// The walks over all packets of each class and queue in `ends`.
     pub(super) fn walks(&self, ends: &[(Class, u16)]) -> Vec<Walk> {
+        let queues = ends.iter().map(|(_, queue)| usize::from(*queue) + 1).max().unwrap_or(0);
         let slot = |(class, queue): (Class, u16)| {
-            class as usize * usize::from(MAX_QUEUES) + usize::from(queue)
+            (usize::from(queue) < queues).then(|| class as usize * queues + usize::from(queue))
         };
         let mut walks: Vec<_> = ends.iter().map(|_| Walk::new(self)).collect();
-        let mut walk_of = [None; 3 * MAX_QUEUES as usize];
+        let mut walk_of = vec![None; 3 * queues];
         for (i, end) in ends.iter().enumerate() {
-            walk_of[slot(*end)] = Some(i);
+            slot(*end).into_iter().for_each(|slot| walk_of[slot] = Some(i));
         }
         let variants = self.config.sizes.len();
         let templates = self.queues.len() * variants;
@@ -176,7 +177,7 @@ impl Stream {
         let mut known = vec![None; 3 * templates];
         for k in 0..self.period {
             let place = self.place(k);
-            let Some(i) = walk_of[slot(place)] else { continue };
+            let Some(i) = slot(place).and_then(|slot| walk_of[slot]) else { continue };
             let (flow, variant) = self.flow(k);
             let known =
                 &mut known[place.0 as usize * templates + flow as usize * variants + variant];
@@ -290,13 +291,25 @@ impl Walk {
 #[derive(Clone)]
 pub(super) struct Rss {
     toeplitz: Box<ToeplitzTable>,
-    table: IndirectionTable<128>,
+    table: Box<IndirectionTable<TABLE>>,
 }
+
+/// Entries of the table, as cards with more than 128 queues have it.
+const TABLE: usize = 1024;
+/// Entries that fewer queues need, as most cards have it; the others repeat them.
+const USUAL_TABLE: usize = 128;
 
 impl Rss {
     pub(super) fn new(key: &ToeplitzKey, queues: u16) -> Self {
         let toeplitz = Box::new(ToeplitzTable::new(key));
-        Self { toeplitz, table: IndirectionTable::spread(queues) }
+        let usual: IndirectionTable<USUAL_TABLE> = IndirectionTable::spread(queues);
+        let table = match usize::from(queues) {
+            ..=USUAL_TABLE => {
+                IndirectionTable::new(std::array::from_fn(|at| usual.queue(at as u32)))
+            }
+            _ => IndirectionTable::spread(queues),
+        };
+        Self { toeplitz, table: Box::new(table) }
     }
 
     #[inline]

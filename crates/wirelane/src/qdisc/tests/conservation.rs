@@ -79,9 +79,14 @@ fn nothing_is_lost_doubled_or_reordered() {
 #[test]
 fn short_queues_drop_and_keep_the_order() {
     let frames = if cfg!(miri) { 40 } else { 4_000 };
-    for spec in
-        ["fifo,limit=20", "bulk:8,limit=20", "lockless,limit=32", "lockless:nobypass,limit=20"]
-    {
+    for spec in [
+        "fifo,limit=20",
+        "bulk:8,limit=20",
+        "bulk:8,limit=20,enqueue=batch",
+        "pfifo_fast,limit=20",
+        "lockless,limit=32",
+        "lockless:nobypass,limit=20",
+    ] {
         many(spec, 4, frames);
     }
 }
@@ -110,13 +115,15 @@ proptest! {
     /// Against a `VecDeque` with a limit: same frames kept, same frames out, same counts.
     #[test]
     fn behaves_like_a_plain_queue(
-        which in 0_usize..6,
+        which in 0_usize..8,
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         let (name, limit) = [
             ("fifo,limit=100", 100),
             ("bulk:8,limit=100", 100),
             ("bulk,limit=100", 100),
+            ("fifo,limit=100,enqueue=batch", 100),
+            ("pfifo_fast:8,limit=100", 100),
             ("lockless,limit=128", 128),
             ("lockless,limit=100", 100),
             ("lockless:nobypass,limit=128", 128),
@@ -152,8 +159,9 @@ proptest! {
                         }
                         // Lockless: the whole batch passes, if the queue was empty when it came.
                         let waiting = match name.split(',').next() {
+                            Some("fifo") if name.ends_with("batch") => usize::MAX,
                             Some("fifo") => 1,
-                            Some("bulk:8") => 8,
+                            Some("bulk:8" | "pfifo_fast:8") => 8,
                             Some("bulk") => 32,
                             Some("lockless") if model.len() <= (k - first) as usize + 1 => 1,
                             _ => usize::MAX,

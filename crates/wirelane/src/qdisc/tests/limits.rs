@@ -7,6 +7,8 @@ fn frames_over_the_limit_are_counted_and_freed() {
     for (spec, length, kept) in [
         ("fifo,limit=10", 64, 10),
         ("bulk:4,limit=10", 64, 10),
+        ("bulk:4,limit=10,enqueue=batch", 64, 10),
+        ("pfifo_fast:4,limit=10", 64, 10),
         ("lockless,limit=16", 64, 16),
         ("lockless:nobypass,limit=10", 64, 10),
         ("fifo,limit=1000B", 100, 10),
@@ -44,6 +46,32 @@ fn frames_over_the_limit_are_counted_and_freed() {
     }
 }
 
+/// Control leaves first, whatever waits, and a full band keeps nothing out of another.
+#[test]
+fn bands_are_served_in_their_order_and_have_limits_of_their_own() {
+    for spec in ["pfifo_fast:4,limit=10", "pfifo_fast:4,limit=10,enqueue=batch"] {
+        let (egress, seen) = egress(spec, 0);
+        let (mut handle, mut source) = (egress.handle(), Source::new(64));
+        // Bulk (CS1), ordinary, and control (CS6), by the DSCP of an IPv4 header.
+        for (count, dscp) in [(12, 8), (8, 0), (5, 48)] {
+            let batch = source.frames(count, 64);
+            for frame in batch.iter_mut() {
+                let bytes = frame.data_mut();
+                bytes[12..34].fill(0);
+                bytes[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
+                bytes[17] = 50;
+            }
+            let sent = handle.send(batch, 0);
+            assert_eq!((sent.accepted, sent.dropped), (count.min(10), count - count.min(10)));
+        }
+        seen.slots.store(1000, Ordering::Relaxed);
+        assert_eq!(handle.flush(0).unwrap(), 0, "{spec}");
+        let numbers: Vec<_> = seen.frames.lock().unwrap().iter().map(|frame| frame.1).collect();
+        assert_eq!(numbers, (20..25).chain(12..20).chain(0..10).collect::<Vec<_>>(), "{spec}");
+        assert_eq!(source.pool.free(), 64);
+    }
+}
+
 #[test]
 fn a_full_ring_leaves_frames_with_the_producer_of_noqueue() {
     for spec in ["noqueue", "noqueue:4"] {
@@ -62,7 +90,16 @@ fn a_full_ring_leaves_frames_with_the_producer_of_noqueue() {
 
 #[test]
 fn a_full_ring_stops_the_queue_and_completions_wake_it() {
-    for spec in ["fifo", "bulk:8", "bulk:64", "lockless", "lockless:nobypass", "bulk,bql=on"] {
+    for spec in [
+        "fifo",
+        "bulk:8",
+        "bulk:64",
+        "bulk:8,enqueue=batch",
+        "pfifo_fast",
+        "lockless",
+        "lockless:nobypass",
+        "bulk,bql=on",
+    ] {
         let (egress, seen) = egress(spec, 10);
         let (mut handle, mut source) = (egress.handle(), Source::new(128));
         assert_eq!(handle.send(source.frames(64, 64), 0).accepted, 64, "{spec}");
@@ -146,7 +183,9 @@ fn a_small_queue_refuses_and_lets_go_on() {
 
 #[test]
 fn purging_gives_everything_back_and_says_so() {
-    for spec in ["fifo", "bulk", "lockless", "lockless:nobypass,tsq=1M"] {
+    for spec in
+        ["fifo", "bulk", "fifo,enqueue=batch", "pfifo_fast", "lockless:nobypass,tsq=1M", "lockless"]
+    {
         let (egress, seen) = egress(spec, 3);
         let (mut handle, mut source) = (egress.handle(), Source::new(64));
         assert_eq!(handle.send(source.frames(40, 64), 0).accepted, 40, "{spec}");

@@ -24,6 +24,11 @@ fn lock_operations_follow_the_formulas() {
     }
     // A round that is not full costs as much: 2 per frame and 4 per round, of which 5 are needed.
     assert_eq!(locks("bulk:7", batches, size), 2 * frames + 4 * 5 * batches);
+    // Enqueued in bulk: 2 per batch.
+    assert_eq!(locks("fifo,enqueue=batch", batches, size), 2 * batches + 4 * frames);
+    assert_eq!(locks("bulk:8,enqueue=batch", batches, size), 2 * batches + 4 * frames / 8);
+    assert_eq!(locks("bulk:32,enqueue=batch", batches, size), 6 * batches);
+    assert_eq!(locks("pfifo_fast:8", batches, size), 2 * frames + 4 * frames / 8);
     assert_eq!(locks("noqueue", batches, size), 2 * batches);
     assert_eq!(locks("noqueue:1", batches, size), 2 * frames);
     assert_eq!(locks("lockless", batches, size), 0);
@@ -61,9 +66,13 @@ fn six_per_frame_whoever_runs() {
 
 #[test]
 fn bypass_and_ring_are_told_apart() {
-    for (spec, bypassed, enqueued) in
-        [("lockless", 64, 0), ("lockless:nobypass", 0, 64), ("fifo", 64, 0), ("bulk:8", 0, 64)]
-    {
+    for (spec, bypassed, enqueued) in [
+        ("lockless", 64, 0),
+        ("lockless:nobypass", 0, 64),
+        ("fifo", 64, 0),
+        ("bulk:8", 0, 64),
+        ("fifo,enqueue=batch", 0, 64),
+    ] {
         let (egress, _) = egress(spec, usize::MAX);
         let (mut handle, mut source) = (egress.handle(), Source::new(64));
         assert_eq!(handle.send(source.frames(64, 100), 0).accepted, 64);

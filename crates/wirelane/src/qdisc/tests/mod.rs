@@ -134,12 +134,15 @@ impl Source {
 }
 
 /// All disciplines, with and without what can be added to them.
-const ALL: [&str; 10] = [
+const ALL: [&str; 13] = [
     "noqueue",
     "noqueue:1",
     "fifo",
     "bulk:8",
     "bulk,bql=on",
+    "fifo,enqueue=batch",
+    "bulk:8,enqueue=batch,tsq=8k",
+    "pfifo_fast:8",
     "lockless",
     "lockless:nobypass",
     "lockless,bql=on",

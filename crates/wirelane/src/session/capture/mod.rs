@@ -18,11 +18,13 @@ mod config;
 mod credit;
 mod merge;
 mod names;
+mod roster;
 #[cfg(test)]
 mod tests;
 mod worker;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -34,8 +36,9 @@ use wirelane_os::clock;
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
 use self::names::Names;
+use self::roster::{Numbers, Roster};
 use self::worker::{Lane, Route, Worker};
-use self::writer::{Finished, Input, Ledger, WriterThread};
+use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
@@ -46,7 +49,7 @@ use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
 use crate::stats::QueueStats;
-use crate::sync::{Counter, Doorbell, Watermark};
+use crate::sync::{Doorbell, Watermark};
 use crate::threads::spawn;
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
@@ -65,8 +68,8 @@ pub struct Capture {
 /// The writing threads. Dropping it waits for them.
 struct Writers {
     threads: Vec<JoinHandle<Finished>>,
-    /// Packets in files, by file.
-    written: Vec<Arc<Counter>>,
+    /// What is in files, by writing thread.
+    written: Vec<Arc<Progress>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
     /// Notes for the user.
@@ -107,11 +110,11 @@ impl Capture {
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let jobs = group(inputs, routes, config.single).into_iter().map(job);
-        let threads = Threads::default().placed(config.placement.clone());
+        let threads = Threads::default().placed(config.placement.clone()).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
-            written => monitor.writing(move || written.iter().map(|counter| counter.value()).sum()),
+            written => monitor.writing(move || Progress::sum(&written)),
         };
         Ok(Self { running, writers, monitor })
     }
@@ -138,7 +141,7 @@ impl Capture {
 
     /// Packets safely in files now.
     pub fn written(&self) -> u64 {
-        self.monitor.packets_written().unwrap_or(0)
+        self.monitor.written().map_or(0, |written| written.packets)
     }
 
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
@@ -179,6 +182,7 @@ impl Capture {
                 continue;
             };
             outcome.violations += finished.violations;
+            self.writers.notes.extend(finished.notes);
             outcome.errors.extend(finished.error.map(Error::from));
             if let Some(written) = &mut outcome.written {
                 written.files += finished.written.files;
@@ -224,6 +228,11 @@ impl Writers {
                 let error = Error::usage("-w -", "standard output cannot be split");
                 return Err(error.help("give a file name, or leave --split out"));
             }
+            if inputs.iter().flatten().any(|rx| rx.growing().is_some()) {
+                let cause = "it has no fixed set of queues, so there is no file for each";
+                let error = Error::usage("--split any", cause);
+                return Err(error.help("name the interfaces, or leave --split out"));
+            }
             let mut names = Names::default();
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
                 let file = |one: Interface| (names.of(&output.path, &one), vec![(end, vec![one])]);
@@ -239,7 +248,7 @@ impl Writers {
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let waits = ports.iter().all(|port| port.info().lossless) && !merges;
         let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
-        let budget = Allotment::of_rest();
+        let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
         self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
         let credit = Arc::new(Credit::new(buffer, lanes));
@@ -268,9 +277,13 @@ impl Writers {
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
             })?;
             let bell = Arc::new(Doorbell::new(handle.thread().clone()));
-            let written = Arc::new(Counter::default());
+            let written = Arc::new(Progress::default());
+            let first = all().cloned().collect();
+            let roster = Arc::new(Roster::new(first));
             let (mut writer_inputs, mut interface) = (Vec::new(), 0);
             for (end, interfaces) in members {
+                let growing = inputs.iter().flatten().nth(end).and_then(Rx::growing);
+                let numbers = growing.map(|growing| Numbers::new(&roster, growing));
                 let (filled, filled_rx) = channel(chunks);
                 let (spent_tx, spent) = channel(chunks);
                 let watermark = Arc::new(Watermark::default());
@@ -278,6 +291,7 @@ impl Writers {
                 routes[end].lanes.push(Lane {
                     counters: interfaces.into_iter().map(|one| one.counters).collect(),
                     interface,
+                    numbers,
                     filled,
                     spent,
                     empty: Vec::with_capacity(chunks),
@@ -290,7 +304,7 @@ impl Writers {
                     waiting_since: None,
                 });
                 writer_inputs.push(Input {
-                    interface: (count == 1).then_some(interface),
+                    interface: (count == 1 && growing.is_none()).then_some(interface),
                     filled: filled_rx,
                     spent: spent_tx,
                     watermark,
@@ -300,7 +314,9 @@ impl Writers {
             let writer = WriterThread {
                 file,
                 inputs: writer_inputs,
+                roster,
                 counters,
+                refused: BTreeMap::new(),
                 bell,
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
@@ -346,7 +362,22 @@ fn group(inputs: Vec<Vec<Rx>>, routes: Vec<Vec<Route>>, single: bool) -> Vec<(us
         let all: Vec<End> = ends.flat_map(|ends: Vec<End>| ends).collect();
         return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
     }
-    let of_port = |(port, ends)| by_queue(ends, |(rx, _)| rx).into_iter().map(move |of| (port, of));
+    // The rings of all interfaces are not of one queue each: as many threads as there are processors.
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    let of_port = |(port, ends): (usize, Vec<End>)| {
+        let is_growing = ends.iter().any(|(rx, _)| rx.growing().is_some());
+        let mut threads = by_queue(ends, |(rx, _)| rx);
+        if is_growing && threads.len() > most {
+            let more = threads.split_off(most);
+            for (place, mut ends) in more.into_iter().enumerate() {
+                threads
+                    .get_mut(place % most)
+                    .into_iter()
+                    .for_each(|thread| thread.append(&mut ends));
+            }
+        }
+        threads.into_iter().map(move |ends| (port, ends))
+    };
     ends.enumerate().flat_map(of_port).collect()
 }
 

@@ -7,6 +7,7 @@ use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
+use super::roster::Numbers;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pcap::Direction;
@@ -37,6 +38,8 @@ pub(super) struct Lane {
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Index of the interface description block of the first of them.
     pub(super) interface: u32,
+    /// What takes the place of both if interfaces are found while it runs.
+    pub(super) numbers: Option<Numbers>,
     pub(super) filled: Sender<Chunk>,
     pub(super) spent: Receiver<Chunk>,
     /// Empty chunks; the one used last is used first, while it is still in the cache.
@@ -141,14 +144,27 @@ impl Lane {
                 return self.lose(frames.get(done..).unwrap_or_default(), place);
             };
             let (strand, direction) = place(frame);
-            chunk.push(self.interface + strand, direction, frame);
+            let interface = match &mut self.numbers {
+                None => self.interface + strand,
+                Some(numbers) => match numbers.of(strand) {
+                    Some((number, _)) => *number,
+                    // The port numbers no frame like this.
+                    None => continue,
+                },
+            };
+            chunk.push(interface, direction, frame);
         }
     }
 
     #[cold]
-    fn lose(&self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
+    fn lose(&mut self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
         for frame in frames {
-            if let Some(counters) = self.counters.get(place(frame).0 as usize) {
+            let strand = place(frame).0;
+            let counters = match &mut self.numbers {
+                None => self.counters.get(strand as usize),
+                Some(numbers) => numbers.of(strand).map(|(_, counters)| counters),
+            };
+            if let Some(counters) = counters {
                 counters.count_unstored(1, u64::from(frame.original_len()));
             }
         }

@@ -1,6 +1,6 @@
 //! The writing side of a capture: one thread per output file.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use wirelane_os::clock;
 use super::chunk::Chunk;
 use super::credit::Credit;
 use super::merge::ChunkMerge;
+use super::roster::Roster;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
@@ -35,8 +36,11 @@ pub(super) struct Input {
 pub(super) struct WriterThread {
     pub(super) file: CaptureWriter,
     pub(super) inputs: Vec<Input>,
-    /// The counters of every interface of the file.
+    /// The interfaces of the file, and their counters as far as they are described in it.
+    pub(super) roster: Arc<Roster>,
     pub(super) counters: Vec<Arc<RxCounters>>,
+    /// Those that the file cannot hold, with why.
+    pub(super) refused: BTreeMap<u32, CaptureError>,
     pub(super) bell: Arc<Doorbell>,
     /// How long to wait for a silent input when memory is scarce, in nanoseconds.
     pub(super) lateness: u64,
@@ -44,8 +48,8 @@ pub(super) struct WriterThread {
     pub(super) credit: Arc<Credit>,
     /// How often the counters are written, in nanoseconds.
     pub(super) statistics_every: u64,
-    /// Packets written so far, for other threads.
-    pub(super) written: Arc<Counter>,
+    /// What is written so far, for other threads.
+    pub(super) written: Arc<Progress>,
     /// Set when nothing more can be written.
     pub(super) failed: Arc<AtomicBool>,
     pub(super) ledger: Ledger,
@@ -53,17 +57,45 @@ pub(super) struct WriterThread {
     pub(super) scratch: Vec<u8>,
 }
 
+/// What one writer has written so far, for other threads.
+#[derive(Default)]
+pub(super) struct Progress {
+    files: Counter,
+    packets: Counter,
+    bytes: Counter,
+}
+
+impl Progress {
+    fn set(&self, written: Written) {
+        self.files.set(written.files);
+        self.packets.set(written.packets);
+        self.bytes.set(written.bytes);
+    }
+
+    /// What all of these have written.
+    pub(super) fn sum(all: &[Arc<Self>]) -> Written {
+        let sum = |of: fn(&Self) -> &Counter| all.iter().map(|one| of(one).value()).sum();
+        Written {
+            files: sum(|one| &one.files),
+            packets: sum(|one| &one.packets),
+            bytes: sum(|one| &one.bytes),
+        }
+    }
+}
+
 /// How a writer ended.
 pub(super) struct Finished {
     pub(super) written: Written,
     pub(super) violations: u64,
     pub(super) error: Option<CaptureError>,
+    /// Notes for the user.
+    pub(super) notes: Vec<String>,
 }
 
 impl Finished {
     /// Nothing was written.
     pub(super) fn nothing() -> Self {
-        Self { written: Written::default(), violations: 0, error: None }
+        Self { written: Written::default(), violations: 0, error: None, notes: Vec::new() }
     }
 }
 
@@ -78,22 +110,33 @@ impl WriterThread {
         if error.is_some() {
             self.failed.store(true, Ordering::Release);
             let written = self.file.written();
-            self.written.set(written.packets);
+            self.written.set(written);
             self.count_unwritten(merge, written.packets);
-            return Finished { written, violations, error };
+            return Finished { written, violations, error, notes: self.notes() };
         }
         let statistics = self.statistics(started, Some(clock::realtime_ns()));
         let error = self.file.end(&statistics).err();
         let written = self.file.written();
-        self.written.set(written.packets);
+        self.written.set(written);
         self.ledger.lost_after(written.packets, &self.counters);
-        Finished { written, violations, error }
+        Finished { written, violations, error, notes: self.notes() }
+    }
+
+    /// What became of interfaces that the file cannot hold.
+    fn notes(&self) -> Vec<String> {
+        let of = |(interface, error): (&u32, &CaptureError)| {
+            let counters = self.counters.get(*interface as usize)?;
+            let name = counters.interface.as_deref().unwrap_or("an interface");
+            Some(format!("packets of {name} were dropped by the writer: {error}"))
+        };
+        self.refused.iter().filter_map(of).collect()
     }
 
     fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {
         let mut next_statistics = started + self.statistics_every;
         loop {
             let finished = self.collect(merge);
+            self.add_interfaces();
             let now = clock::realtime_ns();
             if self.file.is_rotating() {
                 // Any of the next packets may end a file.
@@ -101,7 +144,7 @@ impl WriterThread {
                 self.file.keep_statistics(&statistics);
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.written.set(self.file.written().packets);
+            self.written.set(self.file.written());
             if finished {
                 return Ok(());
             }
@@ -143,21 +186,42 @@ impl WriterThread {
         finished
     }
 
+    /// Describes interfaces that were found since. Their packets come after them.
+    fn add_interfaces(&mut self) {
+        for interface in self.roster.since(self.counters.len()) {
+            if let Err(error) = self.file.add_source(interface.source) {
+                self.refused.insert(self.counters.len() as u32, error);
+            }
+            self.counters.push(interface.counters);
+        }
+    }
+
     /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
-        let Self { file, ledger, inputs, .. } = self;
+        let Self { file, ledger, inputs, refused, counters, .. } = self;
         let limit = merge.horizon().max(overdue);
         let takes_blocks = file.takes_blocks();
         while let Some(from) = merge.pop(limit, |run| {
             match inputs.get(run.input).and_then(|input| input.interface) {
                 Some(interface) => ledger.enter(interface, run.packets),
-                None => run.records().for_each(|record| ledger.enter(record.interface, 1)),
+                None => run
+                    .records()
+                    .filter(|record| !refused.contains_key(&record.interface))
+                    .for_each(|record| ledger.enter(record.interface, 1)),
             }
             if takes_blocks {
                 return file.write_blocks(run.bytes(), run.packets);
             }
-            run.records().try_for_each(|record| file.write(&record))
+            run.records().try_for_each(|record| match refused.contains_key(&record.interface) {
+                false => file.write(&record),
+                true => {
+                    if let Some(counters) = counters.get(record.interface as usize) {
+                        counters.count_unwritten(1, Some(u64::from(record.original_len)));
+                    }
+                    Ok(())
+                }
+            })
         })? {
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
@@ -184,6 +248,8 @@ impl WriterThread {
         self.ledger.lost_after(safe, &self.counters);
         loop {
             let finished = self.collect(&mut merge);
+            self.counters
+                .extend(self.roster.since(self.counters.len()).into_iter().map(|one| one.counters));
             let lose = |record: Record<'_>| {
                 let Some(counters) = self.counters.get(record.interface as usize) else { return };
                 counters.count_unwritten(1, Some(u64::from(record.original_len)));

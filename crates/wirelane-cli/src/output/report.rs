@@ -1,0 +1,377 @@
+//! The summary of a command for people, on standard error: what happened on the first line, then the
+//! details.
+
+use std::path::{Path, PathBuf};
+
+use wirelane::port::Backend;
+use wirelane::qdisc::QdiscStats;
+use wirelane::stats::QueueStats;
+
+use super::headline::{Loss, Remedies};
+use super::sent::Sent;
+use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
+use super::table::Table;
+use super::{counter, grouped, line, plural, printable, scaled};
+
+/// Most queues that are shown unless more is asked for.
+const QUEUES: usize = 16;
+
+/// A summary, and whether all of it is asked for.
+pub(crate) struct Report<'a> {
+    pub(crate) summary: &'a Summary,
+    pub(crate) verbose: bool,
+}
+
+/// A column of the table of queues.
+struct Column {
+    title: &'static str,
+    of: fn(&QueueStats) -> Option<u64>,
+    /// Shown even if it is 0 in every row.
+    always: bool,
+}
+
+impl Report<'_> {
+    /// Writes it.
+    pub(crate) fn print(&self) {
+        let Summary { counts, sent, elapsed_s, .. } = self.summary;
+        let headline = match (sent, self.is_capture()) {
+            (Some(sent), _) => {
+                let (packets, bytes) = counts.sent();
+                let errors: u64 = counts.tx.iter().map(|tx| tx.errors).sum();
+                sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
+            }
+            (None, true) => counts.captured() + &self.destination(),
+            (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
+        };
+        line(format_args!("{headline}"));
+        sent.iter().for_each(Sent::print);
+        self.print_losses();
+        self.print_notes();
+        self.print_queues();
+        self.print_tx();
+        self.print_qdiscs();
+        self.print_gso();
+        self.print_gro();
+        if self.verbose {
+            self.print_cost();
+        }
+        if let Some(Destination { path, .. }) = &self.summary.output
+            && self.is_demonstration(path)
+        {
+            let file = printable(&path.display().to_string());
+            line(format_args!(
+                "next: open {file} in Wireshark; `wirelane verify {file}` checks every packet"
+            ));
+        }
+        let Frames { pool, leaked, .. } = self.summary.frames;
+        if leaked > 0 {
+            line(format_args!("{leaked} of {pool} frames leaked: a defect of Wirelane"));
+        }
+    }
+
+    /// Whether packets were looked at, and neither sent nor passed on.
+    fn is_capture(&self) -> bool {
+        self.summary.sent.is_none() && self.summary.command != "forward"
+    }
+
+    /// Where packets were written, with the number of files and their size.
+    fn destination(&self) -> String {
+        let Summary { store, output, counts, .. } = self.summary;
+        if let Some(store) = store {
+            return store.destination();
+        }
+        let Totals { written_bytes: Some(bytes), files: Some(files), .. } = counts.totals else {
+            return String::new();
+        };
+        let Some(output) = output else { return String::new() };
+        let size = format!("{}B", scaled(bytes as f64));
+        if output.path.as_os_str() == "-" {
+            return format!(" → standard output ({size})");
+        }
+        let name = printable(&names(output).display().to_string());
+        let kept = match output.kept {
+            Some(kept) if files > u64::from(kept) => format!(", the newest {kept} are left"),
+            _ => String::new(),
+        };
+        format!(" → {name} ({}, {size}{kept})", plural(files, "file"))
+    }
+
+    /// Why packets were lost, and what helps.
+    fn print_losses(&self) {
+        let Summary { counts, output, store, elapsed_s, errors, command, .. } = self.summary;
+        let bytes = store.as_ref().map(|store| store.bytes).or(counts.totals.written_bytes);
+        let remedies = Remedies {
+            command,
+            path: output.as_ref().and_then(|output| output.path.to_str()),
+            bytes_per_s: bytes.unwrap_or(0) as f64 / elapsed_s.max(1e-9),
+        };
+        for loss in Loss::ALL.into_iter().filter(|loss| loss.count(counts) > 0) {
+            // What an error has lost, the error explains.
+            if loss.name != "writer" || errors.is_empty() {
+                line(format_args!("dropped ({}): {}", loss.name, remedies.text(loss)));
+            }
+        }
+    }
+
+    /// What is worth knowing besides, each thing once.
+    fn print_notes(&self) {
+        let Summary { ports, store, order, .. } = self.summary;
+        let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+        for port in ports {
+            for note in &port.notes {
+                match notes.iter_mut().find(|(text, _)| text == note) {
+                    Some((_, of)) if of.contains(&port.spec.as_str()) => {}
+                    Some((_, of)) => of.push(&port.spec),
+                    None => notes.push((note, vec![&port.spec])),
+                }
+            }
+        }
+        for (text, of) in notes {
+            let of = match of.as_slice() {
+                [first, .., last] if of.len() > 3 && !self.verbose => {
+                    format!("{first} … {last} ({} ports)", of.len())
+                }
+                of => of.join(", "),
+            };
+            line(format_args!("note: {of}: {text}"));
+        }
+        if let Some(store) = store {
+            store.notes().iter().for_each(|note| line(format_args!("note: {note}")));
+        }
+        if let Some(order) = order.as_ref().filter(|order| order.violations > 0) {
+            line(format_args!(
+                "note: {} packets arrived more than {} ms late and are out of order in the file; \
+                 `wirelane merge` sorts them",
+                grouped(order.violations),
+                order.lateness_ms
+            ));
+        }
+    }
+
+    /// The queues that saw something: with many, those that lost packets and the busiest.
+    fn print_queues(&self) {
+        let queues = &self.summary.counts.queues;
+        let lost = |queue: &QueueStats| {
+            Loss::ALL.iter().filter_map(|loss| (loss.of)(&queue.dropped)).sum::<u64>()
+        };
+        let is_used = |queue: &&QueueStats| {
+            self.verbose || queue.packets + queue.filtered.unwrap_or(0) + lost(queue) > 0
+        };
+        let mut shown: Vec<_> = queues.iter().filter(is_used).enumerate().collect();
+        let all = shown.len();
+        if !self.verbose && all > QUEUES {
+            shown.sort_by_key(|(_, queue)| std::cmp::Reverse((lost(queue), queue.packets)));
+            shown.truncate(QUEUES);
+            shown.sort_by_key(|(position, _)| *position);
+        }
+        let columns = self.columns(&shown);
+        let titles = columns.iter().map(|column| column.title);
+        let mut table = Table::figures(&["queue"].into_iter().chain(titles).collect::<Vec<_>>());
+        for (_, queue) in &shown {
+            let name = self.name(queue.port, queue.class, queue.queue);
+            let name = match &queue.interface {
+                Some(interface) => format!("{interface} {}", name_of(queue.class, queue.queue)),
+                None => name,
+            };
+            let cells = columns.iter().map(|column| match (column.of)(queue) {
+                // The rings that several interfaces share have lost it; another row has the number.
+                None if queue.interface.is_some() => "-".to_owned(),
+                count => counter(count),
+            });
+            table.row([name].into_iter().chain(cells));
+        }
+        print(&table);
+        if all > shown.len() {
+            let rest = plural((all - shown.len()) as u64, "quieter queue");
+            line(format_args!("and {rest} (-v shows all)"));
+        }
+    }
+
+    /// Those that say something.
+    fn columns(&self, queues: &[(usize, &QueueStats)]) -> Vec<Column> {
+        let is_capture = self.is_capture();
+        let delivered = if is_capture { "captured" } else { "delivered" };
+        let columns = [
+            ("received", (|queue| queue.received) as fn(&QueueStats) -> Option<u64>, !is_capture),
+            (delivered, |queue| Some(queue.packets), true),
+            ("bytes", |queue| queue.bytes, true),
+            ("filtered", |queue| queue.filtered, false),
+            ("kernel", |queue| queue.dropped.kernel, false),
+            ("ring_full", |queue| queue.dropped.ring_full, false),
+            ("writer", |queue| queue.dropped.writer, false),
+            ("tx_full", |queue| queue.dropped.tx_full, false),
+            ("fault", |queue| queue.dropped.fault, false),
+        ];
+        let last = if self.summary.command == "forward" { "tx_full" } else { "writer" };
+        let is_known = |of: fn(&QueueStats) -> Option<u64>| {
+            queues.iter().any(|(_, queue)| of(queue).is_some_and(|count| count > 0))
+        };
+        let differs =
+            || queues.iter().any(|(_, queue)| queue.received.is_some_and(|n| n != queue.packets));
+        let is_shown = |column: &Column| match column.title {
+            _ if column.always => true,
+            "received" => self.verbose || differs(),
+            title => {
+                is_known(column.of)
+                    || self.verbose
+                        && (title == last || { !["writer", "tx_full", "fault"].contains(&title) })
+            }
+        };
+        let column = |(title, of, always)| Column { title, of, always };
+        columns.into_iter().map(column).filter(is_shown).collect()
+    }
+
+    fn print_tx(&self) {
+        let mut table = Table::figures(&["queue", "sent", "bytes", "errors"]);
+        for tx in &self.summary.counts.tx {
+            if self.verbose || tx.packets + tx.errors > 0 {
+                let name = self.name(tx.port, "tx", Some(tx.queue));
+                table.row([name, grouped(tx.packets), grouped(tx.bytes), grouped(tx.errors)]);
+            }
+        }
+        print(&table);
+    }
+
+    fn print_gso(&self) {
+        for Segmented { port, queue, stats } in &self.summary.counts.gso {
+            for class in &stats.classes {
+                line(format_args!(
+                    "port {port} queue {queue}: {} of {} cut into {} {} of {} to {} bytes, {}B",
+                    class.super_frames,
+                    class.class,
+                    class.segments,
+                    if class.class.starts_with("frag") { "fragments" } else { "segments" },
+                    class.smallest_frame,
+                    class.largest_frame,
+                    scaled(class.bytes as f64),
+                ));
+            }
+            for refused in &stats.refused {
+                let (frames, reason) = (refused.frames, refused.reason.replace('_', " "));
+                line(format_args!("port {port} queue {queue}: {frames} refused: {reason}"));
+            }
+            if stats.trailers > 0 {
+                let frames = stats.trailers;
+                line(format_args!(
+                    "port {port} queue {queue}: {frames} sent without the trailer behind the packet"
+                ));
+            }
+        }
+    }
+
+    fn print_gro(&self) {
+        for Coalesced { port, queue, stats } in &self.summary.counts.gro {
+            let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
+            for class in &stats.classes {
+                line(format_args!(
+                    "{queue}: {} packets of {} merged into {} frames of {} to {} bytes, {}B",
+                    class.segments,
+                    class.class,
+                    class.super_frames,
+                    class.smallest_frame,
+                    class.largest_frame,
+                    scaled(class.bytes as f64),
+                ));
+            }
+        }
+    }
+
+    fn print_qdiscs(&self) {
+        let qdiscs = &self.summary.counts.qdiscs;
+        let Some(first) = qdiscs.first() else { return };
+        let counts = ["queued", "bypassed", "over_packets", "over_bytes", "purged", "requeued"];
+        let head = [first.stats.discipline.as_str()].into_iter().chain(counts);
+        let mut table = Table::figures(&head.collect::<Vec<_>>());
+        for row in qdiscs {
+            let QdiscStats { enqueued, bypassed, dropped, requeued, .. } = &row.stats;
+            let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);
+            let counts = [*enqueued, *bypassed, packets, bytes, dropped.purged, *requeued];
+            let name = self.name(row.port, "tx", Some(row.queue));
+            table.row([name].into_iter().chain(counts.map(grouped)));
+        }
+        print(&table);
+    }
+
+    /// Time, rates and CPU time.
+    fn print_cost(&self) {
+        let Summary { counts, elapsed_s, cpu: Cpu { user_s, system_s }, .. } = self.summary;
+        let Totals { delivered, sent, .. } = counts.totals;
+        if self.is_capture() {
+            let bytes = counts.queues.iter().map(|queue| queue.bytes).sum::<Option<u64>>();
+            let bits = bytes.map(|bytes| scaled(bytes as f64 * 8.0 / elapsed_s.max(1e-9)));
+            let bits = bits.map(|bits| format!(", {bits}bit/s")).unwrap_or_default();
+            let rate = scaled(delivered as f64 / elapsed_s.max(1e-9));
+            line(format_args!("{elapsed_s:.3} s, {rate}packet/s{bits}"));
+        }
+        let handled = if self.summary.sent.is_some() { sent } else { delivered };
+        let each = match handled {
+            0 => String::new(),
+            _ => format!(": {:.0} ns per packet", (user_s + system_s) * 1e9 / handled as f64),
+        };
+        line(format_args!("CPU {user_s:.2} s user, {system_s:.2} s system{each}"));
+    }
+
+    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a file.
+    fn is_demonstration(&self, path: &Path) -> bool {
+        self.summary.ports.iter().all(|port| port.backend == Backend::Sim)
+            && path.as_os_str() != "-"
+            && self.summary.counts.totals.files == Some(1)
+            && self.summary.errors.is_empty()
+    }
+
+    /// `rx 3`, after the name of its port if there are several.
+    fn name(&self, port: usize, class: &str, queue: Option<u16>) -> String {
+        let ports = &self.summary.ports;
+        let mut name = match ports.get(port).filter(|_| ports.len() > 1) {
+            Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
+            None => String::new(),
+        };
+        name.push_str(&name_of(class, queue));
+        name
+    }
+}
+
+fn name_of(class: &str, queue: Option<u16>) -> String {
+    queue.map_or_else(|| class.to_owned(), |number| format!("{class} {number}"))
+}
+
+/// Writes a table; nothing without rows.
+fn print(table: &Table) {
+    if !table.is_empty() {
+        line(format_args!("{}", table.to_string().trim_end()));
+    }
+}
+
+/// The name of the file, or a pattern for those of all.
+fn names(output: &Destination) -> PathBuf {
+    let mark = match (output.split, output.rotates) {
+        (true, _) => ".*",
+        (false, true) => "_*",
+        (false, false) => return output.path.clone(),
+    };
+    let suffixes = [".gz", ".lz4", ".zst"];
+    let name = output.path.file_name().unwrap_or_default().to_string_lossy();
+    let outer = suffixes.into_iter().find(|suffix| name.ends_with(suffix)).unwrap_or_default();
+    let base = Path::new(name.strip_suffix(outer).unwrap_or(&name));
+    let stem = base.file_stem().unwrap_or_default().to_string_lossy();
+    let inner = base.extension().map(|it| format!(".{}", it.to_string_lossy()));
+    output.path.with_file_name(format!("{stem}{mark}{}{outer}", inner.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_files_are_a_pattern() {
+        let name = |path: &str, split, rotates| {
+            let output = Destination { path: path.into(), split, rotates, kept: None };
+            names(&output).display().to_string()
+        };
+        assert_eq!(name("d/t.pcapng", false, false), "d/t.pcapng");
+        assert_eq!(name("d/t.pcapng", true, false), "d/t.*.pcapng");
+        assert_eq!(name("d/t.pcapng", true, true), "d/t.*.pcapng");
+        assert_eq!(name("a.b.pcap.zst", false, true), "a.b_*.pcap.zst");
+        assert_eq!(name("trace", false, true), "trace_*");
+    }
+}

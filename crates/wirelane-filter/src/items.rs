@@ -1,0 +1,147 @@
+//! Instructions that are being written, with labels in place of distances.
+
+use wirelane_os::packet::SockFilter;
+
+use crate::op::{Cond, Op, Operand};
+
+/// A place in what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    /// Neither of the others.
+    Op(Op),
+    Jump(Label),
+    Branch {
+        cond: Cond,
+        operand: Operand,
+        yes: Label,
+        no: Label,
+    },
+}
+
+/// What has been written.
+#[derive(Default)]
+pub(crate) struct Items {
+    items: Vec<Item>,
+    /// By label, the item that it stands before.
+    places: Vec<usize>,
+}
+
+impl Items {
+    pub(crate) fn label(&mut self) -> Label {
+        self.places.push(usize::MAX);
+        Label(self.places.len() - 1)
+    }
+
+    /// The next item is what `label` leads to.
+    pub(crate) fn place(&mut self, label: Label) {
+        if let Some(place) = self.places.get_mut(label.0) {
+            *place = self.items.len();
+        }
+    }
+
+    pub(crate) fn add(&mut self, item: Item) {
+        self.items.push(item);
+    }
+
+    pub(crate) fn push(&mut self, op: Op) {
+        self.add(Item::Op(op));
+    }
+
+    pub(crate) fn jump(&mut self, label: Label) {
+        self.add(Item::Jump(label));
+    }
+
+    pub(crate) fn branch(&mut self, cond: Cond, k: u32, yes: Label, no: Label) {
+        self.add(Item::Branch { cond, operand: Operand::K(k), yes, no });
+    }
+
+    /// Goes to `yes` if A compares so with `k`, otherwise on.
+    pub(crate) fn leave_if(&mut self, cond: Cond, k: u32, yes: Label) {
+        let on = self.label();
+        self.branch(cond, k, yes, on);
+        self.place(on);
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The item that a label leads to.
+    pub(crate) fn place_of(&self, label: Label) -> usize {
+        self.places.get(label.0).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Replaces each item, or leaves it out.
+    pub(crate) fn edit(&mut self, mut edit: impl FnMut(usize, Item) -> Option<Item>) {
+        let mut kept = Vec::with_capacity(self.items.len());
+        // By item, how many are kept before it.
+        let mut moved = Vec::with_capacity(self.items.len() + 1);
+        for (at, item) in self.items.iter().enumerate() {
+            moved.push(kept.len());
+            kept.extend(edit(at, *item));
+        }
+        moved.push(kept.len());
+        for place in &mut self.places {
+            *place = moved.get(*place).copied().unwrap_or(usize::MAX);
+        }
+        self.items = kept;
+    }
+
+    /// Fills in the distances. A conditional jump reaches 255 instructions; where that is not
+    /// enough, unconditional ones follow it.
+    pub(crate) fn finish(self) -> Vec<SockFilter> {
+        const REACH: usize = u8::MAX as usize;
+        // By item, whether its two jumps are long. Long ones only become more, so this ends.
+        let mut long = vec![(false, false); self.items.len()];
+        let starts = loop {
+            let mut starts = Vec::with_capacity(self.items.len() + 1);
+            let mut len = 0;
+            for (yes, no) in &long {
+                starts.push(len);
+                len += 1 + usize::from(*yes) + usize::from(*no);
+            }
+            starts.push(len);
+            let place = |label: Label| starts.get(self.place_of(label));
+            let mut grew = false;
+            for (at, item) in self.items.iter().enumerate() {
+                if let Item::Branch { yes, no, .. } = item {
+                    let far = |label| place(label).is_none_or(|to| to - starts[at] > REACH);
+                    let now = (long[at].0 || far(*yes), long[at].1 || far(*no));
+                    grew |= now != long[at];
+                    long[at] = now;
+                }
+            }
+            if !grew {
+                break starts;
+            }
+        };
+        let len = starts.last().copied().unwrap_or(0);
+        let place = |label: Label| starts.get(self.place_of(label)).copied().unwrap_or(len);
+        let skip = |from: usize, label: Label| (place(label) - from - 1) as u32;
+        let mut program = Vec::with_capacity(len);
+        for (item, (yes_long, no_long)) in self.items.iter().zip(&long) {
+            let at = program.len();
+            match item {
+                Item::Op(op) => program.push(op.encode()),
+                Item::Jump(label) => program.push(Op::Jump(skip(at, *label)).encode()),
+                Item::Branch { cond, operand, yes, no } => {
+                    let second = at + 1 + usize::from(*yes_long);
+                    let jt = if *yes_long { 0 } else { skip(at, *yes) as u8 };
+                    let jf = if *no_long { u8::from(*yes_long) } else { skip(at, *no) as u8 };
+                    let (cond, operand) = (*cond, *operand);
+                    program.push(Op::Branch { cond, operand, jt, jf }.encode());
+                    if *yes_long {
+                        program.push(Op::Jump(skip(at + 1, *yes)).encode());
+                    }
+                    if *no_long {
+                        program.push(Op::Jump(skip(second, *no)).encode());
+                    }
+                }
+            }
+        }
+        program
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a program that has tags beside packets learns that one is in the bytes.
+//!
+//! It asks as late as it can. Most programs begin with comparisons of the type (`ldh [12]; jeq #0x800`): one that
+//! came out true has found that there is no tag, so only the last that came out false leads to the question.
+
+use crate::items::{Item, Items, Label};
+use crate::op::{Ancillary, Cond, Op, Operand, Width};
+use crate::tag::{TPIDS, Tag};
+
+pub(crate) struct Question {
+    pub(crate) tag_at: u32,
+    /// What is known of a tag that is not in the bytes.
+    pub(crate) plain: Tag,
+    /// Where the program for a tag in the bytes begins.
+    pub(crate) in_bytes: Label,
+}
+
+impl Question {
+    /// Asks before anything else.
+    pub(crate) fn first(&self, items: &mut Items) {
+        let without = items.label();
+        items.push(Op::LoadAbsolute(Width::Half, self.tag_at));
+        self.ask(items, without);
+        items.place(without);
+    }
+
+    /// A comparison of the type with `k`, which asks where it leads on or has found a tag.
+    pub(crate) fn compare(
+        &self,
+        items: &mut Items,
+        k: u32,
+        (yes, no): (Label, Label),
+        is_last: bool,
+    ) {
+        let (found, last) = (items.label(), items.label());
+        let is_tag = TPIDS.contains(&k);
+        let (then, otherwise) = (if is_tag { found } else { yes }, if is_last { last } else { no });
+        items.add(Item::Branch {
+            cond: Cond::Equal,
+            operand: Operand::K(k),
+            yes: then,
+            no: otherwise,
+        });
+        items.place(found);
+        if is_tag {
+            self.lead(items, yes);
+        }
+        items.place(last);
+        if is_last {
+            self.ask(items, no);
+        }
+    }
+
+    /// A is the type. Goes to the program for a tag in the bytes if it is one's, otherwise to `without`, and A is
+    /// the type again.
+    fn ask(&self, items: &mut Items, without: Label) {
+        let found = items.label();
+        let [one, other] = TPIDS;
+        items.leave_if(Cond::Equal, one, found);
+        items.branch(Cond::Equal, other, found, without);
+        items.place(found);
+        self.lead(items, without);
+    }
+
+    /// The type is that of a tag.
+    fn lead(&self, items: &mut Items, without: Label) {
+        if self.plain == Tag::AsMeant {
+            // The kernel takes one out at most: this is the inner one.
+            let inner = items.label();
+            items.push(Op::LoadAncillary(Ancillary::VlanPresent));
+            items.branch(Cond::Equal, 0, self.in_bytes, inner);
+            items.place(inner);
+            items.push(Op::LoadAbsolute(Width::Half, self.tag_at));
+            items.jump(without);
+        } else {
+            items.jump(self.in_bytes);
+        }
+    }
+}
+
+/// The comparisons of the type that a program begins with.
+pub(crate) fn chain(ops: &[Op], tag_at: u32) -> Vec<usize> {
+    let is_comparison = |at: usize| {
+        let op = ops.get(at);
+        matches!(op, Some(Op::Branch { cond: Cond::Equal, operand: Operand::K(_), .. }))
+    };
+    let mut chain = Vec::new();
+    if ops.first() != Some(&Op::LoadAbsolute(Width::Half, tag_at)) || !is_comparison(1) {
+        return chain;
+    }
+    let mut at = 1;
+    while let Some(Op::Branch { jf, .. }) = ops.get(at) {
+        chain.push(at);
+        let next = at + 1 + usize::from(*jf);
+        // Where another way leads to it, A may be something else.
+        if !is_comparison(next) || ways(ops, next) != 1 {
+            break;
+        }
+        at = next;
+    }
+    chain
+}
+
+/// How many ways lead to an instruction.
+fn ways(ops: &[Op], to: usize) -> usize {
+    let ways = ops.iter().enumerate().take(to).map(|(at, op)| match *op {
+        Op::Return(_) | Op::ReturnA => 0,
+        Op::Jump(skip) => usize::from(at + 1 + skip as usize == to),
+        Op::Branch { jt, jf, .. } => {
+            [jt, jf].iter().filter(|skip| at + 1 + usize::from(**skip) == to).count()
+        }
+        _ => usize::from(at + 1 == to),
+    });
+    ways.sum()
+}

@@ -1,0 +1,68 @@
+//! A program that has packets as the kernel's socket filter does, for their bytes.
+//!
+//! ```text
+//!  on an interface   addresses │ type │ data                and, beside it, the outer tag (`skb_vlan_untag`)
+//!  in bytes          addresses │ tag │ type │ data
+//! ```
+//!
+//! What is written has the program twice: for packets without a tag, and with offsets and lengths moved for those
+//! with one. So an expression selects the same packets from a file as from the interface that they came from.
+//!
+//! A packet is looked at for a tag as late as possible. Most programs begin with comparisons of the type
+//! (`ldh [12]; jeq #0x800`): one that came out true has found that there is no tag, and only the last that came
+//! out false leads to the question. Otherwise it comes first.
+
+use crate::check::MAX_INSTRUCTIONS;
+use crate::error::{Error, Result};
+use crate::fold;
+use crate::op::{Ancillary, Op};
+use crate::program::Program;
+use crate::tag::{self, Tag};
+use crate::writer::{Target, Writer};
+
+impl Program {
+    /// The same for the bytes of packets, where this one has them as the kernel's socket filter: without the outer
+    /// VLAN tag, which is in ancillary fields, and shorter by that.
+    ///
+    /// What comes out remembers what it was made of ([`Program::of_kernel`]).
+    ///
+    /// # Errors
+    /// A usage error: it is too long, or needs a cell of scratch memory and the program uses all.
+    pub fn for_bytes(&self) -> Result<Self> {
+        let Some(tag_at) =
+            tag::position(self.link_type()).filter(|tag_at| concerns_tags(self, *tag_at))
+        else {
+            return Ok(self.clone().made_of(self));
+        };
+        let mut writer = Writer::new(self, Target::Bytes, tag_at);
+        writer.both(Tag::Absent)?;
+        let mut items = writer.finish();
+        fold::fold(&mut items);
+        let instructions = items.finish();
+        if instructions.len() > LONGEST {
+            let cause = format!(
+                "with VLAN tags it has {} instructions, and the limit is {LONGEST}",
+                instructions.len()
+            );
+            return Err(Error::invalid("filter", cause).help("write a shorter expression"));
+        }
+        Ok(Self::written(self.link_type(), instructions)?.made_of(self))
+    }
+}
+
+/// Instructions that engines take.
+const LONGEST: usize = 4 * MAX_INSTRUCTIONS;
+
+/// Whether a tag that is in the bytes, and not beside the packet, makes a difference to the program.
+pub(crate) fn concerns_tags(program: &Program, tag_at: u32) -> bool {
+    program.ops().iter().any(|op| match *op {
+        Op::LoadAbsolute(width, k) => k.saturating_add(width.bytes()) > tag_at,
+        Op::LoadXHeader(k) => k >= tag_at,
+        Op::LoadIndirect(..) | Op::LoadLength | Op::LoadXLength => true,
+        Op::LoadAncillary(field) => {
+            use Ancillary::{Protocol, VlanPresent, VlanTci, VlanTpid};
+            matches!(field, Protocol | VlanPresent | VlanTci | VlanTpid)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,86 @@
+//! Bytes that a layer prints, of which a snap length may have taken some away.
+
+/// The bytes of a packet end before the field does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut;
+
+/// What was captured of some bytes, and how many they were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes<'a> {
+    captured: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Bytes<'a> {
+    /// `len` bytes, of which these were captured.
+    pub(crate) fn new(captured: &'a [u8], len: usize) -> Self {
+        Self { captured: captured.get(..len).unwrap_or(captured), len }
+    }
+
+    /// How many bytes there were.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What was captured of them.
+    #[inline]
+    pub(crate) fn captured(&self) -> &'a [u8] {
+        self.captured
+    }
+
+    /// Whether all of them were captured.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.captured.len() == self.len
+    }
+
+    /// What comes after so many of them.
+    #[inline]
+    pub(crate) fn after(&self, count: usize) -> Self {
+        Self {
+            captured: self.captured.get(count..).unwrap_or_default(),
+            len: self.len.saturating_sub(count),
+        }
+    }
+
+    /// The first of them, at most so many.
+    #[inline]
+    pub(crate) fn first(&self, count: usize) -> Self {
+        let len = self.len.min(count);
+        Self { captured: self.captured.get(..len).unwrap_or(self.captured), len }
+    }
+
+    /// `N` bytes from `at`.
+    #[inline]
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Cut> {
+        self.captured.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or(Cut)
+    }
+
+    /// `count` bytes from `at`.
+    #[inline]
+    pub(crate) fn slice(&self, at: usize, count: usize) -> Result<&'a [u8], Cut> {
+        self.captured.get(at..).and_then(|rest| rest.get(..count)).ok_or(Cut)
+    }
+
+    #[inline]
+    pub(crate) fn u8(&self, at: usize) -> Result<u8, Cut> {
+        self.captured.get(at).copied().ok_or(Cut)
+    }
+
+    #[inline]
+    pub(crate) fn be16(&self, at: usize) -> Result<u16, Cut> {
+        self.array(at).map(u16::from_be_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn be24(&self, at: usize) -> Result<u32, Cut> {
+        let [a, b, c] = self.array(at)?;
+        Ok(u32::from_be_bytes([0, a, b, c]))
+    }
+
+    #[inline]
+    pub(crate) fn be32(&self, at: usize) -> Result<u32, Cut> {
+        self.array(at).map(u32::from_be_bytes)
+    }
+}

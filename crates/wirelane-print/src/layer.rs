@@ -1,0 +1,87 @@
+//! What a layer of a packet tells the next one. Layers do not call each other: tunnels go as deep as a packet is long.
+
+use crate::bytes::{Bytes, Cut};
+use crate::line::Line;
+
+/// What follows the part of a packet that was printed.
+pub(crate) enum Next<'a> {
+    /// Nothing, or nothing that is printed.
+    End,
+    /// An Ethernet frame.
+    Ethernet(Bytes<'a>),
+    /// What this EtherType says.
+    Typed(u16, Bytes<'a>),
+    /// A logical link control header.
+    Llc(Bytes<'a>),
+    /// IPv4 or IPv6, as its first bits say.
+    Ip(Bytes<'a>),
+    /// What an IP packet carries.
+    Upper(Upper<'a>),
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy)]
+pub(crate) struct Upper<'a> {
+    pub(crate) protocol: u8,
+    pub(crate) ends: Ends,
+    /// Whether the addresses are printed.
+    pub(crate) named: bool,
+    /// Whether this is the first of several fragments.
+    pub(crate) fragment: bool,
+    pub(crate) bytes: Bytes<'a>,
+}
+
+/// The addresses of an IP packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Ends {
+    V4 { source: [u8; 4], destination: [u8; 4] },
+    V6 { source: [u8; 16], destination: [u8; 16] },
+}
+
+/// What a layer returns: how to go on, or that its bytes ended early.
+pub(crate) type Step<'a> = Result<Next<'a>, Cut>;
+
+impl Ends {
+    pub(crate) fn source<'l, 't>(&self, line: &'l mut Line<'t>) -> &'l mut Line<'t> {
+        match *self {
+            Self::V4 { source, .. } => line.ipv4(source),
+            Self::V6 { source, .. } => line.ipv6(source),
+        }
+    }
+
+    pub(crate) fn destination<'l, 't>(&self, line: &'l mut Line<'t>) -> &'l mut Line<'t> {
+        match *self {
+            Self::V4 { destination, .. } => line.ipv4(destination),
+            Self::V6 { destination, .. } => line.ipv6(destination),
+        }
+    }
+
+    /// Adds `source > destination: `.
+    pub(crate) fn print(&self, line: &mut Line<'_>) {
+        self.source(line).put(" > ");
+        self.destination(line).put(": ");
+    }
+
+    pub(crate) fn is_v4(&self) -> bool {
+        matches!(self, Self::V4 { .. })
+    }
+}
+
+impl Upper<'_> {
+    /// Adds `source.port > destination.port: `.
+    pub(crate) fn print_ports(&self, line: &mut Line<'_>) -> Result<(u16, u16), Cut> {
+        let (Ok(source), Ok(destination)) = (self.bytes.be16(0), self.bytes.be16(2)) else {
+            if !self.named {
+                self.ends.print(line);
+            }
+            return Err(Cut);
+        };
+        if self.named {
+            line.number(source).put(" > ").number(destination).put(": ");
+        } else {
+            self.ends.source(line).put(".").number(source).put(" > ");
+            self.ends.destination(line).put(".").number(destination).put(": ");
+        }
+        Ok((source, destination))
+    }
+}

@@ -1,0 +1,120 @@
+//! The two headers of Linux's cooked captures: what is known of a packet without its link-layer header.
+
+use wirelane_wire::EtherType;
+
+use super::ethernet::print_tag;
+use crate::bytes::{Bytes, Cut};
+use crate::layer::{Next, Step};
+use crate::line::Line;
+use crate::network::ethertype;
+use crate::style::Style;
+
+/// Bytes of the first one.
+pub(super) const LEN: usize = 16;
+/// Bytes of the second one.
+pub(super) const SECOND_LEN: usize = 20;
+
+/// Where the fields of a header are.
+struct Header<'a> {
+    protocol: u16,
+    kind: u16,
+    address: &'a [u8],
+    length: usize,
+}
+
+/// Prints a packet of LINKTYPE_LINUX_SLL.
+pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+    let header = Header {
+        protocol: bytes.be16(14)?,
+        kind: bytes.be16(0)?,
+        address: address(bytes, 6, bytes.be16(4)?.into())?,
+        length: bytes.len(),
+    };
+    if style.link || !is_printed(header.protocol) {
+        let kind = direction(header.kind);
+        line.put("   ".get(kind.len()..).unwrap_or_default()).put(kind).put(" ");
+        header.print(line);
+    }
+    go_on(line, style, header.protocol, bytes.after(LEN))
+}
+
+/// Prints a packet of LINKTYPE_LINUX_SLL2.
+pub(super) fn print_second<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+    let [.., kind, address_len] = bytes.array::<12>(0)?;
+    let header = Header {
+        protocol: bytes.be16(0)?,
+        kind: kind.into(),
+        address: address(bytes, 12, address_len.into())?,
+        length: bytes.len(),
+    };
+    // The name that belongs to the number on the machine of the capture is not known here.
+    let kind = direction(header.kind);
+    line.put("if").number(bytes.be32(4)?).put(" ").put(kind);
+    line.put("   ".get(kind.len()..).unwrap_or_default()).put(" ");
+    if style.link || !is_printed(header.protocol) {
+        header.print(line);
+    }
+    go_on(line, style, header.protocol, bytes.after(SECOND_LEN))
+}
+
+impl Header<'_> {
+    fn print(&self, line: &mut Line<'_>) {
+        if self.address.len() == 6 {
+            line.link_address(self.address).put(" ");
+        }
+        match self.protocol {
+            1 => _ = line.put("802.3"),
+            4 => _ = line.put("802.2"),
+            other => ethertype::print(line, other),
+        }
+        line.put(", length ").count(self.length);
+        if is_printed(self.protocol) {
+            line.put(": ");
+        }
+    }
+}
+
+fn address(bytes: Bytes<'_>, at: usize, len: usize) -> Result<&[u8], Cut> {
+    Ok(bytes.slice(at, 8)?.get(..len).unwrap_or_default())
+}
+
+fn go_on<'a>(line: &mut Line<'_>, style: &Style, protocol: u16, bytes: Bytes<'a>) -> Step<'a> {
+    let (mut protocol, mut bytes) = (protocol, bytes);
+    while EtherType(protocol).is_vlan() {
+        print_tag(line, bytes.be16(0)?, style.link);
+        protocol = bytes.be16(2)?;
+        bytes = bytes.after(4);
+        if EtherType(protocol).is_length() {
+            return Ok(Next::Llc(bytes));
+        }
+        if style.link || !ethertype::is_printed(protocol) {
+            ethertype::print(line, protocol);
+            line.put(", ");
+        }
+    }
+    match protocol {
+        1 => {
+            line.put("IPX, length ").count(bytes.len());
+            Ok(Next::End)
+        }
+        4 => Ok(Next::Llc(bytes)),
+        _ if ethertype::is_printed(protocol) => Ok(Next::Typed(protocol, bytes)),
+        _ => Ok(Next::End),
+    }
+}
+
+fn is_printed(protocol: u16) -> bool {
+    matches!(protocol, 1 | 4) || EtherType(protocol).is_vlan() || ethertype::is_printed(protocol)
+}
+
+/// How the kernel names what it sees (`PACKET_HOST` and so on).
+fn direction(kind: u16) -> &'static str {
+    match kind {
+        0 => "In",
+        1 => "B",
+        2 => "M",
+        3 => "P",
+        4 => "Out",
+        _ => "?",
+    }
+}

@@ -1,0 +1,100 @@
+//! Ethernet headers and VLAN tags.
+
+use wirelane_wire::{EtherType, MacAddr};
+
+use crate::bytes::{Bytes, Cut};
+use crate::layer::{Next, Step};
+use crate::line::Line;
+use crate::network::ethertype;
+use crate::style::Style;
+
+/// 802.1Q tags of switches that do not know 802.1ad.
+const OLD_TAGS: u16 = 0x9200;
+
+/// Prints a frame's header as far as `style` wants it, and its tags.
+///
+/// Without `-e`, the header of what is not known is printed: there is nothing else to tell.
+pub(crate) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+    let tagged = Tags::new(bytes)?;
+    let header = style.link || !(tagged.is_length || ethertype::is_printed(tagged.last));
+    if header {
+        line.mac(MacAddr(bytes.array(6)?)).put(" > ").mac(MacAddr(bytes.array(0)?)).put(", ");
+    }
+    let mut length = Some(bytes.len()).filter(|_| header);
+    for at in (12..tagged.end).step_by(4) {
+        if header {
+            ethertype::print(line, bytes.be16(at)?);
+            separate(line, &mut length);
+        }
+        print_tag(line, bytes.be16(at + 2)?, header);
+    }
+    let rest = bytes.after(tagged.end + 2);
+    if tagged.is_length {
+        let payload = rest.first(tagged.last.into());
+        if header {
+            line.put("802.3");
+            separate(line, &mut length.map(|_| payload.len()));
+        }
+        return Ok(Next::Llc(payload));
+    }
+    if header {
+        ethertype::print(line, tagged.last);
+        if !ethertype::is_printed(tagged.last) {
+            if let Some(length) = length {
+                line.put(", length ").count(length);
+            }
+            return Ok(Next::End);
+        }
+        separate(line, &mut length);
+    }
+    Ok(Next::Typed(tagged.last, rest))
+}
+
+/// Bytes before the network layer.
+pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
+    let tags = Tags::new(bytes)?;
+    let llc = if tags.is_length { super::llc::header_len(bytes.after(tags.end + 2))? } else { 0 };
+    Ok(tags.end + 2 + llc)
+}
+
+/// The tags of a frame.
+struct Tags {
+    /// Where the last type or length is.
+    end: usize,
+    last: u16,
+    is_length: bool,
+}
+
+impl Tags {
+    fn new(bytes: Bytes<'_>) -> Result<Self, Cut> {
+        let mut end = 12;
+        loop {
+            let last = bytes.be16(end)?;
+            if !EtherType(last).is_vlan() && last != OLD_TAGS {
+                return Ok(Self { end, last, is_length: EtherType(last).is_length() });
+            }
+            end += 4;
+        }
+    }
+}
+
+/// Adds what stands between an EtherType and what follows; the frame's length once.
+fn separate(line: &mut Line<'_>, length: &mut Option<usize>) {
+    match length.take() {
+        Some(length) => line.put(", length ").count(length).put(": "),
+        None => line.put(", "),
+    };
+}
+
+/// Adds a tag; its priority if there is one, or always.
+pub(super) fn print_tag(line: &mut Line<'_>, control: u16, always: bool) {
+    line.put("vlan ").number(control & 0x0fff);
+    let priority = control >> 13;
+    if priority != 0 || always {
+        line.put(", p ").number(priority);
+    }
+    if control & 0x1000 != 0 {
+        line.put(", DEI");
+    }
+    line.put(", ");
+}

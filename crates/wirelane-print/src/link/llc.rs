@@ -1,0 +1,83 @@
+//! Logical link control headers (IEEE 802.2), and those of the subnetwork access protocol.
+
+use wirelane_wire::EtherType;
+
+use crate::bytes::{Bytes, Cut};
+use crate::layer::{Next, Step};
+use crate::line::Line;
+use crate::network::ethertype;
+
+const SNAP: u8 = 0xaa;
+/// A control field of two bits, both set, is one byte long.
+const UNNUMBERED: u8 = 3;
+
+/// Prints what a frame with a length holds.
+pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+    let [destination, source, control] = bytes.array(0)?;
+    // IPX without a header of its own begins with its checksum, which is not used.
+    if destination == 0xff && source == 0xff {
+        return named(line, "IPX", bytes);
+    }
+    let rest = bytes.after(header_len(bytes)?);
+    match (destination, source) {
+        (SNAP, SNAP) if control == UNNUMBERED => snap(line, bytes),
+        (0x42, 0x42) => named(line, "STP", rest),
+        (0xe0, 0xe0) => named(line, "IPX", rest),
+        (0xf0, _) => named(line, "NetBeui", rest),
+        (0xfe, 0xfe) => named(line, "OSI", rest),
+        (0x06, 0x06) => Ok(Next::Ip(rest)),
+        _ => {
+            line.put("LLC, dsap 0x")
+                .hex_bytes(&[destination])
+                .put(", ssap 0x")
+                .hex_bytes(&[source]);
+            line.put(", ctrl 0x").hex_bytes(&[control]).put(", length ").count(rest.len());
+            Ok(Next::End)
+        }
+    }
+}
+
+/// Bytes of the header, with that of SNAP.
+pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
+    let [destination, source, control] = bytes.array(0)?;
+    Ok(match control & UNNUMBERED {
+        UNNUMBERED if (destination, source) == (SNAP, SNAP) => 8,
+        UNNUMBERED => 3,
+        _ => 4,
+    })
+}
+
+fn snap<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+    let organization = bytes.be24(3)?;
+    let kind = bytes.be16(6)?;
+    let rest = bytes.after(8);
+    match (organization, kind) {
+        // Encapsulated Ethernet (RFC 1042), and the same for bridges (802.1H); AppleTalk has an own organization.
+        (0 | 0xf8 | 0x8_0007, _) if ethertype::is_printed(kind) => Ok(Next::Typed(kind, rest)),
+        (0x80c2, 1 | 7) => {
+            // The header of RFC 2684 has two bytes of padding on ATM only.
+            Ok(Next::Ethernet(rest))
+        }
+        (0x0c, 0x2000) => named(line, "CDP", rest),
+        (0x0c, 0x2003) => named(line, "VTP", rest),
+        (0x0c, 0x2004) => named(line, "DTP", rest),
+        (0x0c, 0x010b) => named(line, "PVST", rest),
+        (0x0c, 0x0111) => named(line, "UDLD", rest),
+        _ => {
+            line.put("SNAP, oui 0x").hex_bytes(bytes.slice(3, 3)?);
+            if organization == 0 && !EtherType(kind).is_length() {
+                line.put(", ");
+                ethertype::print(line, kind);
+            } else {
+                line.put(", pid 0x").hex4(kind);
+            }
+            line.put(", length ").count(rest.len());
+            Ok(Next::End)
+        }
+    }
+}
+
+fn named<'a>(line: &mut Line<'_>, name: &str, bytes: Bytes<'a>) -> Step<'a> {
+    line.put(name).put(", length ").count(bytes.len());
+    Ok(Next::End)
+}

@@ -1,0 +1,29 @@
+//! The header of BSD's loopback interfaces: an address family, in the byte order of the machine, or in that of networks.
+
+use wirelane_wire::EtherType;
+
+use crate::bytes::Bytes;
+use crate::layer::{Next, Step};
+use crate::line::Line;
+use crate::style::Style;
+
+pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+    let family = bytes.be32(0)?;
+    let family = if family > 0xffff { family.swap_bytes() } else { family };
+    let (name, ethertype) = match family {
+        2 => ("IPv4", Some(EtherType::IPV4)),
+        24 | 28 | 30 => ("IPv6", Some(EtherType::IPV6)),
+        7 => ("ISO", None),
+        16 => ("Appletalk", None),
+        23 => ("IPX", None),
+        _ => ("Unknown", None),
+    };
+    if style.link || ethertype.is_none() {
+        line.put("AF ").put(name).put(" (").number(family).put("), length ").count(bytes.len());
+    }
+    let Some(ethertype) = ethertype else { return Ok(Next::End) };
+    if style.link {
+        line.put(": ");
+    }
+    Ok(Next::Typed(ethertype.0, bytes.after(4)))
+}

@@ -1,0 +1,85 @@
+//! Link-layer headers: by LINKTYPE_ values, as files and interfaces have them.
+
+mod cooked;
+pub(crate) mod ethernet;
+pub(crate) mod llc;
+mod loopback;
+mod names;
+
+use crate::bytes::{Bytes, Cut};
+use crate::layer::{Next, Step};
+use crate::line::Line;
+use crate::style::Style;
+
+/// <https://www.tcpdump.org/linktypes.html>
+mod linktype {
+    pub(super) const NULL: u16 = 0;
+    pub(super) const ETHERNET: u16 = 1;
+    pub(super) const RAW_BSD: u16 = 12;
+    pub(super) const RAW_OPENBSD: u16 = 14;
+    pub(super) const RAW: u16 = 101;
+    pub(super) const LOOP: u16 = 108;
+    pub(super) const LINUX_SLL: u16 = 113;
+    pub(super) const IPV4: u16 = 228;
+    pub(super) const IPV6: u16 = 229;
+    pub(super) const LINUX_SLL2: u16 = 276;
+}
+
+/// Prints the link-layer header as far as `style` wants it.
+pub(crate) fn print<'a>(
+    line: &mut Line<'_>,
+    style: &Style,
+    link_type: u16,
+    bytes: Bytes<'a>,
+) -> Step<'a> {
+    match link_type {
+        linktype::ETHERNET => Ok(Next::Ethernet(bytes)),
+        linktype::NULL | linktype::LOOP => loopback::print(line, style, bytes),
+        linktype::LINUX_SLL => cooked::print(line, style, bytes),
+        linktype::LINUX_SLL2 => cooked::print_second(line, style, bytes),
+        linktype::RAW
+        | linktype::RAW_BSD
+        | linktype::RAW_OPENBSD
+        | linktype::IPV4
+        | linktype::IPV6 => {
+            if style.link {
+                line.put("ip: ");
+            }
+            Ok(Next::Ip(bytes))
+        }
+        _ => {
+            match names::name(link_type) {
+                Some(name) => line.put(name),
+                None => line.put("link-type ").number(link_type),
+            };
+            line.put(", length ").count(bytes.len());
+            Ok(Next::End)
+        }
+    }
+}
+
+/// What the words in front of a bracket say of a header that was cut.
+pub(crate) fn short_name(link_type: u16) -> &'static str {
+    match link_type {
+        linktype::NULL | linktype::LOOP => "null",
+        linktype::LINUX_SLL => "sll",
+        linktype::LINUX_SLL2 => "sll2",
+        _ => "link",
+    }
+}
+
+/// Bytes before the network layer; none where that is not known.
+pub(crate) fn header_len(link_type: u16, data: &[u8]) -> usize {
+    let bytes = Bytes::new(data, data.len());
+    let len = match link_type {
+        linktype::ETHERNET => ethernet::header_len(bytes),
+        linktype::NULL | linktype::LOOP => Ok(4),
+        linktype::LINUX_SLL => Ok(cooked::LEN),
+        linktype::LINUX_SLL2 => Ok(cooked::SECOND_LEN),
+        _ => Ok(0),
+    };
+    match len {
+        Ok(len) => len.min(data.len()),
+        Err(Cut) => data.len(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Times in front of lines.
+
+use wirelane_os::local_time::LocalTime;
+
+use crate::line::Line;
+use crate::style::{Precision, Style, Time};
+
+const SECOND: u64 = 1_000_000_000;
+/// Zones differ by multiples of a quarter of an hour, and change at such a time.
+const QUARTER: u64 = 900;
+
+/// What must be known of earlier packets, and of the time zone.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// The first packet's time, or that of the one before.
+    reference: Option<u64>,
+    /// The quarter of an hour of the last packet, and how clocks go in it.
+    zone: Option<(u64, i64)>,
+    /// The day of the last packet, and its date.
+    date: Option<(i64, String)>,
+}
+
+impl Clock {
+    /// Adds a packet's time as `style` wants it, and a space.
+    pub(crate) fn print(&mut self, line: &mut Line<'_>, style: &Style, timestamp: u64) {
+        match style.time {
+            Time::None => return,
+            Time::Epoch => {
+                line.number(timestamp / SECOND);
+                fraction(line, style, timestamp);
+            }
+            Time::OfDay | Time::Date => self.wall(line, style, timestamp),
+            Time::Delta | Time::Relative => {
+                let reference = *self.reference.get_or_insert(timestamp);
+                let past = timestamp.abs_diff(reference);
+                line.put(if timestamp < reference { "-" } else { " " });
+                of_day(line, past / SECOND % 86_400);
+                fraction(line, style, past);
+                if style.time == Time::Delta {
+                    self.reference = Some(timestamp);
+                }
+            }
+        }
+        line.put(" ");
+    }
+
+    fn wall(&mut self, line: &mut Line<'_>, style: &Style, timestamp: u64) {
+        let utc = timestamp / SECOND;
+        let quarter = utc / QUARTER;
+        let offset = match self.zone {
+            Some((known, offset)) if known == quarter => offset,
+            _ => {
+                let offset = LocalTime::at(utc.cast_signed()).map_or(0, |time| time.offset.into());
+                self.zone = Some((quarter, offset));
+                offset
+            }
+        };
+        let local = utc.cast_signed().saturating_add(offset);
+        if style.time == Time::Date {
+            let day = local.div_euclid(86_400);
+            if self.date.as_ref().is_none_or(|(known, _)| *known != day) {
+                let date = LocalTime::at(utc.cast_signed()).map_or_else(String::new, |time| {
+                    format!("{:04}-{:02}-{:02} ", time.year, time.month, time.day)
+                });
+                self.date = Some((day, date));
+            }
+            line.put(self.date.as_ref().map_or("", |(_, date)| date));
+        }
+        of_day(line, local.rem_euclid(86_400).cast_unsigned());
+        fraction(line, style, timestamp);
+    }
+}
+
+/// Adds `14:03:05`, of less than a day.
+fn of_day(line: &mut Line<'_>, seconds: u64) {
+    let seconds = seconds as u32;
+    line.padded(seconds / 3600, 2)
+        .put(":")
+        .padded(seconds / 60 % 60, 2)
+        .put(":")
+        .padded(seconds % 60, 2);
+}
+
+fn fraction(line: &mut Line<'_>, style: &Style, nanoseconds: u64) {
+    let nanoseconds = (nanoseconds % SECOND) as u32;
+    line.put(".");
+    match style.precision {
+        Precision::Micro => line.padded(nanoseconds / 1000, 6),
+        Precision::Nano => line.padded(nanoseconds, 9),
+    };
+}

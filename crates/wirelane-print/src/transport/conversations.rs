@@ -1,0 +1,129 @@
+//! Where the sequence numbers of TCP connections began.
+
+use std::collections::HashMap;
+
+use crate::layer::Ends;
+
+/// So many connections are known at least, and twice as many at most: those seen last.
+const KEPT: usize = 1 << 15;
+
+/// The connections that were seen last.
+#[derive(Default)]
+pub(crate) struct Conversations {
+    young: HashMap<Key, Start>,
+    old: HashMap<Key, Start>,
+}
+
+/// One way of a connection, which is the same in both directions, and whether this is the other one.
+#[derive(Clone, Copy)]
+pub(crate) struct Direction {
+    key: Key,
+    reverse: bool,
+}
+
+/// The first sequence numbers of both sides.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Start {
+    forward: u32,
+    backward: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    ends: Ends,
+    ports: (u16, u16),
+}
+
+impl Direction {
+    pub(crate) fn of(ends: Ends, source: u16, destination: u16) -> Self {
+        let (other, larger) = match ends {
+            Ends::V4 { source, destination } => {
+                (Ends::V4 { source: destination, destination: source }, source > destination)
+            }
+            Ends::V6 { source, destination } => {
+                (Ends::V6 { source: destination, destination: source }, source > destination)
+            }
+        };
+        let reverse = source > destination || source == destination && larger;
+        let key = if reverse {
+            Key { ends: other, ports: (destination, source) }
+        } else {
+            Key { ends, ports: (source, destination) }
+        };
+        Self { key, reverse }
+    }
+}
+
+impl Start {
+    /// The numbers of this side and of the other one.
+    pub(crate) fn sides(&self, direction: Direction) -> (u32, u32) {
+        if direction.reverse {
+            (self.backward, self.forward)
+        } else {
+            (self.forward, self.backward)
+        }
+    }
+}
+
+impl Conversations {
+    /// Where the connection of a segment with an acknowledgment began, and whether that is known from one before.
+    pub(crate) fn start(
+        &mut self,
+        direction: Direction,
+        sequence: u32,
+        acknowledgment: u32,
+        begins: bool,
+    ) -> (Start, bool) {
+        if !begins {
+            if let Some(start) = self.young.get(&direction.key) {
+                return (*start, true);
+            }
+            if let Some(start) = self.old.get(&direction.key).copied() {
+                self.insert(direction.key, start);
+                return (start, true);
+            }
+        }
+        let other = acknowledgment.wrapping_sub(1);
+        let start = if direction.reverse {
+            Start { forward: other, backward: sequence }
+        } else {
+            Start { forward: sequence, backward: other }
+        };
+        self.insert(direction.key, start);
+        (start, false)
+    }
+
+    fn insert(&mut self, key: Key, start: Start) {
+        if self.young.len() >= KEPT {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, start);
+    }
+}
+
+impl std::fmt::Debug for Conversations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} connections", self.young.len() + self.old.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_the_latest_are_known() {
+        let ends = |number: u32| Ends::V4 { source: number.to_be_bytes(), destination: [9; 4] };
+        let mut conversations = Conversations::default();
+        let mut known = |number: u32| {
+            let direction = Direction::of(ends(number), 1, 2);
+            let known = conversations.start(direction, 1, 1, false).1;
+            assert!(conversations.young.len() + conversations.old.len() <= 2 * KEPT);
+            known
+        };
+        let many = 5 * KEPT as u32;
+        assert!((0..many).all(|number| !known(number)));
+        assert!((many - KEPT as u32..many).all(&mut known));
+        assert!(!known(0));
+    }
+}

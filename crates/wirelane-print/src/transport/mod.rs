@@ -1,0 +1,55 @@
+//! What IP packets carry: by protocol numbers.
+
+pub(crate) mod conversations;
+mod dns;
+mod gre;
+mod secured;
+mod tcp;
+mod tunnels;
+mod udp;
+
+use conversations::Conversations;
+use wirelane_wire::Protocol;
+
+use crate::layer::{Next, Step, Upper};
+use crate::line::Line;
+use crate::network::protocol;
+use crate::style::Style;
+
+/// Prints what is neither a tunnel of IP in IP nor a control message.
+pub(crate) fn print<'a>(
+    line: &mut Line<'_>,
+    style: &Style,
+    conversations: &mut Conversations,
+    upper: Upper<'a>,
+) -> Step<'a> {
+    match upper.protocol {
+        protocol::TCP => tcp::print(line, style, conversations, &upper),
+        protocol::UDP => udp::print(line, style, &upper),
+        protocol::GRE => gre::print(line, style, upper.bytes),
+        protocol::ESP => secured::print_esp(line, upper.bytes),
+        protocol::AH => secured::print_ah(line, upper),
+        protocol::ETHERNET => Ok(Next::Ethernet(upper.bytes)),
+        protocol::NOTHING => {
+            line.put("no next header");
+            Ok(Next::End)
+        }
+        protocol::SCTP | protocol::DCCP => {
+            upper.print_ports(line)?;
+            line.put(protocol::name(upper.protocol).unwrap_or_default());
+            line.put(", length ").count(upper.bytes.len());
+            Ok(Next::End)
+        }
+        _ if matches!(Protocol(upper.protocol), Protocol::IPV4 | Protocol::IPV6) => {
+            Ok(Next::Ip(upper.bytes))
+        }
+        other => {
+            match protocol::name(other) {
+                Some(name) => line.put(name).put(", length "),
+                None => line.put("ip-proto-").number(other).put(" "),
+            };
+            line.count(upper.bytes.len());
+            Ok(Next::End)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! UDP datagrams.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wirelane_wire::{Protocol, checksum, geneve, vxlan};
+
+use super::{dns, tunnels};
+use crate::bytes::{Bytes, Cut};
+use crate::layer::{Ends, Next, Step, Upper};
+use crate::line::Line;
+use crate::style::Style;
+
+const LEN: usize = 8;
+
+/// Prints a datagram: DNS and tunnels as they are, what else is known by its port by name.
+pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
+    let ports = upper.print_ports(line)?;
+    let stated = match upper.bytes.be16(4)? {
+        0 if upper.bytes.len() > 0xffff => upper.bytes.len(),
+        stated => stated.into(),
+    };
+    let whole = upper.bytes.first(stated);
+    let checksum = whole.be16(6)?;
+    let Some(stated) = stated.checked_sub(LEN) else {
+        line.put("truncated-udplength ").count(stated);
+        return Ok(Next::End);
+    };
+    let payload = whole.after(LEN);
+    if style.verbose > 0 && whole.is_whole() && !upper.fragment {
+        print_sum(line, style, upper, whole, checksum)?;
+    }
+    let on = |port| ports.0 == port || ports.1 == port;
+    if on(53) {
+        dns::print(line, style, payload, false);
+    } else if on(5353) || on(5355) {
+        dns::print(line, style, payload, on(5353));
+    } else if on(vxlan::PORT) {
+        return tunnels::print_vxlan(line, payload);
+    } else if on(geneve::PORT) {
+        return tunnels::print_geneve(line, style, payload);
+    } else if stated > payload.len() && !upper.fragment {
+        line.put(name(ports)).put(", bad length ").count(stated).put(" > ").count(payload.len());
+    } else {
+        line.put(name(ports)).put(", length ").count(stated);
+    }
+    Ok(Next::End)
+}
+
+fn print_sum(
+    line: &mut Line<'_>,
+    style: &Style,
+    upper: &Upper<'_>,
+    whole: Bytes<'_>,
+    stated: u16,
+) -> Result<(), Cut> {
+    let bytes = whole.captured();
+    let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
+    let pseudo = match upper.ends {
+        Ends::V4 { .. } if style.verbose < 2 => return Ok(()),
+        Ends::V4 { .. } if stated == 0 => {
+            line.put("[no cksum] ");
+            return Ok(());
+        }
+        Ends::V4 { source, destination } => checksum::pseudo_v4(
+            Ipv4Addr::from(source),
+            Ipv4Addr::from(destination),
+            Protocol::UDP,
+            len,
+        ),
+        Ends::V6 { source, destination } => checksum::pseudo_v6(
+            Ipv6Addr::from(source),
+            Ipv6Addr::from(destination),
+            Protocol::UDP,
+            len,
+        ),
+    };
+    let sum = pseudo.plus(checksum::sum(bytes));
+    if sum.is_valid() {
+        line.put("[udp sum ok] ");
+    } else {
+        let right = sum.minus(checksum::Sum::of_field(stated)).checksum_nonzero();
+        line.put("[bad udp cksum 0x").hex4(stated).put(" -> 0x").hex4(right).put("!] ");
+    }
+    Ok(())
+}
+
+fn name(ports: (u16, u16)) -> &'static str {
+    named(ports.1).or_else(|| named(ports.0)).unwrap_or("UDP")
+}
+
+fn named(port: u16) -> Option<&'static str> {
+    Some(match port {
+        67 | 68 => "BOOTP/DHCP",
+        69 => "TFTP",
+        88 => "Kerberos",
+        123 => "NTP",
+        137 | 138 => "NetBIOS",
+        161 | 162 => "SNMP",
+        319 | 320 => "PTP",
+        443 => "QUIC",
+        500 => "isakmp",
+        514 => "SYSLOG",
+        520 => "RIP",
+        521 => "RIPng",
+        546 | 547 => "dhcp6",
+        646 => "LDP",
+        1701 => "l2tp",
+        1812 | 1813 | 1645 | 1646 => "RADIUS",
+        1900 => "SSDP",
+        3784 | 4784 => "BFD",
+        4500 => "UDP-encap",
+        4790 => "VXLAN-GPE",
+        5060 => "SIP",
+        6343 => "sFlow",
+        6635 => "MPLS",
+        51820 => "WireGuard",
+        _ => return None,
+    })
+}

@@ -1,0 +1,179 @@
+//! Masks, filter, start and stop of all interfaces, from any thread.
+
+use std::sync::{Arc, Mutex};
+
+use wirelane_filter::MAX_INSTRUCTIONS;
+use wirelane_os::packet::{PacketSocket, SockFilter};
+
+use super::super::control::{Progress, count_blocks, may_reject};
+use super::super::ring::Ring;
+use super::name::NAME;
+use super::program;
+use super::strands::Finder;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::mask::QueueMask;
+use crate::port::accounting::FrameCounts;
+use crate::port::control::{Control, Driver, Passed};
+use crate::port::device::{ETHERNET, LINK_TYPES};
+use crate::port::growing::Growing;
+use crate::port::selection::REJECT_ALL;
+use crate::sync::lock;
+
+/// The port's rings and what is attached to each.
+pub(super) struct Handle {
+    rings: Vec<Ring>,
+    growing: Arc<Growing>,
+    finder: Arc<Finder>,
+    progress: Arc<Progress>,
+    snaplen: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// For each link type for which the filter means something.
+    filters: Option<Vec<(u16, Vec<SockFilter>)>>,
+    is_started: bool,
+    is_stopped: bool,
+    /// A socket that is open and nothing else: see [`Control::stop`] of a port for one interface.
+    spare: Option<PacketSocket>,
+}
+
+impl Handle {
+    pub(super) fn new(
+        rings: Vec<Ring>,
+        growing: Arc<Growing>,
+        finder: Arc<Finder>,
+        progress: Arc<Progress>,
+        snaplen: u32,
+        spare: PacketSocket,
+    ) -> Self {
+        let state =
+            State { filters: None, is_started: false, is_stopped: false, spare: Some(spare) };
+        Self { rings, growing, finder, progress, snaplen, state: Mutex::new(state) }
+    }
+
+    /// Sets the first filter.
+    pub(super) fn open_with(&self, filter: Option<&Filter>) -> Result<()> {
+        self.set_filter(filter)
+    }
+
+    /// Blocks by who has them.
+    pub(super) fn frames(&self) -> FrameCounts {
+        count_blocks(&self.rings)
+    }
+
+    /// The programs of a filter, by link type.
+    fn programs(&self, filter: &Filter) -> Result<Vec<(u16, Vec<SockFilter>)>> {
+        let compile = |link_type| {
+            let program = filter.program(link_type, self.snaplen)?;
+            Ok(match filter.is_verbatim() {
+                true => program.verbatim(self.snaplen),
+                false => program.for_socket(self.snaplen)?,
+            })
+        };
+        // Others are for those interfaces for which it means something.
+        let mut programs = vec![(ETHERNET, compile(ETHERNET)?)];
+        let others = LINK_TYPES.iter().map(|(link_type, _)| *link_type);
+        for link_type in others.filter(|link_type| *link_type != ETHERNET) {
+            let program: Result<_> = compile(link_type);
+            programs.extend(program.ok().map(|program| (link_type, program)));
+        }
+        Ok(programs)
+    }
+
+    fn attach(&self, mask: &QueueMask, filters: Option<&[(u16, Vec<SockFilter>)]>) -> Result<()> {
+        let program = program::of_ring(mask, self.snaplen, filters);
+        if program.len() > MAX_INSTRUCTIONS {
+            let cause = format!(
+                "for all kinds of interfaces it has {} instructions; the kernel accepts \
+                 {MAX_INSTRUCTIONS}",
+                program.len()
+            );
+            return Err(Error::usage("filter", cause).help("write a shorter expression"));
+        }
+        let mut rings = self.rings.iter();
+        rings.try_for_each(|ring| ring.attach(&program)).map_err(|error| Error::os(NAME, error))
+    }
+
+    /// Attaches these, or those before if that fails.
+    fn change(
+        &self,
+        state: &State,
+        mask: &QueueMask,
+        filters: Option<&[(u16, Vec<SockFilter>)]>,
+    ) -> Result<()> {
+        if !state.is_started || state.is_stopped {
+            return Ok(());
+        }
+        self.attach(mask, filters).inspect_err(|_| {
+            // Best effort: the first error is the one to report.
+            let _ = self.attach(&self.finder.mask(), state.filters.as_deref());
+        })
+    }
+}
+
+impl Control for Handle {
+    fn mask(&self) -> QueueMask {
+        self.finder.mask()
+    }
+
+    /// Any queue can be selected: an interface that has it may come.
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        let state = lock(&self.state);
+        self.change(&state, &mask, state.filters.as_deref())?;
+        self.finder.set_mask(mask);
+        Ok(())
+    }
+
+    fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        let filters = filter.map(|filter| self.programs(filter)).transpose()?;
+        let mut state = lock(&self.state);
+        self.change(&state, &self.finder.mask(), filters.as_deref())?;
+        if filters.iter().flatten().any(|(_, program)| may_reject(program)) {
+            self.growing.filters_unseen();
+        }
+        state.filters = filters;
+        Ok(())
+    }
+
+    fn passed(&self) -> Result<Option<Passed>> {
+        let mut passed = Passed::default();
+        for ring in &self.rings {
+            ring.count().map_err(|error| Error::os(NAME, error))?;
+            passed.packets += ring.counted();
+            passed.dropped += ring.dropped();
+        }
+        Ok(Some(passed))
+    }
+
+    fn stop(&self) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.is_stopped, true) {
+            return;
+        }
+        for ring in &self.rings {
+            // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
+            let _ = ring.attach(&REJECT_ALL);
+        }
+        // As in a port for one interface: closing it waits until no processor is at the old program any more.
+        drop(state.spare.take());
+        self.progress.stop();
+    }
+}
+
+impl Driver for Handle {
+    fn start(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.is_started {
+            return Ok(());
+        }
+        self.attach(&self.finder.mask(), state.filters.as_deref())?;
+        state.is_started = true;
+        Ok(())
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        self.progress.notes(NAME)
+    }
+}

@@ -1,0 +1,210 @@
+//! `any`: all interfaces of a network namespace at once, those that come later included.
+//!
+//! A socket that is bound to no interface is offered the packets of all, from the first packet of an
+//! interface on, and says of each which interface it was at. So there are as many rings and threads
+//! as for one interface, however many there are. The kernel gives each packet to the ring of its
+//! queue number (`skb->queue_mapping`); what number that is at which interface depends on the
+//! driver, and is found out when the first packet of an interface comes ([`Strands`]).
+//!
+//! Each interface, class and queue is a strand of the port: see [`Growing`].
+
+mod handle;
+mod name;
+mod program;
+mod strands;
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::netdev::{Link, LinkTable};
+use wirelane_os::packet::{PacketSocket, RingRequest};
+
+use self::handle::Handle;
+pub(in crate::port) use self::name::NAME;
+use self::strands::Finder;
+pub(super) use self::strands::{Place, Strands};
+use super::config::{self, Config};
+use super::control::Progress;
+use super::idle;
+use super::link::OnRemoval;
+use super::open::SLACK;
+use super::ring::Ring;
+use super::rings::FRAME_SIZE;
+use super::rx::{Receiver, Setup, Times};
+use super::side_by_side::side_by_side;
+use crate::error::{Error, Result};
+use crate::inspect::QueueMapping;
+use crate::mask::Class;
+use crate::memory::Allotment;
+use crate::port::accounting::Accounting;
+use crate::port::device::ETHERNET;
+use crate::port::growing::Growing;
+use crate::port::info::{PortInfo, PortMode};
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::rx::Rx;
+use crate::port::selection::Selection;
+use crate::port::spec::{Backend, Spec};
+use crate::stats::RxCounters;
+
+/// Most queue numbers that get a ring of their own. Packets of higher ones share a ring.
+const MOST_QUEUES: u16 = 64;
+
+/// Opens all interfaces of the calling thread's network namespace.
+///
+/// # Errors
+/// An option that is for one interface, CAP_NET_RAW is missing, or the kernel has no memory for the
+/// rings.
+pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    let refuse = |cause: &'static str| Err(Error::usage(format!("port '{spec}'"), cause));
+    let config = Config::parse(spec, options)?;
+    if options.transmit {
+        return refuse("nothing can be sent to all interfaces");
+    }
+    if options.wait {
+        return refuse("it never ends with an interface: leave --wait out");
+    }
+    if config.share.is_some() {
+        return refuse("all interfaces cannot be shared");
+    }
+    let mut table = LinkTable::new().map_err(|error| Error::os(NAME, error))?;
+    let queues = queues(&mut table);
+    let names = names(&mut table);
+    let spare = socket()?;
+    let mut notes = Vec::new();
+    let rings = rings(&config, queues, options, &mut notes)?;
+    let snaplen = options.clamped_snaplen();
+    let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
+    let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
+    let nap = idle::longest_nap(rings.first().map_or(0, bytes), None, retire);
+    let times = Times { retire, lateness: 2 * retire + SLACK, nap };
+    let info = PortInfo {
+        interface: Some(NAME.into()),
+        queues: (0..queues).collect(),
+        notes,
+        hardware: Some(names),
+        snaplen,
+        lateness: times.lateness,
+        ..PortInfo::new(spec, Backend::Packet, PortMode::TpacketV3)
+    };
+    let growing = Arc::new(Growing::new(NAME));
+    let progress: Arc<Progress> = Arc::default();
+    let finder = Finder::new(table, &growing, spec, options.mask.clone(), &progress, snaplen);
+    let finder = Arc::new(finder);
+    let receiver = |(ring, number): (&Ring, u16)| {
+        let counters = Arc::new(RxCounters::new(number, Class::Rx));
+        growing.add_ring(&counters);
+        let value = (number < queues).then_some(number);
+        let setup = Setup {
+            ring: ring.clone(),
+            counters: Arc::clone(&counters),
+            progress: Arc::clone(&progress),
+            interface: NAME.into(),
+            snaplen,
+            times,
+            link_type: ETHERNET,
+            on_removal: OnRemoval::End,
+            strands: Some(Strands::new(&finder, value)),
+        };
+        Rx::new(Receiver::new(setup), counters).with_growing(&growing)
+    };
+    let rx: Vec<_> = rings.iter().zip(0..).map(receiver).collect();
+    let handle = Arc::new(Handle::new(rings, growing, finder, progress, snaplen, spare));
+    handle.open_with(options.filter.as_ref())?;
+    let rings = Arc::downgrade(&handle);
+    let accounting =
+        Accounting::new(move || rings.upgrade().map(|handle| handle.frames()).unwrap_or_default());
+    let mut port = Port::new(info, handle, accounting);
+    port.rx = rx;
+    Ok(port)
+}
+
+/// How many queue numbers the interfaces of now use.
+fn queues(table: &mut LinkTable) -> u16 {
+    let of = |link: &Link| {
+        let allocated = link.rx_queues.unwrap_or(1).max(link.tx_queues.unwrap_or(1));
+        if allocated <= 1 {
+            return 1;
+        }
+        // Many are allocated that are not in use.
+        let channels = Ethtool::open(&link.name).and_then(|device| device.channels());
+        let used = channels.ok().flatten().map(|used| used.combined + used.rx.max(used.tx));
+        used.filter(|used| *used > 0).unwrap_or(allocated)
+    };
+    let most = table.links().filter(|link| link.is_up()).map(of).max().unwrap_or(1);
+    // 0 stands for none at most of them, which count from 1.
+    u16::try_from(most + 1).unwrap_or(u16::MAX).min(MOST_QUEUES)
+}
+
+/// The interfaces that are up, in words.
+fn names(table: &mut LinkTable) -> String {
+    const SHOWN: usize = 6;
+    let up = table.links().filter(|link| link.is_up());
+    let mut up: Vec<_> = up.map(|link| (link.index, link.name.clone())).collect();
+    up.sort();
+    let mut names: Vec<_> = up.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
+    let more = format!("{} more", up.len().saturating_sub(SHOWN));
+    names.extend((up.len() > SHOWN).then_some(more.as_str()));
+    names.join(", ")
+}
+
+/// A ring for each queue number, and one for those beyond.
+fn rings(
+    config: &Config,
+    queues: u16,
+    options: &OpenOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Ring>> {
+    let numbers: Vec<u16> = (0..=queues).collect();
+    let asked = config.shape(numbers.len());
+    let budget = Allotment::of_rest();
+    let mut shape = asked;
+    while shape.0 * shape.1 * numbers.len() > budget.bytes {
+        let Some(smaller) = config::smaller(shape) else { break };
+        shape = smaller;
+    }
+    let rings = loop {
+        let open = |place: usize, number: &u16| {
+            let request = RingRequest {
+                block_size: u32::try_from(shape.0).unwrap_or(u32::MAX),
+                block_count: u32::try_from(shape.1).unwrap_or(u32::MAX),
+                frame_size: shape.0.min(FRAME_SIZE) as u32,
+                retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
+                fill_rxhash: false,
+            };
+            let selection = Selection {
+                class: Class::Rx,
+                queue: *number,
+                mapping: QueueMapping::Unshifted,
+                rx_queues: queues,
+            };
+            let socket = socket()?;
+            let open = || Ring::new(socket, &request, 0, selection, false);
+            let ring = options.placement.beside(place, open);
+            ring.map_err(|error| Error::os(NAME, error))
+        };
+        match side_by_side(&numbers, open) {
+            Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
+                shape = config::smaller(shape).ok_or(error)?;
+            }
+            opened => break opened?,
+        }
+    };
+    notes.extend(budget.note("bytes per ring", asked.0 * asked.1, shape.0 * shape.1));
+    distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
+    Ok(rings)
+}
+
+/// Lets the kernel offer each packet to the ring of its number.
+fn distribute(rings: &[Ring], queues: u16) -> wirelane_os::Result<()> {
+    let [first, others @ ..] = rings else { return Ok(()) };
+    let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
+    let group = first.socket().new_fanout(members, true)?;
+    first.socket().set_fanout_program(&program::by_number(queues))?;
+    others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, true))
+}
+
+fn socket() -> Result<PacketSocket> {
+    super::plan::socket(NAME)
+}

@@ -1,0 +1,4 @@
+//! What the port is called.
+
+/// As a device of libpcap.
+pub(in crate::port) const NAME: &str = "any";

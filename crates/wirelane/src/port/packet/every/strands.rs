@@ -1,0 +1,251 @@
+//! Which interface, class and queue a packet belongs to.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wirelane_os::netdev::LinkTable;
+use wirelane_os::packet::{PACKET_OUTGOING, SockaddrLl};
+
+use super::super::control::Progress;
+use crate::inspect::{QueueMapping, rx_mapping};
+use crate::mask::{Class, QueueMask, QueueSet};
+use crate::pcap::Source;
+use crate::port::device::{ETHERNET, link_type};
+use crate::port::growing::Growing;
+use crate::port::spec::Spec;
+use crate::stats::RxCounters;
+use crate::sync::lock;
+
+/// What the rings of a port share: finds interfaces, and knows which of their queues are wanted.
+pub(super) struct Finder {
+    table: Mutex<LinkTable>,
+    growing: Arc<Growing>,
+    /// Of the spec.
+    queues: Option<QueueSet>,
+    mask: Mutex<QueueMask>,
+    /// How often the mask has changed.
+    changes: AtomicU32,
+    progress: Arc<Progress>,
+    snaplen: u32,
+    /// What was said already.
+    said: Mutex<HashSet<String>>,
+}
+
+impl Finder {
+    pub(super) fn new(
+        table: LinkTable,
+        growing: &Arc<Growing>,
+        spec: &Spec,
+        mask: QueueMask,
+        progress: &Arc<Progress>,
+        snaplen: u32,
+    ) -> Self {
+        Self {
+            table: Mutex::new(table),
+            growing: Arc::clone(growing),
+            queues: spec.queues.clone(),
+            mask: Mutex::new(mask),
+            changes: AtomicU32::new(0),
+            progress: Arc::clone(progress),
+            snaplen,
+            said: Mutex::default(),
+        }
+    }
+
+    pub(super) fn mask(&self) -> QueueMask {
+        lock(&self.mask).clone()
+    }
+
+    pub(super) fn set_mask(&self, mask: QueueMask) {
+        *lock(&self.mask) = mask;
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    fn selects(&self, class: Class, queue: u16) -> bool {
+        let queue = usize::from(queue);
+        let is_open = class == Class::Other
+            || self.queues.as_ref().is_none_or(|queues| queues.contains(queue));
+        is_open && lock(&self.mask).selects(class, queue)
+    }
+
+    /// Says something once.
+    fn note(&self, note: String) {
+        if lock(&self.said).insert(note.clone()) {
+            self.progress.note(note);
+        }
+    }
+
+    /// Finds out about packets that were never seen before: of the interface and direction of `key`, with queue number
+    /// `value`, or with one that has no ring of its own.
+    #[cold]
+    fn find(&self, key: Key, value: Option<u16>) -> Found {
+        let mut table = lock(&self.table);
+        let link = table.find(key.index);
+        let unnamed = || format!("interface {}", key.index);
+        let name = link.map_or_else(unnamed, |link| link.name.clone());
+        let kind = link.and_then(|link| link.kind.clone());
+        drop(table);
+        let Some(link_type) = link_type(key.hardware) else {
+            let hardware = key.hardware;
+            self.note(format!(
+                "{name} is left out: frames of ARPHRD type {hardware} are not supported"
+            ));
+            return Found::REJECTED;
+        };
+        let (class, queue) = match (key.is_sent, value) {
+            (true, Some(value)) => (Class::Tx, value),
+            (false, Some(value)) => {
+                // The kind of a veth is the name of its driver.
+                let mapping = kind.as_deref().map_or(QueueMapping::Shifted, rx_mapping);
+                mapping.rx_queue(value).map_or((Class::Other, 0), |queue| (Class::Rx, queue))
+            }
+            (_, None) => {
+                self.note(format!(
+                    "{name} has more queues than the interfaces had at first: packets of the new \
+                     ones count as OTHER"
+                ));
+                (Class::Other, 0)
+            }
+        };
+        let number = (class != Class::Other).then(|| u32::from(queue));
+        let source =
+            Source { link_type, snaplen: self.snaplen, ..Source::new(&name, class, number) };
+        let Some((number, counters)) = self.growing.add(source, queue, class) else {
+            let most = Growing::MOST;
+            self.note(format!(
+                "there were more than {most} queues of interfaces: the last ones are left out"
+            ));
+            return Found::REJECTED;
+        };
+        let strand = Strand { counters, class, queue, is_selected: self.selects(class, queue) };
+        Found { number, is_ethernet: link_type == ETHERNET, strand: Some(strand) }
+    }
+}
+
+/// What tells packets of one ring apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    index: u32,
+    hardware: u16,
+    is_sent: bool,
+}
+
+/// What is known of packets of a key.
+struct Found {
+    number: u16,
+    is_ethernet: bool,
+    /// `None` if they are left out.
+    strand: Option<Strand>,
+}
+
+impl Found {
+    const REJECTED: Self = Self { number: REJECTED, is_ethernet: false, strand: None };
+}
+
+/// The number of no strand.
+const REJECTED: u16 = Growing::MOST;
+
+struct Strand {
+    counters: Arc<RxCounters>,
+    class: Class,
+    queue: u16,
+    is_selected: bool,
+}
+
+/// Of one ring: the strands of its packets.
+pub(in crate::port::packet) struct Strands {
+    finder: Arc<Finder>,
+    /// The queue number of all of its packets, if they have the same.
+    value: Option<u16>,
+    found: Vec<Found>,
+    places: HashMap<Key, usize>,
+    last: Option<(Key, usize)>,
+    /// How often the mask had changed when it was last looked at.
+    changes: u32,
+}
+
+/// Where a packet belongs.
+pub(in crate::port::packet) struct Place {
+    pub(in crate::port::packet) class: Class,
+    /// Its strand; [`Place::is_taken`] says whether it has one.
+    pub(in crate::port::packet) number: u16,
+    pub(in crate::port::packet) is_ethernet: bool,
+    found: usize,
+}
+
+impl Place {
+    /// Whether the frame with this number stays.
+    pub(in crate::port::packet) fn is_taken(number: u16) -> bool {
+        number != REJECTED
+    }
+}
+
+impl Strands {
+    pub(super) fn new(finder: &Arc<Finder>, value: Option<u16>) -> Self {
+        Self {
+            finder: Arc::clone(finder),
+            value,
+            found: Vec::new(),
+            places: HashMap::new(),
+            last: None,
+            changes: 0,
+        }
+    }
+
+    /// What the ring lost has changed.
+    pub(in crate::port::packet) fn sum_losses(&self) {
+        self.finder.growing.losses();
+    }
+
+    /// Heeds a mask that has changed; before each batch.
+    #[inline]
+    pub(in crate::port::packet) fn begin(&mut self) {
+        let changes = self.finder.changes.load(Ordering::Acquire);
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            for strand in self.found.iter_mut().filter_map(|found| found.strand.as_mut()) {
+                strand.is_selected = self.finder.selects(strand.class, strand.queue);
+            }
+        }
+    }
+
+    /// Where the packet belongs that came with this address.
+    #[inline]
+    pub(in crate::port::packet) fn place(&mut self, address: &SockaddrLl) -> Place {
+        let key = Key {
+            index: address.ifindex.cast_unsigned(),
+            hardware: address.hatype,
+            is_sent: address.pkttype == PACKET_OUTGOING,
+        };
+        let found = match self.last {
+            Some((last, found)) if last == key => found,
+            _ => self.look_up(key),
+        };
+        let taken = |found: &Found| {
+            let strand = found.strand.as_ref().filter(|strand| strand.is_selected)?;
+            Some((strand.class, found.number, found.is_ethernet))
+        };
+        let (class, number, is_ethernet) =
+            self.found.get(found).and_then(taken).unwrap_or((Class::Other, REJECTED, false));
+        Place { class, number, is_ethernet, found }
+    }
+
+    fn look_up(&mut self, key: Key) -> usize {
+        let place = *self.places.entry(key).or_insert_with(|| {
+            self.found.push(self.finder.find(key, self.value));
+            self.found.len() - 1
+        });
+        self.last = Some((key, place));
+        place
+    }
+
+    /// Counts a packet of so many bytes that stays.
+    #[inline]
+    pub(in crate::port::packet) fn count(&self, place: &Place, bytes: u32) {
+        let found = self.found.get(place.found).and_then(|found| found.strand.as_ref());
+        if let Some(strand) = found.filter(|_| place.number != REJECTED) {
+            strand.counters.packets.add(1);
+            strand.counters.bytes.add(u64::from(bytes));
+        }
+    }
+}

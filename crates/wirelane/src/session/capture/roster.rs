@@ -1,0 +1,74 @@
+//! The interfaces of a file, those included that come while it is written.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::port::Growing;
+use crate::session::interfaces::Interface;
+use crate::stats::RxCounters;
+use crate::sync::lock;
+
+/// The interfaces of one file, in their order.
+#[derive(Default)]
+pub(super) struct Roster {
+    all: Mutex<Vec<Interface>>,
+    count: AtomicUsize,
+}
+
+impl Roster {
+    /// With those that are there from the start.
+    pub(super) fn new(first: Vec<Interface>) -> Self {
+        Self { count: AtomicUsize::new(first.len()), all: Mutex::new(first) }
+    }
+
+    /// Adds one; its number. Packets with that number may be handed over afterwards.
+    fn add(&self, interface: Interface) -> u32 {
+        let mut all = lock(&self.all);
+        all.push(interface);
+        self.count.store(all.len(), Ordering::Release);
+        (all.len() - 1) as u32
+    }
+
+    /// Those from number `first` on.
+    pub(super) fn since(&self, first: usize) -> Vec<Interface> {
+        if self.count.load(Ordering::Acquire) <= first {
+            return Vec::new();
+        }
+        lock(&self.all).get(first..).unwrap_or_default().to_vec()
+    }
+}
+
+/// The numbers in a file of the interfaces that one receiving end finds.
+pub(super) struct Numbers {
+    roster: Arc<Roster>,
+    growing: Arc<Growing>,
+    /// By strand: number in the file, and counters.
+    known: Vec<Option<(u32, Arc<RxCounters>)>>,
+}
+
+impl Numbers {
+    pub(super) fn new(roster: &Arc<Roster>, growing: &Arc<Growing>) -> Self {
+        let (roster, growing) = (Arc::clone(roster), Arc::clone(growing));
+        Self { roster, growing, known: Vec::new() }
+    }
+
+    /// The number in the file of a strand, and its counters.
+    #[inline]
+    pub(super) fn of(&mut self, strand: u32) -> Option<&(u32, Arc<RxCounters>)> {
+        let place = strand as usize;
+        if self.known.get(place).is_none_or(Option::is_none) {
+            self.find(place);
+        }
+        self.known.get(place)?.as_ref()
+    }
+
+    #[cold]
+    fn find(&mut self, place: usize) {
+        let Some((source, counters)) = self.growing.strand(place) else { return };
+        self.known.resize(self.known.len().max(place + 1), None);
+        let number = self.roster.add(Interface { source, counters: Arc::clone(&counters) });
+        if let Some(known) = self.known.get_mut(place) {
+            *known = Some((number, counters));
+        }
+    }
+}
