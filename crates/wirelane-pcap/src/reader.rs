@@ -24,7 +24,7 @@ pub struct CaptureReader {
 
 enum Decoder {
     Pcap(PcapReader<Box<dyn Read + Send>>),
-    Pcapng(PcapngReader<Box<dyn Read + Send>>),
+    Pcapng(Box<PcapngReader<Box<dyn Read + Send>>>),
 }
 
 impl CaptureReader {
@@ -92,7 +92,7 @@ impl CaptureReader {
             Some(SECTION_HEADER) => {
                 let mut reader = PcapngReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcapng(reader)
+                Decoder::Pcapng(Box::new(reader))
             }
             Some(magic) if is_pcap(magic) || is_pcap(magic.swap_bytes()) => {
                 let mut reader = PcapReader::new(source, name);
