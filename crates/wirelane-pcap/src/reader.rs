@@ -23,7 +23,7 @@ pub struct CaptureReader {
 }
 
 enum Decoder {
-    Pcap(PcapReader<Box<dyn Read + Send>>),
+    Pcap(Box<PcapReader<Box<dyn Read + Send>>>),
     Pcapng(Box<PcapngReader<Box<dyn Read + Send>>>),
 }
 
@@ -97,7 +97,7 @@ impl CaptureReader {
             Some(magic) if is_pcap(magic) || is_pcap(magic.swap_bytes()) => {
                 let mut reader = PcapReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcap(reader)
+                Decoder::Pcap(Box::new(reader))
             }
             None if start.is_empty() => {
                 return Err(CaptureError::Unrecognized {
