@@ -34,6 +34,7 @@ fn look(program: wirelane_filter::Result<Program>, data: &[u8]) {
     let again = Program::parse(1, &program.decimal().to_string());
     assert_eq!(again.expect("what was written is read"), program);
     let _ = program.for_socket(96);
+    let _ = program.for_bytes();
     for buffers in [Buffers::One, Buffers::Several] {
         for ending in [Ending::Exit, Ending::FallThrough] {
             let _ = translate(&program, buffers, ending);

@@ -68,6 +68,12 @@ impl Book<'_> {
                 self.unclear_if(is_short, "too few packets: nearly all of it is the start");
             }
         }
+        let of = |peer| {
+            self.samples("capture", "short", peer, &[("packets", "100")], "cpu_ns_of_process")
+        };
+        let values = ratios(of(None), of(Some("tcpdump")));
+        let what = "CPU time of a whole capture of 100 packets beside tcpdump".to_owned();
+        self.add("capture", what, "×", Limit::AtMost(1.0), values, &["short", "tcpdump"]);
         for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
             for size in ["64", "1500"] {
                 let conditions = [("port", "sim"), ("target", target), ("size", size)];

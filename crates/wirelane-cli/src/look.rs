@@ -1,12 +1,13 @@
 //! Options of commands that look at the packets of a port: `capture` and `record`.
 
 use std::ffi::OsStr;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{OpenOptions, Port, Spec};
-use wirelane::{QueueMask, Result};
+use wirelane::{QueueMask, QueueSet, Result};
 
 use crate::args::{self, Masks};
 use crate::session::SessionArgs;
@@ -17,11 +18,18 @@ use crate::take::{self, Purpose, TakeArgs, Toll};
 pub(crate) struct LookArgs {
     #[command(flatten)]
     masks: Masks,
-    /// Keep at most N bytes of each packet
-    #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
+    /// Only packets that the host receives (in), or only those that it sends (out)
+    #[arg(short = 'Q', long, value_name = "in|out|inout", conflicts_with_all = ["rx_queues", "tx_queues", "other"])]
+    direction: Option<Direction>,
+    /// Keep at most N bytes of each packet; 0 keeps all
+    #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
     snaplen: u32,
-    /// Put the interface into promiscuous mode until the command ends
-    #[arg(long, help_heading = "Machine")]
+    /// No promiscuous mode: leave out packets for other hosts. Otherwise the interface is in it until the
+    /// command ends
+    #[arg(short = 'p', long = "no-promiscuous-mode", help_heading = "Machine")]
+    not_promiscuous: bool,
+    /// As it is anyway
+    #[arg(long, hide = true, conflicts_with = "not_promiscuous")]
     promiscuous: bool,
     /// When the interface is removed, wait for a new one of that name and continue (packet: only). An
     /// interface that goes down or is renamed never ends the command
@@ -30,9 +38,16 @@ pub(crate) struct LookArgs {
     /// Receive from all queues on one thread
     #[arg(long, help_heading = "Machine")]
     pub(crate) single: bool,
-    /// Size of the receive ring of each queue, in bytes
+    /// Size of the receive ring of each queue, in bytes (k, M, G: units of 1024). With -B, a plain number is in
+    /// KiB, as in tcpdump
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
+    /// See --ring
+    #[arg(short = 'B', long, value_name = "SIZE", value_parser = kib, conflicts_with = "ring", hide = true)]
+    buffer_size: Option<u64>,
+    /// Hand packets over within a few milliseconds, at the price of more wake-ups
+    #[arg(long, help_heading = "Machine")]
+    immediate_mode: bool,
     /// `any` is every interface.
     #[arg(skip)]
     pub(crate) every_interface: bool,
@@ -74,28 +89,77 @@ impl LookArgs {
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
-        let spec = Spec::try_from(port.as_ref())?;
+        self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
+    }
+
+    /// As [`LookArgs::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_spec(
+        &self,
+        spec: &Spec,
+        session: &SessionArgs,
+        halt: &Halt,
+    ) -> Result<(Port, Option<Toll>)> {
+        // As in tcpdump: that of all interfaces would be asked for with each that comes.
+        let is_every = self.every_interface && spec.name_text() == "any";
         let mut options = OpenOptions::default()
-            .mask(QueueMask {
-                enabled: true,
-                rx: self.masks.rx_queues.clone(),
-                tx: self.masks.tx_queues.clone(),
-                other: self.masks.other,
-            })
+            .mask(self.mask())
             .receive(true)
             .transmit(false)
-            .snaplen(self.snaplen)
-            .promiscuous(self.promiscuous)
+            .snaplen(if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen })
+            .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
             .every_interface(self.every_interface)
             .placement(self.placement(session)?)
-            .latency(None)
+            .latency(self.immediate_mode.then_some(IMMEDIATE))
             .packets(session.count)
-            .ring_bytes(args::address_space("--ring", self.ring)?);
-        self.take.apply(&spec, Purpose::Look, &mut options)?;
+            .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
+        self.take.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());
-        let toll = self.take.toll(&spec, &options)?;
-        let port = take::open(&spec, &options, toll.as_ref(), session.quiet)?;
+        let toll = self.take.toll(spec, &options)?;
+        let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
         Ok((port, toll))
+    }
+
+    fn mask(&self) -> QueueMask {
+        let Masks { rx_queues, tx_queues, other } = self.masks.clone();
+        let mask = QueueMask { enabled: true, rx: rx_queues, tx: tx_queues, other };
+        match self.direction {
+            None | Some(Direction::InOut) => mask,
+            Some(Direction::In) => QueueMask { tx: QueueSet::NONE, ..mask },
+            // Sent packets always have a queue.
+            Some(Direction::Out) => QueueMask { rx: QueueSet::NONE, other: false, ..mask },
+        }
+    }
+}
+
+/// How long packets may wait for others with --immediate-mode.
+const IMMEDIATE: Duration = Duration::from_millis(1);
+
+/// Which packets, as seen from the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    In,
+    Out,
+    #[value(name = "inout")]
+    InOut,
+}
+
+/// A size in bytes whose plain number is in KiB.
+fn kib(text: &str) -> Result<u64, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    args::size(&if is_plain { format!("{text}k") } else { text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_numbers_are_kib() {
+        assert_eq!((kib("4096"), kib("4M"), kib("64k")), (Ok(4 << 20), Ok(4 << 20), Ok(64 << 10)));
+        assert!(kib("").is_err() && kib("0").is_err() && kib("4x").is_err());
     }
 }

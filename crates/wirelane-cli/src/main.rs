@@ -7,6 +7,7 @@ mod look;
 mod mending;
 mod moment;
 mod output;
+mod print;
 mod privilege;
 mod reachability;
 mod session;
@@ -126,10 +127,27 @@ fn refuse(error: &clap::Error) -> ExitCode {
     // What the parser of a value says holds the next step already.
     let cause = cause.replace("': write ", "'; write ");
     let error = match tip {
+        _ if let Some((option, help)) = instead(error) => {
+            Error::usage(option, "`wirelane capture` has no such option").help(help)
+        }
         None if cause.contains("; ") => Error::usage("arguments", cause),
         tip => Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into())),
     };
     report(&error)
+}
+
+/// What to write in place of an option that other programs have.
+fn instead(error: &clap::Error) -> Option<(&str, &'static str)> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    // `capture` or an option before it: no other command has the habits of tcpdump.
+    let is_capture = std::env::args_os().skip(1).any(|word| word == "capture");
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option.as_str(),
+        _ => return None,
+    };
+    let applies = is_capture && error.kind() == ErrorKind::UnknownArgument;
+    let help = applies.then(|| commands::capture::elsewhere::instead_of(unknown)).flatten()?;
+    Some((unknown, help))
 }
 
 /// Prints the error; a reader that went away is no failure.

@@ -156,21 +156,33 @@ pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
     Ok(halt)
 }
 
+/// Whether live figures may be on the screen.
+pub(crate) enum Screen<'a> {
+    /// They may, with how large this file grows.
+    Free(Option<&'a Path>),
+    /// Packets are there.
+    Taken,
+}
+
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended. `file` is what is written.
+/// `wait` waits for so long at most, and says whether the session has ended.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
     args: &SessionArgs,
     halt: &Halt,
     started: Instant,
-    file: Option<&Path>,
+    screen: Screen<'_>,
 ) {
     // It has begun: its own time counts.
     halt.limit(None);
-    let mut progress = if args.quiet { None } else { progress(monitor, started) };
-    progress = progress.map(|progress| progress.into_file(file));
+    let mut progress = match screen {
+        Screen::Free(file) if !args.quiet => {
+            progress(monitor, started).map(|progress| progress.into_file(file))
+        }
+        _ => None,
+    };
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();

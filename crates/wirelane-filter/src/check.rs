@@ -20,14 +20,20 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
         let cause = format!("it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}");
         return Err(Error::invalid("filter", cause).help("write a shorter expression"));
     }
-    decode_long(program)
+    let ops = decode_written(program)?;
+    memory(&ops).map_err(|(at, cell)| {
+        let cause = format!("M[{cell}] is loaded, but not every path stores it first");
+        refused(at, program[at], cause)
+    })?;
+    Ok(ops)
 }
 
-/// The same for a program that may be longer than the kernel takes.
+/// The same for a program that was written here of a checked one, and that the kernel does not get: it may be longer,
+/// and engines find 0 in scratch memory that no store has set.
 ///
 /// # Errors
 /// As [`decode`].
-pub(crate) fn decode_long(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+pub(crate) fn decode_written(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     if program.is_empty() {
         return Err(Error::invalid("filter", "it has no instructions"));
     }
@@ -38,10 +44,6 @@ pub(crate) fn decode_long(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
         let cause = "the last instruction must be a return".to_owned();
         return Err(refused(program.len() - 1, *insn, cause));
     }
-    memory(&ops).map_err(|(at, cell)| {
-        let cause = format!("M[{cell}] is loaded, but not every path stores it first");
-        refused(at, program[at], cause)
-    })?;
     Ok(ops)
 }
 

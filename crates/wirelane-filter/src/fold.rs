@@ -1,70 +1,180 @@
-//! Makes what was written shorter: comparisons of what is known lead one way, what nothing leads to goes, and so do
-//! numbers that nobody reads.
+//! Makes what was written for bytes shorter: what is known is not computed, comparisons of it lead one way, what nothing
+//! leads to goes, and so does what nobody reads.
+//!
+//! libpcap's programs with `vlan` have in scratch memory where the headers begin. With the tag at a known place that is a
+//! number, and loads are of known places again.
 
 use crate::items::{Item, Items, Label};
-use crate::op::{Alu, Cond, Op, Operand};
-
-/// What is known of A before an item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// Nothing leads to it.
-    Unreached,
-    Number(u32),
-    Nothing,
-}
-
-impl Known {
-    fn meet(self, other: Self) -> Self {
-        match (self, other) {
-            (Known::Unreached, known) | (known, Known::Unreached) => known,
-            (one, two) if one == two => one,
-            _ => Known::Nothing,
-        }
-    }
-}
+use crate::op::{Alu, Cond, MEMORY_CELLS, Op, Operand};
+use crate::packet::VISIBLE;
 
 /// Shortens `items`.
 pub(crate) fn fold(items: &mut Items) {
     decide(items);
-    drop_numbers(items);
+    drop_unread(items);
+}
+
+/// The numbers that are known before an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    a: Option<u32>,
+    x: Option<u32>,
+    cells: [Option<u32>; MEMORY_CELLS as usize],
+}
+
+impl Known {
+    const AT_FIRST: Self = Self { a: Some(0), x: Some(0), cells: [None; MEMORY_CELLS as usize] };
+
+    fn meet(self, other: Self) -> Self {
+        let same = |one: Option<u32>, two: Option<u32>| one.filter(|_| one == two);
+        Self {
+            a: same(self.a, other.a),
+            x: same(self.x, other.x),
+            cells: std::array::from_fn(|cell| same(self.cells[cell], other.cells[cell])),
+        }
+    }
+
+    fn cell(&self, cell: u32) -> Option<u32> {
+        self.cells.get(cell as usize).copied().flatten()
+    }
+
+    fn set_cell(&mut self, cell: u32, value: Option<u32>) {
+        if let Some(slot) = self.cells.get_mut(cell as usize) {
+            *slot = value;
+        }
+    }
+
+    /// What an operation comes to, and what is known after it.
+    fn after(mut self, op: Op) -> (Op, Self) {
+        let number = |value: Option<u32>| value.map_or(op, Op::LoadImmediate);
+        let number_x = |value: Option<u32>| value.map_or(op, Op::LoadXImmediate);
+        let known = match op {
+            Op::LoadImmediate(k) => {
+                self.a = Some(k);
+                op
+            }
+            Op::LoadXImmediate(k) => {
+                self.x = Some(k);
+                op
+            }
+            Op::LoadMemory(cell) => {
+                self.a = self.cell(cell);
+                number(self.a)
+            }
+            Op::LoadXMemory(cell) => {
+                self.x = self.cell(cell);
+                number_x(self.x)
+            }
+            Op::Store(cell) => {
+                self.set_cell(cell, self.a);
+                op
+            }
+            Op::StoreX(cell) => {
+                self.set_cell(cell, self.x);
+                op
+            }
+            Op::Tax => {
+                self.x = self.a;
+                number_x(self.x)
+            }
+            Op::Txa => {
+                self.a = self.x;
+                number(self.a)
+            }
+            Op::Alu(alu, operand) => {
+                let value = match operand {
+                    Operand::K(k) => Some(k),
+                    Operand::X => self.x,
+                };
+                self.a = self.a.zip(value).and_then(|(a, value)| compute(alu, a, value));
+                number(self.a)
+            }
+            Op::LoadIndirect(width, k) => {
+                self.a = None;
+                let sum = self.x.and_then(|x| x.checked_add(k));
+                let end = sum.and_then(|sum| sum.checked_add(width.bytes()));
+                match (sum, end) {
+                    (Some(sum), Some(end)) if end <= VISIBLE => Op::LoadAbsolute(width, sum),
+                    _ => op,
+                }
+            }
+            Op::LoadXHeader(_) | Op::LoadXLength => {
+                self.x = None;
+                op
+            }
+            _ => {
+                self.a = None;
+                op
+            }
+        };
+        (known, self)
+    }
+}
+
+/// `None` for what is not worth it.
+fn compute(alu: Alu, a: u32, operand: u32) -> Option<u32> {
+    match alu {
+        Alu::Add => Some(a.wrapping_add(operand)),
+        Alu::Sub => Some(a.wrapping_sub(operand)),
+        Alu::And => Some(a & operand),
+        Alu::Or => Some(a | operand),
+        _ => None,
+    }
+}
+
+fn holds(cond: Cond, a: u32, operand: u32) -> bool {
+    match cond {
+        Cond::Equal => a == operand,
+        Cond::Greater => a > operand,
+        Cond::GreaterEqual => a >= operand,
+        Cond::Set => a & operand != 0,
+    }
 }
 
 /// Labels lead forward, so one walk from front to back knows what holds on every way to an item.
 fn decide(items: &mut Items) {
-    let mut known = vec![Known::Unreached; items.as_slice().len() + 1];
-    if let Some(first) = known.first_mut() {
-        *first = Known::Number(0);
+    let mut states: Vec<Option<Known>> = vec![None; items.as_slice().len() + 1];
+    if let Some(first) = states.first_mut() {
+        *first = Some(Known::AT_FIRST);
     }
     let mut decided = Vec::with_capacity(items.as_slice().len());
     for (at, item) in items.as_slice().iter().enumerate() {
-        let a = known.get(at).copied().unwrap_or(Known::Nothing);
+        let Some(known) = states.get(at).copied().flatten() else {
+            decided.push(None);
+            continue;
+        };
         let mut reach = |place: usize, state: Known| {
-            if let Some(slot) = known.get_mut(place) {
-                *slot = slot.meet(state);
+            if let Some(slot) = states.get_mut(place) {
+                *slot = Some(slot.map_or(state, |other| other.meet(state)));
             }
         };
-        decided.push(match (a, *item) {
-            (Known::Unreached, _) => None,
-            (Known::Number(a), Item::Branch { cond, operand: Operand::K(k), yes, no }) => {
-                let to = if holds(cond, a, k) { yes } else { no };
-                reach(items.place_of(to), Known::Number(a));
-                Some(Item::Jump(to))
+        decided.push(Some(match *item {
+            Item::Branch { cond, operand, yes, no } => {
+                let operand = match (operand, known.x) {
+                    (Operand::X, Some(x)) => Operand::K(x),
+                    _ => operand,
+                };
+                if let (Some(a), Operand::K(k)) = (known.a, operand) {
+                    let to = if holds(cond, a, k) { yes } else { no };
+                    reach(items.place_of(to), known);
+                    Item::Jump(to)
+                } else {
+                    reach(items.place_of(yes), known);
+                    reach(items.place_of(no), known);
+                    Item::Branch { cond, operand, yes, no }
+                }
             }
-            (_, Item::Branch { yes, no, .. }) => {
-                reach(items.place_of(yes), a);
-                reach(items.place_of(no), a);
-                Some(*item)
+            Item::Jump(to) => {
+                reach(items.place_of(to), known);
+                *item
             }
-            (_, Item::Jump(to)) => {
-                reach(items.place_of(to), a);
-                Some(*item)
+            Item::Op(Op::Return(_) | Op::ReturnA) => *item,
+            Item::Op(op) => {
+                let (op, after) = known.after(op);
+                reach(at + 1, after);
+                Item::Op(op)
             }
-            (_, Item::Op(Op::Return(_) | Op::ReturnA)) => Some(*item),
-            (_, Item::Op(op)) => {
-                reach(at + 1, after(op, a));
-                Some(*item)
-            }
-        });
+        }));
     }
     items.edit(|at, _| decided.get(at).copied().flatten());
     // A jump to what follows it.
@@ -79,65 +189,67 @@ fn target(items: &Items, item: Item) -> Option<usize> {
     }
 }
 
-/// What is known of A after an operation.
-fn after(op: Op, a: Known) -> Known {
-    match (op, a) {
-        (Op::LoadImmediate(k), _) => Known::Number(k),
-        (Op::Alu(Alu::And, Operand::K(k)), Known::Number(a)) => Known::Number(a & k),
-        (
-            Op::LoadXImmediate(_)
-            | Op::LoadXMemory(_)
-            | Op::LoadXLength
-            | Op::LoadXHeader(_)
-            | Op::Store(_)
-            | Op::StoreX(_)
-            | Op::Tax,
-            a,
-        ) => a,
-        _ => Known::Nothing,
+/// A set of registers and cells.
+type Set = u32;
+const A: Set = 1 << 16;
+const X: Set = 1 << 17;
+
+/// What an operation reads and writes, and whether it does nothing else: others may reject the packet.
+fn effect(op: Op) -> (Set, Set, bool) {
+    let of = |operand| if operand == Operand::X { X } else { 0 };
+    match op {
+        Op::LoadAbsolute(..) => (0, A, false),
+        Op::LoadIndirect(..) => (X, A, false),
+        Op::LoadXHeader(_) => (0, X, false),
+        Op::LoadAncillary(_) => (0, A, false),
+        Op::LoadImmediate(_) | Op::LoadLength => (0, A, true),
+        Op::LoadXImmediate(_) | Op::LoadXLength => (0, X, true),
+        Op::LoadMemory(cell) => (1 << cell, A, true),
+        Op::LoadXMemory(cell) => (1 << cell, X, true),
+        Op::Store(cell) => (A, 1 << cell, true),
+        Op::StoreX(cell) => (X, 1 << cell, true),
+        Op::Alu(Alu::Div | Alu::Mod, Operand::X) => (A | X, A, false),
+        Op::Alu(_, operand) => (A | of(operand), A, true),
+        Op::Negate => (A, A, true),
+        Op::Tax => (A, X, true),
+        Op::Txa => (X, A, true),
+        Op::ReturnA => (A, 0, false),
+        Op::Return(_) | Op::Jump(_) | Op::Branch { .. } => (0, 0, false),
     }
 }
 
-fn holds(cond: Cond, a: u32, k: u32) -> bool {
-    match cond {
-        Cond::Equal => a == k,
-        Cond::Greater => a > k,
-        Cond::GreaterEqual => a >= k,
-        Cond::Set => a & k != 0,
-    }
-}
-
-/// Drops numbers in A that are overwritten before they are read.
-fn drop_numbers(items: &mut Items) {
+/// Drops what is overwritten before it is read.
+fn drop_unread(items: &mut Items) {
     let slice = items.as_slice();
-    let mut read = vec![false; slice.len() + 1];
+    let mut live: Vec<Set> = vec![0; slice.len() + 1];
+    let mut is_dead = vec![false; slice.len()];
     for (at, item) in slice.iter().enumerate().rev() {
-        let next = |label: Label| read.get(items.place_of(label)).copied().unwrap_or(true);
-        let is_read = match *item {
-            Item::Branch { .. } => true,
+        let next = |label: Label| live.get(items.place_of(label)).copied().unwrap_or(Set::MAX);
+        let after = live.get(at + 1).copied().unwrap_or(Set::MAX);
+        let before = match *item {
+            Item::Branch { operand, yes, no, .. } => {
+                next(yes) | next(no) | A | if operand == Operand::X { X } else { 0 }
+            }
             Item::Jump(to) => next(to),
-            Item::Op(Op::Return(_)) => false,
-            Item::Op(Op::Store(_) | Op::Alu(..) | Op::Negate | Op::ReturnA | Op::Tax) => true,
-            Item::Op(
-                Op::LoadAbsolute(..)
-                | Op::LoadIndirect(..)
-                | Op::LoadAncillary(_)
-                | Op::LoadImmediate(_)
-                | Op::LoadMemory(_)
-                | Op::LoadLength
-                | Op::Txa,
-            ) => false,
-            Item::Op(_) => read.get(at + 1).copied().unwrap_or(true),
+            Item::Op(Op::Return(_)) => 0,
+            Item::Op(Op::ReturnA) => A,
+            Item::Op(op) => {
+                let (reads, writes, is_pure) = effect(op);
+                if is_pure && after & writes == 0 {
+                    if let Some(dead) = is_dead.get_mut(at) {
+                        *dead = true;
+                    }
+                    after
+                } else {
+                    after & !writes | reads
+                }
+            }
         };
-        if let Some(slot) = read.get_mut(at) {
-            *slot = is_read;
+        if let Some(slot) = live.get_mut(at) {
+            *slot = before;
         }
     }
-    items.edit(|at, item| match item {
-        // A is 0 at first; nobody reads that either.
-        Item::Op(Op::LoadImmediate(_)) if !read.get(at + 1).copied().unwrap_or(true) => None,
-        item => Some(item),
-    });
+    items.edit(|at, item| (is_dead.get(at) != Some(&true)).then_some(item));
 }
 
 #[cfg(test)]
@@ -163,7 +275,6 @@ mod tests {
         fold(&mut items);
         let ops: Vec<_> = items.finish().into_iter().filter_map(Op::decode).collect();
         let queue = Op::LoadAncillary(crate::op::Ancillary::Queue);
-        let mask = Op::Alu(Alu::And, Operand::K(0xfff));
-        assert_eq!(ops, [Op::LoadImmediate(0x6005), mask, queue, Op::ReturnA]);
+        assert_eq!(ops, [queue, Op::ReturnA]);
     }
 }

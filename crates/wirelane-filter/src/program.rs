@@ -36,9 +36,9 @@ impl Program {
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
     }
 
-    /// One that was written here, and may be longer than the kernel takes.
+    /// One that was written here, which the kernel does not get.
     pub(crate) fn written(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
-        let ops = check::decode_long(&instructions)?;
+        let ops = check::decode_written(&instructions)?;
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
     }
 

@@ -47,6 +47,10 @@ impl Question {
         }
         items.place(last);
         if is_last {
+            // Most of the other types have none of the bits that those of tags share.
+            let (maybe, [one, other]) = (items.label(), TPIDS);
+            items.branch(Cond::Set, one & other, maybe, no);
+            items.place(maybe);
             self.ask(items, no);
         }
     }

@@ -89,7 +89,7 @@ fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
 ///
 /// # Errors
 /// Errors of write(2); `TimedOut` when the reader stalls for longer than `halt` allows.
-pub(crate) fn write(
+pub fn write(
     mut file: &File,
     mut data: &[u8],
     halt: &Halt,

@@ -13,6 +13,7 @@ pub(crate) fn ascii(line: &mut Line<'_>, bytes: &[u8]) {
             b'\t' => _ = line.put("\t"),
             // A carriage return belongs to the end of its line.
             b'\r' if matches!(bytes.get(at + 1), Some(b'\n') | None) => {}
+            b' ' => _ = line.put(" "),
             _ => letter(line, byte),
         }
     }
@@ -38,7 +39,7 @@ pub(crate) fn hex(line: &mut Line<'_>, bytes: &[u8], with_text: bool) {
 
 fn letter(line: &mut Line<'_>, byte: u8) {
     match std::str::from_utf8(&[byte]) {
-        Ok(text) if byte == b' ' || byte.is_ascii_graphic() => line.put(text),
+        Ok(text) if byte.is_ascii_graphic() => line.put(text),
         _ => line.put("."),
     };
 }

@@ -1,5 +1,7 @@
 //! Lines beside those of tcpdump, over the captures of its own tests.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,6 +54,46 @@ fn addresses_ports_flags_and_lengths_are_those_of_tcpdump() {
     }
     assert!(differ.is_empty(), "{} packets:\n{}", differ.len(), differ.join("\n"));
     assert!(compared >= CAPTURES, "only {compared} captures");
+}
+
+#[test]
+fn damaged_packets_are_printed() {
+    let mut printer = Printer::new(Style { verbose: 2, link: true, ..Style::default() });
+    let mut damaged = 0u64;
+    for path in captures() {
+        let Ok(mut reader) = CaptureReader::open(&path) else { continue };
+        while let Ok(true) = reader.advance() {
+            let record = reader.current();
+            let Some(source) = reader.interfaces().get(record.interface as usize) else { break };
+            let mut data = record.data.to_vec();
+            // A cheap generator (Knuth's constants): the same damage every time.
+            damaged = damaged
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let near = (damaged >> 33) as usize % data.len().clamp(1, 80);
+            if let Some(byte) = data.get_mut(near) {
+                *byte ^= (damaged >> 24) as u8;
+            }
+            data.truncate(if damaged & 1 == 0 { near + 1 } else { data.len() });
+            let packet = Packet {
+                timestamp: record.timestamp,
+                place: "eth0 rx2",
+                link_type: source.link_type,
+                original_len: record.original_len,
+                data: &data,
+                comment: None,
+            };
+            let mut text = String::new();
+            printer.print(&packet, &mut text);
+            let printable = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
+            assert!(
+                text.ends_with('\n') && text.chars().all(printable),
+                "{}: {text:?}",
+                path.display()
+            );
+        }
+    }
+    assert_ne!(damaged, 0);
 }
 
 /// What a line says of a packet, as far as both programs say it.

@@ -10,17 +10,21 @@ mod dice;
 #[path = "../../wirelane-filter/tests/filter/packets.rs"]
 mod packets;
 
+use self::corpus::Expression;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::filter::Filter;
 use wirelane::mask::QueueMask;
+use wirelane::pcap::CaptureReader;
 use wirelane::port::{self, OpenOptions, Port, Readiness};
 use wirelane::{Batch, QueueSet};
 use wirelane_filter::{Interpreter, Packet, compile};
 use wirelane_testkit::netns::Namespace;
-use wirelane_testkit::privileged;
+use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::{privileged, tools};
 
 /// Bytes that compiled expressions accept.
 const SNAPLEN: u32 = 262_144;
@@ -124,4 +128,66 @@ fn privileged_a_live_filter_can_change() {
         .filter(|frame| *frame == ip || *frame == arp)
         .collect();
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
+}
+
+/// What tcpdump takes on the same interface at the same time is what the program for bytes says, of packets without a
+/// tag, with one and with several. Each expression goes with its opposite: a packet too many of one is missing in the
+/// other, which then does not end.
+#[test]
+fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
+    const AT_ONCE: usize = 24;
+    if !privileged::require() || !tools::require("tcpdump") {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-fld", 1);
+    let frames = packets::corpus();
+    let frames: Vec<_> = frames.iter().filter(|frame| (60..1515).contains(&frame.len())).collect();
+    // tcpdump's programs for these are refused by the kernel, there is none, or the kernel shifts by less than is asked.
+    let unlike = ["vlan and pppoes", "vlan and geneve", "ifindex", " << "];
+    let texts = corpus::expressions().into_iter().filter(|expression| {
+        let is_like = !unlike.iter().any(|part| expression.text.contains(part));
+        let is_chosen = expression.text.contains("vlan") || expression.text.len() % 4 == 0;
+        expression.link_type == 1 && is_like && is_chosen && !expression.text.is_empty()
+    });
+    let pairs = texts.flat_map(|Expression { text, .. }| [format!("not ({text})"), text]);
+    let cases = pairs.filter_map(|text| {
+        // The opposite of what takes all is refused.
+        let interpreter = Interpreter::new(&compile(&text, 1, SNAPLEN).ok()?).unwrap();
+        let accepts = |frame: &&&Vec<u8>| {
+            let wire_len = frame.len() as u32;
+            interpreter.run(&Packet { data: frame, wire_len, ..Packet::default() }) > 0
+        };
+        let expected: Vec<_> = frames.iter().filter(accepts).map(|frame| frame.to_vec()).collect();
+        (!expected.is_empty()).then_some((text, expected))
+    });
+    let cases: Vec<_> = cases.collect();
+    let directory = tempfile::tempdir().unwrap();
+    let mut tagged = 0;
+    for cases in cases.chunks(AT_ONCE) {
+        let watch = |(number, (text, expected)): (usize, &(String, Vec<Vec<u8>>))| {
+            let path = directory.path().join(number.to_string());
+            let count = expected.len().to_string();
+            let file = path.to_str().unwrap();
+            let args = ["-i", "wl-fld", "-Q", "in", "-U", "-w", file, "-c", &count, "--", text];
+            (ns.spawn("tcpdump", args), path)
+        };
+        let mut watchers: Vec<_> = cases.iter().enumerate().map(watch).collect();
+        for (watcher, _) in &mut watchers {
+            let listens = |watcher: &ChildGuard| watcher.stderr().contains("listening on");
+            watcher.wait_until(Duration::from_secs(60), listens);
+        }
+        frames.iter().for_each(|frame| tap.write(0, frame));
+        for ((watcher, path), (text, expected)) in watchers.into_iter().zip(cases) {
+            let ended = watcher.wait(Duration::from_secs(60));
+            assert!(!ended.stderr.contains("Kernel filter failed"), "{text}: {}", ended.stderr);
+            let mut reader = CaptureReader::open(&path).unwrap();
+            for frame in expected {
+                let record = reader.next_record().unwrap().expect(text);
+                assert!(record.data == frame, "{text}: {:02x?} not {frame:02x?}", record.data);
+                tagged += usize::from(matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]));
+            }
+        }
+    }
+    assert!(cases.len() > 300 && tagged > 5000, "{} expressions, {tagged} frames", cases.len());
 }

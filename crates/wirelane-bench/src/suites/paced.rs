@@ -37,6 +37,8 @@ const QUEUES: u16 = 2;
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
+/// Packets per second that keep nobody busy.
+const TRICKLE: u64 = 2_000;
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
 
@@ -133,6 +135,36 @@ impl PacedBed {
     /// A file in memory to write to, for one run.
     pub(super) fn file(&self) -> PathBuf {
         self.memory.file("capture")
+    }
+
+    /// Runs `command`, which ends by itself after a few packets: the CPU time of the process. `None` if it was stopped.
+    ///
+    /// # Errors
+    /// It fails, or does not end.
+    pub(super) fn whole(
+        &self,
+        mut command: Command,
+        stop: &AtomicBool,
+        report: &mut Report,
+    ) -> Result<Option<Duration>> {
+        self.memory.remove();
+        self.memory.make()?;
+        report.environment.add_command(line(&command));
+        let pace = Pace { count: None, rate: Some(TRICKLE), cpu: Some(self.sender) };
+        let send = || {
+            LiveSender::new(self.lab.near.interface(), &self.frames)
+                .and_then(|sender| sender.start(pace))
+        };
+        let sending = self.lab.near.inside(send)??;
+        // Nothing else is started until it has ended: the difference is its own.
+        let before = clock::children_cpu();
+        let ended = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))
+            .and_then(|running| running.wait(LIMIT));
+        let total = clock::children_cpu().since(before).total();
+        sending.stop()?;
+        self.memory.remove();
+        ended?;
+        Ok((!stop.load(Ordering::Relaxed)).then_some(total))
     }
 
     /// Runs `command`, which is `program` or what it becomes, while so many packets per second come. `None` if it was

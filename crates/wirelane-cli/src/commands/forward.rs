@@ -18,7 +18,7 @@ use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
+use crate::session::{self, Privileges, Screen, SessionArgs, VerboseArgs};
 use crate::take::{self, Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| forward.wait(pause);
-    session::watch(&forward.monitor(), wait, &args.session, &halt, started, None);
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();

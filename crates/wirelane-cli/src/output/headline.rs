@@ -36,7 +36,11 @@ impl Loss {
 impl Counts {
     /// What was captured, rejected and lost.
     pub(super) fn captured(&self) -> String {
-        format!("{} captured, {}", grouped(self.totals.delivered), self.rest())
+        let not_printed = match self.totals.not_printed {
+            None | Some(0) => String::new(),
+            Some(count) => format!(", {} not printed", grouped(count)),
+        };
+        format!("{} captured, {}{not_printed}", grouped(self.totals.delivered), self.rest())
     }
 
     /// What came, what was sent, and what became of the rest.

@@ -122,6 +122,11 @@ pub(super) struct Totals {
     pub(super) written: Option<u64>,
     pub(super) written_bytes: Option<u64>,
     pub(super) files: Option<u64>,
+    /// Of packets that were to be printed: those that were, and those for which there was no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) printed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_printed: Option<u64>,
     pub(super) sent: u64,
     pub(super) dropped: Option<u64>,
 }
@@ -161,7 +166,7 @@ fn failures(errors: &[Error]) -> Vec<String> {
 impl Counts {
     /// Rows and totals of a reading.
     pub(crate) fn of(reading: Reading) -> Self {
-        let Reading { queues, tx, qdiscs, gso, gro, written } = reading;
+        let Reading { queues, tx, qdiscs, gso, gro, written, viewed } = reading;
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
         let totals = Totals {
             received: sum(|queue| queue.received),
@@ -171,6 +176,8 @@ impl Counts {
             written: written.map(|written| written.packets),
             written_bytes: written.map(|written| written.bytes),
             files: written.map(|written| written.files),
+            printed: viewed.map(|viewed| viewed.shown),
+            not_printed: viewed.map(|viewed| viewed.missed),
             sent: tx.iter().map(|tx| tx.packets).sum(),
             dropped: sum(|queue| queue.dropped.total()),
         };
@@ -196,7 +203,11 @@ impl Summary {
         elapsed: Duration,
         cpu: CpuTime,
     ) -> Self {
-        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let reading = Reading {
+            queues: outcome.queues.clone(),
+            viewed: outcome.viewed,
+            ..Reading::default()
+        };
         let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         summary.output = output.map(Destination::from);
@@ -240,7 +251,7 @@ impl Summary {
             qdiscs: outcome.qdiscs.clone(),
             gso: outcome.gso.clone(),
             gro: outcome.gro.clone(),
-            written: None,
+            ..Reading::default()
         };
         let mut summary = Self::new("forward", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);

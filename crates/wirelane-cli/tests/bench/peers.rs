@@ -8,7 +8,7 @@ use wirelane_bench::peers::capture::PROGRAMS;
 use wirelane_bench::peers::find;
 use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::report::Report;
-use wirelane_bench::suites::capture::{cost, write};
+use wirelane_bench::suites::capture::{cost, short, write};
 use wirelane_bench::suites::noloss;
 use wirelane_bench::suites::send::{self, SendCase, SendPlan};
 use wirelane_bench::suites::sockets::replay;
@@ -62,10 +62,13 @@ fn others_send_and_write(plan: &ProcessPlan<'_>) {
     let mut report = Report::new("test".into());
     replay::replay(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     write::write(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    short::short(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();
-    for (case, peer, metric) in
-        [("replay", "tcpreplay", "packets_per_s"), ("write", "dd", "bits_per_s")]
-    {
+    for (case, peer, metric) in [
+        ("replay", "tcpreplay", "packets_per_s"),
+        ("write", "dd", "bits_per_s"),
+        ("short", "tcpdump", "cpu_ns_of_process"),
+    ] {
         let of = |peer: Option<&str>| {
             let rows = report.rows.iter().filter(|row| (row.case, row.peer) == (case, peer));
             rows.filter(|row| row.metric == metric).map(|row| row.samples[0]).collect::<Vec<_>>()

@@ -151,7 +151,7 @@ fn privileged_with_wait_a_capture_goes_on_when_its_interface_comes_back() {
     }
     let pair = Pair::new();
     let port = format!("packet:wl-far{QUICK}");
-    let mut capture = pair.capture(&[&port, "--wait", "--promiscuous", "-Z", "65534:65534"]);
+    let mut capture = pair.capture(&[&port, "--wait", "-Z", "65534:65534"]);
     for round in 1..=3 {
         pair.send();
         capture.wait_for(round * SENT);

@@ -18,6 +18,7 @@ mod masks;
 mod memory;
 mod places;
 mod ports;
+mod print;
 mod privileges;
 mod real_traffic;
 mod rotation;

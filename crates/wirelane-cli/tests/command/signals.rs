@@ -307,12 +307,11 @@ fn privileged_promiscuous_mode_ends_with_the_capture() {
     };
     let port = format!("packet:wl-prom{QUICK}");
     assert_eq!(promiscuity(), 0);
-    Running::start(Some(&ns), &[&port]).finish();
-    let plain = Running::start(Some(&ns), &[&port]);
-    assert_eq!(promiscuity(), 0, "only on request");
+    let plain = Running::start(Some(&ns), &[&port, "-p"]);
+    assert_eq!(promiscuity(), 0, "-p is for not");
     plain.finish();
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        let capture = Running::start(Some(&ns), &[&port, "--promiscuous"]);
+        let capture = Running::start(Some(&ns), &[&port]);
         assert_eq!(promiscuity(), 1);
         capture.child.signal(signal);
         let ended = capture.child.wait(PATIENCE);

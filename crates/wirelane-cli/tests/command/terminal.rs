@@ -10,7 +10,7 @@ use super::*;
 /// Clears all from the cursor, which is at the beginning of the lines, to the end of the screen.
 const CLEAR: &str = "\r\x1b[J";
 
-/// A terminal on which a script of the shell runs.
+/// A terminal on which a script of the shell runs. If standard output were it, too, packets would be printed.
 fn terminal(script: &str) -> ChildGuard {
     let mut command = Command::new("script");
     command.args(["-qec", script, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
@@ -43,7 +43,7 @@ fn lines_follow_the_size_of_the_terminal() {
         format!("while [ ! -e {} ]; do sleep 0.1; done; {what}; ", flag(name).display())
     };
     let later = when("resize", "stty cols 40 rows 8 </dev/tty") + &when("end", "kill -INT $$");
-    let capture = format!("exec {WIRELANE} capture 'sim:24?rate=20kpps'");
+    let capture = format!("exec {WIRELANE} capture 'sim:24?rate=20kpps' >/dev/null");
     let mut child = terminal(&format!("stty cols 100 rows 20; ({later}) & {capture}"));
     let heights = |child: &ChildGuard| {
         let text = plain(&child.stdout());
@@ -78,7 +78,8 @@ fn a_terminal_that_cannot_move_its_cursor_has_no_lines() {
     if !tools::require("script") {
         return;
     }
-    let capture = format!("TERM=dumb exec {WIRELANE} capture 'sim:2?rate=10kpps' --duration 2s");
+    let capture =
+        format!("TERM=dumb exec {WIRELANE} capture 'sim:2?rate=10kpps' --duration 2s >/dev/null");
     let text = terminal(&capture).wait(PATIENCE).stdout;
     assert!(text.contains(" captured, 0 filtered, 0 dropped"), "{text:?}");
     assert!(!text.contains('\x1b') && !text.contains("packet/s"), "{text:?}");

@@ -125,13 +125,13 @@ fn udp_is_true_of_tagged_packets_and_tags_count_from_the_outer_one() {
 #[test]
 fn tags_are_asked_for_last() {
     let program = compile("ip or arp", 1, SNAPLEN).unwrap();
-    let comparisons: Vec<_> = program.ops().iter().take(5).collect();
+    let comparisons: Vec<_> = program.ops().iter().take(6).collect();
     let value = |op: &Op| match *op {
         Op::Branch { operand: wirelane_filter::op::Operand::K(k), .. } => Some(k),
         _ => None,
     };
     let values: Vec<_> = comparisons.into_iter().filter_map(value).collect();
-    assert_eq!(values, [0x800, 0x806, 0x8100, 0x88a8], "{program}");
+    assert_eq!(values, [0x800, 0x806, 0x8000, 0x8100, 0x88a8], "{program}");
 }
 
 /// A cooked packet has it before its protocol.

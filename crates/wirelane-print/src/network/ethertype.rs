@@ -12,7 +12,12 @@ pub(super) const PPPOE_SESSION: EtherType = EtherType(0x8864);
 
 /// Adds `ethertype IPv4 (0x0800)`.
 pub(crate) fn print(line: &mut Line<'_>, kind: u16) {
-    line.put("ethertype ").put(name(kind).unwrap_or("Unknown")).put(" (0x").hex4(kind).put(")");
+    print_name(line.put("ethertype "), kind);
+}
+
+/// Adds `IPv4 (0x0800)`.
+pub(crate) fn print_name(line: &mut Line<'_>, kind: u16) {
+    line.put(name(kind).unwrap_or("Unknown")).put(" (0x").hex4(kind).put(")");
 }
 
 /// Whether the layer that it names is printed, if only by its name and length.

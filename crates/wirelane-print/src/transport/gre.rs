@@ -57,8 +57,7 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
         at += 4;
     }
     if style.link {
-        line.put(", proto ").put(if ethertype::is_printed(kind) { "" } else { "unknown " });
-        ethertype::print(line, kind);
+        ethertype::print_name(line.put(", proto "), kind);
     }
     line.put(", length ").count(bytes.len());
     if flags & ROUTING != 0 && version == 0 {

@@ -11,10 +11,11 @@ use crate::style::Style;
 const VXLAN_LEN: usize = 8;
 const GENEVE_FLAGS: [(u32, &str); 2] = [(0x40, "C"), (0x80, "O")];
 
-pub(super) fn print_vxlan<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print_vxlan<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
     let flags = bytes.u8(0)?;
     line.put("VXLAN, flags [").put(if flags & 8 != 0 { "I" } else { "invalid" });
-    line.put("] (0x").hex_bytes(&[flags]).put("), vni ").number(bytes.be24(4)?).put(": ");
+    line.put("] (0x").hex_bytes(&[flags]).put("), vni ").number(bytes.be24(4)?);
+    line.put(if style.verbose > 0 { "\n\t" } else { ": " });
     Ok(Next::Ethernet(bytes.after(VXLAN_LEN)))
 }
 
@@ -29,8 +30,7 @@ pub(super) fn print_geneve<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<
     line.put(", Flags [").bits((flags & 0xc0).into(), &GENEVE_FLAGS, "");
     line.put("], vni 0x").hex(bytes.be24(4)?);
     if style.link {
-        line.put(", proto ");
-        ethertype::print(line, kind);
+        ethertype::print_name(line.put(", proto "), kind);
     }
     let options = usize::from(first & 0x3f) * 4;
     if options > 0 {

@@ -35,7 +35,7 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
     } else if on(5353) || on(5355) {
         dns::print(line, style, payload, on(5353));
     } else if on(vxlan::PORT) {
-        return tunnels::print_vxlan(line, payload);
+        return tunnels::print_vxlan(line, style, payload);
     } else if on(geneve::PORT) {
         return tunnels::print_geneve(line, style, payload);
     } else if stated > payload.len() && !upper.fragment {

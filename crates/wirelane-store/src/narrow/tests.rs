@@ -51,8 +51,10 @@ fn what_the_index_knows_is_asked() {
             ),
         ),
         ("vlan 5", "(type 0x8100 or type 0x88a8 or type 0x9100) and vlan 5"),
-        // libpcap keeps in scratch memory where the headers begin.
-        ("vlan and ip host 10.0.0.1", "type 0x8100 or type 0x88a8 or type 0x9100"),
+        (
+            "vlan and ip host 10.0.0.1",
+            "(type 0x8100 or type 0x88a8 or type 0x9100) and type 0x0800 and address 10.0.0.1",
+        ),
         // Inner headers have no keys, the outer ones do.
         ("mpls and host 1.2.3.4", "type 0x8847"),
         ("pppoes and port 3", "type 0x8864"),

@@ -5,3 +5,4 @@ pub mod comment;
 pub mod forward;
 pub mod interfaces;
 pub mod monitor;
+mod viewed;

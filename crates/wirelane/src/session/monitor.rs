@@ -27,6 +27,7 @@ use crate::port::{Accounting, FrameCounts, Growing, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
+use crate::session::viewed::Viewed;
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 
 /// Reads one session. It keeps no frame, queue or port alive.
@@ -47,6 +48,8 @@ pub struct Monitor {
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, if there are any.
     pub(crate) written: Option<Arc<dyn Fn() -> Written + Send + Sync>>,
+    /// Packets that somebody looks at, if anybody does.
+    pub(crate) viewed: Option<Arc<dyn Fn() -> Viewed + Send + Sync>>,
 }
 
 /// What all counters of a session say.
@@ -67,6 +70,8 @@ pub struct Reading {
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
     /// What is safely in files; `None` without files.
     pub written: Option<Written>,
+    /// What a view has seen; `None` without one.
+    pub viewed: Option<Viewed>,
 }
 
 impl Monitor {
@@ -99,6 +104,12 @@ impl Monitor {
     #[must_use]
     pub fn writing(self, written: impl Fn() -> Written + Send + Sync + 'static) -> Self {
         Self { written: Some(Arc::new(written)), ..self }
+    }
+
+    /// As this one; `counts` says what a view has seen.
+    #[must_use]
+    pub(crate) fn showing(self, counts: impl Fn() -> Viewed + Send + Sync + 'static) -> Self {
+        Self { viewed: Some(Arc::new(counts)), ..self }
     }
 
     /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
@@ -140,6 +151,7 @@ impl Monitor {
             gso: self.segmenters.iter().map(segmented).collect(),
             gro: self.coalescers.iter().map(coalesced).collect(),
             written: self.written(),
+            viewed: self.viewed.as_ref().map(|viewed| viewed()),
         }
     }
 

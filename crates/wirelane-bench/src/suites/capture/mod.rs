@@ -11,6 +11,7 @@
 //! counted, but while it runs nothing else does on that CPU.
 
 pub mod cost;
+pub mod short;
 mod timed;
 pub mod write;
 
@@ -133,6 +134,8 @@ impl Suite for CaptureSuite {
             limit: share(left(), 0.8),
             disk: self.disk.as_deref().filter(|_| limit.is_none()),
         };
+        short::short(&ProcessPlan { limit: share(left(), 0.2), ..plan }, report, stop, progress)?;
+        let plan = ProcessPlan { limit: share(left(), 0.8), ..plan };
         cost::cost(&plan, report, stop, progress)?;
         write::write(&ProcessPlan { limit: left(), ..plan }, report, stop, progress)
     }

@@ -9,16 +9,20 @@ use wirelane::halt::Halt;
 use wirelane::pcap::{Rotation, WriterOptions};
 use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
+use wirelane_print::Style;
 
+use super::habits::HabitArgs;
 use crate::args;
 use crate::look::LookArgs;
+use crate::print::{Output, PrintArgs};
 use crate::session::SessionArgs;
 
 /// Capture packets from all selected queues in parallel.
 ///
-/// Each queue has its own socket, ring and thread. Without -w, packets are only counted. With -w they go
-/// to one pcapng file in order of time, in which each queue is an interface; --split writes one file per
-/// queue. ^C ends the capture and prints a summary; SIGUSR1 prints the counters so far.
+/// Each queue has its own socket, ring and thread. With -w, packets go to one pcapng file in order of time,
+/// in which each queue is an interface; --split writes one file per queue. Without -w, a terminal shows a line
+/// per packet; elsewhere they are only counted, unless an option asks for lines. ^C ends the capture and
+/// prints a summary; SIGUSR1 prints the counters so far.
 ///
 /// The host still receives every packet. The exception is an xdp: port, which takes packets away from the
 /// host and first prints which ones. xdp:eth0?rx_hash=on&rx_timestamps=on stores the hash and the time that
@@ -28,8 +32,13 @@ pub(crate) struct CaptureArgs {
     /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for every interface, those
     /// that come later included; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
-    #[arg(value_name = "PORT", required = true)]
+    #[arg(value_name = "PORT", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
     pub(super) words: Vec<OsString>,
+    #[command(flatten)]
+    pub(super) habits: HabitArgs,
+    /// Read packets from FILE instead of a port; - is standard input. All words are a filter then
+    #[arg(short = 'r', long, value_name = "FILE")]
+    pub(super) read: Option<PathBuf>,
     /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
     /// .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
@@ -63,12 +72,27 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
     pub(super) netns: Option<OsString>,
     #[command(flatten)]
+    pub(super) print: PrintArgs,
+    #[command(flatten)]
     pub(super) look: LookArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
 impl CaptureArgs {
+    /// How packets are printed; `None` if they are not.
+    ///
+    /// # Errors
+    /// Standard output takes something else.
+    pub(super) fn style(&self) -> Result<Option<Style>> {
+        self.print.style(Output {
+            writes: self.write.is_some(),
+            to_stdout: self.write.as_deref().is_some_and(|path| path.as_os_str() == "-"),
+            json: self.session.json,
+            reads: self.read.is_some(),
+        })
+    }
+
     /// How to capture.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! `wirelane capture`: every selected queue of all ports in parallel, counted or written.
 
 mod arguments;
+pub(crate) mod elsewhere;
+mod habits;
 mod netns;
 mod words;
 
@@ -12,10 +14,10 @@ use wirelane::session::capture::Capture;
 use wirelane::{Error, Result, clock};
 
 pub(crate) use self::arguments::CaptureArgs;
-use self::words::Words;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges};
+use crate::print::Lines;
+use crate::session::{self, Privileges, Screen};
 use crate::take::Toll;
 
 /// Runs the command.
@@ -24,25 +26,35 @@ use crate::take::Toll;
 /// Everything that keeps the capture from starting, or the first thing that ended it early; what
 /// was captured before is in the file.
 pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
+    if args.habits.list_interfaces {
+        return habits::list();
+    }
     if args.session.json && args.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
     }
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
-    let Words { ports: names, filter } = Words::split(&args.words)?;
+    let style = args.style()?;
+    let split = || args.habits.split(&args.words, args.read.as_deref());
+    let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
-    let open = |port| look.open(port, &args.session, &halt);
-    let open_all = || names.iter().map(open).collect::<Result<Vec<_>>>();
-    let opened = match &args.netns {
-        Some(namespace) => netns::inside(namespace, open_all)?,
-        None => open_all()?,
-    };
+    let open = |spec| look.open_spec(spec, &args.session, &halt);
+    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
+    let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
     privileges.give_away()?;
-    let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
+    let prints = style.is_some();
+    let capture = match style {
+        None => Capture::start(ports, &config),
+        Some(style) => {
+            Capture::start_with_view(ports, &config, Box::new(Lines::new(style, &halt)?))
+        }
+    };
+    let capture = capture.map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
         capture.ports().for_each(|port| session::announce("capturing on", port));
@@ -59,11 +71,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started, args.write.as_deref());
+    let screen = if prints { Screen::Taken } else { Screen::Free(args.write.as_deref()) };
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
     let output = config.output.as_ref();
     let summary = Summary::of_capture(&outcome, output, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, false)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.print.verbose > 0)
 }

@@ -9,15 +9,26 @@ use std::thread;
 use wirelane::{Error, Result};
 use wirelane_os::{mounts, netns};
 
+/// Runs `open` in the namespace that the user named, if there is one, as [`inside`] does.
+///
+/// # Errors
+/// As there.
+pub(super) fn maybe_inside<T: Send>(
+    namespace: Option<&OsStr>,
+    open: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    match namespace {
+        Some(namespace) => inside(namespace, open),
+        None => open(),
+    }
+}
+
 /// Runs `open` in the namespace that the user named, on a thread of its own. Everything else stays outside: output files,
 /// and this thread. What is opened inside can be used from anywhere.
 ///
 /// # Errors
 /// There is no such namespace, the process may not enter it, or `open` fails.
-pub(super) fn inside<T: Send>(
-    namespace: &OsStr,
-    open: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
+fn inside<T: Send>(namespace: &OsStr, open: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let file = find(namespace)?;
     let run = move || {
         netns::set(&file).map_err(|error| {

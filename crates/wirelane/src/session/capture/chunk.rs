@@ -79,6 +79,24 @@ impl Chunk {
         }
     }
 
+    /// Copies as many of the `packets` blocks that `bytes` begin with as fit without growing, and at least one into an
+    /// empty chunk; says how many bytes and packets these were.
+    pub(super) fn copy_blocks(&mut self, bytes: &[u8], packets: u64) -> (usize, u64) {
+        let room = self.bytes.capacity() - self.bytes.len();
+        let (mut len, mut count) = (bytes.len(), packets);
+        if len > room {
+            (len, count) = (0, 0);
+            while count < packets
+                && let Some(block) = block(bytes, len)
+                && (len + block.len <= room || self.bytes.is_empty() && count == 0)
+            {
+                (len, count) = (len + block.len, count + 1);
+            }
+        }
+        self.bytes.extend_from_slice(bytes.get(..len).unwrap_or_default());
+        (len, count)
+    }
+
     /// Whether its first packet has waited long enough at `time`.
     #[inline]
     pub(super) fn is_stale(&self, time: u64) -> bool {
@@ -158,11 +176,17 @@ impl Chunk {
     /// The block at byte `offset`; `None` at the end.
     #[inline]
     pub(super) fn block(&self, offset: usize) -> Option<Block> {
-        let header = self.bytes.get(offset..)?.first_chunk::<HEADER>()?;
-        let word =
-            |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
-        let timestamp = u64::from(word(12)) << 32 | u64::from(word(16));
-        Some(Block { timestamp, len: word(4) as usize })
+        block(&self.bytes, offset)
+    }
+
+    /// The packets, in the order in which they came in.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let here = at;
+            at += self.block(here)?.len;
+            self.record(here)
+        })
     }
 
     /// The packet of the block at byte `offset`.
@@ -179,6 +203,16 @@ impl Chunk {
             data: block.get(HEADER..HEADER + word(20) as usize)?,
         })
     }
+}
+
+/// The block at byte `offset`; `None` at the end.
+#[inline]
+fn block(bytes: &[u8], offset: usize) -> Option<Block> {
+    let header = bytes.get(offset..)?.first_chunk::<HEADER>()?;
+    let word =
+        |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+    let timestamp = u64::from(word(12)) << 32 | u64::from(word(16));
+    Some(Block { timestamp, len: word(4) as usize })
 }
 
 #[cfg(test)]

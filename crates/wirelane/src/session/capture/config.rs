@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::pcap::{WriterOptions, Written};
 use crate::placement::Placement;
 use crate::port::{FrameCounts, PortInfo};
+use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
 
 /// How to capture.
@@ -62,6 +63,8 @@ pub struct CaptureOutcome {
     pub frames: FrameCounts,
     /// What is safely in files; `None` without output.
     pub written: Option<Written>,
+    /// What the view has seen; `None` without one.
+    pub viewed: Option<Viewed>,
     /// Packets that were written after a younger one.
     pub violations: u64,
     /// The bound within which order is guaranteed, in nanoseconds.

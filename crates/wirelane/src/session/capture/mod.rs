@@ -8,6 +8,8 @@
 //!                      └────── empty chunks ──────┘
 //! ```
 //!
+//! Who looks at the packets meanwhile ([`View`]) gets copies of what the writer has merged, as far as there is room.
+//!
 //! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
 //! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
 //! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its
@@ -21,6 +23,7 @@ mod names;
 mod roster;
 #[cfg(test)]
 mod tests;
+mod view;
 mod worker;
 mod writer;
 
@@ -37,6 +40,8 @@ pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
 use self::names::Names;
 use self::roster::{Numbers, Roster};
+pub use self::view::View;
+use self::view::ViewThread;
 use self::worker::{Lane, Route, Worker};
 use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
@@ -48,6 +53,7 @@ use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
+pub use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
 use crate::sync::{Doorbell, Watermark};
 use crate::threads::spawn;
@@ -68,6 +74,8 @@ pub struct Capture {
 /// The writing threads. Dropping it waits for them.
 struct Writers {
     threads: Vec<JoinHandle<Finished>>,
+    /// The thread that looks.
+    view: Option<ViewThread>,
     /// What is in files, by writing thread.
     written: Vec<Arc<Progress>>,
     failed: Arc<AtomicBool>,
@@ -83,24 +91,44 @@ impl Capture {
     ///
     /// # Errors
     /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses to start.
-    pub fn start(mut ports: Vec<Port>, config: &CaptureConfig) -> Result<Self> {
+    pub fn start(ports: Vec<Port>, config: &CaptureConfig) -> Result<Self> {
+        Self::launch(ports, config, None)
+    }
+
+    /// As [`Capture::start`]; `view` sees the packets, too.
+    ///
+    /// # Errors
+    /// As [`Capture::start`]; or each queue has a file of its own, so that there is no common order in which to see them.
+    pub fn start_with_view(
+        ports: Vec<Port>,
+        config: &CaptureConfig,
+        view: Box<dyn View>,
+    ) -> Result<Self> {
+        Self::launch(ports, config, Some(view))
+    }
+
+    fn launch(
+        mut ports: Vec<Port>,
+        config: &CaptureConfig,
+        view: Option<Box<dyn View>>,
+    ) -> Result<Self> {
         let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
             threads: Vec::new(),
+            view: None,
             written: Vec::new(),
             failed: Arc::default(),
             lateness: lateness + SLACK,
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
-        let routes = match &config.output {
-            Some(output) => writers.start(&ports, &inputs, output, config)?,
-            None => {
-                let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
-                inputs.iter().map(none).collect()
-            }
+        let routes = if config.output.is_some() || view.is_some() {
+            writers.start(&ports, &inputs, config, view)?
+        } else {
+            let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
+            inputs.iter().map(none).collect()
         };
         let budget = Arc::new(Budget::new(config.packets));
         let job = |(port, ends): (usize, Vec<End>)| {
@@ -115,6 +143,10 @@ impl Capture {
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
             written => monitor.writing(move || Progress::sum(&written)),
+        };
+        let monitor = match &writers.view {
+            None => monitor,
+            Some(view) => monitor.showing(view.counts()),
         };
         Ok(Self { running, writers, monitor })
     }
@@ -150,7 +182,10 @@ impl Capture {
         let deadline = Instant::now() + timeout;
         let failed = || self.writers.failed.load(Ordering::Acquire);
         while self.running.wait(Some(deadline.saturating_duration_since(Instant::now()))) {
-            if self.writers.threads.iter().all(JoinHandle::is_finished) {
+            let view = &self.writers.view;
+            if self.writers.threads.iter().all(JoinHandle::is_finished)
+                && view.as_ref().is_none_or(ViewThread::is_finished)
+            {
                 return true;
             }
             if Instant::now() >= deadline || failed() {
@@ -171,7 +206,8 @@ impl Capture {
             ports: self.ports().cloned().collect(),
             queues: Vec::new(),
             frames: FrameCounts::default(),
-            written: (!self.writers.threads.is_empty()).then(Written::default),
+            written: (!self.writers.written.is_empty()).then(Written::default),
+            viewed: None,
             violations: 0,
             lateness: self.writers.lateness,
             errors,
@@ -189,6 +225,11 @@ impl Capture {
                 written.packets += finished.written.packets;
                 written.bytes += finished.written.bytes;
             }
+        }
+        if let Some(view) = self.writers.view.take() {
+            let (viewed, error) = view.join();
+            outcome.viewed = Some(viewed);
+            outcome.errors.extend(error);
         }
         for (info, port) in outcome.ports.iter_mut().zip(self.running.open_ports()) {
             // Those of the way to the writer are of all ports.
@@ -213,8 +254,8 @@ impl Writers {
         &mut self,
         ports: &[Port],
         inputs: &[Vec<Rx>],
-        output: &OutputConfig,
         config: &CaptureConfig,
+        view: Option<Box<dyn View>>,
     ) -> Result<Vec<Vec<Route>>> {
         let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
             let interfaces = |rx| interfaces(port.info(), rx);
@@ -222,8 +263,15 @@ impl Writers {
         };
         let ends: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let now = clock::realtime_ns();
+        let output = config.output.as_ref();
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
-        let files: Vec<(PathBuf, Vec<Member>)> = if output.split {
+        let files: Vec<(Option<PathBuf>, Vec<Member>)> = if let Some(output) =
+            output.filter(|output| output.split)
+        {
+            if view.is_some() {
+                let error = Error::usage("--split", "its files have no common order to print");
+                return Err(error.help("leave --print or --split out"));
+            }
             if output.path.as_os_str() == "-" {
                 let error = Error::usage("-w -", "standard output cannot be split");
                 return Err(error.help("give a file name, or leave --split out"));
@@ -235,18 +283,21 @@ impl Writers {
             }
             let mut names = Names::default();
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
-                let file = |one: Interface| (names.of(&output.path, &one), vec![(end, vec![one])]);
+                let file =
+                    |one: Interface| (Some(names.of(&output.path, &one)), vec![(end, vec![one])]);
                 interfaces.into_iter().map(file).collect::<Vec<_>>()
             };
             ends.into_iter().enumerate().flat_map(of_end).collect()
         } else {
-            vec![(output.path.clone(), ends.into_iter().enumerate().collect())]
+            let path = output.map(|output| output.path.clone());
+            vec![(path, ends.into_iter().enumerate().collect())]
         };
         // A port that waits needs no memory to be patient with, only what keeps both sides busy.
         // A merge does: it holds the chunks of one queue until another has come as far.
         let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
-        let waits = ports.iter().all(|port| port.info().lossless) && !merges;
+        let lossless = ports.iter().all(|port| port.info().lossless);
+        let waits = lossless && !merges;
         let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
@@ -262,16 +313,33 @@ impl Writers {
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let read = ports.iter().flat_map(Port::inputs);
-        let options = WriterOptions {
+        let options = output.map(|output| WriterOptions {
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()
+        });
+        let mut view_input = match view {
+            None => None,
+            Some(view) => {
+                let (thread, input) = ViewThread::start(view, lossless, Arc::clone(&self.failed))?;
+                self.view = Some(thread);
+                Some(input)
+            }
         };
         for (path, members) in files {
             let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
             let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
             let counters = all().map(|one| Arc::clone(&one.counters)).collect();
-            let file = CaptureWriter::create(&path, &sources, options.clone(), now)?;
+            let file = match path.zip(options.clone()) {
+                None => None,
+                Some((path, options)) => {
+                    Some(CaptureWriter::create(&path, &sources, options, now)?)
+                }
+            };
+            let view = view_input.take();
+            if let Some(view) = &view {
+                sources.iter().for_each(|source| view.describe(source));
+            }
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
             let handle = spawn("wl-write", move || {
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
@@ -311,8 +379,10 @@ impl Writers {
                 });
                 interface += count;
             }
+            self.written.extend(file.is_some().then(|| Arc::clone(&written)));
             let writer = WriterThread {
                 file,
+                view,
                 inputs: writer_inputs,
                 roster,
                 counters,
@@ -321,14 +391,13 @@ impl Writers {
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
                 statistics_every: config.statistics_every.as_nanos() as u64,
-                written: Arc::clone(&written),
+                written,
                 failed: Arc::clone(&self.failed),
                 ledger: Ledger::default(),
                 fresh: Vec::new(),
                 scratch: Vec::new(),
             };
             self.threads.push(handle);
-            self.written.push(written);
             // The thread waits for exactly this; it cannot be gone.
             let _ = send_thread.send(writer);
         }
@@ -349,6 +418,9 @@ impl Drop for Writers {
         self.halt.ask();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(view) = self.view.take() {
+            let _ = view.join();
         }
     }
 }

@@ -11,6 +11,7 @@ use super::chunk::Chunk;
 use super::credit::Credit;
 use super::merge::ChunkMerge;
 use super::roster::Roster;
+use super::view::ViewInput;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
@@ -34,7 +35,10 @@ pub(super) struct Input {
 }
 
 pub(super) struct WriterThread {
-    pub(super) file: CaptureWriter,
+    /// `None` if packets are only looked at.
+    pub(super) file: Option<CaptureWriter>,
+    /// Who looks at the packets.
+    pub(super) view: Option<ViewInput>,
     pub(super) inputs: Vec<Input>,
     /// The interfaces of the file, and their counters as far as they are described in it.
     pub(super) roster: Arc<Roster>,
@@ -106,17 +110,23 @@ impl WriterThread {
         let started = clock::realtime_ns();
         let mut merge = ChunkMerge::new(self.inputs.len());
         let error = self.write_all(&mut merge, started).err();
+        // What was merged can be seen to its end.
+        self.view = None;
         let violations = merge.violations();
         if error.is_some() {
             self.failed.store(true, Ordering::Release);
-            let written = self.file.written();
+            let written = self.file.as_ref().map(CaptureWriter::written).unwrap_or_default();
             self.written.set(written);
             self.count_unwritten(merge, written.packets);
             return Finished { written, violations, error, notes: self.notes() };
         }
         let statistics = self.statistics(started, Some(clock::realtime_ns()));
-        let error = self.file.end(&statistics).err();
-        let written = self.file.written();
+        let notes = self.notes();
+        let Some(file) = &mut self.file else {
+            return Finished { violations, notes, ..Finished::nothing() };
+        };
+        let error = file.end(&statistics).err();
+        let written = file.written();
         self.written.set(written);
         self.ledger.lost_after(written.packets, &self.counters);
         Finished { written, violations, error, notes: self.notes() }
@@ -138,23 +148,29 @@ impl WriterThread {
             let finished = self.collect(merge);
             self.add_interfaces();
             let now = clock::realtime_ns();
-            if self.file.is_rotating() {
+            if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
                 // Any of the next packets may end a file.
                 let statistics = self.statistics(started, None);
-                self.file.keep_statistics(&statistics);
+                self.file.iter_mut().for_each(|file| file.keep_statistics(&statistics));
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.written.set(self.file.written());
+            self.view.iter_mut().for_each(ViewInput::pause);
+            let due = now >= next_statistics;
+            let statistics = (due && !finished).then(|| self.statistics(started, None));
+            if let Some(file) = &mut self.file {
+                self.written.set(file.written());
+                if !finished {
+                    statistics.iter().for_each(|statistics| file.write_statistics(statistics));
+                    file.flush_if_older(clock::monotonic_ns())?;
+                    file.advance(merge.horizon().min(now))?;
+                }
+            }
             if finished {
                 return Ok(());
             }
-            if now >= next_statistics {
+            if due {
                 next_statistics = now + self.statistics_every;
-                let statistics = self.statistics(started, None);
-                self.file.write_statistics(&statistics);
             }
-            self.file.flush_if_older(clock::monotonic_ns())?;
-            self.file.advance(merge.horizon().min(now))?;
             self.sleep();
         }
     }
@@ -189,7 +205,11 @@ impl WriterThread {
     /// Describes interfaces that were found since. Their packets come after them.
     fn add_interfaces(&mut self) {
         for interface in self.roster.since(self.counters.len()) {
-            if let Err(error) = self.file.add_source(interface.source) {
+            if let Some(view) = &self.view {
+                view.describe(&interface.source);
+            }
+            let added = self.file.as_mut().map(|file| file.add_source(interface.source));
+            if let Some(Err(error)) = added {
                 self.refused.insert(self.counters.len() as u32, error);
             }
             self.counters.push(interface.counters);
@@ -199,10 +219,14 @@ impl WriterThread {
     /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
-        let Self { file, ledger, inputs, refused, counters, .. } = self;
+        let Self { file, view, ledger, inputs, refused, counters, .. } = self;
         let limit = merge.horizon().max(overdue);
-        let takes_blocks = file.takes_blocks();
+        let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
         while let Some(from) = merge.pop(limit, |run| {
+            if let Some(view) = view {
+                view.take(&run);
+            }
+            let Some(file) = file else { return Ok(()) };
             match inputs.get(run.input).and_then(|input| input.interface) {
                 Some(interface) => ledger.enter(interface, run.packets),
                 None => run
@@ -225,7 +249,7 @@ impl WriterThread {
         })? {
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
-                ledger.settle(file.written().packets);
+                file.iter().for_each(|file| ledger.settle(file.written().packets));
             }
         }
         Ok(())

@@ -1,0 +1,150 @@
+//! The packets of a capture, printed as they come.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+
+use wirelane::halt::Halt;
+use wirelane::pcap::{Record, Source, pipe};
+use wirelane::session::capture::View;
+use wirelane::{Error, Result};
+use wirelane_print::{Packet, Printer, Style};
+
+use crate::output::printable;
+
+/// Text is written when there is so much of it, or when no packet waits.
+const ENOUGH: usize = 64 * 1024;
+/// How many packets a terminal still gets after the user has asked for the end.
+const LAST: u32 = 1000;
+
+/// Prints packets on standard output.
+pub(crate) struct Lines {
+    printer: Printer,
+    interfaces: Vec<Interface>,
+    text: String,
+    file: File,
+    /// Somebody reads it who may stop doing so.
+    is_read: bool,
+    is_terminal: bool,
+    halt: Halt,
+    /// How many packets have been printed since the end was asked for.
+    late: u32,
+}
+
+struct Interface {
+    place: String,
+    link_type: u16,
+}
+
+impl Lines {
+    /// Lines of this style, until `halt` ends waiting for their reader.
+    ///
+    /// # Errors
+    /// There is no standard output.
+    pub(crate) fn new(style: Style, halt: &Halt) -> Result<Self> {
+        let failed = |error| Error::io("standard output", "open", error);
+        let file = io::stdout().as_fd().try_clone_to_owned().map(File::from).map_err(failed)?;
+        let kind = file.metadata().map_err(failed)?.file_type();
+        let is_terminal = file.is_terminal();
+        Ok(Self {
+            printer: Printer::new(style),
+            interfaces: Vec::new(),
+            text: String::with_capacity(2 * ENOUGH),
+            file,
+            is_read: is_terminal || kind.is_fifo() || kind.is_socket(),
+            is_terminal,
+            halt: halt.clone(),
+            late: 0,
+        })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let bytes = self.text.as_bytes();
+        let written = match self.is_read {
+            true => pipe::write(&self.file, bytes, &self.halt, whole).map_err(|(_, error)| error),
+            false => self.file.write_all(bytes),
+        };
+        self.text.clear();
+        written.map_err(|error| Error::io("standard output", "write", error))
+    }
+}
+
+impl View for Lines {
+    fn interface(&mut self, source: &Source) -> Result<()> {
+        self.interfaces.push(Interface { place: place(source), link_type: source.link_type });
+        Ok(())
+    }
+
+    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+        if self.is_terminal && self.halt.is_asked() {
+            self.late += 1;
+            if self.late > LAST {
+                // Whoever pressed ^C has seen enough.
+                let error = io::ErrorKind::BrokenPipe.into();
+                return Err(Error::io("standard output", "write", error));
+            }
+        }
+        let Some(Interface { place, link_type }) = self.interfaces.get(record.interface as usize)
+        else {
+            return Ok(());
+        };
+        let packet = Packet {
+            timestamp: record.timestamp,
+            place,
+            link_type: *link_type,
+            original_len: record.original_len,
+            data: record.data,
+            comment: None,
+        };
+        self.printer.print(&packet, &mut self.text);
+        if self.text.len() >= ENOUGH { self.flush() } else { Ok(()) }
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        if self.text.is_empty() { Ok(()) } else { self.flush() }
+    }
+}
+
+/// Where packets of an interface are seen: `eth0 rx2`.
+fn place(source: &Source) -> String {
+    let number = source.queue.map(|queue| queue.to_string()).unwrap_or_default();
+    let class = source.class.map(|class| format!("{class}{number}")).unwrap_or_default();
+    printable(format!("{} {class}", source.name).trim())
+}
+
+/// How many of the first bytes are whole lines, within `limit`.
+fn whole(text: &[u8], limit: usize) -> usize {
+    match text.get(..limit) {
+        None => text.len(),
+        Some(text) => text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane::Class;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_an_interface_and_a_queue() {
+        for (source, expected) in [
+            (Source::new("eth0", Class::Rx, Some(2)), "eth0 rx2"),
+            (Source::new("eth0", Class::Other, None), "eth0 other"),
+            (Source::new("", Class::Tx, Some(0)), "tx0"),
+            (Source { name: "en\x1b".into(), ..Source::default() }, "en?"),
+            (Source::default(), ""),
+        ] {
+            assert_eq!(place(&source), expected);
+        }
+    }
+
+    #[test]
+    fn readers_get_whole_lines() {
+        let text = b"one\ntwo\nthree\n";
+        for (limit, expected) in [(0, 0), (3, 0), (4, 4), (9, 8), (14, 14), (99, 14)] {
+            assert_eq!(whole(text, limit), expected, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! A line per packet on standard output, as tcpdump prints.
+
+mod arguments;
+mod lines;
+
+pub(crate) use self::arguments::{Output, PrintArgs};
+pub(crate) use self::lines::Lines;

@@ -1,0 +1,310 @@
+//! Somebody looks at the packets while they are captured, on a thread of its own.
+//!
+//! ```text
+//!  writer: merge by time ─┬▶ file
+//!                         └▶ copies of runs ─ chunks ─▶ view: one packet after the other
+//!                                 ▲                       │
+//!                                 └──── empty chunks ─────┘
+//! ```
+//!
+//! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted. Only ports that wait
+//! for their consumer wait for this one, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::chunk::Chunk;
+use super::merge::Run;
+use crate::error::{Error, Result};
+use crate::pcap::{Record, Source};
+use crate::ring::{Receiver, Sender, channel};
+use crate::session::viewed::Viewed;
+use crate::sync::{Counter, Doorbell, lock};
+use crate::threads::spawn;
+
+/// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown as a whole.
+const CHUNK: usize = 128 * 1024;
+const CHUNKS: usize = 64;
+/// How long a merge sleeps that waits for whoever looks.
+const NAP: Duration = Duration::from_micros(100);
+/// Longest sleep of the thread that looks.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// Looks at the packets of a capture, in order of time.
+///
+/// After an error nothing more is shown, and the capture ends.
+pub trait View: Send {
+    /// The next interface, in their order: before any of its packets.
+    ///
+    /// # Errors
+    /// Nothing more can be shown.
+    fn interface(&mut self, source: &Source) -> Result<()>;
+
+    /// The next packet.
+    ///
+    /// # Errors
+    /// As above.
+    fn packet(&mut self, record: &Record<'_>) -> Result<()>;
+
+    /// No packet waits: a good moment to flush.
+    ///
+    /// # Errors
+    /// As above.
+    fn pause(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What both threads know of each other.
+#[derive(Default)]
+struct Tally {
+    shown: Counter,
+    /// Found no chunk.
+    no_room: Counter,
+    /// Came after the view had failed.
+    discarded: Counter,
+    /// The interfaces, by number. There are more of them before the first packet of each comes.
+    sources: Mutex<Vec<Source>>,
+}
+
+impl Tally {
+    fn viewed(&self) -> Viewed {
+        let missed = self.no_room.value() + self.discarded.value();
+        Viewed { shown: self.shown.value(), missed }
+    }
+}
+
+/// The merging thread's side. Dropping it ends the view, when that has seen all there is.
+pub(super) struct ViewInput {
+    filled: Sender<Chunk>,
+    spent: Receiver<Chunk>,
+    empty: Vec<Chunk>,
+    /// How many more chunks may be made.
+    unmade: usize,
+    current: Option<Chunk>,
+    bell: Arc<Doorbell>,
+    tally: Arc<Tally>,
+    /// Nothing may be missed: wait for room.
+    waits: bool,
+}
+
+/// The thread that looks.
+pub(super) struct ViewThread {
+    handle: JoinHandle<Option<Error>>,
+    tally: Arc<Tally>,
+}
+
+impl ViewThread {
+    /// Starts the thread. `failed` is set when nothing more can be shown.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub(super) fn start(
+        view: Box<dyn View>,
+        waits: bool,
+        failed: Arc<AtomicBool>,
+    ) -> Result<(Self, ViewInput)> {
+        let (filled, filled_rx) = channel(CHUNKS);
+        let (spent_tx, spent) = channel(CHUNKS);
+        let tally = Arc::new(Tally::default());
+        let (send_eye, eye) = mpsc::channel::<Eye>();
+        let handle = spawn("wl-view", move || eye.recv().ok().and_then(Eye::run))?;
+        let bell = Arc::new(Doorbell::new(handle.thread().clone()));
+        let eye = Eye {
+            view,
+            filled: filled_rx,
+            spent: spent_tx,
+            bell: Arc::clone(&bell),
+            tally: Arc::clone(&tally),
+            failed,
+            known: 0,
+        };
+        // The thread waits for exactly this; it cannot be gone.
+        let _ = send_eye.send(eye);
+        let input = ViewInput {
+            filled,
+            spent,
+            empty: Vec::with_capacity(CHUNKS),
+            unmade: CHUNKS,
+            current: None,
+            bell,
+            tally: Arc::clone(&tally),
+            waits,
+        };
+        Ok((Self { handle, tally }, input))
+    }
+
+    /// Says what has become of the packets so far.
+    pub(super) fn counts(&self) -> impl Fn() -> Viewed + Send + Sync + 'static {
+        let tally = Arc::clone(&self.tally);
+        move || tally.viewed()
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Waits for its end; what went wrong, if anything did.
+    pub(super) fn join(self) -> (Viewed, Option<Error>) {
+        let panicked = || Error::failed("the view of the packets", "panicked: a defect");
+        let error = self.handle.join().unwrap_or_else(|_| Some(panicked()));
+        (self.tally.viewed(), error)
+    }
+}
+
+impl ViewInput {
+    /// One more interface; its number is that of those before it.
+    pub(super) fn describe(&self, source: &Source) {
+        lock(&self.tally.sources).push(source.clone());
+    }
+
+    /// Takes copies of the packets of a run.
+    pub(super) fn take(&mut self, run: &Run<'_>) {
+        let (mut bytes, mut packets) = (run.bytes(), run.packets);
+        while packets > 0 {
+            if self.current.is_none() {
+                self.current = self.empty_chunk();
+            }
+            let Some(chunk) = &mut self.current else {
+                return self.tally.no_room.add(packets);
+            };
+            let (len, count) = chunk.copy_blocks(bytes, packets);
+            bytes = bytes.get(len..).unwrap_or_default();
+            packets -= count;
+            if packets > 0 {
+                self.hand_over();
+            }
+        }
+    }
+
+    /// Nothing more comes for now: what is here may be seen, unless there is more than enough to see already.
+    pub(super) fn pause(&mut self) {
+        if self.filled.room(CHUNKS) == CHUNKS {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
+        // There is room: the ring holds all chunks that there are.
+        let sent = self.filled.send_one(chunk);
+        debug_assert!(sent.is_ok());
+        self.bell.ring();
+    }
+
+    /// An empty chunk, waiting for one if nothing may be missed.
+    fn empty_chunk(&mut self) -> Option<Chunk> {
+        loop {
+            self.spent.receive(&mut self.empty, usize::MAX);
+            if let Some(mut chunk) = self.empty.pop() {
+                chunk.clear();
+                return Some(chunk);
+            }
+            if self.unmade > 0 {
+                self.unmade -= 1;
+                return Some(Chunk::new(CHUNK));
+            }
+            if !self.waits || self.spent.is_finished() {
+                return None;
+            }
+            thread::sleep(NAP);
+        }
+    }
+}
+
+impl Drop for ViewInput {
+    fn drop(&mut self) {
+        self.hand_over();
+        // In this order: who wakes up finds that nothing more comes.
+        let (filled, _) = channel(1);
+        drop(std::mem::replace(&mut self.filled, filled));
+        self.bell.ring();
+    }
+}
+
+/// What the thread has.
+struct Eye {
+    view: Box<dyn View>,
+    filled: Receiver<Chunk>,
+    spent: Sender<Chunk>,
+    bell: Arc<Doorbell>,
+    tally: Arc<Tally>,
+    failed: Arc<AtomicBool>,
+    /// How many interfaces the view knows.
+    known: usize,
+}
+
+impl Eye {
+    fn run(mut self) -> Option<Error> {
+        let _on_panic = OnPanic(Arc::clone(&self.failed));
+        let mut error = None;
+        let mut fresh = Vec::new();
+        loop {
+            while self.filled.receive(&mut fresh, 1) > 0 {
+                for chunk in fresh.drain(..) {
+                    let outcome = match &error {
+                        None => self.show(&chunk),
+                        Some(_) => {
+                            self.tally.discarded.add(chunk.records().count() as u64);
+                            Ok(())
+                        }
+                    };
+                    error = error.or(outcome.err());
+                    let returned = self.spent.send_one(chunk);
+                    debug_assert!(returned.is_ok());
+                }
+            }
+            if error.is_none() {
+                error = self.view.pause().err();
+            }
+            if error.is_some() {
+                self.failed.store(true, Ordering::Release);
+            }
+            if self.filled.is_finished() {
+                return error;
+            }
+            let filled = &mut self.filled;
+            self.bell.sleep(|| filled.is_ready(), LONGEST_SLEEP);
+        }
+    }
+
+    fn show(&mut self, chunk: &Chunk) -> Result<()> {
+        let mut records = chunk.records();
+        while let Some(record) = records.next() {
+            let shown = self.introduce(record.interface).and_then(|()| self.view.packet(&record));
+            if let Err(error) = shown {
+                self.tally.discarded.add(1 + records.count() as u64);
+                return Err(error);
+            }
+            self.tally.shown.add(1);
+        }
+        Ok(())
+    }
+
+    /// Tells the view of the interfaces up to this one.
+    #[inline]
+    fn introduce(&mut self, interface: u32) -> Result<()> {
+        if (interface as usize) < self.known {
+            return Ok(());
+        }
+        let sources = lock(&self.tally.sources);
+        for source in sources.iter().skip(self.known) {
+            self.view.interface(source)?;
+        }
+        self.known = sources.len();
+        Ok(())
+    }
+}
+
+/// Ends the capture if the view panics.
+struct OnPanic(Arc<AtomicBool>);
+
+impl Drop for OnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+}
