@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::compression::Compression;
 use crate::error::CaptureError;
 use crate::pcap::{self, Resolution};
-use crate::pcapng::{self, MAX_PACKET};
+use crate::pcapng::{self, Annex, MAX_PACKET};
 use crate::record::{Direction, Record, Section, Source, Statistics};
 
 /// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
@@ -54,8 +54,8 @@ impl FileFormat {
         Ok(())
     }
 
-    /// Appends an interface after the ones that the headers describe. Classic pcap holds it with the `first` one, if
-    /// their packets begin alike.
+    /// Appends an interface after the ones that the headers describe, `first` among them. Classic pcap takes it for the
+    /// one that it has.
     pub(crate) fn source(
         self,
         out: &mut Vec<u8>,
@@ -63,14 +63,17 @@ impl FileFormat {
         first: Option<&Source>,
     ) -> Result<(), Refusal> {
         match self {
-            Self::Pcapng => {
-                pcapng::interface(out, source);
-                Ok(())
-            }
-            Self::Pcap(_) if first.is_some_and(|first| first.link_type == source.link_type) => {
-                Ok(())
-            }
-            Self::Pcap(_) => Err(Refusal::new("a pcap file holds one link type", WRITE_PCAPNG)),
+            Self::Pcapng => pcapng::interface(out, source),
+            Self::Pcap(_) if first.is_some_and(|first| first.link_type == source.link_type) => {}
+            Self::Pcap(_) => return Err(one_link_type()),
+        }
+        Ok(())
+    }
+
+    /// Appends a block beside packets, if the format can hold it.
+    pub(crate) fn annex(self, out: &mut Vec<u8>, annex: Annex<'_>) {
+        if self == Self::Pcapng {
+            out.extend_from_slice(annex.bytes());
         }
     }
 
@@ -81,11 +84,16 @@ impl FileFormat {
         }
     }
 
-    /// Appends a packet; refuses one whose time the format cannot express.
+    /// Appends a packet, with its options if the format can hold any; refuses one whose time it cannot express.
     #[inline]
-    pub(crate) fn packet(self, out: &mut Vec<u8>, record: &Record<'_>) -> Result<(), Refusal> {
+    pub(crate) fn packet(
+        self,
+        out: &mut Vec<u8>,
+        record: &Record<'_>,
+        options: &[u8],
+    ) -> Result<(), Refusal> {
         match self {
-            Self::Pcapng => pcapng::packet(out, record),
+            Self::Pcapng => pcapng::packet_with_options(out, record, options),
             Self::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
                 return Err(Refusal::new(
                     "a packet is later than 2106, and classic pcap counts seconds in 32 bits",
@@ -106,14 +114,14 @@ impl FileFormat {
         }
     }
 
-    /// Bytes that one packet adds to a file, before compression.
+    /// Most bytes that one packet adds to a file, before compression.
     #[inline]
-    pub(crate) fn packet_len(self, record: &Record<'_>) -> u64 {
+    pub(crate) fn packet_len(self, record: &Record<'_>, options: &[u8]) -> u64 {
         let data = record.data.len().min(MAX_PACKET) as u64;
         match self {
             Self::Pcapng => {
                 let flags = if record.direction == Direction::Unknown { 0 } else { 12 };
-                32 + data.next_multiple_of(4) + flags
+                32 + data.next_multiple_of(4) + flags + pcapng::options_len(options)
             }
             Self::Pcap(_) => 16 + data,
         }
@@ -152,7 +160,7 @@ fn common(sources: &[Source]) -> Result<Source, Refusal> {
     let lack = Refusal::new("a pcap file needs an interface from its start", WRITE_PCAPNG);
     let first = sources.first().ok_or(lack)?;
     if sources.iter().any(|source| source.link_type != first.link_type) {
-        return Err(Refusal::new("a pcap file holds one link type", WRITE_PCAPNG));
+        return Err(one_link_type());
     }
     let unlimited = sources.iter().any(|source| source.snaplen == 0);
     let snaplen = sources.iter().map(|source| source.snaplen).max();
@@ -160,4 +168,8 @@ fn common(sources: &[Source]) -> Result<Source, Refusal> {
     let is_of_all = |len: &u8| sources.iter().all(|one| one.fcs_len == Some(*len));
     let fcs_len = first.fcs_len.filter(is_of_all);
     Ok(Source { snaplen, fcs_len, ..first.clone() })
+}
+
+fn one_link_type() -> Refusal {
+    Refusal::new("a pcap file holds one link type", WRITE_PCAPNG)
 }

@@ -1,4 +1,4 @@
-//! The exact merge of finished files: every packet of every input, in order of time, in one pcapng file.
+//! The exact merge of finished files: every packet of every input, in order of time, in one file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,11 +12,12 @@ use wirelane_os::halt::Halt;
 use crate::compression::CompressionOptions;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
+use crate::losses::Losses;
 use crate::options::WriterOptions;
-use crate::pcapng::MAX_PACKET;
+use crate::pcapng::{self, MAX_PACKET, Step};
 use crate::pipe;
 use crate::reader::CaptureReader;
-use crate::record::{OddTimes, Record, Statistics};
+use crate::record::{LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 use crate::writer::{CaptureWriter, Written};
 
 /// What a merge did.
@@ -27,6 +28,8 @@ pub struct MergeReport {
     pub inputs: Vec<MergedInput>,
     /// What was written.
     pub written: Written,
+    /// What of the inputs is not in the output.
+    pub lost: Losses,
     /// Packets in the output that are older than the one before them. Not 0 only if an input is not in order itself.
     pub out_of_order: u64,
     /// The end was requested before the inputs ended.
@@ -84,7 +87,7 @@ pub struct MergedInput {
     pub damage: Option<CaptureError>,
 }
 
-/// Merges capture files of any format into one pcapng file, by time.
+/// Merges capture files of any format into one, by time; of one file, it makes a copy in another format.
 ///
 /// Packets of equal time keep the order of the inputs, and packets of one input keep their order
 /// whatever their times: an input that is not in order makes an output that is not, which the
@@ -92,9 +95,10 @@ pub struct MergedInput {
 /// statistics are written at the end. Of a damaged input, everything before the damage is merged.
 /// Other threads use `control` to end the merge and read its progress.
 ///
-/// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
-/// statistics. Not kept are comments and other packet options, addresses of interfaces, name
-/// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
+/// Kept are packets with their time in nanoseconds, their lengths and options; interfaces with their options and
+/// statistics; comments of files; names, secrets and custom blocks. Sections become one.
+/// [`MergeReport::lost`] counts what the format of the output cannot hold, and each input what of its packets is not as
+/// it was.
 ///
 /// # Errors
 /// An input cannot be opened, or the output cannot be created or is one of the inputs; `control`
@@ -106,22 +110,70 @@ pub fn merge_files(
     control: &MergeControl,
 ) -> Result<MergeReport, CaptureError> {
     let open = |path: &PathBuf| Stream::open(path, &control.halt);
-    let streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let of_path = WriterOptions::of_path(output);
     let options = WriterOptions {
-        format: FileFormat::Pcapng,
+        section: section(&streams),
         compression: control.compression.unwrap_or(of_path.compression),
         inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
         halt: control.halt.clone(),
         ..of_path
     };
-    let writer = CaptureWriter::create(output, &[], options, 0)?;
+    let sources = sources(&streams, options.format);
+    let writer = CaptureWriter::create(output, &sources, options, 0)?;
+    if !sources.is_empty() {
+        // The header stands for all of them.
+        streams.iter_mut().for_each(Stream::share_header);
+    }
     let mut merge = Merge { streams, writer, control, out_of_order: 0 };
     let failure = merge.run().err();
     let Merge { streams, writer, out_of_order, .. } = merge;
     let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
+    let lost = streams.iter().map(Stream::lost).fold(writer.lost(), Losses::plus);
     let inputs = streams.into_iter().map(|stream| stream.report).collect();
-    Ok(MergeReport { inputs, written: writer.written(), out_of_order, stopped, failure })
+    Ok(MergeReport { inputs, written: writer.written(), lost, out_of_order, stopped, failure })
+}
+
+/// What the output begins with if its format has to know all interfaces there: none, or those known so far.
+fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
+    if format == FileFormat::Pcapng {
+        return Vec::new();
+    }
+    let known = streams.iter().flat_map(|stream| stream.reader.interfaces());
+    let sources: Vec<_> = known.cloned().collect();
+    if !sources.is_empty() {
+        return sources;
+    }
+    // There are no packets, but a header has to be.
+    vec![Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() }]
+}
+
+/// What the output says of itself: all comments, the machine if it is the same for all, and who captured.
+fn section(streams: &[Stream]) -> Section {
+    let mut section = WriterOptions::of_path(Path::new("")).section;
+    let inputs: Vec<_> =
+        streams.iter().filter_map(|one| Some((one, one.reader.section()?))).collect();
+    let Some(((_, first), others)) = inputs.split_first() else { return section };
+    let same = |of: fn(&Section) -> &String| others.iter().all(|(_, other)| of(other) == of(first));
+    let of_one_machine = same(|one| &one.hardware) && same(|one| &one.os);
+    if of_one_machine {
+        section.hardware.clone_from(&first.hardware);
+        section.os.clone_from(&first.os);
+    }
+    inputs.iter().for_each(|(_, input)| section.add_options(input));
+    for (stream, input) in &inputs {
+        let machine = [&input.os, &input.hardware];
+        let machine = machine.into_iter().filter(|text| !of_one_machine && !text.is_empty());
+        let application = Some(&input.application);
+        let application =
+            application.filter(|text| !text.is_empty() && **text != section.application);
+        let parts: Vec<_> = application.into_iter().chain(machine).map(String::as_str).collect();
+        if !parts.is_empty() {
+            let name = stream.report.path.file_name().unwrap_or_default().to_string_lossy();
+            section.add_comment(&format!("{name}: captured by {}", parts.join(", ")));
+        }
+    }
+    section
 }
 
 /// A merge that runs.
@@ -143,7 +195,8 @@ impl Merge<'_> {
         // The heap holds the time and number of every stream that has a packet; equal times go by number.
         let mut heads = BinaryHeap::new();
         for (index, stream) in streams.iter_mut().enumerate() {
-            heads.extend(stream.advance(&control.halt).map(|time| Reverse((time, index))));
+            let time = stream.advance(writer, &control.halt)?;
+            heads.extend(time.map(|time| Reverse((time, index))));
         }
         let (mut newest, mut taken) = (0, 0);
         while let Some(mut head) = heads.peek_mut().filter(|_| !control.halt.is_asked()) {
@@ -157,7 +210,7 @@ impl Merge<'_> {
                 *out_of_order += 1;
             }
             newest = time;
-            match stream.advance(&control.halt) {
+            match stream.advance(writer, &control.halt)? {
                 Some(time) => *head = Reverse((time, index)),
                 None => drop(PeekMut::pop(head)),
             }
@@ -181,6 +234,8 @@ struct Stream {
     time: u64,
     /// It has come to its end, or to the damage.
     has_ended: bool,
+    /// How many options its sections had when the output was begun.
+    section_options: usize,
 }
 
 impl Stream {
@@ -195,19 +250,30 @@ impl Stream {
             damage: None,
         };
         let reader = pipe::open_waiting(path, halt)?;
-        Ok(Self { reader, report, interfaces: Vec::new(), time: 0, has_ended: false })
+        let section_options = section_options(&reader);
+        let interfaces = Vec::new();
+        Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options })
     }
 
     /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it was waited for in
-    /// vain.
-    fn advance(&mut self, halt: &Halt) -> Option<u64> {
-        match self.reader.advance() {
-            Ok(true) => {}
-            Err(_) if halt.is_asked() => return None,
-            ended => {
-                self.report.damage = ended.err();
-                self.has_ended = true;
-                return None;
+    /// vain. Blocks beside packets go to the output.
+    fn advance(
+        &mut self,
+        writer: &mut CaptureWriter,
+        halt: &Halt,
+    ) -> Result<Option<u64>, CaptureError> {
+        loop {
+            match self.reader.step() {
+                Ok(Step::Packet) => break,
+                Ok(Step::Annex) => {
+                    self.reader.annex().map_or(Ok(()), |annex| writer.write_annex(annex))?;
+                }
+                Err(_) if halt.is_asked() => return Ok(None),
+                ended => {
+                    self.report.damage = ended.err();
+                    self.has_ended = true;
+                    return Ok(None);
+                }
             }
         }
         // A packet without a time stays behind the one before it.
@@ -221,7 +287,19 @@ impl Stream {
         self.report.cut += u64::from(self.reader.current().data.len() > MAX_PACKET);
         self.report.odd_times = self.reader.odd_times();
         self.time = time;
-        Some(time)
+        Ok(Some(time))
+    }
+
+    /// What of it cannot be given to anyone.
+    fn lost(&self) -> Losses {
+        let late = section_options(&self.reader) - self.section_options;
+        let lost = self.reader.lost();
+        Losses { file_options: lost.file_options + late as u64, ..lost }
+    }
+
+    /// The interfaces known so far are the one that the output has.
+    fn share_header(&mut self) {
+        self.interfaces = vec![0; self.reader.interfaces().len()];
     }
 
     /// Describes the interfaces to the output that this input has described since the last call.
@@ -240,7 +318,9 @@ impl Stream {
         self.report.packets += 1;
         let record = self.reader.current();
         match self.interfaces.get(record.interface as usize) {
-            Some(&interface) => writer.write(&Record { interface, ..record }),
+            Some(&interface) => {
+                writer.write_with(&Record { interface, ..record }, self.reader.options())
+            }
             None => Ok(()), // the decoder lets no packet of an undescribed interface pass
         }
     }
@@ -253,4 +333,9 @@ impl Stream {
         };
         self.reader.statistics().into_iter().filter_map(renumber).collect()
     }
+}
+
+/// How many options the sections of a file have so far.
+fn section_options(reader: &CaptureReader) -> usize {
+    reader.section().map_or(0, |section| pcapng::options(&section.options).count())
 }

@@ -20,7 +20,7 @@ use crate::format::{FileFormat, Refusal};
 use crate::identity::FileId;
 use crate::options::WriterOptions;
 use crate::packer::{Chunk, Packer};
-use crate::pcapng::MAX_PACKET;
+use crate::pcapng::{Annex, MAX_PACKET};
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
 
@@ -140,8 +140,12 @@ impl Output {
     /// # Errors
     /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
     #[inline]
-    pub(crate) fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
-        if let Err(refusal) = self.format.packet(&mut self.buffer, record) {
+    pub(crate) fn packet(
+        &mut self,
+        record: &Record<'_>,
+        options: &[u8],
+    ) -> Result<(), CaptureError> {
+        if let Err(refusal) = self.format.packet(&mut self.buffer, record, options) {
             return Err(self.refuse(refusal));
         }
         self.pending += 1;
@@ -175,7 +179,7 @@ impl Output {
         }
     }
 
-    /// Adds an interface after the ones given at creation.
+    /// Adds an interface after the ones given before, `first` among them.
     ///
     /// # Errors
     /// The format cannot hold it.
@@ -186,6 +190,15 @@ impl Output {
     ) -> Result<(), CaptureError> {
         let added = self.format.source(&mut self.buffer, source, first);
         added.map_err(|refusal| refusal.of(&self.name))
+    }
+
+    /// Adds a block beside packets, if the format can hold it, and writes when a chunk is full.
+    ///
+    /// # Errors
+    /// See [`Output::flush`].
+    pub(crate) fn annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
+        self.format.annex(&mut self.buffer, annex);
+        if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
     }
 
     /// Adds counters, if the format can hold them.

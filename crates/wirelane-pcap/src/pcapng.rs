@@ -3,15 +3,24 @@
 //! Files are written in the byte order of the machine, as the format intends, with nanosecond timestamps. Every
 //! queue and class has its own interface description block, so that the queue of a packet costs no byte.
 
+mod annex;
 mod blocks;
 mod decode;
 mod encode;
 mod memory;
+mod options;
 mod time;
+mod view;
 
+pub use annex::{Annex, AnnexKind};
 pub(crate) use blocks::SECTION_HEADER;
 pub use blocks::{MAX_BLOCK, MAX_INTERFACES, MAX_PACKET};
-pub use decode::PcapngReader;
-pub(crate) use encode::whole_blocks;
-pub use encode::{interface, packet, packet_into, packet_with_comment, section_header, statistics};
+pub use decode::{PcapngReader, Step};
+pub use encode::{
+    interface, packet, packet_into, packet_with_comment, packet_with_options, section_header,
+    statistics,
+};
+pub(crate) use encode::{options_len, whole_blocks};
 pub use memory::{BadBlock, Block, Blocks, Content, blocks};
+pub(crate) use options::count_options;
+pub use options::options;

@@ -9,8 +9,9 @@ use crate::compression::Compression;
 use crate::decompress::decompress;
 use crate::error::CaptureError;
 use crate::identity::FileId;
+use crate::losses::Losses;
 use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
-use crate::pcapng::{PcapngReader, SECTION_HEADER};
+use crate::pcapng::{Annex, PcapngReader, SECTION_HEADER, Step};
 use crate::record::{OddTimes, Record, Section, Source, Statistics};
 
 /// A pcap or pcapng file, plain or compressed with gzip, lz4 or zstd.
@@ -22,8 +23,8 @@ pub struct CaptureReader {
 }
 
 enum Decoder {
-    Pcap(PcapReader<Box<dyn Read + Send>>),
-    Pcapng(PcapngReader<Box<dyn Read + Send>>),
+    Pcap(Box<PcapReader<Box<dyn Read + Send>>>),
+    Pcapng(Box<PcapngReader<Box<dyn Read + Send>>>),
 }
 
 impl CaptureReader {
@@ -91,12 +92,12 @@ impl CaptureReader {
             Some(SECTION_HEADER) => {
                 let mut reader = PcapngReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcapng(reader)
+                Decoder::Pcapng(Box::new(reader))
             }
             Some(magic) if is_pcap(magic) || is_pcap(magic.swap_bytes()) => {
                 let mut reader = PcapReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcap(reader)
+                Decoder::Pcap(Box::new(reader))
             }
             None if start.is_empty() => {
                 return Err(CaptureError::Unrecognized {
@@ -133,6 +134,49 @@ impl CaptureReader {
         match &mut self.decoder {
             Decoder::Pcap(reader) => reader.advance(),
             Decoder::Pcapng(reader) => reader.advance(),
+        }
+    }
+
+    /// Moves to the next packet, or to the next block beside packets, such as names and secrets, which
+    /// [`CaptureReader::annex`] then has.
+    ///
+    /// # Errors
+    /// See [`CaptureReader::next_record`].
+    #[inline]
+    pub fn step(&mut self) -> Result<Step, CaptureError> {
+        match &mut self.decoder {
+            Decoder::Pcap(reader) => Ok(if reader.advance()? { Step::Packet } else { Step::End }),
+            Decoder::Pcapng(reader) => reader.step(),
+        }
+    }
+
+    /// The block that [`CaptureReader::step`] moved to.
+    #[must_use]
+    pub fn annex(&self) -> Option<Annex<'_>> {
+        match &self.decoder {
+            Decoder::Pcap(_) => None,
+            Decoder::Pcapng(reader) => reader.annex(),
+        }
+    }
+
+    /// The options of the current packet: its comments, flags and others, in their coding and the byte order of this
+    /// machine, for [`CaptureWriter::write_with`](super::CaptureWriter::write_with) or
+    /// [`pcapng::options`](super::pcapng::options).
+    #[inline]
+    #[must_use]
+    pub fn options(&self) -> &[u8] {
+        match &self.decoder {
+            Decoder::Pcap(_) => &[],
+            Decoder::Pcapng(reader) => reader.options(),
+        }
+    }
+
+    /// What of the file so far is not given to who copies it.
+    #[must_use]
+    pub fn lost(&self) -> Losses {
+        match &self.decoder {
+            Decoder::Pcap(_) => Losses::default(),
+            Decoder::Pcapng(reader) => reader.lost(),
         }
     }
 

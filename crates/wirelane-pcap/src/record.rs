@@ -116,6 +116,9 @@ pub struct Source {
     pub filter: Option<String>,
     /// Link speed in bit/s (`if_speed`), if known.
     pub speed: Option<u64>,
+    /// Other options of the interface, such as comments and addresses, in their coding and the byte order of this machine:
+    /// see [`pcapng::options`](crate::pcapng::options).
+    pub options: Vec<u8>,
 }
 
 impl Source {
@@ -140,6 +143,17 @@ impl Source {
             (Some(class), None) => class.to_string(),
             (None, _) => String::new(),
         }
+    }
+
+    /// Whether it says more of itself than any file can hold: a link type and lengths.
+    pub(crate) fn says_more(&self) -> bool {
+        let plain = Self {
+            link_type: self.link_type,
+            snaplen: self.snaplen,
+            fcs_len: self.fcs_len,
+            ..Self::default()
+        };
+        *self != plain
     }
 
     /// Takes an `if_description` back apart; text in another form is kept as it is.
@@ -199,6 +213,9 @@ pub struct Section {
     pub os: String,
     /// `shb_userappl`, such as `wirelane 0.1.0`.
     pub application: String,
+    /// Comments and other options, in their coding and the byte order of this machine: see
+    /// [`pcapng::options`](crate::pcapng::options).
+    pub options: Vec<u8>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod damage;
 mod files;
 mod foreign;
 mod memory;
+mod pass;
 mod tools;
 
 use std::io::Read;

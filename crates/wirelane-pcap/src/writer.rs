@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::compression::Compression;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
+use crate::keepsakes::Keepsakes;
+use crate::losses::Losses;
 use crate::options::WriterOptions;
 use crate::output::Output;
 use crate::packer::Packer;
+use crate::pcapng::{self, Annex, AnnexKind};
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::Names;
 
@@ -32,6 +35,10 @@ pub struct CaptureWriter {
     names: Option<Names>,
     /// The last statistics given, which end every file.
     statistics: Vec<Statistics>,
+    /// Names and secrets, which every file begins with.
+    keepsakes: Keepsakes,
+    /// What the format cannot hold.
+    lost: Losses,
     /// What the files before the current one hold.
     closed: Written,
     /// Where the time grid starts, and where its next step is, if it has one before the end of time.
@@ -82,8 +89,15 @@ impl CaptureWriter {
             source,
         })?;
         let output = Output::create(&first, &options, sources, &mut packer)?;
+        let mut lost = Losses::default();
+        if options.format != FileFormat::Pcapng {
+            lost.file_options = pcapng::options(&options.section.options).count() as u64;
+            lost.interfaces = sources.iter().filter(|source| source.says_more()).count() as u64;
+        }
         Ok(Self {
             path: first,
+            keepsakes: Keepsakes::default(),
+            lost,
             sources: sources.to_vec(),
             output,
             names,
@@ -101,10 +115,58 @@ impl CaptureWriter {
     /// Writing failed, or the next file cannot be created; nothing more will be written.
     #[inline]
     pub fn write(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
-        if self.names.is_some() && self.is_due(record) {
+        self.write_with(record, &[])
+    }
+
+    /// As [`CaptureWriter::write`], with options of the packet in their coding and the byte order of this machine, as
+    /// [`CaptureReader::options`](super::CaptureReader::options) gives them. If they have flags, these count, and not
+    /// the direction of the record. [`CaptureWriter::lost`] counts those that the format cannot hold.
+    ///
+    /// # Errors
+    /// See [`CaptureWriter::write`].
+    #[inline]
+    pub fn write_with(&mut self, record: &Record<'_>, options: &[u8]) -> Result<(), CaptureError> {
+        if self.names.is_some() && self.is_due(record, options) {
             self.rotate_for(record.timestamp)?;
         }
-        self.output.packet(record)
+        if !options.is_empty() && self.options.format != FileFormat::Pcapng {
+            let (comments, others) = pcapng::count_options(options);
+            self.lost.packet_comments += comments;
+            self.lost.packet_options += others;
+        }
+        self.output.packet(record, options)
+    }
+
+    /// Adds a block beside packets. Names and secrets are written once per file: if a file has them, they are not
+    /// repeated, and every later file of a rotation begins with them. [`CaptureWriter::lost`] counts what the format
+    /// cannot hold.
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn write_annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
+        let kind = annex.kind();
+        if self.options.format != FileFormat::Pcapng {
+            match kind {
+                AnnexKind::Names => self.lost.names += 1,
+                AnnexKind::Secrets => self.lost.secrets += 1,
+                AnnexKind::Other => self.lost.other_blocks += 1,
+            }
+            return Ok(());
+        }
+        if kind != AnnexKind::Other {
+            if self.keepsakes.has(annex) {
+                return Ok(());
+            }
+            let is_kept = self.keepsakes.keep(annex);
+            self.lost.not_repeated += u64::from(!is_kept && self.names.is_some());
+        }
+        self.output.annex(annex)
+    }
+
+    /// What was given and is not in the output, because its format has no place for it.
+    #[must_use]
+    pub fn lost(&self) -> Losses {
+        self.lost
     }
 
     /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are, and nothing has to be
@@ -129,6 +191,9 @@ impl CaptureWriter {
     /// The format cannot hold it: classic pcap takes only more of the same link type.
     pub fn add_source(&mut self, source: Source) -> Result<u32, CaptureError> {
         self.output.source(&source, self.sources.first())?;
+        if self.options.format != FileFormat::Pcapng {
+            self.lost.interfaces += u64::from(source.says_more());
+        }
         self.sources.push(source);
         Ok((self.sources.len() - 1) as u32)
     }
@@ -226,7 +291,7 @@ impl CaptureWriter {
         self.output.flush()
     }
 
-    fn is_due(&self, record: &Record<'_>) -> bool {
+    fn is_due(&self, record: &Record<'_>, options: &[u8]) -> bool {
         if self.is_over_at(record.timestamp) {
             return true;
         }
@@ -239,7 +304,7 @@ impl CaptureWriter {
             return true;
         }
         rotation.max_bytes.is_some_and(|limit| {
-            let added = self.options.format.packet_len(record) + self.end_len();
+            let added = self.options.format.packet_len(record, options) + self.end_len();
             self.output.encoded_bytes() + added > limit
         })
     }
@@ -271,7 +336,10 @@ impl CaptureWriter {
         let mut packer = self.output.take_packer();
         let created = Output::create(&path, &self.options, &self.sources, &mut packer);
         self.output.put_packer(packer);
-        let next = created?;
+        let mut next = created?;
+        for annex in self.keepsakes.iter() {
+            next.annex(annex)?;
+        }
         self.closed.packets += self.output.packets();
         self.closed.bytes += self.output.bytes();
         self.output = next;

@@ -18,12 +18,13 @@ use crate::output::{self, plural};
 /// How often it is looked whether the merge has come to its end, and whether somebody asks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Merge capture files into one pcapng file, in order of time.
+/// Merge capture files into one, in order of time.
 ///
 /// Reads pcap and pcapng, plain or compressed with gzip, lz4 or zstd, such as the files of
 /// `wirelane capture --split`. Packets with equal times keep the order in which the files are given.
-/// Every interface keeps its description, queue and counters. Comments, name resolution and decryption
-/// secrets are not copied.
+/// Every interface keeps its description, queue and counters. Comments, other options, names, secrets for
+/// decryption and custom blocks are kept. A pcap file (-w all.pcap) has one link type and none of these; what
+/// is left out is told.
 ///
 /// If a file is damaged, everything before the damage is merged and the exit status is 1. ^C ends the
 /// merge: the output then holds what was merged so far, and the exit status is 1. SIGUSR1 prints the
@@ -123,6 +124,9 @@ fn summary(args: &MergeArgs, report: &MergeReport) -> String {
         text += &format!(", {count} out of order, as in the input");
     }
     text += "\n";
+    for note in report.lost.notes() {
+        text += &format!("  note: {note}\n");
+    }
     text
 }
 
@@ -171,6 +175,8 @@ struct Output {
     packets: u64,
     bytes: u64,
     out_of_order: u64,
+    /// What of the inputs is not in it, in words.
+    notes: Vec<String>,
 }
 
 impl Document {
@@ -193,6 +199,7 @@ impl Document {
                 packets: report.written.packets,
                 bytes: report.written.bytes,
                 out_of_order: report.out_of_order,
+                notes: report.lost.notes(),
             },
             stopped: report.stopped,
             failure: report.failure.as_ref().map(ToString::to_string),

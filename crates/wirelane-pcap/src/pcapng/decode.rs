@@ -1,17 +1,23 @@
 //! The pcapng decoder: a stream of blocks in, borrowed packets out.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
+use super::annex::{self, Annex};
 use super::blocks::*;
-use super::time::{Scale, in_range};
+use super::options::{self, Of, survey};
+use super::time::Scale;
+use super::view::View;
 use crate::error::CaptureError;
 use crate::input::{Filled, Window};
 use crate::link_order;
+use crate::losses::Losses;
 use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 
 /// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet blocks.
 ///
-/// Memory is bounded by [`MAX_BLOCK`] and [`MAX_INTERFACES`], whatever the file claims.
+/// Memory is bounded by [`MAX_BLOCK`] and [`MAX_INTERFACES`], whatever the file claims. Options of packets and blocks of
+/// other kinds are given as the file has them, in the byte order of this machine.
 pub struct PcapngReader<R> {
     window: Window<R>,
     /// The section is not in the byte order of this machine.
@@ -24,8 +30,37 @@ pub struct PcapngReader<R> {
     base: usize,
     packets: u64,
     odd_times: OddTimes,
+    lost: Losses,
+    /// How many more bytes of options of interfaces and sections are kept.
+    options_room: usize,
     finished: bool,
     current: Current,
+    /// Options or a block in the byte order of this machine, where the file has another.
+    translated: Vec<u8>,
+    /// Blocks before the first packet that were read to find the interfaces.
+    early: VecDeque<Vec<u8>>,
+    /// The current block.
+    annex: Place,
+}
+
+/// Where the bytes are that a caller may look at.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    Window(usize, usize),
+    Translated,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A packet.
+    Packet,
+    /// A block beside packets.
+    Annex,
+    /// The end.
+    End,
 }
 
 /// The current packet, its data as a place in the window.
@@ -37,11 +72,13 @@ struct Current {
     direction: Direction,
     start: usize,
     len: usize,
+    options: Place,
 }
 
 /// What one block was.
 enum Block {
     Packet,
+    Annex,
     Other,
     End,
 }
@@ -59,8 +96,13 @@ impl<R: Read> PcapngReader<R> {
             base: 0,
             packets: 0,
             odd_times: OddTimes::default(),
+            lost: Losses::default(),
+            options_room: MAX_OPTIONS,
             finished: false,
             current: Current::default(),
+            translated: Vec::new(),
+            early: VecDeque::new(),
+            annex: Place::Nowhere,
         }
     }
 
@@ -74,18 +116,46 @@ impl<R: Read> PcapngReader<R> {
         Ok(if self.advance()? { Some(self.current()) } else { None })
     }
 
-    /// Moves to the next packet; false at the end.
+    /// Moves to the next packet, over blocks of other kinds; false at the end.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
     #[inline]
     pub fn advance(&mut self) -> Result<bool, CaptureError> {
+        loop {
+            match self.move_on()? {
+                Step::Packet => return Ok(true),
+                Step::Annex => {}
+                Step::End => return Ok(false),
+            }
+        }
+    }
+
+    /// Moves to the next packet, or to the next block that is neither packet nor describes anything: then
+    /// [`PcapngReader::annex`] has it.
+    ///
+    /// # Errors
+    /// See [`PcapngReader::next_record`].
+    #[inline]
+    pub fn step(&mut self) -> Result<Step, CaptureError> {
+        if let Some(block) = self.early.pop_front() {
+            self.translated = block;
+            self.annex = Place::Translated;
+            return Ok(Step::Annex);
+        }
+        self.move_on()
+    }
+
+    /// To the next block that is not among the early ones.
+    #[inline]
+    fn move_on(&mut self) -> Result<Step, CaptureError> {
         while !self.finished {
             match self.block() {
                 Ok(Block::Packet) => {
                     self.packets += 1;
-                    return Ok(true);
+                    return Ok(Step::Packet);
                 }
+                Ok(Block::Annex) => return Ok(Step::Annex),
                 Ok(Block::Other) => {}
                 Ok(Block::End) => self.finished = true,
                 Err(error) => {
@@ -96,7 +166,7 @@ impl<R: Read> PcapngReader<R> {
             }
         }
         self.current = Current::default();
-        Ok(false)
+        Ok(Step::End)
     }
 
     /// The packet that [`PcapngReader::advance`] moved to; empty when there is none.
@@ -111,6 +181,34 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
+    /// The options of the packet that [`PcapngReader::advance`] moved to, whole and in the byte order of this machine,
+    /// without the one that ends them; empty if there are none. [`options`](super::options) takes them apart.
+    #[inline]
+    pub fn options(&self) -> &[u8] {
+        match self.current.options {
+            Place::Nowhere => &[],
+            place => self.at(place),
+        }
+    }
+
+    /// The block that [`PcapngReader::step`] moved to.
+    pub fn annex(&self) -> Option<Annex<'_>> {
+        Annex::new(self.at(self.annex))
+    }
+
+    /// What of the file cannot be given to who copies it.
+    pub fn lost(&self) -> Losses {
+        self.lost
+    }
+
+    fn at(&self, place: Place) -> &[u8] {
+        match place {
+            Place::Nowhere => &[],
+            Place::Window(start, len) => self.window.slice(start, len),
+            Place::Translated => &self.translated,
+        }
+    }
+
     /// The interfaces described so far, over all sections.
     pub fn interfaces(&self) -> &[Source] {
         &self.interfaces
@@ -121,7 +219,7 @@ impl<R: Read> PcapngReader<R> {
         self.statistics.iter().flatten()
     }
 
-    /// Who wrote the first section.
+    /// Who wrote the first section, with the comments and other options of all so far.
     pub fn section(&self) -> Option<&Section> {
         self.section.as_ref()
     }
@@ -141,13 +239,18 @@ impl<R: Read> PcapngReader<R> {
     /// # Errors
     /// See [`PcapngReader::next_record`].
     pub fn open(&mut self) -> Result<(), CaptureError> {
+        let mut early = 0;
         while self.window.need(BLOCK_OVERHEAD)? != Filled::Empty {
             let is_packet =
                 matches!(self.word(0), ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET);
-            if self.section.is_some() && is_packet {
+            if self.section.is_some() && is_packet || early > MAX_EARLY {
                 break;
             }
-            self.block()?;
+            if let Block::Annex = self.block()? {
+                let block = self.at(self.annex).to_vec();
+                early += block.len();
+                self.early.push_back(block);
+            }
         }
         Ok(())
     }
@@ -185,7 +288,7 @@ impl<R: Read> PcapngReader<R> {
             SECTION_HEADER => self.section_header(len),
             INTERFACE_DESCRIPTION => self.interface(len),
             INTERFACE_STATISTICS => self.interface_statistics(len),
-            _ => Ok(Block::Other),
+            _ => Ok(self.other(kind, len)),
         };
         match result {
             Ok(block) => {
@@ -210,20 +313,11 @@ impl<R: Read> PcapngReader<R> {
         if captured > room {
             return Err("packet longer than its block");
         }
-        let mut direction = Direction::Unknown;
         let padded = (captured + 3) & !3;
-        if padded < room {
-            let flags =
-                self.options(PACKET_HEADER + padded, len).find(|(code, _)| *code == EPB_FLAGS);
-            direction = match flags
-                .and_then(|(_, value)| value.first_chunk())
-                .map(|bytes| self.u32(*bytes) & 3)
-            {
-                Some(1) => Direction::Inbound,
-                Some(2) => Direction::Outbound,
-                _ => Direction::Unknown,
-            };
-        }
+        let (direction, options) = match padded < room {
+            true => self.packet_options(PACKET_HEADER + padded, len - 4),
+            false => (Direction::Unknown, Place::Nowhere),
+        };
         self.current = Current {
             interface,
             timestamp: scale.of_packet(high, low, &mut self.odd_times),
@@ -231,6 +325,7 @@ impl<R: Read> PcapngReader<R> {
             direction,
             start: self.window.position() + PACKET_HEADER,
             len: captured,
+            options,
         };
         Ok(Block::Packet)
     }
@@ -253,6 +348,7 @@ impl<R: Read> PcapngReader<R> {
             direction: Direction::Unknown,
             start: self.window.position() + 12,
             len: (limit as usize).min(len - 16),
+            options: Place::Nowhere,
         };
         Ok(Block::Packet)
     }
@@ -269,13 +365,19 @@ impl<R: Read> PcapngReader<R> {
         }
         let (high, low) = (self.word(12), self.word(16));
         let timestamp = scale.of_packet(high, low, &mut self.odd_times);
+        // The codes of its options are those of the block that replaced it.
+        let (direction, options) =
+            self.packet_options(PACKET_HEADER + ((captured + 3) & !3), len - 4);
+        // 0xffff: not known.
+        self.lost.packet_options += u64::from(!matches!(self.half(10), 0 | 0xffff));
         self.current = Current {
             interface,
             timestamp,
             original_len: self.word(24),
-            direction: Direction::Unknown,
+            direction,
             start: self.window.position() + PACKET_HEADER,
             len: captured,
+            options,
         };
         Ok(Block::Packet)
     }
@@ -300,57 +402,31 @@ impl<R: Read> PcapngReader<R> {
     }
 
     fn section_header(&mut self, len: usize) -> Result<Block, &'static str> {
-        if len < 28 {
-            return Err("section header too short");
+        let view = View {
+            bytes: self.window.bytes().get(..len).unwrap_or_default(),
+            is_swapped: self.swapped,
+        };
+        let section = view.section(&mut self.options_room, &mut self.lost)?;
+        match &mut self.section {
+            Some(first) if first.options == section.options => {}
+            Some(first) => first.options.extend_from_slice(&section.options),
+            None => self.section = Some(section),
         }
-        if self.half(12) != 1 {
-            return Err("pcapng version other than 1");
-        }
-        let mut section = Section::default();
-        for (code, value) in self.options(24, len) {
-            match code {
-                SHB_HARDWARE => section.hardware = text(value),
-                SHB_OS => section.os = text(value),
-                SHB_APPLICATION => section.application = text(value),
-                _ => {}
-            }
-        }
-        self.section.get_or_insert(section);
         self.base = self.interfaces.len();
         Ok(Block::Other)
     }
 
     fn interface(&mut self, len: usize) -> Result<Block, &'static str> {
-        if len < 20 {
-            return Err("interface description too short");
-        }
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err("more than 65536 interfaces");
         }
-        let mut source =
-            Source { link_type: self.half(8), snaplen: self.word(12), ..Source::default() };
-        let (mut resolution, mut offset) = (6, 0);
-        for (code, value) in self.options(16, len) {
-            match code {
-                IF_NAME => source.name = text(value),
-                IF_DESCRIPTION => source.set_description(text(value)),
-                IF_SPEED => source.speed = value.first_chunk().map(|bytes| self.u64(*bytes)),
-                IF_TSRESOL => resolution = value.first().copied().unwrap_or(resolution),
-                IF_FILTER => {
-                    source.filter =
-                        value.split_first().filter(|(kind, _)| **kind == 0).map(|(_, v)| text(v))
-                }
-                IF_OS => source.os = Some(text(value)),
-                IF_TSOFFSET => {
-                    offset = value.first_chunk().map_or(0, |bytes| self.u64(*bytes).cast_signed())
-                }
-                IF_FCSLEN => source.fcs_len = value.first().copied(),
-                IF_HARDWARE => source.hardware = Some(text(value)),
-                _ => {}
-            }
-        }
+        let view = View {
+            bytes: self.window.bytes().get(..len).unwrap_or_default(),
+            is_swapped: self.swapped,
+        };
+        let (source, scale) = view.interface(&mut self.options_room, &mut self.lost)?;
         self.interfaces.push(source);
-        self.scales.push(Scale::new(resolution, offset));
+        self.scales.push(scale);
         self.statistics.push(None);
         Ok(Block::Other)
     }
@@ -360,32 +436,54 @@ impl<R: Read> PcapngReader<R> {
             return Err("interface statistics too short");
         }
         let (interface, scale) = self.interface_of(self.word(8))?;
-        let timestamp = in_range(scale.nanoseconds(self.word(12), self.word(16)).0);
-        let mut statistics = Statistics { interface, timestamp, ..Statistics::default() };
-        for (code, value) in self.options(20, len) {
-            let Some(bytes @ &[a, b, c, d, e, f, g, h]) = value.first_chunk::<8>() else {
-                continue;
-            };
-            // Better none than another one.
-            let time = || {
-                scale.nanoseconds(self.u32([a, b, c, d]), self.u32([e, f, g, h])).0.try_into().ok()
-            };
-            let count = Some(self.u64(*bytes));
-            match code {
-                ISB_START => statistics.start = time(),
-                ISB_END => statistics.end = time(),
-                ISB_RECEIVED => statistics.received = count,
-                ISB_DROPPED => statistics.dropped = count,
-                ISB_FILTER_ACCEPTED => statistics.filter_accepted = count,
-                ISB_OS_DROPPED => statistics.os_dropped = count,
-                ISB_DELIVERED => statistics.delivered = count,
-                _ => {}
-            }
-        }
+        let view = View {
+            bytes: self.window.bytes().get(..len).unwrap_or_default(),
+            is_swapped: self.swapped,
+        };
         if let Some(slot) = self.statistics.get_mut(interface as usize) {
-            *slot = Some(statistics);
+            *slot = Some(view.statistics(interface, scale));
         }
         Ok(Block::Other)
+    }
+
+    /// A block that is copied as a whole, if it may and can be.
+    #[cold]
+    fn other(&mut self, kind: u32, len: usize) -> Block {
+        if annex::is_private(kind) {
+            self.lost.private += 1;
+            return Block::Other;
+        }
+        self.annex = Place::Window(self.window.position(), len);
+        if self.swapped {
+            let block = self.window.bytes().get(..len).unwrap_or_default();
+            if !annex::translate(kind, block, &mut self.translated, &mut self.lost) {
+                self.lost.untranslated += 1;
+                return Block::Other;
+            }
+            self.annex = Place::Translated;
+        }
+        Block::Annex
+    }
+
+    /// The direction and the options of a packet, which lie between two places of its block.
+    #[inline(never)]
+    fn packet_options(&mut self, start: usize, end: usize) -> (Direction, Place) {
+        let bytes = self.window.bytes().get(start..end).unwrap_or_default();
+        let mut found = survey(bytes);
+        let mut place = Place::Window(self.window.position() + start, found.len);
+        if self.swapped || found.has_private {
+            self.translated.clear();
+            let (out, lost) = (&mut self.translated, &mut self.lost);
+            options::copy(Of::Packet, self.swapped, bytes, out, lost, |_, _| true);
+            found = survey(out);
+            place = Place::Translated;
+        }
+        let direction = match found.flags.map(|flags| flags & 3) {
+            Some(1) => Direction::Inbound,
+            Some(2) => Direction::Outbound,
+            _ => Direction::Unknown,
+        };
+        (direction, if found.len > 0 { place } else { Place::Nowhere })
     }
 
     /// Index over all sections, and time scale, of interface `id` of this section.
@@ -396,18 +494,6 @@ impl<R: Read> PcapngReader<R> {
             Some(scale) => Ok((index as u32, *scale)),
             None => Err("a block names an interface that was not described"),
         }
-    }
-
-    /// The options between two places of the current block; they end where one does not fit.
-    fn options(&self, start: usize, block_len: usize) -> impl Iterator<Item = (u16, &[u8])> {
-        let mut rest = self.window.bytes().get(start..block_len - 4).unwrap_or_default();
-        std::iter::from_fn(move || {
-            let (&[a, b, c, d], after) = rest.split_first_chunk::<4>()?;
-            let (code, len) = (self.u16([a, b]), usize::from(self.u16([c, d])));
-            let value = after.get(..len)?;
-            rest = after.get((len + 3) & !3..).unwrap_or_default();
-            (code != OPT_END).then_some((code, value))
-        })
     }
 
     /// The 32-bit word at a place in the current block. Callers have checked the length.
@@ -434,11 +520,6 @@ impl<R: Read> PcapngReader<R> {
         if self.swapped { value.swap_bytes() } else { value }
     }
 
-    fn u64(&self, bytes: [u8; 8]) -> u64 {
-        let value = u64::from_ne_bytes(bytes);
-        if self.swapped { value.swap_bytes() } else { value }
-    }
-
     #[cold]
     fn truncated(&self) -> CaptureError {
         let name = self.window.name().into();
@@ -453,9 +534,4 @@ impl<R: Read> PcapngReader<R> {
             what,
         }
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    // Some writers count a terminating zero.
-    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }

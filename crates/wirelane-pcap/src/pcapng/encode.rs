@@ -1,6 +1,7 @@
 //! The pcapng encoder: blocks into a byte vector.
 
 use super::blocks::*;
+use super::options::{put_option, survey};
 use crate::record::{Direction, Record, Section, Source, Statistics};
 
 /// Appends a section header block: the start of a file.
@@ -13,6 +14,7 @@ pub fn section_header(out: &mut Vec<u8>, section: &Section) {
     put_text(out, SHB_HARDWARE, &section.hardware);
     put_text(out, SHB_OS, &section.os);
     put_text(out, SHB_APPLICATION, &section.application);
+    put_options(out, &section.options);
     put_option(out, OPT_END, &[]);
     end_block(out, start);
 }
@@ -40,6 +42,7 @@ pub fn interface(out: &mut Vec<u8>, source: &Source) {
         put_option(out, IF_FCSLEN, &[len]);
     }
     put_text(out, IF_HARDWARE, source.hardware.as_deref().unwrap_or_default());
+    put_options(out, &source.options);
     put_option(out, OPT_END, &[]);
     end_block(out, start);
 }
@@ -78,6 +81,23 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
 /// Appends an enhanced packet block with a comment, which programs show with the packet. It costs
 /// 12 bytes and the length of the comment.
 pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str) {
+    packet_with(out, record, comment, &[]);
+}
+
+/// Appends an enhanced packet block with options, which are in their coding and the byte order of this machine, as
+/// [`PcapngReader::options`](super::PcapngReader::options) gives them. Without any it is [`packet`].
+#[inline]
+pub fn packet_with_options(out: &mut Vec<u8>, record: &Record<'_>, options: &[u8]) {
+    if options.is_empty() {
+        packet(out, record);
+    } else {
+        packet_with(out, record, "", options);
+    }
+}
+
+#[cold]
+fn packet_with(out: &mut Vec<u8>, record: &Record<'_>, comment: &str, options: &[u8]) {
+    let found = survey(options);
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
     let start = begin_block(out, ENHANCED_PACKET);
     put_u32(out, record.interface);
@@ -87,13 +107,20 @@ pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str
     out.extend_from_slice(data);
     out.extend_from_slice([0; 3].get(..data.len().wrapping_neg() & 3).unwrap_or_default());
     match record.direction {
+        _ if found.flags.is_some() => {}
         Direction::Unknown => {}
         Direction::Inbound => put_option(out, EPB_FLAGS, &1_u32.to_ne_bytes()),
         Direction::Outbound => put_option(out, EPB_FLAGS, &2_u32.to_ne_bytes()),
     }
+    out.extend_from_slice(options.get(..found.len).unwrap_or_default());
     put_text(out, OPT_COMMENT, comment);
     put_option(out, OPT_END, &[]);
     end_block(out, start);
+}
+
+/// Most bytes that options add to a packet's block.
+pub(crate) fn options_len(options: &[u8]) -> u64 {
+    if options.is_empty() { 0 } else { 12 + options.len().next_multiple_of(4) as u64 }
 }
 
 /// Writes an enhanced packet block, as [`packet`] or [`packet_with_comment`], to the start of `out`: its length, or `None` if it
@@ -218,16 +245,13 @@ fn timestamp(value: u64) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
+/// Appends options that are in their coding, as far as they are whole.
+fn put_options(out: &mut Vec<u8>, options: &[u8]) {
+    out.extend_from_slice(options.get(..survey(options).len).unwrap_or_default());
+}
+
 fn put_text(out: &mut Vec<u8>, code: u16, text: &str) {
     if !text.is_empty() {
         put_option(out, code, text.as_bytes());
     }
-}
-
-fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
-    let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
-    out.extend_from_slice(&code.to_ne_bytes());
-    out.extend_from_slice(&(value.len() as u16).to_ne_bytes());
-    out.extend_from_slice(value);
-    out.resize(out.len() + (value.len().wrapping_neg() & 3), 0);
 }

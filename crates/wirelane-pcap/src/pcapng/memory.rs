@@ -1,6 +1,7 @@
 //! Blocks in memory, as this machine writes them: what a run of whole blocks holds, without copying any.
 
 use super::blocks::*;
+use super::options::options;
 use crate::record::{Direction, Record, Statistics};
 
 /// Walks over whole blocks in memory: packets, statistics, and what others there are.
@@ -182,17 +183,6 @@ fn direction(bytes: &[u8]) -> Direction {
 fn comment(bytes: &[u8]) -> Option<&str> {
     let (_, text) = options(bytes).find(|(code, _)| *code == OPT_COMMENT)?;
     std::str::from_utf8(text).ok()
-}
-
-/// Options end where one does not fit.
-fn options(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let (&[a, b, c, d], after) = rest.split_first_chunk::<4>()?;
-        let (code, len) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
-        let value = after.get(..usize::from(len))?;
-        rest = after.get(value.len().next_multiple_of(4)..).unwrap_or_default();
-        (code != OPT_END).then_some((code, value))
-    })
 }
 
 /// Consecutive numbers of 32 bits.

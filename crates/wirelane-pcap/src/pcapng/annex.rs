@@ -1,0 +1,160 @@
+//! Blocks beside packets, interfaces and counters: names, secrets, and what others define.
+
+use super::blocks::*;
+use super::options::{Of, copy, first};
+use crate::losses::Losses;
+
+/// A block that is no packet and describes no interface: it is copied as a whole.
+///
+/// Its bytes are those of one whole block in the byte order of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annex<'a>(&'a [u8]);
+
+/// What an [`Annex`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnnexKind {
+    /// Names of addresses (name resolution block).
+    Names,
+    /// Secrets for decryption, such as those of TLS sessions (decryption secrets block).
+    Secrets,
+    /// Anything else: custom blocks, journal entries, and blocks that are not known here.
+    Other,
+}
+
+impl<'a> Annex<'a> {
+    /// Takes the bytes of a block; `None` if they are not one whole block, or one of the kinds that readers understand.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let size = bytes.get(4..)?.first_chunk().map(|size| u32::from_ne_bytes(*size))?;
+        let is_whole = size as usize == bytes.len()
+            && bytes.len() >= BLOCK_OVERHEAD
+            && bytes.len().is_multiple_of(4)
+            && bytes.last_chunk() == Some(&size.to_ne_bytes());
+        let annex = Self(bytes);
+        let is_other = !matches!(
+            annex.block_type(),
+            SECTION_HEADER
+                | INTERFACE_DESCRIPTION
+                | OBSOLETE_PACKET
+                | SIMPLE_PACKET
+                | INTERFACE_STATISTICS
+                | ENHANCED_PACKET
+        );
+        (is_whole && is_other).then_some(annex)
+    }
+
+    /// All bytes of the block.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn kind(&self) -> AnnexKind {
+        match self.block_type() {
+            NAME_RESOLUTION => AnnexKind::Names,
+            DECRYPTION_SECRETS => AnnexKind::Secrets,
+            _ => AnnexKind::Other,
+        }
+    }
+
+    fn block_type(&self) -> u32 {
+        self.0.first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
+    }
+}
+
+/// Whether a block says that it must not be copied into a changed file.
+pub(super) fn is_private(kind: u32) -> bool {
+    kind == CUSTOM_PRIVATE
+}
+
+/// Writes a block of the other byte order to `out` in that of this machine; false if that takes knowledge that only who
+/// defined the block has, or if the block is broken. What is left out of it is counted.
+pub(super) fn translate(kind: u32, block: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> bool {
+    out.clear();
+    let Some(body) = block.get(8..).and_then(|rest| rest.split_last_chunk::<4>()) else {
+        return false;
+    };
+    out.extend_from_slice(&kind.to_ne_bytes());
+    out.extend_from_slice(&[0; 4]);
+    let is_done = match kind {
+        NAME_RESOLUTION => names(body.0, out, lost),
+        DECRYPTION_SECRETS => secrets(body.0, out, lost).is_some(),
+        // Text, padded.
+        SYSTEMD_JOURNAL => {
+            out.extend_from_slice(body.0);
+            true
+        }
+        _ => false,
+    };
+    let len = ((out.len() + 4) as u32).to_ne_bytes();
+    out.extend_from_slice(&len);
+    if let Some(field) = out.get_mut(4..8) {
+        field.copy_from_slice(&len);
+    }
+    is_done
+}
+
+/// Records have the form of options; behind their end are options.
+fn names(mut body: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> bool {
+    let number = |bytes| u16::from_ne_bytes(bytes).swap_bytes();
+    while let Some((kind, value, after)) = first(body, number) {
+        super::options::put_option(out, kind, value);
+        body = after;
+    }
+    out.extend_from_slice(&[0; 4]);
+    let Some(options) = body.get(4..) else { return body.is_empty() };
+    end_options(options, out, lost);
+    true
+}
+
+fn secrets(body: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> Option<()> {
+    let word = |at: usize| {
+        let bytes = body.get(at..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes).swap_bytes())
+    };
+    let (kind, len) = (word(0)?, word(4)?);
+    let data = body.get(8..)?.get(..len as usize)?;
+    out.extend_from_slice(&kind.to_ne_bytes());
+    out.extend_from_slice(&len.to_ne_bytes());
+    out.extend_from_slice(data);
+    out.resize(out.len().next_multiple_of(4), 0);
+    end_options(body.get(8 + data.len().next_multiple_of(4)..).unwrap_or_default(), out, lost);
+    Some(())
+}
+
+fn end_options(options: &[u8], out: &mut Vec<u8>, lost: &mut Losses) {
+    let before = out.len();
+    copy(Of::Text, true, options, out, lost, |_, _| true);
+    if out.len() > before {
+        out.extend_from_slice(&[0; 4]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_blocks_are_taken() {
+        let block = |kind: u32, body: &[u8]| {
+            let mut block = kind.to_ne_bytes().to_vec();
+            let len = (12 + body.len() as u32).to_ne_bytes();
+            block.extend_from_slice(&len);
+            block.extend_from_slice(body);
+            block.extend_from_slice(&len);
+            block
+        };
+        let secrets = block(DECRYPTION_SECRETS, &[0; 8]);
+        assert_eq!(Annex::new(&secrets).unwrap().kind(), AnnexKind::Secrets);
+        assert_eq!(Annex::new(&block(0xbad, &[0; 4])).unwrap().kind(), AnnexKind::Other);
+        for len in 0..secrets.len() {
+            assert_eq!(Annex::new(&secrets[..len]), None);
+        }
+        for kind in [ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER] {
+            assert_eq!(Annex::new(&block(kind, &[0; 32])), None);
+        }
+        assert_eq!(Annex::new(&block(DECRYPTION_SECRETS, &[0; 7])), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Options: what a block says beside its fixed part, and how those of the other byte order become ours.
+
+use super::blocks::*;
+use crate::losses::Losses;
+use crate::record::Section;
+
+/// The options in `bytes`, which are in the byte order of this machine, as code and value. They end where one does not
+/// fit.
+pub fn options(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (code, value, after) = first(rest, u16::from_ne_bytes)?;
+        rest = after;
+        Some((code, value))
+    })
+}
+
+impl Section {
+    /// The comments of the file.
+    pub fn comments(&self) -> impl Iterator<Item = &str> {
+        let comments = options(&self.options).filter(|(code, _)| *code == OPT_COMMENT);
+        comments.filter_map(|(_, text)| std::str::from_utf8(text).ok())
+    }
+
+    /// Adds a comment, of 65,535 bytes at most; empty ones and those that are there already are left out.
+    pub fn add_comment(&mut self, text: &str) {
+        if !text.is_empty() && !self.comments().any(|comment| comment == text) {
+            put_option(&mut self.options, OPT_COMMENT, text.as_bytes());
+        }
+    }
+
+    /// Adds the options of another one that are not there already.
+    pub(crate) fn add_options(&mut self, other: &Self) {
+        for (code, value) in options(&other.options) {
+            if !options(&self.options).any(|known| known == (code, value)) {
+                put_option(&mut self.options, code, value);
+            }
+        }
+    }
+}
+
+/// How many of them are comments, and how many are not.
+#[cold]
+pub(crate) fn count_options(bytes: &[u8]) -> (u64, u64) {
+    let comments = options(bytes).filter(|(code, _)| *code == OPT_COMMENT).count() as u64;
+    (comments, options(bytes).count() as u64 - comments)
+}
+
+/// What a run of options in the byte order of this machine holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// Bytes of the options that are whole, without the one that ends them.
+    pub(super) len: usize,
+    /// The flags of a packet.
+    pub(super) flags: Option<u32>,
+    /// One of them says that it must not be copied.
+    pub(super) has_private: bool,
+}
+
+/// Looks at all options of a packet once.
+pub(super) fn survey(bytes: &[u8]) -> Survey {
+    let mut survey = Survey::default();
+    let mut rest = bytes;
+    while let Some((code, value, after)) = first(rest, u16::from_ne_bytes) {
+        match code {
+            EPB_FLAGS => survey.flags = value.first_chunk().map(|flags| u32::from_ne_bytes(*flags)),
+            _ => survey.has_private |= is_private(code),
+        }
+        // The padding of the last one may be missing.
+        if bytes.len() - after.len() < survey.len + 4 + value.len().next_multiple_of(4) {
+            break;
+        }
+        survey.len = bytes.len() - after.len();
+        rest = after;
+    }
+    survey
+}
+
+/// Which block options belong to: it decides which of them are numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    Packet,
+    Interface,
+    /// One that has no numbers in its options.
+    Text,
+}
+
+/// Appends the options in `bytes` that `takes` accepts to `out`, in the byte order of this machine and without the
+/// one that ends them. Counts what must not or cannot be copied.
+pub(super) fn copy(
+    of: Of,
+    is_swapped: bool,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+    lost: &mut Losses,
+    takes: impl Fn(u16, &[u8]) -> bool,
+) {
+    let number = |bytes| {
+        let number = u16::from_ne_bytes(bytes);
+        if is_swapped { number.swap_bytes() } else { number }
+    };
+    let mut rest = bytes;
+    while let Some((code, value, after)) = first(rest, number) {
+        rest = after;
+        if !takes(code, value) {
+            continue;
+        }
+        if is_private(code) {
+            lost.private += 1;
+        } else if is_swapped && code == CUSTOM_BINARY {
+            lost.untranslated += 1;
+        } else {
+            put_option(out, code, value);
+            let start = out.len() - value.len().next_multiple_of(4);
+            if is_swapped && let Some(value) = out.get_mut(start..start + value.len()) {
+                turn(of, code, value);
+            }
+        }
+    }
+}
+
+/// Appends one option. A value that is too long for any is cut.
+pub(super) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
+    out.extend_from_slice(&code.to_ne_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_ne_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len() + (value.len().wrapping_neg() & 3), 0);
+}
+
+/// Code and value of the option that `bytes` begin with, and what follows it.
+#[inline]
+pub(super) fn first(bytes: &[u8], number: impl Fn([u8; 2]) -> u16) -> Option<(u16, &[u8], &[u8])> {
+    let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>()?;
+    let (code, len) = (number([a, b]), usize::from(number([c, d])));
+    let value = rest.get(..len)?;
+    let after = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+    (code != OPT_END).then_some((code, value, after))
+}
+
+/// Custom options that say that they must not be copied into a changed file.
+fn is_private(code: u16) -> bool {
+    matches!(code, CUSTOM_PRIVATE_TEXT | CUSTOM_PRIVATE_BINARY)
+}
+
+/// Turns the numbers in a value into the other byte order. Hashes are strings of bytes.
+fn turn(of: Of, code: u16, value: &mut [u8]) {
+    let (skipped, widths): (usize, &[usize]) = match (of, code) {
+        (_, CUSTOM_TEXT) => (0, &[4]),
+        (Of::Packet, EPB_FLAGS | EPB_QUEUE) => (0, &[4]),
+        (Of::Packet, EPB_DROPCOUNT | EPB_PACKETID) => (0, &[8]),
+        (Of::Packet, EPB_PROCESS) => (0, &[4, 4]),
+        // What the kernel's eBPF programs returned, as 64 bits; other verdicts are bytes.
+        (Of::Packet, EPB_VERDICT) if matches!(value.first(), Some(1 | 2)) => (1, &[8]),
+        (Of::Interface, IF_TZONE) => (0, &[4]),
+        (Of::Interface, IF_SPEED | IF_TXSPEED | IF_RXSPEED) => (0, &[8]),
+        _ => (0, &[]),
+    };
+    let mut at = skipped;
+    for width in widths {
+        let Some(number) = value.get_mut(at..at + width) else { return };
+        number.reverse();
+        at += width;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_turned_and_text_is_not() {
+        let mut theirs = Vec::new();
+        for (code, value) in [
+            (EPB_FLAGS, &[0, 0, 0, 1][..]),
+            (OPT_COMMENT, b"abc"),
+            (EPB_DROPCOUNT, &[0, 0, 0, 0, 0, 0, 0, 9]),
+            (EPB_VERDICT, &[1, 0, 0, 0, 0, 0, 0, 0, 7]),
+            (CUSTOM_TEXT, &[0, 0, 1, 2, b'x']),
+            (CUSTOM_BINARY, &[0, 0, 1, 2, 3]),
+            (CUSTOM_PRIVATE_TEXT, &[0, 0, 1, 2, b'y']),
+        ] {
+            theirs.extend_from_slice(&code.swap_bytes().to_ne_bytes());
+            theirs.extend_from_slice(&(value.len() as u16).swap_bytes().to_ne_bytes());
+            theirs.extend_from_slice(value);
+            theirs.resize(theirs.len().next_multiple_of(4), 0);
+        }
+        let (mut ours, mut lost) = (Vec::new(), Losses::default());
+        copy(Of::Packet, true, &theirs, &mut ours, &mut lost, |_, _| true);
+        let found: Vec<_> = options(&ours).collect();
+        let expected: [(u16, &[u8]); 5] = [
+            (EPB_FLAGS, &[1, 0, 0, 0]),
+            (OPT_COMMENT, b"abc"),
+            (EPB_DROPCOUNT, &[9, 0, 0, 0, 0, 0, 0, 0]),
+            (EPB_VERDICT, &[1, 7, 0, 0, 0, 0, 0, 0, 0]),
+            (CUSTOM_TEXT, &[2, 1, 0, 0, b'x']),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!((lost.private, lost.untranslated), (1, 1));
+        let found = survey(&ours);
+        assert_eq!((found.len, found.has_private), (ours.len(), false));
+    }
+
+    #[test]
+    fn a_cut_option_ends_them() {
+        let mut bytes = Vec::new();
+        put_option(&mut bytes, OPT_COMMENT, b"whole");
+        let whole = bytes.len();
+        put_option(&mut bytes, CUSTOM_PRIVATE_BINARY, b"12345");
+        for len in 0..bytes.len() {
+            let found = survey(bytes.get(..len).unwrap());
+            assert_eq!(found.len, if len < whole { 0 } else { whole }, "{len}");
+        }
+        assert_eq!(survey(&bytes).len, bytes.len());
+        assert!(survey(&bytes).has_private);
+    }
+}
