@@ -144,7 +144,9 @@ fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     let frames = packets::corpus();
     let frames: Vec<_> = frames.iter().filter(|frame| (60..1515).contains(&frame.len())).collect();
     // tcpdump's programs for these are refused by the kernel, there is none, or the kernel shifts by less than is asked.
-    let unlike = ["vlan and pppoes", "vlan and geneve", "ifindex", " << "];
+    // Those for a direction lose packets that come right after they were attached: libpcap filters these again, where no
+    // kernel tells the direction.
+    let unlike = ["vlan and pppoes", "vlan and geneve", "ifindex", " << ", "inbound", "outbound"];
     let texts = corpus::expressions().into_iter().filter(|expression| {
         let is_like = !unlike.iter().any(|part| expression.text.contains(part));
         let is_chosen = expression.text.contains("vlan") || expression.text.len() % 4 == 0;
