@@ -5,6 +5,7 @@
 
 mod annex;
 mod blocks;
+mod counters;
 mod decode;
 mod encode;
 mod memory;

@@ -47,12 +47,7 @@ fn letter(line: &mut Line<'_>, byte: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(add: impl FnOnce(&mut Line<'_>)) -> String {
-        let mut text = String::new();
-        add(&mut Line::new(&mut text));
-        text
-    }
+    use crate::line::text;
 
     #[test]
     fn rows_are_those_of_tcpdump() {

@@ -1,5 +1,10 @@
 //! What a layer of a packet tells the next one. Layers do not call each other: tunnels go as deep as a packet is long.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wirelane_wire::Protocol;
+use wirelane_wire::checksum::{self, Sum};
+
 use crate::bytes::{Bytes, Cut};
 use crate::line::Line;
 
@@ -42,6 +47,26 @@ pub(crate) enum Ends {
 pub(crate) type Step<'a> = Result<Next<'a>, Cut>;
 
 impl Ends {
+    /// The sum over the pseudo-header and what an IP packet carries.
+    pub(crate) fn sum(&self, protocol: Protocol, bytes: &[u8]) -> Result<Sum, Cut> {
+        let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
+        let pseudo = match *self {
+            Self::V4 { source, destination } => checksum::pseudo_v4(
+                Ipv4Addr::from(source),
+                Ipv4Addr::from(destination),
+                protocol,
+                len,
+            ),
+            Self::V6 { source, destination } => checksum::pseudo_v6(
+                Ipv6Addr::from(source),
+                Ipv6Addr::from(destination),
+                protocol,
+                len,
+            ),
+        };
+        Ok(pseudo.plus(checksum::sum(bytes)))
+    }
+
     pub(crate) fn source<'l, 't>(&self, line: &'l mut Line<'t>) -> &'l mut Line<'t> {
         match *self {
             Self::V4 { source, .. } => line.ipv4(source),

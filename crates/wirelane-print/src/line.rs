@@ -181,6 +181,14 @@ fn longest_zeroes(groups: &[u16; 8]) -> (usize, usize) {
     best
 }
 
+/// What is written to a line.
+#[cfg(test)]
+pub(crate) fn text(add: impl FnOnce(&mut Line<'_>)) -> String {
+    let mut text = String::new();
+    add(&mut Line::new(&mut text));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv6Addr;
@@ -188,12 +196,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn text(add: impl FnOnce(&mut Line<'_>)) -> String {
-        let mut text = String::new();
-        add(&mut Line::new(&mut text));
-        text
-    }
 
     #[test]
     fn numbers_have_their_digits() {

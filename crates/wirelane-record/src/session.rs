@@ -50,7 +50,7 @@ impl Recording {
             true => vec![inputs],
             false => by_queue(inputs, |rx| rx),
         };
-        let monitor = Monitor::of_receiver(&port, groups.iter().flatten());
+        let monitor = Monitor::of_receivers([(&port, groups.iter().flatten())]);
         // What cannot be compiled is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;

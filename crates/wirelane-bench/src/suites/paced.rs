@@ -26,6 +26,7 @@ use crate::peers::capture::Program;
 use crate::peers::process::{Running, line};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
+use crate::suites::turns::ProcessPlan;
 
 /// Bytes of a packet.
 pub(super) const SIZE: u64 = 64;
@@ -111,6 +112,15 @@ pub(super) struct PacedBed {
 }
 
 impl PacedBed {
+    /// As [`PacedBed::new`]; what is missing is why `case` of `suite` is skipped.
+    pub(super) fn or_skip(
+        plan: &ProcessPlan<'_>,
+        (suite, case): (&'static str, &'static str),
+        report: &mut Report,
+    ) -> Option<Self> {
+        Self::new(plan.window).inspect_err(|error| report.skip(suite, case, error.to_string())).ok()
+    }
+
     /// # Errors
     /// There are no privileges for a cable, or no two CPUs.
     pub(super) fn new(window: Duration) -> Result<Self> {

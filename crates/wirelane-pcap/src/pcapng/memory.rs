@@ -1,6 +1,7 @@
 //! Blocks in memory, as this machine writes them: what a run of whole blocks holds, without copying any.
 
 use super::blocks::*;
+use super::counters;
 use super::options::options;
 use crate::record::{Direction, Record, Statistics};
 
@@ -153,18 +154,8 @@ fn statistics(block: &[u8]) -> Result<Content<'_>, &'static str> {
     for (code, value) in options(rest) {
         let Some(value) = value.first_chunk::<8>() else { continue };
         let [high, low] = words(value);
-        let time = Some(u64::from(high) << 32 | u64::from(low));
-        let count = Some(u64::from_ne_bytes(*value));
-        match code {
-            ISB_START => statistics.start = time,
-            ISB_END => statistics.end = time,
-            ISB_RECEIVED => statistics.received = count,
-            ISB_DROPPED => statistics.dropped = count,
-            ISB_FILTER_ACCEPTED => statistics.filter_accepted = count,
-            ISB_OS_DROPPED => statistics.os_dropped = count,
-            ISB_DELIVERED => statistics.delivered = count,
-            _ => {}
-        }
+        let time = || Some(u64::from(high) << 32 | u64::from(low));
+        counters::note(&mut statistics, code, u64::from_ne_bytes(*value), time);
     }
     Ok(Content::Statistics(statistics))
 }

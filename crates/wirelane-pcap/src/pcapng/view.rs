@@ -1,6 +1,7 @@
 //! The blocks that describe: sections, interfaces and counters, in either byte order.
 
 use super::blocks::*;
+use super::counters;
 use super::options::{self, Of, first};
 use super::time::{Scale, in_range};
 use crate::losses::Losses;
@@ -97,17 +98,7 @@ impl<'a> View<'a> {
             let time = || {
                 scale.nanoseconds(self.u32([a, b, c, d]), self.u32([e, f, g, h])).0.try_into().ok()
             };
-            let count = Some(self.u64(*bytes));
-            match code {
-                ISB_START => statistics.start = time(),
-                ISB_END => statistics.end = time(),
-                ISB_RECEIVED => statistics.received = count,
-                ISB_DROPPED => statistics.dropped = count,
-                ISB_FILTER_ACCEPTED => statistics.filter_accepted = count,
-                ISB_OS_DROPPED => statistics.os_dropped = count,
-                ISB_DELIVERED => statistics.delivered = count,
-                _ => {}
-            }
+            counters::note(&mut statistics, code, self.u64(*bytes), time);
         }
         statistics
     }

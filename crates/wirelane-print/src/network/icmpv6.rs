@@ -1,7 +1,5 @@
 //! ICMPv6, with neighbor discovery.
 
-use std::net::Ipv6Addr;
-
 use wirelane_wire::{Protocol, checksum};
 
 use super::protocol;
@@ -37,16 +35,8 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
 }
 
 fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>) -> Result<(), Cut> {
-    let Ends::V6 { source, destination } = upper.ends else { return Ok(()) };
-    let bytes = upper.bytes.captured();
-    let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
-    let pseudo = checksum::pseudo_v6(
-        Ipv6Addr::from(source),
-        Ipv6Addr::from(destination),
-        Protocol::ICMPV6,
-        len,
-    );
-    let sum = pseudo.plus(checksum::sum(bytes));
+    let Ends::V6 { .. } = upper.ends else { return Ok(()) };
+    let sum = upper.ends.sum(Protocol::ICMPV6, upper.bytes.captured())?;
     if sum.is_valid() {
         line.put("[icmp6 sum ok] ");
         return Ok(());

@@ -1,13 +1,11 @@
 //! TCP segments.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use wirelane_wire::{Protocol, TcpFlags, checksum};
 
 use super::conversations::{Conversations, Direction, Start};
 use super::dns;
 use crate::bytes::{Bytes, Cut};
-use crate::layer::{Ends, Next, Step, Upper};
+use crate::layer::{Next, Step, Upper};
 use crate::line::Line;
 use crate::style::Style;
 
@@ -94,23 +92,7 @@ pub(super) fn print<'a>(
 }
 
 fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>, stated: u16) -> Result<(), Cut> {
-    let bytes = upper.bytes.captured();
-    let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
-    let pseudo = match upper.ends {
-        Ends::V4 { source, destination } => checksum::pseudo_v4(
-            Ipv4Addr::from(source),
-            Ipv4Addr::from(destination),
-            Protocol::TCP,
-            len,
-        ),
-        Ends::V6 { source, destination } => checksum::pseudo_v6(
-            Ipv6Addr::from(source),
-            Ipv6Addr::from(destination),
-            Protocol::TCP,
-            len,
-        ),
-    };
-    let sum = pseudo.plus(checksum::sum(bytes));
+    let sum = upper.ends.sum(Protocol::TCP, upper.bytes.captured())?;
     line.put(", cksum 0x").hex4(stated);
     if sum.is_valid() {
         line.put(" (correct)");

@@ -1,7 +1,5 @@
 //! UDP datagrams.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use wirelane_wire::{Protocol, checksum, geneve, vxlan};
 
 use super::{dns, tunnels};
@@ -53,28 +51,16 @@ fn print_sum(
     whole: Bytes<'_>,
     stated: u16,
 ) -> Result<(), Cut> {
-    let bytes = whole.captured();
-    let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
-    let pseudo = match upper.ends {
-        Ends::V4 { .. } if style.verbose < 2 => return Ok(()),
-        Ends::V4 { .. } if stated == 0 => {
+    if let Ends::V4 { .. } = upper.ends {
+        if style.verbose < 2 {
+            return Ok(());
+        }
+        if stated == 0 {
             line.put("[no cksum] ");
             return Ok(());
         }
-        Ends::V4 { source, destination } => checksum::pseudo_v4(
-            Ipv4Addr::from(source),
-            Ipv4Addr::from(destination),
-            Protocol::UDP,
-            len,
-        ),
-        Ends::V6 { source, destination } => checksum::pseudo_v6(
-            Ipv6Addr::from(source),
-            Ipv6Addr::from(destination),
-            Protocol::UDP,
-            len,
-        ),
-    };
-    let sum = pseudo.plus(checksum::sum(bytes));
+    }
+    let sum = upper.ends.sum(Protocol::UDP, whole.captured())?;
     if sum.is_valid() {
         line.put("[udp sum ok] ");
     } else {

@@ -10,8 +10,10 @@
 //! (`dev_loopback_xmit`, type `PACKET_LOOPBACK`) is dropped by `tpacket_rcv`, so it is not seen
 //! twice. A packet sent past the queueing discipline (`PACKET_QDISC_BYPASS`) is shown to nobody.
 
+use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::packet::{PACKET_OUTGOING, SockFilter};
 
+use crate::error::{Error, Result};
 use crate::inspect::QueueMapping;
 use crate::mask::{Class, QueueMask};
 
@@ -178,8 +180,15 @@ pub(super) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
     (program.len() <= MAX_INSTRUCTIONS).then_some(program)
 }
 
-/// `BPF_MAXINSNS` of `linux/bpf_common.h`.
-const MAX_INSTRUCTIONS: usize = 4096;
+/// Refuses a program that the kernel would: `how` says what it is made of.
+pub(super) fn check_length(program: &[SockFilter], how: &str) -> Result<()> {
+    let len = program.len();
+    if len <= MAX_INSTRUCTIONS {
+        return Ok(());
+    }
+    let cause = format!("{how} it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}");
+    Err(Error::usage("filter", cause).help("write a shorter expression"))
+}
 
 /// The part of a distribution that looks at the queue. Queues next to each other, in rings next to
 /// each other, are one subtraction: usually that is all of them.

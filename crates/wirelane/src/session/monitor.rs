@@ -75,26 +75,18 @@ pub struct Reading {
 }
 
 impl Monitor {
-    /// Reads a session that only receives from `port`, by these ends.
-    pub fn of_receiver<'a>(port: &Port, inputs: impl IntoIterator<Item = &'a Rx>) -> Self {
-        Self {
-            ports: vec![port.info().clone()],
-            accounting: vec![port.accounting()],
-            rx: inputs.into_iter().flat_map(counters).map(|counters| (0, counters)).collect(),
-            ..Self::default()
-        }
-    }
-
     /// Reads a session that only receives, from these ports by these ends.
-    pub fn of_receivers<'a>(ports: impl IntoIterator<Item = (&'a Port, &'a Vec<Rx>)>) -> Self {
+    pub fn of_receivers<'a, I: IntoIterator<Item = &'a Rx>>(
+        ports: impl IntoIterator<Item = (&'a Port, I)>,
+    ) -> Self {
         let mut all = Self::default();
         for (position, (port, inputs)) in ports.into_iter().enumerate() {
             all.ports.push(port.info().clone());
             all.accounting.push(port.accounting());
-            all.growing.extend(
-                inputs.first().and_then(Rx::growing).map(|all| (position, Arc::clone(all))),
-            );
-            let counters = inputs.iter().flat_map(counters);
+            let mut inputs = inputs.into_iter().peekable();
+            let growing = inputs.peek().and_then(|first| first.growing());
+            all.growing.extend(growing.map(|growing| (position, Arc::clone(growing))));
+            let counters = inputs.flat_map(counters);
             all.rx.extend(counters.map(|counters| (position, counters)));
         }
         all

@@ -25,13 +25,7 @@ pub fn cost(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = match PacedBed::new(plan.window) {
-        Ok(bed) => bed,
-        Err(error) => {
-            report.skip(SUITE, CASE, error.to_string());
-            return Ok(());
-        }
-    };
+    let Some(bed) = PacedBed::or_skip(plan, (SUITE, CASE), report) else { return Ok(()) };
     let mut cases: Vec<CostCase<'_>> = Vec::new();
     for program in PROGRAMS {
         if program.command(plan.own, "", None).is_none() {

@@ -34,13 +34,7 @@ pub fn short(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = match PacedBed::new(plan.window) {
-        Ok(bed) => bed,
-        Err(error) => {
-            report.skip(SUITE, CASE, error.to_string());
-            return Ok(());
-        }
-    };
+    let Some(bed) = PacedBed::or_skip(plan, (SUITE, CASE), report) else { return Ok(()) };
     let mut cases = vec![ShortCase { bed: &bed, own: plan.own, peer: None, samples: Vec::new() }];
     match find(TCPDUMP) {
         Some(_) => cases.push(ShortCase {

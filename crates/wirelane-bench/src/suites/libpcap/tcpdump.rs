@@ -36,13 +36,7 @@ pub fn tcpdump(
         report.skip(SUITE, CASE, missing(CASE));
         return Ok(());
     };
-    let bed = match PacedBed::new(plan.window) {
-        Ok(bed) => bed,
-        Err(error) => {
-            report.skip(SUITE, CASE, error.to_string());
-            return Ok(());
-        }
-    };
+    let Some(bed) = PacedBed::or_skip(plan, (SUITE, CASE), report) else { return Ok(()) };
     let mut cases = Vec::new();
     for task in Task::ALL {
         cases.extend([false, true].map(|is_ours| {

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
@@ -17,7 +16,7 @@ use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::Device;
-use crate::port::selection::REJECT_ALL;
+use crate::port::selection::{self, REJECT_ALL};
 use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 use crate::sync::lock;
@@ -205,14 +204,7 @@ impl Handle {
                 Some(shared) => shared.program(mask, self.snaplen, filter),
                 None => ring.selection.program(self.snaplen, filter),
             };
-            if program.len() > MAX_INSTRUCTIONS {
-                let cause = format!(
-                    "with the selection of queues it has {} instructions; the kernel accepts \
-                     {MAX_INSTRUCTIONS}",
-                    program.len()
-                );
-                return Err(Error::usage("filter", cause).help("write a shorter expression"));
-            }
+            selection::check_length(&program, "with the selection of queues")?;
             ring.attach(&program)
         } else {
             ring.attach(&REJECT_ALL)

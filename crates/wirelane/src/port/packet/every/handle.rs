@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::super::control::{Progress, count_blocks, may_reject};
@@ -17,7 +16,7 @@ use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::{ETHERNET, LINK_TYPES};
 use crate::port::growing::Growing;
-use crate::port::selection::REJECT_ALL;
+use crate::port::selection::{self, REJECT_ALL};
 use crate::sync::lock;
 
 /// The port's rings and what is attached to each.
@@ -84,14 +83,7 @@ impl Handle {
 
     fn attach(&self, mask: &QueueMask, filters: Option<&[(u16, Vec<SockFilter>)]>) -> Result<()> {
         let program = program::of_ring(mask, self.snaplen, filters);
-        if program.len() > MAX_INSTRUCTIONS {
-            let cause = format!(
-                "for all kinds of interfaces it has {} instructions; the kernel accepts \
-                 {MAX_INSTRUCTIONS}",
-                program.len()
-            );
-            return Err(Error::usage("filter", cause).help("write a shorter expression"));
-        }
+        selection::check_length(&program, "for all kinds of interfaces")?;
         let mut rings = self.rings.iter();
         rings.try_for_each(|ring| ring.attach(&program)).map_err(|error| Error::os(NAME, error))
     }
