@@ -1,0 +1,73 @@
+//! What is known of a flow when it is exported.
+
+use wirelane_wire::TcpFlags;
+
+use crate::key::Key;
+
+/// A two-way flow, or the part of a long one that an active timeout ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Who talks to whom.
+    pub key: Key,
+    /// From the source to the destination.
+    pub forward: Half,
+    /// From the destination to the source; without packets if nothing came back.
+    pub reverse: Half,
+    /// From SYN to the ACK that completes the handshake, in ns, if all three packets were seen.
+    pub handshake_rtt: Option<u64>,
+    /// Why it was exported (`flowEndReason` 136).
+    pub end: EndReason,
+    /// The name of the interface (`interfaceName` 82) that the first packet came by.
+    pub interface: std::sync::Arc<str>,
+    /// SHA-1 of Community ID v1 with seed 0, without its `1:` and base 64.
+    pub community: [u8; 20],
+}
+
+/// One direction of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Half {
+    /// `packetDeltaCount` 2.
+    pub packets: u64,
+    /// Bytes from the IP header on, by its length field (`octetDeltaCount` 1).
+    pub octets: u64,
+    /// Bytes above TCP, UDP or the protocol's header (`transportOctetDeltaCount` 401).
+    pub payload: u64,
+    /// Time of the first packet in ns since 1970 (`flowStartNanoseconds` 156); 0 without packets.
+    pub start: u64,
+    /// Time of the last packet in ns since 1970 (`flowEndNanoseconds` 157); 0 without packets.
+    pub end: u64,
+    /// All TCP flags seen (`tcpControlBits` 6).
+    pub tcp_flags: TcpFlags,
+    /// TCP segments whose bytes were sent before.
+    pub retransmissions: u32,
+    /// TCP segments that came after later ones and were not sent before.
+    pub out_of_order: u32,
+    /// TCP segments with a window of 0, without RST.
+    pub zero_windows: u32,
+    /// Packets marked Congestion Experienced (RFC 3168).
+    pub congestion_experienced: u32,
+    /// The DSCP of the first packet (`ipDiffServCodePoint` 195).
+    pub dscp: u8,
+    /// The smallest TTL or hop limit (`minimumTTL` 52); 0 without packets.
+    pub min_ttl: u8,
+    /// The largest TTL or hop limit (`maximumTTL` 53).
+    pub max_ttl: u8,
+    /// The queue of the first packet.
+    pub queue: u16,
+}
+
+/// Why a flow was exported: values of `flowEndReason` (RFC 5102 section 5.11.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EndReason {
+    /// No packet came for the idle timeout.
+    Idle = 1,
+    /// It lasted for the active timeout, and goes on.
+    Active = 2,
+    /// TCP ended it: FIN from both sides, or RST.
+    Ended = 3,
+    /// The metering ended.
+    Forced = 4,
+    /// Another flow needed its memory.
+    Evicted = 5,
+}
