@@ -35,6 +35,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
+    if config.is_short() {
+        // Before there are threads.
+        wirelane_os::memory::share_heap();
+    }
     let style = args.style()?;
     let split = || args.habits.split(&args.words, args.read.as_deref());
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;

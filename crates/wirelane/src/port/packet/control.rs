@@ -9,6 +9,7 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::ring::Ring;
 use super::sharing::Shared;
+use super::side_by_side::side_by_side;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::inspect;
@@ -100,6 +101,8 @@ pub(super) struct Handle {
     pub(super) snaplen: u32,
     /// What is shared with other ports; there is one ring then.
     shared: Option<Shared>,
+    /// How many rings are closed at a time.
+    pub(super) at_once: usize,
     state: Mutex<State>,
 }
 
@@ -134,7 +137,8 @@ impl Handle {
         let open = vec![false; rings.len()];
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
-        Self { rings, counters, progress, spec, device, snaplen, shared, state }
+        let at_once = usize::MAX;
+        Self { rings, counters, progress, spec, device, snaplen, shared, at_once, state }
     }
 
     /// What each socket is bound to and takes.
@@ -397,17 +401,13 @@ impl Driver for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Closing a packet socket waits until no processor is at it (tens of milliseconds); closing
-        // them side by side, they wait together.
-        let mut rings = std::mem::take(&mut self.rings);
-        std::thread::scope(|scope| {
-            while let Some(ring) = rings.pop() {
-                if rings.is_empty() {
-                    continue;
-                }
-                // Where no thread can be had, the ring is dropped with the closure.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(ring));
-            }
-        });
+        let rings = std::mem::take(&mut self.rings);
+        let rings: Vec<_> = rings.into_iter().map(|ring| Mutex::new(Some(ring))).collect();
+        let close = |_, ring: &Mutex<Option<Ring>>| {
+            drop(lock(ring).take());
+            Ok(())
+        };
+        // What cannot fail.
+        let _ = side_by_side(&rings, self.at_once, close);
     }
 }

@@ -133,7 +133,8 @@ impl PacketPlan {
         let shared =
             self.config.share.map(|sharing| Shared::new(sharing, &self.spec, &self.device));
         let identity = (self.spec, self.device, shared);
-        let handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        let mut handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        handle.at_once = self.config.at_once();
         handle.set_filter(self.filter.as_ref())?;
         let receiver = |(ring, counters): (&Ring, &Arc<RxCounters>)| {
             let setup = Setup {
@@ -166,7 +167,7 @@ impl PacketPlan {
     /// One transmitting end per queue, and what counts its frames.
     fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
         let hands_on = self.hands_on();
-        let ends = side_by_side(&self.tx_queues, |_, queue| {
+        let ends = side_by_side(&self.tx_queues, self.config.at_once(), |_, queue| {
             let counters = Arc::new(TxCounters::new(*queue));
             let handing_on = hands_on.then(|| self.socket()).transpose()?;
             let sockets = (self.socket()?, handing_on);

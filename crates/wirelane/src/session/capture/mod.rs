@@ -56,7 +56,7 @@ use crate::session::monitor::Monitor;
 pub use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
 use crate::sync::{Doorbell, Watermark};
-use crate::threads::spawn;
+use crate::threads::{Count, spawn};
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
@@ -74,6 +74,8 @@ pub struct Capture {
 /// The writing threads. Dropping it waits for them.
 struct Writers {
     threads: Vec<JoinHandle<Finished>>,
+    /// How many of them, and of those that look, run.
+    running: Arc<Count>,
     /// The thread that looks.
     view: Option<ViewThread>,
     /// What is in files, by writing thread.
@@ -117,6 +119,7 @@ impl Capture {
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
             threads: Vec::new(),
+            running: Count::new()?,
             view: None,
             written: Vec::new(),
             failed: Arc::default(),
@@ -137,8 +140,13 @@ impl Capture {
             let make = move |_: &[Rx]| Worker { routes, allowance };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
-        let jobs = group(inputs, routes, config.single).into_iter().map(job);
-        let threads = Threads::default().placed(config.placement.clone()).each_alone();
+        let few = config.is_short();
+        let jobs = group(inputs, routes, config.single, few).into_iter().map(job);
+        let placement = match ports.len() {
+            1 if few => config.placement.clone().on_one(),
+            _ => config.placement.clone(),
+        };
+        let threads = Threads::default().placed(placement).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
@@ -181,19 +189,8 @@ impl Capture {
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let failed = || self.writers.failed.load(Ordering::Acquire);
-        while self.running.wait(Some(deadline.saturating_duration_since(Instant::now()))) {
-            let view = &self.writers.view;
-            if self.writers.threads.iter().all(JoinHandle::is_finished)
-                && view.as_ref().is_none_or(ViewThread::is_finished)
-            {
-                return true;
-            }
-            if Instant::now() >= deadline || failed() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        failed()
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.running.wait(Some(left())) && self.writers.running.wait(left()) || failed()
     }
 
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not
@@ -298,7 +295,9 @@ impl Writers {
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let lossless = ports.iter().all(|port| port.info().lossless);
         let waits = lossless && !merges;
-        let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
+        // As much again as lanes have of their own, so that it is not scarce from the start.
+        let wanted = config.most_before_writer(2 * OWN * lanes * CHUNK);
+        let wanted = wanted.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
         self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
@@ -321,7 +320,8 @@ impl Writers {
         let mut view_input = match view {
             None => None,
             Some(view) => {
-                let (thread, input) = ViewThread::start(view, lossless, Arc::clone(&self.failed))?;
+                let (thread, input) =
+                    ViewThread::start(view, lossless, Arc::clone(&self.failed), &self.running)?;
                 self.view = Some(thread);
                 Some(input)
             }
@@ -341,7 +341,9 @@ impl Writers {
                 sources.iter().for_each(|source| view.describe(source));
             }
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
+            let ending = self.running.one_more();
             let handle = spawn("wl-write", move || {
+                let _ending = ending;
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
             })?;
             let bell = Arc::new(Doorbell::new(handle.thread().clone()));
@@ -384,6 +386,7 @@ impl Writers {
                 file,
                 view,
                 inputs: writer_inputs,
+                ended: 0,
                 roster,
                 counters,
                 refused: BTreeMap::new(),
@@ -426,8 +429,13 @@ impl Drop for Writers {
 }
 
 /// The receiving ends of each thread with their routes, and the position of their port: those of a queue together, as
-/// `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all in one.
-fn group(inputs: Vec<Vec<Rx>>, routes: Vec<Vec<Route>>, single: bool) -> Vec<(usize, Vec<End>)> {
+/// `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all in one; for few packets, those of a port.
+fn group(
+    inputs: Vec<Vec<Rx>>,
+    routes: Vec<Vec<Route>>,
+    single: bool,
+    few: bool,
+) -> Vec<(usize, Vec<End>)> {
     let zip = |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
     let ends = inputs.into_iter().zip(routes).map(zip);
     if single {
@@ -435,11 +443,15 @@ fn group(inputs: Vec<Vec<Rx>>, routes: Vec<Vec<Route>>, single: bool) -> Vec<(us
         return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
     }
     // The rings of all interfaces are not of one queue each: as many threads as there are processors.
-    let most = thread::available_parallelism().map_or(1, usize::from);
+    let most = || thread::available_parallelism().map_or(1, usize::from);
     let of_port = |(port, ends): (usize, Vec<End>)| {
-        let is_growing = ends.iter().any(|(rx, _)| rx.growing().is_some());
+        let most = match ends.iter().any(|(rx, _)| rx.growing().is_some()) {
+            _ if few => 1,
+            true => most(),
+            false => usize::MAX,
+        };
         let mut threads = by_queue(ends, |(rx, _)| rx);
-        if is_growing && threads.len() > most {
+        if threads.len() > most {
             let more = threads.split_off(most);
             for (place, mut ends) in more.into_iter().enumerate() {
                 threads
