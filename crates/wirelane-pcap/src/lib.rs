@@ -51,7 +51,7 @@ pub use format::FileFormat;
 pub use frame::{FrameCompressor, FrameDecompressor};
 pub use identity::FileId;
 pub use losses::Losses;
-pub use merge::{MergeControl, MergeReport, MergedInput, merge_files};
+pub use merge::{MergeControl, MergeReport, MergedInput, Verdict, merge_files, merge_selected};
 pub use options::WriterOptions;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
