@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod control;
+mod habits;
 mod look;
 mod mending;
 mod moment;
@@ -14,6 +15,7 @@ mod session;
 mod ssh;
 mod stores;
 mod take;
+mod words;
 
 use std::process::ExitCode;
 
