@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::halt::Halt;
 
+use crate::access::Access;
 use crate::compression::CompressionOptions;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
@@ -45,6 +46,7 @@ pub struct MergeControl {
     taken: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
     compression: Option<Option<CompressionOptions>>,
+    access: Access,
 }
 
 impl MergeControl {
@@ -58,6 +60,12 @@ impl MergeControl {
     #[must_use]
     pub fn compression(self, compression: Option<CompressionOptions>) -> Self {
         Self { compression: Some(compression), ..self }
+    }
+
+    /// Who may read the output.
+    #[must_use]
+    pub fn access(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// Packets taken from the inputs so far, and packets that are safely in the output.
@@ -116,6 +124,7 @@ pub fn merge_files(
         section: section(&streams),
         compression: control.compression.unwrap_or(of_path.compression),
         inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
+        access: control.access,
         halt: control.halt.clone(),
         ..of_path
     };

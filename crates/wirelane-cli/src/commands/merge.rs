@@ -12,6 +12,7 @@ use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
 use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files};
 
+use crate::access::AccessArgs;
 use crate::args;
 use crate::output::{self, plural};
 
@@ -44,6 +45,9 @@ pub(crate) struct MergeArgs {
     #[arg(long, value_name = "HOW", value_parser = args::compress)]
     pub(crate) compress: Option<args::Compress>,
 
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
+
     /// Print one JSON object (schema wirelane.merge/1)
     #[arg(long)]
     pub(crate) json: bool,
@@ -62,7 +66,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
     }
     let compression = args::writer(&args.output, args.compress)?.compression;
     let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
-    let control = MergeControl::new(halt).compression(compression);
+    let control = MergeControl::new(halt).compression(compression).access(args.access.access()?);
     let report = watch(args, &control)?;
     if args.json {
         output::json(&Document::new(args, &report))?;
@@ -243,7 +247,8 @@ mod tests {
         capture(&path("a"), &[1, 4]);
         capture(&path("b"), &[2, 3, 5]);
         let inputs = vec![path("a"), path("b")];
-        let args = MergeArgs { inputs, output: path("out"), compress: None, json: false };
+        let access = AccessArgs::default();
+        let args = MergeArgs { inputs, output: path("out"), compress: None, access, json: false };
         run(&args).unwrap();
         assert_eq!(times(&path("out")), [1, 2, 3, 4, 5]);
 
@@ -256,8 +261,13 @@ mod tests {
 
     #[test]
     fn json_and_packets_do_not_share_standard_output() {
-        let args =
-            MergeArgs { inputs: vec!["a".into()], output: "-".into(), compress: None, json: true };
+        let args = MergeArgs {
+            inputs: vec!["a".into()],
+            output: "-".into(),
+            compress: None,
+            access: AccessArgs::default(),
+            json: true,
+        };
         assert_eq!(run(&args).unwrap_err().kind(), wirelane::ErrorKind::Usage);
     }
 
@@ -270,6 +280,7 @@ mod tests {
             inputs: vec![path],
             output: directory.path().join("b"),
             compress: None,
+            access: AccessArgs::default(),
             json: true,
         };
         let report = merge_files(&args.inputs, &args.output, &Default::default()).unwrap();
