@@ -4,6 +4,7 @@ mod access;
 mod args;
 mod commands;
 mod control;
+mod habits;
 mod look;
 mod mending;
 mod moment;
@@ -15,6 +16,7 @@ mod session;
 mod ssh;
 mod stores;
 mod take;
+mod words;
 
 use std::process::ExitCode;
 

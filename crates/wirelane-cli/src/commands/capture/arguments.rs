@@ -11,9 +11,9 @@ use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
 use wirelane_print::Style;
 
-use super::habits::HabitArgs;
 use crate::access::AccessArgs;
 use crate::args;
+use crate::habits::HabitArgs;
 use crate::look::LookArgs;
 use crate::print::{Output, PrintArgs};
 use crate::session::SessionArgs;
