@@ -1,5 +1,6 @@
 //! The `wirelane` command: parse, dispatch, and say on one line what went wrong.
 
+mod access;
 mod args;
 mod commands;
 mod control;

@@ -22,6 +22,7 @@
 //! Reading 1500-byte packets is bound by copying them out of the source. The crates would also leave to us what makes
 //! most of the code here: any time resolution, sections, bounds on memory, and errors that name a place.
 
+mod access;
 mod compress;
 mod compression;
 mod decompress;
@@ -45,6 +46,7 @@ mod record;
 mod rotate;
 mod writer;
 
+pub use access::Access;
 pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
 pub use format::FileFormat;

@@ -12,6 +12,7 @@ use wirelane::{Error, Result};
 use wirelane_filter::{Metadata, Packet};
 
 use super::copying::Copying;
+use crate::access::AccessArgs;
 use crate::args;
 use crate::moment::{Moment, Span, moment};
 use crate::take;
@@ -57,6 +58,8 @@ pub(crate) struct ConvertArgs {
     compress: Option<args::Compress>,
     #[command(flatten)]
     comment: args::CommentArgs,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Print one JSON object (schema wirelane.convert/1)
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -80,6 +83,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     };
     copying.check()?;
     let mut options = args::writer(&args.output, args.compress)?;
+    options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
     let span = Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = args.filter.as_deref().map(take::filter).transpose()?;

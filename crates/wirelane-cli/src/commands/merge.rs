@@ -8,6 +8,7 @@ use wirelane::pcap::{MergeControl, Verdict};
 use wirelane::{Error, Result};
 
 use super::copying::Copying;
+use crate::access::AccessArgs;
 use crate::args;
 
 /// Merge capture files into one, in order of time.
@@ -38,6 +39,8 @@ pub(crate) struct MergeArgs {
 
     #[command(flatten)]
     comment: args::CommentArgs,
+    #[command(flatten)]
+    access: AccessArgs,
 
     /// Print one JSON object (schema wirelane.merge/1)
     #[arg(long)]
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     };
     copying.check()?;
     let mut options = args::writer(&args.output, args.compress)?;
+    options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
     let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
     let control = MergeControl::new(halt).options(options);
