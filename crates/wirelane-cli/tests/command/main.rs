@@ -16,6 +16,7 @@ mod json;
 mod links;
 mod masks;
 mod memory;
+mod permissions;
 mod places;
 mod ports;
 mod print;
