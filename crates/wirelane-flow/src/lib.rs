@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod flow;
+pub mod ipfix;
 mod key;
 
 pub use flow::{EndReason, Flow, Half};
