@@ -15,6 +15,7 @@ mod compact;
 mod flow;
 mod holes;
 mod icmp;
+pub mod ipfix;
 mod join;
 mod key;
 mod meter;
