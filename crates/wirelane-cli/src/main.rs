@@ -1,8 +1,10 @@
 //! The `wirelane` command: parse, dispatch, and say on one line what went wrong.
 
+mod access;
 mod args;
 mod commands;
 mod control;
+mod habits;
 mod look;
 mod mending;
 mod moment;
@@ -14,6 +16,7 @@ mod session;
 mod ssh;
 mod stores;
 mod take;
+mod words;
 
 use std::process::ExitCode;
 
@@ -43,6 +46,7 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
+    Convert(Box<commands::convert::ConvertArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

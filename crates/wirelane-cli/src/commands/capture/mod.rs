@@ -2,9 +2,7 @@
 
 mod arguments;
 pub(crate) mod elsewhere;
-mod habits;
 mod netns;
-mod words;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +13,7 @@ use wirelane::{Error, Result, clock};
 
 pub(crate) use self::arguments::CaptureArgs;
 use crate::control::{ControlServer, Served, Subject};
+use crate::habits;
 use crate::output::summary::Summary;
 use crate::print::Lines;
 use crate::session::{self, Privileges, Screen};
@@ -34,11 +33,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             .help("write the packets to a file"));
     }
     let halt = session::begin(&args.session)?;
-    let config = args.config(&halt)?;
+    let access = args.access.access()?;
+    let config = args.config(access, &halt)?;
     let style = args.style()?;
-    let split = || args.habits.split(&args.words, args.read.as_deref());
+    let split = || args.habits.split(&args.words, args.read.as_deref(), &|_| false);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
-    let mut privileges = Privileges::new(&args.session)?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
