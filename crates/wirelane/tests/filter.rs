@@ -128,10 +128,8 @@ fn privileged_a_live_filter_can_change() {
     both();
     control.set_filter(None).unwrap();
     both();
-    let got: Vec<_> = finish(&mut port, 8)
-        .into_iter()
-        .filter(|frame| *frame == ip || *frame == arp)
-        .collect();
+    let got: Vec<_> =
+        finish(&mut port, 8).into_iter().filter(|frame| *frame == ip || *frame == arp).collect();
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
 }
 

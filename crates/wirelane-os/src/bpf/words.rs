@@ -58,8 +58,7 @@ impl Words {
     fn word(&self, index: usize) -> Option<&AtomicU64> {
         // SAFETY: inside the mapping, which has `count` words at its page-aligned beginning and lives as long as the
         // reference; whoever shares it reads and writes whole words.
-        (index < self.count).then(|| unsafe {
-            AtomicU64::from_ptr(self.memory.as_ptr().cast::<u64>().add(index))
-        })
+        (index < self.count)
+            .then(|| unsafe { AtomicU64::from_ptr(self.memory.as_ptr().cast::<u64>().add(index)) })
     }
 }

@@ -113,7 +113,8 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         Rx::new(Receiver::new(setup), counters).with_growing(&growing)
     };
     let rx: Vec<_> = rings.iter().zip(0..).map(receiver).collect();
-    let handle = Arc::new(Handle::new((rings, entrance), growing, finder, progress, snaplen, spare));
+    let handle =
+        Arc::new(Handle::new((rings, entrance), growing, finder, progress, snaplen, spare));
     handle.open_with(options.filter.as_ref())?;
     let rings = Arc::downgrade(&handle);
     let accounting =
