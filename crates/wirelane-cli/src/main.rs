@@ -7,6 +7,7 @@ mod habits;
 mod look;
 mod mending;
 mod moment;
+mod netns;
 mod output;
 mod print;
 mod privilege;
@@ -45,6 +46,7 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);
