@@ -1,5 +1,6 @@
 //! The `wirelane` command: parse, dispatch, and say on one line what went wrong.
 
+mod access;
 mod args;
 mod commands;
 mod control;
@@ -47,6 +48,7 @@ enum Command {
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Count(Box<commands::count::CountArgs>),
+    Convert(Box<commands::convert::ConvertArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Count(args) => commands::count::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use wirelane::halt::Halt;
-use wirelane::pcap::{Rotation, WriterOptions};
+use wirelane::pcap::{Access, Rotation, WriterOptions};
 use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
 use wirelane_print::Style;
 
+use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
 use crate::look::LookArgs;
@@ -62,6 +63,8 @@ pub(crate) struct CaptureArgs {
     /// When rotating, keep only the newest N files
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
     pub(super) rotate_files: Option<u32>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
     /// Write the counters into the file this often, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Output")]
     pub(super) statistics_every: Duration,
@@ -97,13 +100,18 @@ impl CaptureArgs {
     ///
     /// # Errors
     /// Options contradict each other.
-    pub(super) fn config(&self, halt: &Halt) -> Result<CaptureConfig> {
+    pub(super) fn config(&self, access: Access, halt: &Halt) -> Result<CaptureConfig> {
         let rotation = Rotation {
             max_bytes: self.rotate_size,
             max_age: self.rotate_time.map(|time| time.as_nanos() as u64),
             max_packets: self.rotate_packets,
             max_files: self.rotate_files,
         };
+        if let Some((option, _)) = self.access.given().find(|(_, is_given)| *is_given)
+            && self.write.is_none()
+        {
+            return Err(Error::usage(option, "nothing is written").help("add -w FILE"));
+        }
         if rotation.max_files.is_some() && !rotation.is_active() {
             return Err(
                 Error::usage("-W", "it needs a rotation").help("add -C, -G or --rotate-packets")
@@ -116,7 +124,7 @@ impl CaptureArgs {
         }
         let output = |path: &PathBuf| -> Result<OutputConfig> {
             let options = args::writer(path, self.compress)?;
-            let options = WriterOptions { rotation, halt: halt.clone(), ..options };
+            let options = WriterOptions { rotation, access, halt: halt.clone(), ..options };
             Ok(OutputConfig { path: path.clone(), options, split: self.split })
         };
         let output = self.write.as_ref().map(output).transpose()?;

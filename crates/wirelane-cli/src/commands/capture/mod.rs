@@ -32,11 +32,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             .help("write the packets to a file"));
     }
     let halt = session::begin(&args.session)?;
-    let config = args.config(&halt)?;
+    let access = args.access.access()?;
+    let config = args.config(access, &halt)?;
     let style = args.style()?;
     let split = || args.habits.split(&args.words, args.read.as_deref(), &|_| false);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
-    let mut privileges = Privileges::new(&args.session)?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
