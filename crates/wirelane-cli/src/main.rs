@@ -47,8 +47,8 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
-    Count(Box<commands::count::CountArgs>),
     Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -80,8 +80,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
-        Command::Count(args) => commands::count::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use wirelane::pipeline::{Allowance, Budget, Consumer, Outcome, Running, Threads, Work, by_thread};
 use wirelane::placement::Placement;
 use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
-use wirelane::session::interfaces::{Interface, LinkTypes, interfaces};
+use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::QueueStats;
-use wirelane::{Batch, Error, Result};
+use wirelane::{Batch, Error, Frame, Result};
 
 use crate::by::By;
 use crate::key::Key;
@@ -98,10 +98,10 @@ impl Counting {
             let info = port.info();
             let growing = |rx: &Rx| interfaces(info, rx).into_iter().map(|one| (position, one));
             known.extend(inputs.iter().flat_map(growing));
-            let end = |rx| (LinkTypes::of(info, &rx), rx);
+            let end = |rx| (Links::of(info, &rx), rx);
             ends.push(inputs.into_iter().map(end).collect::<Vec<_>>());
         }
-        let work = |(port, ends): (usize, Vec<(LinkTypes, Rx)>)| {
+        let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
             let (links, rx) = ends.into_iter().unzip();
             let consumer = Worker {
                 links,
@@ -230,10 +230,38 @@ fn by_queue(
     Counts { by: By::Queue, rows: rows.collect(), without: Vec::new(), unplaced: Sum::default() }
 }
 
+/// The link types of the packets of a receiving end.
+struct Links {
+    /// Of all, or of those whose interface is not known.
+    whole: u16,
+    placing: Placing,
+    /// Of the interfaces that were found while it runs.
+    found: Vec<u16>,
+}
+
+impl Links {
+    fn of(info: &PortInfo, rx: &Rx) -> Self {
+        Self { whole: info.link_type, placing: Placing::of(rx), found: Vec::new() }
+    }
+
+    #[inline]
+    fn of_frame(&mut self, frame: &Frame) -> u16 {
+        if !self.placing.is_growing() {
+            return self.whole;
+        }
+        let (place, _) = self.placing.place(frame);
+        while self.found.len() <= place as usize {
+            let source = self.placing.found(self.found.len() as u32);
+            self.found.push(source.map_or(self.whole, |source| source.link_type));
+        }
+        self.found.get(place as usize).copied().unwrap_or(self.whole)
+    }
+}
+
 /// What a receiving thread does with its frames.
 struct Worker {
     /// One per receiving end.
-    links: Vec<LinkTypes>,
+    links: Vec<Links>,
     tables: Tables,
     allowance: Allowance,
     asked: Arc<AtomicU64>,

@@ -97,35 +97,6 @@ impl Placing {
     }
 }
 
-/// The link types of the packets of a receiving end.
-#[derive(Clone, Debug)]
-pub struct LinkTypes {
-    /// Of all, or of those whose interface is not known.
-    whole: u16,
-    /// Interfaces that are found while it runs, with what is known of them.
-    growing: Option<(Arc<Growing>, Vec<u16>)>,
-}
-
-impl LinkTypes {
-    /// Those of `rx`, whose port is described by `info`.
-    pub fn of(info: &PortInfo, rx: &Rx) -> Self {
-        let growing = rx.growing().map(|growing| (Arc::clone(growing), Vec::new()));
-        Self { whole: info.link_type, growing }
-    }
-
-    /// The LINKTYPE_ value of a frame.
-    #[inline]
-    pub fn of_frame(&mut self, frame: &Frame) -> u16 {
-        let Some((growing, known)) = &mut self.growing else { return self.whole };
-        let number = usize::from(frame.queue_number());
-        while known.len() <= number {
-            let strand = growing.strand(known.len());
-            known.push(strand.map_or(self.whole, |(source, _)| source.link_type));
-        }
-        known.get(number).copied().unwrap_or(self.whole)
-    }
-}
-
 #[inline]
 fn strand(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
     let strand = bundle.strand_of(frame);
