@@ -124,7 +124,7 @@ pub fn statistics<'a>(
             received: stats.received,
             // What the device itself lost is not known per queue.
             dropped: None,
-            filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
+            filter_accepted: stats.dropped.total().map(|lost| stats.packets + lost),
             os_dropped: stats.dropped.kernel,
             delivered: Some(stats.packets),
         }
