@@ -11,6 +11,7 @@ mod exec;
 mod file;
 mod filter;
 mod full_disk;
+mod habits;
 mod host;
 mod json;
 mod links;
