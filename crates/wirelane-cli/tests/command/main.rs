@@ -14,6 +14,7 @@ mod exec;
 mod file;
 mod filter;
 mod full_disk;
+mod habits;
 mod host;
 mod json;
 mod links;
