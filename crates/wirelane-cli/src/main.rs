@@ -11,6 +11,7 @@ mod moment;
 mod output;
 mod print;
 mod privilege;
+mod provenance;
 mod reachability;
 mod session;
 mod ssh;
