@@ -9,11 +9,9 @@ use crate::{
     EtherType, Ethernet, EthernetView, Ipv4View, Ipv6View, Protocol, Vlan, VlanView, WireError,
     ethernet,
     field::{be16, split},
+    link::MAX_TAGS,
     vlan,
 };
-
-/// Tags that a frame may carry, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
-const MAX_TAGS: usize = 8;
 
 /// What all packets of one conversation in one direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,8 +210,12 @@ impl<'a> Layers<'a> {
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
     }
 
+    /// The network layer that follows a link header, and what it carries; `at` is where it begins in the frame.
+    ///
+    /// # Errors
+    /// As [`Layers::parse`], from the IP header on.
     #[inline]
-    fn network(
+    pub fn network(
         ethertype: EtherType,
         bytes: &'a [u8],
         at: usize,

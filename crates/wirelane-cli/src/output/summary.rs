@@ -171,7 +171,7 @@ impl Counts {
         let totals = Totals {
             received: sum(|queue| queue.received),
             merged: queues.iter().map(|queue| queue.merged).sum(),
-            filtered: sum(|queue| queue.filtered),
+            filtered: sum(QueueStats::filtered_here),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
             written: written.map(|written| written.packets),
             written_bytes: written.map(|written| written.bytes),

@@ -374,6 +374,7 @@ impl Writers {
                     current: None,
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
+                    prompt: config.prompt,
                     unannounced: 0,
                     waiting_since: None,
                 });
@@ -397,6 +398,7 @@ impl Writers {
                 bell,
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
+                prompt: config.prompt,
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written,
                 failed: Arc::clone(&self.failed),
