@@ -1,7 +1,9 @@
 //! The options of a program for a port, in addition to the port's spec.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::beside::Beside;
 use super::share::Share;
 use crate::filter::Filter;
 use crate::frame::SinkGso;
@@ -74,6 +76,9 @@ pub struct OpenOptions {
     /// Files that other ports read and that must not be overwritten: see
     /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
+    /// What a file says beside its packets, if it is the port that they come from
+    /// ([`Port::beside`](super::Port::beside)): a file that is written says it, too.
+    pub beside: Option<Arc<Beside>>,
     /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
     /// reader.
     pub halt: Halt,
@@ -202,6 +207,7 @@ setters!(OpenOptions:
     take: Take,
     take_management: bool,
     inputs: Vec<FileId>,
+    beside: impl Into<Option<Arc<Beside>>>,
     halt: Halt,
     forwarding: Forwarding,
 );
@@ -236,6 +242,7 @@ impl Default for OpenOptions {
             take: Take::Nothing,
             take_management: false,
             inputs: Vec::new(),
+            beside: None,
             halt: Halt::default(),
             forwarding: Forwarding::default(),
         }
