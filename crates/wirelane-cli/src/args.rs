@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{ArgAction, Args};
-use wirelane::pcap::{Compression, CompressionOptions, WriterOptions, parse_size};
+use wirelane::pcap::{Compression, CompressionOptions, Section, WriterOptions, parse_size};
 use wirelane::port::Protocols;
 use wirelane::{Error, QueueSet, Result};
 pub(crate) use wirelane_bench::arguments::{count, duration, queues, reason};
@@ -20,6 +20,30 @@ pub(crate) struct Masks {
     /// Whether to select packets tied to no queue
     #[arg(long, value_name = "on|off", value_parser = switch, default_value = "on", action = ArgAction::Set)]
     pub(crate) other: bool,
+}
+
+/// What a capture file says of itself.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CommentArgs {
+    /// Write TEXT into the file, as a comment of the whole file (pcapng); may be repeated
+    #[arg(long, alias = "capture-comment", value_name = "TEXT", value_parser = comment, help_heading = "Output")]
+    comment: Vec<String>,
+}
+
+impl CommentArgs {
+    /// Adds the comments to those of a file.
+    pub(crate) fn add_to(&self, section: &mut Section) {
+        self.comment.iter().for_each(|text| section.add_comment(text));
+    }
+}
+
+/// A comment, as the format can hold it.
+fn comment(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("write some text".into()),
+        1..=0xffff => Ok(text.to_owned()),
+        len => Err(format!("it has {len} bytes, and a comment of a file 65535 at most")),
+    }
 }
 
 /// `on` or `off`.

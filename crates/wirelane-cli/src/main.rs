@@ -1,19 +1,24 @@
 //! The `wirelane` command: parse, dispatch, and say on one line what went wrong.
 
+mod access;
 mod args;
 mod commands;
 mod control;
+mod habits;
 mod look;
 mod mending;
 mod moment;
+mod netns;
 mod output;
 mod print;
 mod privilege;
+mod provenance;
 mod reachability;
 mod session;
 mod ssh;
 mod stores;
 mod take;
+mod words;
 
 use std::process::ExitCode;
 
@@ -44,6 +49,8 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
+    Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -75,6 +82,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

@@ -73,16 +73,7 @@ impl TakeArgs {
         purpose: Purpose,
         options: &mut OpenOptions,
     ) -> Result<()> {
-        options.filter = self.filter.as_deref().map(str::parse).transpose()?;
-        // Most ports are Ethernet. What is wrong only there, or only elsewhere, the port will say.
-        if let Some(Err(error)) = options.filter.as_ref().map(|filter: &Filter| filter.check(1))
-            && error.span().is_some()
-        {
-            if let Some(caret) = error.caret() {
-                caret.lines().for_each(|line| output::line(format_args!("{line}")));
-            }
-            return Err(error.into());
-        }
+        options.filter = self.filter.as_deref().map(filter).transpose()?;
         options.take = match (&options.filter, self.all) {
             _ if purpose == Purpose::Look && spec.backend.is_none() => Take::Nothing,
             (_, true) => Take::All,
@@ -117,6 +108,24 @@ impl TakeArgs {
         toll.check(options.filter.as_ref(), !self.keep_management)?;
         Ok(Some(toll))
     }
+}
+
+/// A filter that somebody wrote.
+///
+/// # Errors
+/// It is wrong whatever the link type: then the place is shown as well.
+pub(crate) fn filter(text: &str) -> Result<Filter> {
+    let filter: Filter = text.parse()?;
+    // Most packets are Ethernet. What is wrong only there, or only elsewhere, will be said when they are known.
+    if let Err(error) = filter.check(1)
+        && error.span().is_some()
+    {
+        if let Some(caret) = error.caret() {
+            caret.lines().for_each(|line| output::line(format_args!("{line}")));
+        }
+        return Err(error.into());
+    }
+    Ok(filter)
 }
 
 /// What an AF_XDP port takes away from the host.

@@ -20,10 +20,15 @@ pub struct Metadata {
     /// The packet's queue. The kernel's socket filter has `skb->queue_mapping` instead, which most
     /// drivers shift by one.
     pub queue: u32,
-    /// 4 (`PACKET_OUTGOING` of `linux/if_packet.h`) if the host sent it, otherwise 0.
+    /// [`Metadata::OUTGOING`] if the host sent it, otherwise 0.
     pub packet_type: u32,
     /// Index of the interface; 0 when there is none.
     pub interface_index: u32,
+}
+
+impl Metadata {
+    /// `PACKET_OUTGOING` of `linux/if_packet.h`.
+    pub const OUTGOING: u32 = 4;
 }
 
 /// Programs see no more bytes of a packet.

@@ -22,6 +22,7 @@
 //! Reading 1500-byte packets is bound by copying them out of the source. The crates would also leave to us what makes
 //! most of the code here: any time resolution, sections, bounds on memory, and errors that name a place.
 
+mod access;
 mod compress;
 mod compression;
 mod decompress;
@@ -45,13 +46,14 @@ mod record;
 mod rotate;
 mod writer;
 
+pub use access::Access;
 pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
 pub use format::FileFormat;
 pub use frame::{FrameCompressor, FrameDecompressor};
 pub use identity::FileId;
 pub use losses::Losses;
-pub use merge::{MergeControl, MergeReport, MergedInput, merge_files};
+pub use merge::{MergeControl, MergeReport, MergedInput, Verdict, merge_files, merge_selected};
 pub use options::WriterOptions;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};

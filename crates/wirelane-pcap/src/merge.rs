@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::halt::Halt;
 
-use crate::compression::CompressionOptions;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
 use crate::losses::Losses;
@@ -38,13 +37,26 @@ pub struct MergeReport {
     pub failure: Option<CaptureError>,
 }
 
-/// How the output is compressed, and what other threads may ask of a merge that runs.
+/// How the output is written, and what other threads may ask of a merge that runs.
 #[derive(Clone, Debug, Default)]
 pub struct MergeControl {
     halt: Halt,
     taken: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
-    compression: Option<Option<CompressionOptions>>,
+    options: Option<WriterOptions>,
+    snaplen: Option<u32>,
+    packets: Option<u64>,
+}
+
+/// What becomes of a packet of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the output.
+    Take,
+    /// It does not.
+    Leave,
+    /// It does not, and nothing that comes after it.
+    End,
 }
 
 impl MergeControl {
@@ -54,10 +66,23 @@ impl MergeControl {
         Self { halt, ..Self::default() }
     }
 
-    /// Compresses the output like this, whatever its suffix.
+    /// Writes the output like this, whatever its suffix. Its comments come first; what the inputs say of themselves
+    /// comes to it.
     #[must_use]
-    pub fn compression(self, compression: Option<CompressionOptions>) -> Self {
-        Self { compression: Some(compression), ..self }
+    pub fn options(self, options: WriterOptions) -> Self {
+        Self { options: Some(options), ..self }
+    }
+
+    /// Keeps this many bytes of a packet at most.
+    #[must_use]
+    pub fn snaplen(self, snaplen: Option<u32>) -> Self {
+        Self { snaplen, ..self }
+    }
+
+    /// Ends after so many packets.
+    #[must_use]
+    pub fn limit(self, packets: Option<u64>) -> Self {
+        Self { packets, ..self }
     }
 
     /// Packets taken from the inputs so far, and packets that are safely in the output.
@@ -75,6 +100,8 @@ pub struct MergedInput {
     pub path: PathBuf,
     /// Packets taken from it.
     pub packets: u64,
+    /// Packets that were left out.
+    pub left: u64,
     /// Its interfaces.
     pub interfaces: usize,
     /// Packets that are older than the one before them in this input.
@@ -109,15 +136,28 @@ pub fn merge_files(
     output: &Path,
     control: &MergeControl,
 ) -> Result<MergeReport, CaptureError> {
-    let open = |path: &PathBuf| Stream::open(path, &control.halt);
+    merge_selected(inputs, output, control, &mut |_, _| Verdict::Take)
+}
+
+/// As [`merge_files`], of the packets that `select` takes; it is given their interfaces, too. Everything that is no packet
+/// is kept.
+///
+/// # Errors
+/// As [`merge_files`].
+pub fn merge_selected(
+    inputs: &[PathBuf],
+    output: &Path,
+    control: &MergeControl,
+    select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
+) -> Result<MergeReport, CaptureError> {
+    let open = |path: &PathBuf| Stream::open(path, control);
     let mut streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let of_path = WriterOptions::of_path(output);
+    let options = control.options.clone().unwrap_or_else(|| WriterOptions::of_path(output));
     let options = WriterOptions {
-        section: section(&streams),
-        compression: control.compression.unwrap_or(of_path.compression),
+        section: section(&streams, options.section),
         inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
         halt: control.halt.clone(),
-        ..of_path
+        ..options
     };
     let sources = sources(&streams, options.format);
     let writer = CaptureWriter::create(output, &sources, options, 0)?;
@@ -126,7 +166,7 @@ pub fn merge_files(
         streams.iter_mut().for_each(Stream::share_header);
     }
     let mut merge = Merge { streams, writer, control, out_of_order: 0 };
-    let failure = merge.run().err();
+    let failure = merge.run(select).err();
     let Merge { streams, writer, out_of_order, .. } = merge;
     let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
     let lost = streams.iter().map(Stream::lost).fold(writer.lost(), Losses::plus);
@@ -139,8 +179,16 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     if format == FileFormat::Pcapng {
         return Vec::new();
     }
-    let known = streams.iter().flat_map(|stream| stream.reader.interfaces());
-    let sources: Vec<_> = known.cloned().collect();
+    let of_one = |stream: &Stream| {
+        let snaplen = stream.snaplen;
+        stream
+            .reader
+            .interfaces()
+            .iter()
+            .map(move |source| cut(source, snaplen))
+            .collect::<Vec<_>>()
+    };
+    let sources: Vec<_> = streams.iter().flat_map(of_one).collect();
     if !sources.is_empty() {
         return sources;
     }
@@ -148,31 +196,13 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     vec![Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() }]
 }
 
-/// What the output says of itself: all comments, the machine if it is the same for all, and who captured.
-fn section(streams: &[Stream]) -> Section {
-    let mut section = WriterOptions::of_path(Path::new("")).section;
-    let inputs: Vec<_> =
-        streams.iter().filter_map(|one| Some((one, one.reader.section()?))).collect();
-    let Some(((_, first), others)) = inputs.split_first() else { return section };
-    let same = |of: fn(&Section) -> &String| others.iter().all(|(_, other)| of(other) == of(first));
-    let of_one_machine = same(|one| &one.hardware) && same(|one| &one.os);
-    if of_one_machine {
-        section.hardware.clone_from(&first.hardware);
-        section.os.clone_from(&first.os);
-    }
-    inputs.iter().for_each(|(_, input)| section.add_options(input));
-    for (stream, input) in &inputs {
-        let machine = [&input.os, &input.hardware];
-        let machine = machine.into_iter().filter(|text| !of_one_machine && !text.is_empty());
-        let application = Some(&input.application);
-        let application =
-            application.filter(|text| !text.is_empty() && **text != section.application);
-        let parts: Vec<_> = application.into_iter().chain(machine).map(String::as_str).collect();
-        if !parts.is_empty() {
-            let name = stream.report.path.file_name().unwrap_or_default().to_string_lossy();
-            section.add_comment(&format!("{name}: captured by {}", parts.join(", ")));
-        }
-    }
+/// What the output says of itself.
+fn section(streams: &[Stream], mut section: Section) -> Section {
+    let name = |one: &Stream| {
+        one.report.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let inputs = streams.iter().filter_map(|one| Some((name(one), one.reader.section()?)));
+    section.inherit(&inputs.collect::<Vec<_>>());
     section
 }
 
@@ -186,7 +216,10 @@ struct Merge<'a> {
 
 impl Merge<'_> {
     /// Until the inputs end, or somebody asks for it.
-    fn run(&mut self) -> Result<(), CaptureError> {
+    fn run(
+        &mut self,
+        select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
+    ) -> Result<(), CaptureError> {
         let Self { streams, writer, control, out_of_order } = self;
         // Interfaces first where they are known first, so that the output begins as a capture would.
         for stream in streams.iter_mut() {
@@ -202,14 +235,23 @@ impl Merge<'_> {
         while let Some(mut head) = heads.peek_mut().filter(|_| !control.halt.is_asked()) {
             let Reverse((time, index)) = *head;
             let Some(stream) = streams.get_mut(index) else { break };
-            stream.write(writer)?;
-            taken += 1;
-            control.taken.store(taken, Ordering::Relaxed);
-            control.written.store(writer.written().packets, Ordering::Relaxed);
-            if time < newest {
-                *out_of_order += 1;
+            match stream.verdict(select) {
+                Verdict::Take => {
+                    stream.write(writer)?;
+                    taken += 1;
+                    control.taken.store(taken, Ordering::Relaxed);
+                    control.written.store(writer.written().packets, Ordering::Relaxed);
+                    if time < newest {
+                        *out_of_order += 1;
+                    }
+                    newest = time;
+                    if control.packets == Some(taken) {
+                        break;
+                    }
+                }
+                Verdict::Leave => stream.report.left += 1,
+                Verdict::End => break,
             }
-            newest = time;
             match stream.advance(writer, &control.halt)? {
                 Some(time) => *head = Reverse((time, index)),
                 None => drop(PeekMut::pop(head)),
@@ -236,23 +278,26 @@ struct Stream {
     has_ended: bool,
     /// How many options its sections had when the output was begun.
     section_options: usize,
+    /// Most bytes to keep of a packet.
+    snaplen: Option<u32>,
 }
 
 impl Stream {
-    fn open(path: &Path, halt: &Halt) -> Result<Self, CaptureError> {
+    fn open(path: &Path, control: &MergeControl) -> Result<Self, CaptureError> {
         let report = MergedInput {
             path: path.into(),
             packets: 0,
+            left: 0,
             interfaces: 0,
             out_of_order: 0,
             odd_times: OddTimes::default(),
             cut: 0,
             damage: None,
         };
-        let reader = pipe::open_waiting(path, halt)?;
+        let reader = pipe::open_waiting(path, &control.halt)?;
         let section_options = section_options(&reader);
-        let interfaces = Vec::new();
-        Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options })
+        let (interfaces, snaplen) = (Vec::new(), control.snaplen);
+        Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options, snaplen })
     }
 
     /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it was waited for in
@@ -305,10 +350,18 @@ impl Stream {
     /// Describes the interfaces to the output that this input has described since the last call.
     fn describe(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         for source in self.reader.interfaces().get(self.interfaces.len()..).unwrap_or_default() {
-            self.interfaces.push(writer.add_source(source.clone())?);
+            self.interfaces.push(writer.add_source(cut(source, self.snaplen))?);
         }
         self.report.interfaces = self.interfaces.len();
         Ok(())
+    }
+
+    /// Whether the current packet is taken. One whose interface is not known is none of those that are.
+    #[inline]
+    fn verdict(&self, select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict) -> Verdict {
+        let record = self.reader.current();
+        let source = self.reader.interfaces().get(record.interface as usize);
+        source.map_or(Verdict::Leave, |source| select(&record, source))
     }
 
     fn write(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
@@ -317,6 +370,8 @@ impl Stream {
         }
         self.report.packets += 1;
         let record = self.reader.current();
+        let most = self.snaplen.map_or(usize::MAX, |snaplen| snaplen as usize);
+        let record = Record { data: record.data.get(..most).unwrap_or(record.data), ..record };
         match self.interfaces.get(record.interface as usize) {
             Some(&interface) => {
                 writer.write_with(&Record { interface, ..record }, self.reader.options())
@@ -333,6 +388,16 @@ impl Stream {
         };
         self.reader.statistics().into_iter().filter_map(renumber).collect()
     }
+}
+
+/// An interface of which no packet is longer.
+fn cut(source: &Source, snaplen: Option<u32>) -> Source {
+    let snaplen = match snaplen {
+        Some(most) if source.snaplen == 0 => most,
+        Some(most) => source.snaplen.min(most),
+        None => source.snaplen,
+    };
+    Source { snaplen, ..source.clone() }
 }
 
 /// How many options the sections of a file have so far.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use wirelane_os::halt::Halt;
 
+use crate::access::Access;
 use crate::compression::{Compression, CompressionOptions};
 use crate::format::FileFormat;
 use crate::identity::FileId;
@@ -23,6 +24,8 @@ pub struct WriterOptions {
     pub section: Section,
     /// Files that are being read; never overwritten, under any name and at any time.
     pub inputs: Vec<FileId>,
+    /// Who may read what is written.
+    pub access: Access,
     /// Ends waiting for the reader of a pipe.
     pub halt: Halt,
 }
@@ -38,6 +41,7 @@ impl WriterOptions {
             rotation: Rotation::default(),
             section: Section { application, ..Section::default() },
             inputs: Vec::new(),
+            access: Access::default(),
             halt: Halt::default(),
         }
     }

@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use wirelane_os::halt::{Halt, NAP};
 
+use crate::access::Access;
 use crate::error::CaptureError;
 use crate::format::{FileFormat, Refusal};
 use crate::identity::FileId;
@@ -94,6 +95,15 @@ impl Output {
         let is_file = kind.is_file();
         let is_read = kind.is_fifo() || kind.is_socket() || file.is_terminal();
         if is_file && is_ours {
+            if options.access.is_told() {
+                let name = || name.clone();
+                let failed = |source| CaptureError::Open {
+                    name: name(),
+                    action: "set the access of",
+                    source,
+                };
+                options.access.apply(&file).map_err(failed)?;
+            }
             file.set_len(0).map_err(failed)?;
         }
         let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
@@ -385,11 +395,11 @@ fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
-/// Opens `path` for writing without truncating it. Waits for the reader of a FIFO, which would not
+/// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the reader of a FIFO, which would not
 /// open otherwise.
 fn open(path: &Path, halt: &Halt) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
+    options.write(true).create(true).truncate(false).mode(Access::OWNER);
     let is_fifo = path.metadata().is_ok_and(|file| file.file_type().is_fifo());
     if is_fifo {
         options.custom_flags(OFlags::NONBLOCK.bits() as i32);

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use wirelane_pcap::{CaptureReader, Compression};
+use wirelane_pcap::{Access, CaptureReader, Compression};
 
 use super::*;
-use crate::directory::Access;
 use crate::extent::{EXTENT_ALIGNMENT, Extent, ExtentHeader};
 use crate::query::Query;
 use crate::query::tests::ask;

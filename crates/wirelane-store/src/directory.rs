@@ -7,48 +7,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, fchmod, fchown, open, openat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, statat};
 use rustix::io::Errno;
+use wirelane_pcap::Access;
 
 use crate::error::{Error, Result};
 use crate::names::{STORE_FILE, SegmentName, StoreFile};
-
-/// Who may read what is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
-    /// The number of a group whose members may read; without one, only the owner.
-    pub group: Option<u32>,
-}
-
-impl Access {
-    /// Permissions of a file.
-    #[must_use]
-    pub fn file_mode(self) -> u32 {
-        if self.group.is_some() { 0o640 } else { 0o600 }
-    }
-
-    /// Permissions of the directory.
-    #[must_use]
-    pub fn directory_mode(self) -> u32 {
-        if self.group.is_some() { 0o750 } else { 0o700 }
-    }
-
-    /// Gives a new file these permissions, and to the group.
-    ///
-    /// # Errors
-    /// As of fchown(2) and fchmod(2): the user is not in the group.
-    pub fn apply(self, file: impl AsFd) -> io::Result<()> {
-        self.set(file, self.file_mode())
-    }
-
-    fn set(self, file: impl AsFd, mode: u32) -> io::Result<()> {
-        if let Some(group) = self.group {
-            fchown(&file, None, Some(Gid::from_raw(group)))?;
-        }
-        // The mode of open(2) is reduced by the umask.
-        Ok(fchmod(&file, Mode::from_raw_mode(mode))?)
-    }
-}
 
 /// A segment in a directory, when it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +44,7 @@ impl Directory {
             && error.kind() == io::ErrorKind::NotFound
         {
             fs::create_dir_all(path).map_err(|error| Error::io(path, "make", &error))?;
-            let made = File::open(path).and_then(|dir| access.set(dir, access.directory_mode()));
+            let made = File::open(path).and_then(|dir| access.apply_to_directory(dir));
             made.map_err(|error| Error::io(path, "set the permissions of", &error))?;
         }
         let mut directory = Self::open_any(path)?;
@@ -126,8 +90,10 @@ impl Directory {
     #[must_use]
     pub fn access(&self) -> Access {
         let stat = statat(&self.fd, STORE_FILE, AtFlags::empty());
-        let group = stat.ok().filter(|stat| stat.st_mode & 0o040 != 0).map(|stat| stat.st_gid);
-        Access { group }
+        let Ok(stat) = stat else { return Access::default() };
+        let mode = stat.st_mode & 0o777;
+        let access = Access { mode: None, group: (mode & 0o060 != 0).then_some(stat.st_gid) };
+        Access { mode: Some(mode).filter(|mode| *mode != access.file_mode()), ..access }
     }
 
     /// Its segments, in the order of their numbers. Every segment that is there during the whole call is listed, also

@@ -161,9 +161,11 @@ fn files_are_for_the_owner_or_a_group() {
     use std::os::unix::fs::MetadataExt;
     let temp = tempfile::tempdir().unwrap();
     let group = fs::metadata(temp.path()).unwrap().gid();
-    for (access, dir_mode, file_mode) in
-        [(Access::default(), 0o700, 0o600), (Access { group: Some(group) }, 0o750, 0o640)]
-    {
+    for (access, dir_mode, file_mode) in [
+        (Access::default(), 0o700, 0o600),
+        (Access { mode: None, group: Some(group) }, 0o750, 0o640),
+        (Access { mode: Some(0o644), group: Some(group) }, 0o755, 0o644),
+    ] {
         let directory =
             Directory::create(&temp.path().join(format!("{dir_mode}")), access).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;

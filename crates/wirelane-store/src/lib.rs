@@ -33,7 +33,9 @@ mod survey;
 pub mod writer;
 
 pub use self::check::{CheckReport, check, reindex};
-pub use self::directory::{Access, Directory, SegmentEntry, random_number};
+pub use wirelane_pcap::Access;
+
+pub use self::directory::{Directory, SegmentEntry, random_number};
 pub use self::error::{Error, ErrorParts, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 use wirelane_os::disk::DirectWriter;
+use wirelane_pcap::Access;
 
-use crate::directory::{Access, Directory};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::{RECORDER_LOCK, STORE_FILE};
 

@@ -2,8 +2,9 @@
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
+use wirelane_pcap::Access;
 
-use crate::directory::{Access, Directory};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 

@@ -2,6 +2,9 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
+pub(crate) mod convert;
+mod copying;
+pub(crate) mod count;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod filter;

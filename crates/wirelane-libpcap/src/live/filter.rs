@@ -150,7 +150,7 @@ impl Judge {
             Self::Ours(engine, interface_index) => {
                 let metadata = Metadata {
                     queue: frame.queue().unwrap_or(0).into(),
-                    packet_type: if frame.class() == Class::Tx { OUTGOING } else { 0 },
+                    packet_type: if frame.class() == Class::Tx { Metadata::OUTGOING } else { 0 },
                     interface_index: *interface_index,
                 };
                 engine.run(&Packet { data, wire_len, metadata }) > 0
@@ -163,9 +163,6 @@ impl Judge {
         }
     }
 }
-
-/// `PACKET_OUTGOING` of `linux/if_packet.h`.
-const OUTGOING: u32 = 4;
 
 const ADDRESSES: usize = 12;
 const TAG_LEN: usize = 4;

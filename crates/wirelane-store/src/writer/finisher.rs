@@ -13,11 +13,12 @@ use std::thread::{self, JoinHandle};
 use rustix::fs::{Mode, OFlags, RenameFlags, fsync, ftruncate, openat, renameat, renameat_with};
 use rustix::io::Errno;
 use wirelane_os::clock;
+use wirelane_pcap::Access;
 
 use super::keeper::Request;
 use super::segment::Finished;
 use super::status::StoreStatus;
-use crate::directory::{Access, Directory};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::survey::survey;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wirelane_os::disk::{self, Buffers, DirectWriter};
+use wirelane_pcap::Access;
 
 use super::age::Now;
 use super::options::StoreOptions;
 use super::segment::Ready;
 use super::shelf::{NoRoom, Shelf};
 use super::status::{StoreStatus, Who};
-use crate::directory::{Access, Directory, random_number};
+use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::prelude::{self, MAX_PRELUDE};

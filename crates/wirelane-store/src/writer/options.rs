@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane_os::disk::Rings;
-use wirelane_pcap::{Compression, CompressionOptions, Section};
+use wirelane_pcap::{Access, Compression, CompressionOptions, Section};
 
 use super::gate::Gate;
 use crate::error::{Error, Result};
@@ -31,8 +31,8 @@ pub struct StoreOptions {
     pub buffer: usize,
     /// The longest time that a packet waits in memory: what a crash can cost.
     pub flush_every: Duration,
-    /// The group that may read the files; without one it is their owner alone.
-    pub group: Option<u32>,
+    /// Who may read the files.
+    pub access: Access,
     /// Who writes: for the section header of each segment.
     pub section: Section,
     /// Writes only what a trigger asks for.
@@ -65,7 +65,7 @@ impl Default for StoreOptions {
             limits: Limits::default(),
             buffer: 64 << 20,
             flush_every: Duration::from_secs(1),
-            group: None,
+            access: Access::default(),
             section: Section { application, ..Section::default() },
             gate: None,
             rings: Rings::default(),

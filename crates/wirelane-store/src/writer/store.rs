@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use wirelane_os::disk::{Buffers, DirectWriter, Mode};
-use wirelane_pcap::{FrameCompressor, Source, pcapng};
+use wirelane_pcap::{Access, FrameCompressor, Source, pcapng};
 
 use super::finisher::{Finisher, FinisherParts};
 use super::hold::Hold;
@@ -18,7 +18,7 @@ use super::options::{DEPTH, StoreOptions};
 use super::pack::Packer;
 use super::status::{StoreReport, StoreStatus};
 use super::worker::{Segments, Worker, WorkerState};
-use crate::directory::{Access, Directory};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;
@@ -49,7 +49,7 @@ impl StoreWriter {
     /// Impossible options; somebody else writes it; the system refuses.
     pub fn create(directory: &Path, options: StoreOptions) -> Result<Self> {
         options.check()?;
-        let access = Access { group: options.group };
+        let access = options.access;
         let directory = Arc::new(Directory::create(directory, access)?);
         let lock = directory.lock_recorder(access)?;
         let mended = mend(&directory, &lock)?;

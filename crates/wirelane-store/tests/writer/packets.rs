@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wirelane_pcap::{Compression, CompressionOptions, Statistics};
-use wirelane_store::{LaneWriter, StoreOptions, StoreReport, StoreWriter};
+use wirelane_store::{Access, LaneWriter, StoreOptions, StoreReport, StoreWriter};
 
 use crate::scratch::{Read, Scratch, packet, sources};
 
@@ -187,7 +187,8 @@ fn files_are_for_their_owner_and_for_a_group_that_is_named() {
     let own = std::fs::metadata(Scratch::in_memory().path()).unwrap().gid();
     for (group, mode) in [(None, 0o600), (Some(own), 0o640)] {
         let scratch = Scratch::in_memory();
-        let options = StoreOptions { group, ..small() };
+        let access = Access { group, ..Access::default() };
+        let options = StoreOptions { access, ..small() };
         let mut store = StoreWriter::create(scratch.path(), options).unwrap();
         let mut lane = store.lane(&sources(), None).unwrap();
         push(&mut lane, [packet(0)].into_iter());

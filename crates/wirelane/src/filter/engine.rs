@@ -114,7 +114,7 @@ impl Engine {
     fn packet<'a>(&self, frame: &'a Frame) -> Packet<'a> {
         let metadata = Metadata {
             queue: frame.queue_number().into(),
-            packet_type: if frame.class() == Class::Tx { OUTGOING } else { 0 },
+            packet_type: if frame.class() == Class::Tx { Metadata::OUTGOING } else { 0 },
             interface_index: self.interface_index,
         };
         Packet { data: frame.data(), wire_len: frame.original_len(), metadata }
@@ -127,9 +127,6 @@ const FRAME: Layout = Layout {
     length: offset_of!(Meta, len) as u16,
     original_length: offset_of!(Meta, original_len) as u16,
 };
-
-/// `PACKET_OUTGOING` of `linux/if_packet.h`.
-const OUTGOING: u32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -343,3 +343,45 @@ pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     }
     groups.into_values().collect()
 }
+
+/// How receiving ends are spread over threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// All of all ports are on one.
+    One,
+    /// Those of a port are on one.
+    Port,
+    /// Those of a queue are on one, as `test_mqbpf` of "Multiqueue support for bpf" (2011) does.
+    Queue,
+}
+
+/// The ends of each thread, and the position of their port; `ends` has those of each port.
+pub fn by_thread<T>(
+    ends: Vec<Vec<T>>,
+    spread: Spread,
+    rx: impl Fn(&T) -> &Rx,
+) -> Vec<(usize, Vec<T>)> {
+    if spread == Spread::One {
+        let all: Vec<T> = ends.into_iter().flatten().collect();
+        return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
+    }
+    let of_port = |(port, ends): (usize, Vec<T>)| {
+        let is_growing = ends.iter().any(|end| rx(end).growing().is_some());
+        let most = match spread {
+            Spread::Queue if !is_growing => usize::MAX,
+            // The rings of all interfaces are not of one queue each: as many threads as there are processors.
+            Spread::Queue => thread::available_parallelism().map_or(1, usize::from),
+            Spread::One | Spread::Port => 1,
+        };
+        let mut threads = by_queue(ends, &rx);
+        if threads.len() > most {
+            let more = threads.split_off(most);
+            for (place, mut ends) in more.into_iter().enumerate() {
+                let thread = threads.get_mut(place % most);
+                thread.into_iter().for_each(|thread| thread.append(&mut ends));
+            }
+        }
+        threads.into_iter().map(move |ends| (port, ends)).collect::<Vec<_>>()
+    };
+    ends.into_iter().enumerate().flat_map(of_port).collect()
+}

@@ -1,7 +1,9 @@
 //! The options of a program for a port, in addition to the port's spec.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::beside::Beside;
 use super::share::Share;
 use crate::filter::Filter;
 use crate::frame::SinkGso;
@@ -43,6 +45,11 @@ pub struct OpenOptions {
     /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
     /// ring.
     pub wait: bool,
+    /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look at each packet in the
+    /// kernel, which takes CAP_BPF when the port is opened, and time, which one without a filter at first that is to receive
+    /// a number of [packets](Self::packets) saves. Otherwise
+    /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a filter.
+    pub count_rejected: bool,
     /// `any` means all interfaces of the network namespace, those that come later included
     /// ([`packet`](super::packet)). Their packets are told apart by a
     /// [capture](crate::session::capture) only.
@@ -69,6 +76,9 @@ pub struct OpenOptions {
     /// Files that other ports read and that must not be overwritten: see
     /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
+    /// What a file says beside its packets, if it is the port that they come from
+    /// ([`Port::beside`](super::Port::beside)): a file that is written says it, too.
+    pub beside: Option<Arc<Beside>>,
     /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
     /// reader.
     pub halt: Halt,
@@ -146,6 +156,17 @@ impl OpenOptions {
         }
     }
 
+    /// Why what the filter rejects is not to be counted; `None` if it is.
+    pub(super) fn uncounted(&self) -> Option<&'static str> {
+        match (self.count_rejected, self.packets) {
+            (false, _) => Some("the program does not ask for it"),
+            (true, Some(_)) if self.filter.is_none() => {
+                Some("a capture of so many packets that begins without a filter saves the time")
+            }
+            _ => None,
+        }
+    }
+
     /// The snap length, within its limits.
     pub(super) fn clamped_snaplen(&self) -> u32 {
         self.snaplen.clamp(1, Self::MAX_SNAPLEN)
@@ -178,6 +199,7 @@ setters!(OpenOptions:
     snaplen: u32,
     promiscuous: bool,
     wait: bool,
+    count_rejected: bool,
     every_interface: bool,
     ring_bytes: impl Into<Option<usize>>,
     packets: impl Into<Option<u64>>,
@@ -187,6 +209,7 @@ setters!(OpenOptions:
     take: Take,
     take_management: bool,
     inputs: Vec<FileId>,
+    beside: impl Into<Option<Arc<Beside>>>,
     halt: Halt,
     forwarding: Forwarding,
 );
@@ -211,6 +234,7 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             wait: false,
+            count_rejected: true,
             every_interface: false,
             ring_bytes: None,
             packets: None,
@@ -220,6 +244,7 @@ impl Default for OpenOptions {
             take: Take::Nothing,
             take_management: false,
             inputs: Vec::new(),
+            beside: None,
             halt: Halt::default(),
             forwarding: Forwarding::default(),
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use wirelane::{Error, Result};
 
+use crate::access::AccessArgs;
 use crate::moment::{Moment, Span, moment};
 use crate::{args, stores};
 
@@ -51,6 +52,8 @@ pub(crate) struct ExtractArgs {
     /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
     #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Answer")]
     pub(super) compress: Option<args::Compress>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
     /// Print how many packets there are
     #[arg(long, help_heading = "Answer")]
     pub(super) count: bool,
@@ -111,6 +114,8 @@ impl ExtractArgs {
     pub(super) fn check(&self) -> Result<()> {
         for (option, is_given) in
             [("-c", self.most.is_some()), ("--compress", self.compress.is_some())]
+                .into_iter()
+                .chain(self.access.given())
         {
             if is_given && self.write.is_none() {
                 return Err(Error::usage(option, "nothing is written").help("add -w FILE"));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wirelane::halt::Halt;
 use wirelane::pcap::{
-    CaptureError, CaptureWriter, FileFormat, FileId, LINK_TYPE_ETHERNET, Record, Source,
+    Access, CaptureError, CaptureWriter, FileFormat, FileId, LINK_TYPE_ETHERNET, Record, Source,
     WriterOptions, Written, pcapng,
 };
 use wirelane::{Error, Result};
@@ -35,12 +35,13 @@ impl<'a> Output<'a> {
     pub(super) fn new(
         path: &'a Path,
         compress: Option<args::Compress>,
+        access: Access,
         stores: &[Directory],
         halt: &Halt,
     ) -> Result<Self> {
         let options = args::writer(path, compress)?;
         let inputs = files(stores)?;
-        let options = WriterOptions { inputs, halt: halt.clone(), ..options };
+        let options = WriterOptions { inputs, access, halt: halt.clone(), ..options };
         Ok(Self {
             path,
             options,

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     let mut errors = Vec::new();
     let report = match &args.write {
         Some(path) => {
-            let output = Output::new(path, args.compress, &stores, &halt)?;
+            let output = Output::new(path, args.compress, args.access.access()?, &stores, &halt)?;
             let (report, written) =
                 watch(|found| write(&stores, &query, args.most, output, found))?;
             errors.extend(written.err());

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
+use wirelane::pcap::Access;
 use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
+use crate::access::AccessArgs;
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::look::LookArgs;
@@ -21,7 +23,7 @@ use crate::mending::{self, Mending, Telling};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::output::{self, printable};
-use crate::privilege;
+use crate::provenance::Provenance;
 use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
 use crate::stores;
 
@@ -71,9 +73,10 @@ pub(crate) struct RecordArgs {
     /// Write packets to the disk at the latest after TIME: what a crash may cost
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "1s", help_heading = "Store")]
     flush: Duration,
-    /// Let this group (a name or GID) read the files
-    #[arg(long, value_name = "GROUP", help_heading = "Store")]
-    group: Option<String>,
+    #[command(flatten)]
+    comment: args::CommentArgs,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Write the counters into the segments this often, at the start of each, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Store")]
     statistics_every: Duration,
@@ -112,9 +115,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
         return Err(Error::usage("record", "needs a port and a directory"));
     };
     let halt = session::begin(&args.session)?;
-    let group = args.group.as_deref().map(privilege::find_group).transpose()?;
-    let mut privileges = Privileges::new(&args.session)?.with_group(group);
-    let mut config = config(args, group, &halt)?;
+    let access = args.access.access()?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
+    let mut config = config(args, access, &halt)?;
     let (port, toll) = args.look.open(name, &args.session, &halt)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
@@ -153,22 +156,26 @@ fn tell_mended(report: &MendReport) {
     report.failed.iter().for_each(|text| output::line(format_args!("note: {}", printable(text))));
 }
 
-fn config(args: &RecordArgs, group: Option<u32>, halt: &Halt) -> Result<RecordConfig> {
+fn config(args: &RecordArgs, access: Access, halt: &Halt) -> Result<RecordConfig> {
     let buffer = args::address_space("--buffer", Some(args.buffer))?.unwrap_or(usize::MAX);
     let limits = Limits {
         max_bytes: args.max_bytes,
         min_free: Some(args.min_free).filter(|share| *share > 0.0),
         max_age: args.max_age,
     };
-    let store = StoreOptions {
+    let mut store = StoreOptions {
         segment_bytes: args.segment,
         compression: args.compress.and_then(|compress| compress.options()),
         limits,
         buffer,
         flush_every: args.flush,
-        group,
+        access,
         ..StoreOptions::default()
     };
+    args.comment.add_to(&mut store.section);
+    let mask = args.look.mask();
+    Provenance { filter: args.look.filter(), mask: &mask, is_live: true }
+        .describe(&mut store.section);
     let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
     let trigger = waits.then(|| -> Result<_> {
         Ok(TriggerConfig {

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use wirelane_os::Class;
 use wirelane_pcap::{
-    Compression, CompressionOptions, Direction, FrameCompressor, Record, Section, Source, pcapng,
+    Access, Compression, CompressionOptions, Direction, FrameCompressor, Record, Section, Source,
+    pcapng,
 };
 
-use crate::directory::{Access, Directory};
+use crate::directory::Directory;
 use crate::extent::{EXTENT_ALIGNMENT, ExtentHeader, padding, padding_len};
 use crate::index::IndexBuilder;
 use crate::names::SegmentName;

@@ -25,6 +25,8 @@ pub struct CaptureConfig {
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
+    /// Writes each packet as soon as it is there, not once a second or when there are many.
+    pub prompt: bool,
 }
 
 /// Bytes of a long packet: one that the kernel or the device has merged.
@@ -55,6 +57,7 @@ impl Default for CaptureConfig {
             packets: None,
             buffer: 256 << 20,
             statistics_every: Duration::from_secs(10),
+            prompt: false,
         }
     }
 }

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use wirelane_os::clock;
@@ -47,9 +47,9 @@ use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, WriterOptions, Written};
-use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_queue, thread_name};
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
+use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
+use crate::port::{Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
@@ -140,12 +140,16 @@ impl Capture {
             let make = move |_: &[Rx]| Worker { routes, allowance };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
-        let few = config.is_short();
-        let jobs = group(inputs, routes, config.single, few).into_iter().map(job);
-        let placement = match ports.len() {
-            1 if few => config.placement.clone().on_one(),
-            _ => config.placement.clone(),
+        let zip =
+            |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
+        let ends = inputs.into_iter().zip(routes).map(zip).collect();
+        let (spread, placement) = match (config.single, config.is_short()) {
+            (true, _) => (Spread::One, config.placement.clone()),
+            (false, true) if ports.len() == 1 => (Spread::Port, config.placement.clone().on_one()),
+            (false, true) => (Spread::Port, config.placement.clone()),
+            (false, false) => (Spread::Queue, config.placement.clone()),
         };
+        let jobs = by_thread(ends, spread, |(rx, _): &End| rx).into_iter().map(job);
         let threads = Threads::default().placed(placement).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
@@ -312,7 +316,9 @@ impl Writers {
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let read = ports.iter().flat_map(Port::inputs);
+        let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
         let options = output.map(|output| WriterOptions {
+            section: section(&output.options.section, &besides, ports.len()),
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()
@@ -336,6 +342,10 @@ impl Writers {
                     Some(CaptureWriter::create(&path, &sources, options, now)?)
                 }
             };
+            // What is in one file only is in the first.
+            let shelf = |beside: &&Arc<Beside>| beside.shelf(self.threads.is_empty());
+            let shelves =
+                if file.is_some() { besides.iter().map(shelf).collect() } else { Vec::new() };
             let view = view_input.take();
             if let Some(view) = &view {
                 sources.iter().for_each(|source| view.describe(source));
@@ -370,6 +380,7 @@ impl Writers {
                     current: None,
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
+                    prompt: config.prompt,
                     unannounced: 0,
                     waiting_since: None,
                 });
@@ -387,12 +398,14 @@ impl Writers {
                 view,
                 inputs: writer_inputs,
                 ended: 0,
+                shelves,
                 roster,
                 counters,
                 refused: BTreeMap::new(),
                 bell,
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
+                prompt: config.prompt,
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written,
                 failed: Arc::clone(&self.failed),
@@ -407,6 +420,18 @@ impl Writers {
         let mut routes = routes.into_iter();
         Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
     }
+}
+
+/// What the output says of itself: what it is told to, and what the files say of themselves that are read.
+fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
+    let mut section = own.clone();
+    if !files.is_empty() && files.len() == ports {
+        // All of it was captured elsewhere, or at another time.
+        section.hardware.clear();
+        section.os.clear();
+    }
+    section.inherit(&files.iter().map(|file| file.section()).collect::<Vec<_>>());
+    section
 }
 
 impl Drop for Capture {
@@ -426,43 +451,6 @@ impl Drop for Writers {
             let _ = view.join();
         }
     }
-}
-
-/// The receiving ends of each thread with their routes, and the position of their port: those of a queue together, as
-/// `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all in one; for few packets, those of a port.
-fn group(
-    inputs: Vec<Vec<Rx>>,
-    routes: Vec<Vec<Route>>,
-    single: bool,
-    few: bool,
-) -> Vec<(usize, Vec<End>)> {
-    let zip = |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
-    let ends = inputs.into_iter().zip(routes).map(zip);
-    if single {
-        let all: Vec<End> = ends.flat_map(|ends: Vec<End>| ends).collect();
-        return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
-    }
-    // The rings of all interfaces are not of one queue each: as many threads as there are processors.
-    let most = || thread::available_parallelism().map_or(1, usize::from);
-    let of_port = |(port, ends): (usize, Vec<End>)| {
-        let most = match ends.iter().any(|(rx, _)| rx.growing().is_some()) {
-            _ if few => 1,
-            true => most(),
-            false => usize::MAX,
-        };
-        let mut threads = by_queue(ends, |(rx, _)| rx);
-        if threads.len() > most {
-            let more = threads.split_off(most);
-            for (place, mut ends) in more.into_iter().enumerate() {
-                threads
-                    .get_mut(place % most)
-                    .into_iter()
-                    .for_each(|thread| thread.append(&mut ends));
-            }
-        }
-        threads.into_iter().map(move |ends| (port, ends))
-    };
-    ends.enumerate().flat_map(of_port).collect()
 }
 
 /// A receiving end, and its way to the files.

@@ -1,61 +1,98 @@
-//! The words of `wirelane capture`: ports, then a filter.
+//! The words of a command that looks at packets: ports or files, then a filter.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
-use wirelane::port::{Backend, Spec};
+use wirelane::port::{Backend, Offloads, Spec};
 use wirelane::{Error, Result};
 
 /// What they say.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Words {
-    /// Ports, in their order.
-    pub(super) ports: Vec<OsString>,
+pub(crate) struct Words {
+    /// Where packets come from, in this order.
+    pub(crate) sources: Vec<Source>,
     /// The filter, if there is one.
-    pub(super) filter: Option<String>,
+    pub(crate) filter: Option<String>,
+}
+
+/// A word that says where packets come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A port, as it was written.
+    Port(OsString),
+    /// A capture file; `-` is standard input.
+    File(OsString),
+}
+
+impl Source {
+    /// The port to open.
+    ///
+    /// # Errors
+    /// It is written wrong.
+    pub(crate) fn spec(&self) -> Result<Spec> {
+        match self {
+            Self::Port(text) => Spec::try_from(text.as_os_str()),
+            Self::File(path) => Ok(file(Path::new(path))),
+        }
+    }
+}
+
+/// The port of a file, whatever its name.
+pub(crate) fn file(path: &Path) -> Spec {
+    Spec {
+        backend: Some(Backend::File),
+        name: path.into(),
+        queues: None,
+        options: Vec::new(),
+        offloads: Offloads::default(),
+    }
 }
 
 /// What words may name.
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     /// Whether there is an interface of this name.
-    pub(super) exists: &'a dyn Fn(&str) -> bool,
+    pub(crate) exists: &'a dyn Fn(&str) -> bool,
     /// All of them, to find the one that was meant.
-    pub(super) interfaces: &'a dyn Fn() -> Vec<String>,
+    pub(crate) interfaces: &'a dyn Fn() -> Vec<String>,
+    /// Whether there is a file of this name, for a command that reads files named like ports.
+    pub(crate) is_file: &'a dyn Fn(&OsStr) -> bool,
 }
 
 impl Words {
-    /// Words that name a port come first; what follows the last of them is a filter. A port is a spec with a
-    /// backend, `any`, or the name of an interface that exists. A word of the filter language is never a port.
+    /// Words that name a source come first; what follows the last of them is a filter. A port is a spec with a
+    /// backend, `any`, or the name of an interface that exists. A word of the filter language is never a source.
     ///
     /// `needs_port` is false where a port is named elsewhere: then all words may be a filter.
     ///
     /// # Errors
     /// No port is named; a word is neither a port nor the beginning of a filter; the filter is not UTF-8.
-    pub(super) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
-        let mut count = 0;
+    pub(crate) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
+        let mut sources = Vec::new();
         for word in words {
-            match kind(word, known) {
-                Kind::Port => count += 1,
+            let is_first = sources.is_empty() && needs_port;
+            sources.push(match kind(word, known) {
+                Kind::Port => Source::Port(word.clone()),
+                Kind::File => Source::File(word.clone()),
                 Kind::Filter => break,
                 // Whether it can be opened, the port will say.
-                Kind::Name if count == 0 && needs_port && similar(word, known).is_none() => {
-                    count += 1;
+                Kind::Name if is_first && similar(word, known).is_none() => {
+                    Source::Port(word.clone())
                 }
-                Kind::Name => return Err(unknown(word, count == 0 && needs_port, known)),
-            }
+                Kind::Name => return Err(unknown(word, is_first, known)),
+            });
         }
-        let (ports, filter) = words.split_at(count);
-        let filter = join(filter)?;
+        let filter = join(words.get(sources.len()..).unwrap_or_default())?;
         if let Some(filter) = &filter
-            && ports.is_empty()
+            && sources.is_empty()
             && needs_port
         {
             let cause = format!("the words begin with a filter, '{filter}', and name no port");
             return Err(Error::usage("port", cause).help(
-                "name it first, as in `capture eth0 tcp port 443`, or `any` for all interfaces; an \
+                "name it first, as in `eth0 tcp port 443`, or `any` for all interfaces; an \
                  interface whose name is a word of filters is packet:NAME",
             ));
         }
-        Ok(Self { ports: ports.to_vec(), filter })
+        Ok(Self { sources, filter })
     }
 }
 
@@ -63,7 +100,7 @@ impl Words {
 ///
 /// # Errors
 /// It is not UTF-8.
-pub(super) fn join(words: &[OsString]) -> Result<Option<String>> {
+pub(crate) fn join(words: &[OsString]) -> Result<Option<String>> {
     let texts: Option<Vec<_>> = words.iter().map(|word| word.to_str()).collect();
     let filter = texts.ok_or_else(|| Error::usage("filter", "it is not UTF-8"))?.join(" ");
     Ok((!filter.is_empty()).then_some(filter))
@@ -73,26 +110,33 @@ pub(super) fn join(words: &[OsString]) -> Result<Option<String>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Port,
+    File,
     Filter,
     /// A name of which nobody knows what it is.
     Name,
 }
 
 fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
+    let is_file = (known.is_file)(word);
     let Some(text) = word.to_str() else {
         // Only paths of files are not UTF-8, and the port says what is wrong with others.
-        return Kind::Port;
+        return if is_file { Kind::File } else { Kind::Port };
     };
     if let Some((backend, _)) = text.split_once(':')
         && Backend::ALL.iter().any(|known| known.as_str() == backend)
     {
         return Kind::Port;
     }
-    if begins_filter(text) {
-        return Kind::Filter;
+    // Words of filters are no paths; `./tcp` is a file.
+    if begins_filter(text) && !(is_file && text.contains(['/', '.'])) {
+        return if is_file && text == "-" { Kind::File } else { Kind::Filter };
     }
     let name = text.split(['@', '?']).next().unwrap_or_default();
-    if text == "any" || (known.exists)(name) { Kind::Port } else { Kind::Name }
+    match text == "any" || (known.exists)(name) {
+        true => Kind::Port,
+        false if is_file => Kind::File,
+        false => Kind::Name,
+    }
 }
 
 /// Whether a filter may begin like this: with a word of its language, a number, an address, or an operator.
@@ -279,12 +323,14 @@ mod tests {
     use super::*;
 
     const INTERFACES: [&str; 5] = ["eth0", "eth1", "wl-b", "tcp", "6in4"];
+    const FILES: [&str; 6] = ["-", "trace.pcap", "10.pcap", "./tcp", "udp", "eth1"];
 
     fn split(words: &[&str], needs_port: bool) -> Result<Words> {
         let words: Vec<_> = words.iter().map(OsString::from).collect();
         let known = Known {
             exists: &|name| INTERFACES.contains(&name),
             interfaces: &|| INTERFACES.map(str::to_owned).to_vec(),
+            is_file: &|word| FILES.iter().any(|file| word == *file),
         };
         Words::split(&words, needs_port, &known)
     }
@@ -313,7 +359,11 @@ mod tests {
             (&["pakcet:eth0"], 1, None),
         ] {
             let found = split(words, true).unwrap();
-            assert_eq!((found.ports.len(), found.filter.as_deref()), (ports, filter), "{words:?}");
+            assert_eq!(
+                (found.sources.len(), found.filter.as_deref()),
+                (ports, filter),
+                "{words:?}"
+            );
         }
     }
 
@@ -323,9 +373,30 @@ mod tests {
             [(&[][..], 0, None), (&["tcp"], 0, Some("tcp")), (&["eth1", "udp"], 1, Some("udp"))]
         {
             let found = split(words, false).unwrap();
-            assert_eq!((found.ports.len(), found.filter.as_deref()), (ports, filter), "{words:?}");
+            assert_eq!(
+                (found.sources.len(), found.filter.as_deref()),
+                (ports, filter),
+                "{words:?}"
+            );
         }
         assert!(split(&["nosuch"], false).is_err());
+    }
+
+    #[test]
+    fn files_are_named_like_ports() {
+        let files = |words: &[&str]| {
+            let found = split(words, true).unwrap();
+            let is_file = |source: &Source| matches!(source, Source::File(_));
+            (found.sources.iter().map(is_file).collect::<Vec<_>>(), found.filter)
+        };
+        for (words, expected, filter) in [
+            (&["trace.pcap", "10.pcap", "./tcp"][..], &[true; 3][..], None),
+            (&["-", "tcp"], &[true], Some("tcp")),
+            // An interface, and a word of filters, are not files of their name.
+            (&["eth1", "trace.pcap", "udp"], &[false, true], Some("udp")),
+        ] {
+            assert_eq!(files(words), (expected.to_vec(), filter.map(str::to_owned)), "{words:?}");
+        }
     }
 
     #[test]

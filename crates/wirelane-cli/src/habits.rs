@@ -1,17 +1,17 @@
 //! Options that tcpdump and dumpcap have: where the port and the filter may stand, too.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use wirelane::port::{Backend, Offloads, PortInfo, Spec};
+use wirelane::port::{PortInfo, Spec};
 use wirelane::{Error, Result};
 use wirelane_os::iface;
 
-use super::words::{Known, Words, join};
 use crate::output;
+use crate::words::{self, Known, Source, Words};
 
 /// As tcpdump writes them.
 #[derive(Args, Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct HabitArgs {
     interfaces: Vec<OsString>,
     /// List the interfaces, and end
     #[arg(short = 'D', long, exclusive = true)]
-    pub(super) list_interfaces: bool,
+    pub(crate) list_interfaces: bool,
     /// Read the filter from FILE; `-` is standard input
     #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "filter")]
     filter_file: Option<PathBuf>,
@@ -38,21 +38,23 @@ pub(crate) struct HabitArgs {
 
 impl HabitArgs {
     /// The ports that -i and the words name, in this order, and the filter of the words or of -F. If a file is
-    /// `read`, it is the port, and all words are a filter.
+    /// `read`, it is the port, and all words are a filter. `is_file` says which words may name files, too.
     ///
     /// # Errors
     /// There is no port, or a word is none; the file of the filter cannot be read, or there are two filters.
-    pub(super) fn split(
+    pub(crate) fn split(
         &self,
         words: &[OsString],
         read: Option<&Path>,
+        is_file: &dyn Fn(&OsStr) -> bool,
     ) -> Result<(Vec<Spec>, Option<String>)> {
         let known = Known {
             exists: &|name| iface::exists(name).unwrap_or(false),
             interfaces: &|| names().into_iter().map(|(_, name)| name).collect(),
+            is_file,
         };
-        let Words { ports, filter } = match read {
-            Some(_) => Words { ports: Vec::new(), filter: join(words)? },
+        let Words { sources, filter } = match read {
+            Some(_) => Words { sources: Vec::new(), filter: words::join(words)? },
             None => Words::split(words, self.interfaces.is_empty(), &known)?,
         };
         let filter = match (&self.filter_file, filter) {
@@ -63,9 +65,10 @@ impl HabitArgs {
                 return Err(Error::usage("filter", cause).help("give one of them"));
             }
         };
-        let named = self.interfaces.iter().map(numbered).chain(ports);
-        let named = named.map(|port| Spec::try_from(port.as_os_str()));
-        let specs = read.map(file).into_iter().map(Ok).chain(named).collect::<Result<_>>()?;
+        let named = self.interfaces.iter().map(|text| Source::Port(numbered(text)));
+        let named = named.chain(sources).map(|source| source.spec());
+        let read = read.map(words::file).map(Ok);
+        let specs = read.into_iter().chain(named).collect::<Result<_>>()?;
         Ok((specs, filter))
     }
 
@@ -73,7 +76,7 @@ impl HabitArgs {
     ///
     /// # Errors
     /// It does not.
-    pub(super) fn check(&self, port: &PortInfo) -> Result<()> {
+    pub(crate) fn check(&self, port: &PortInfo) -> Result<()> {
         let Some(asked) = self.linktype.filter(|asked| asked.0 != port.link_type) else {
             return Ok(());
         };
@@ -88,7 +91,7 @@ impl HabitArgs {
 ///
 /// # Errors
 /// The system does not list them, or standard output takes nothing.
-pub(super) fn list() -> Result<()> {
+pub(crate) fn list() -> Result<()> {
     let mut text = String::new();
     let mut number = 0;
     for (_, name) in names() {
@@ -126,17 +129,6 @@ fn numbered(text: &OsString) -> OsString {
         Some((_, name)) => name.into(),
         None if place == names.len() => "any".into(),
         None => text.clone(),
-    }
-}
-
-/// The port of a file, whatever its name.
-fn file(path: &Path) -> Spec {
-    Spec {
-        backend: Some(Backend::File),
-        name: path.into(),
-        queues: None,
-        options: Vec::new(),
-        offloads: Offloads::default(),
     }
 }
 

@@ -1,0 +1,286 @@
+//! Capture files become one: what `merge` and `convert` do alike.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use wirelane::halt::Halt;
+use wirelane::pcap::pcapng::MAX_PACKET;
+use wirelane::pcap::{
+    MergeControl, MergeReport, MergedInput, Record, Source, Verdict, merge_selected,
+};
+use wirelane::{Error, Result};
+
+use crate::output::{self, plural};
+
+/// How often it is looked whether it has come to its end, and whether somebody asks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which packets are copied.
+pub(crate) type Select<'a> = dyn FnMut(&Record<'_>, &Source) -> Verdict + Send + 'a;
+
+/// Files on their way into another one.
+pub(crate) struct Copying<'a> {
+    /// The command.
+    pub(crate) command: &'static str,
+    /// That of its JSON object.
+    pub(crate) schema: &'static str,
+    pub(crate) inputs: &'a [PathBuf],
+    pub(crate) output: &'a Path,
+    /// Print a JSON object instead of a summary.
+    pub(crate) json: bool,
+    /// Print no summary.
+    pub(crate) quiet: bool,
+}
+
+impl Copying<'_> {
+    /// # Errors
+    /// Options contradict each other.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.json && self.output.as_os_str() == "-" {
+            return Err(Error::usage("--json", "standard output already takes the packets of `-`")
+                .help("write the packets to a file"));
+        }
+        Ok(())
+    }
+
+    /// Copies the packets that `select` takes, tells how far it is whenever SIGUSR1 asks, and reports. All errors but the
+    /// first are printed.
+    ///
+    /// # Errors
+    /// When a file cannot be opened, the output cannot be written, a file was damaged, or a signal ended it; the output then
+    /// holds what was before.
+    pub(crate) fn run(&self, control: &MergeControl, select: &mut Select<'_>) -> Result<()> {
+        let report = self.watch(control, select)?;
+        if self.json {
+            output::json(&Document::new(self, &report))?;
+        } else if !self.quiet {
+            // Nobody may be there to read it; that is no reason to fail.
+            let _ = io::stderr().write_all(self.summary(&report).as_bytes());
+        }
+        let name = name(self.output, "standard output");
+        let stopped = (report.stopped && report.failure.is_none()).then(|| {
+            let packets = plural(report.written.packets, "packet");
+            let cause = format!("it has only the first {packets}, because a signal ended ");
+            Error::failed(name, cause + "the " + self.command)
+                .help(format!("{} again", self.command))
+        });
+        let damage = report.inputs.into_iter().filter_map(|input| input.damage);
+        let mut errors = report.failure.into_iter().chain(damage).map(Error::from).chain(stopped);
+        let first = errors.next();
+        errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Copies on a thread of its own.
+    fn watch(&self, control: &MergeControl, select: &mut Select<'_>) -> Result<MergeReport> {
+        let copy = || merge_selected(self.inputs, self.output, control, select);
+        thread::scope(|scope| {
+            let started = thread::Builder::new().name("wl-merge".into()).spawn_scoped(scope, copy);
+            let copying = started.map_err(|error| Error::io("thread wl-merge", "clone", error))?;
+            let mut reports = 0;
+            while !copying.is_finished() {
+                let asked = Halt::reports();
+                if std::mem::replace(&mut reports, asked) != asked {
+                    let (taken, written) = control.packets();
+                    output::line(format_args!("so far: {taken} packets taken, {written} written"));
+                }
+                thread::sleep(LOOK);
+            }
+            let panicked = |_| Error::failed(self.command, "panicked: a defect");
+            Ok(copying.join().map_err(panicked)??)
+        })
+    }
+
+    fn summary(&self, report: &MergeReport) -> String {
+        let mut text = String::new();
+        for input in &report.inputs {
+            let name = name(&input.path, "standard input");
+            let packets = plural(input.packets, "packet");
+            text += &format!("{name}: {packets}, {}", plural(input.interfaces as u64, "interface"));
+            if input.left > 0 {
+                text += &format!(", {} left out", input.left);
+            }
+            if input.out_of_order > 0 {
+                text += &format!(", {} out of order", input.out_of_order);
+            }
+            text += "\n";
+            for note in notes(input) {
+                text += &format!("  note: {note}\n");
+            }
+        }
+        let name = name(self.output, "standard output");
+        let packets = plural(report.written.packets, "packet");
+        text += &format!("{name}: {packets}, {} bytes", report.written.bytes);
+        if report.out_of_order > 0 {
+            let count = report.out_of_order;
+            text += &format!(", {count} out of order, as in the input");
+        }
+        text += "\n";
+        for note in report.lost.notes() {
+            text += &format!("  note: {note}\n");
+        }
+        text
+    }
+}
+
+/// What is not in the output as it was in the input.
+fn notes(input: &MergedInput) -> Vec<String> {
+    let mut notes = input.odd_times.notes();
+    if input.cut > 0 {
+        let packets = plural(input.cut, "packet");
+        notes.push(format!("{packets} longer than {MAX_PACKET} bytes cut to that length"));
+    }
+    notes
+}
+
+fn name(path: &Path, dash: &str) -> String {
+    if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    command: &'static str,
+    version: &'static str,
+    inputs: Vec<Input>,
+    output: Output,
+    /// A signal ended it.
+    stopped: bool,
+    /// Why not everything could be written, in words; `null` if it was.
+    failure: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Input {
+    path: String,
+    packets: u64,
+    /// Packets that were not asked for.
+    left_out: u64,
+    interfaces: usize,
+    out_of_order: u64,
+    /// What is not in the output as it was, in words.
+    notes: Vec<String>,
+    /// What is wrong with the file, in words; `null` if nothing is.
+    damage: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    path: String,
+    packets: u64,
+    bytes: u64,
+    out_of_order: u64,
+    /// What of the inputs is not in it, in words.
+    notes: Vec<String>,
+}
+
+impl Document {
+    fn new(copying: &Copying<'_>, report: &MergeReport) -> Self {
+        let input = |input: &MergedInput| Input {
+            path: input.path.display().to_string(),
+            packets: input.packets,
+            left_out: input.left,
+            interfaces: input.interfaces,
+            out_of_order: input.out_of_order,
+            notes: notes(input),
+            damage: input.damage.as_ref().map(ToString::to_string),
+        };
+        Self {
+            schema: copying.schema,
+            command: copying.command,
+            version: env!("CARGO_PKG_VERSION"),
+            inputs: report.inputs.iter().map(input).collect(),
+            output: Output {
+                path: copying.output.display().to_string(),
+                packets: report.written.packets,
+                bytes: report.written.bytes,
+                out_of_order: report.out_of_order,
+                notes: report.lost.notes(),
+            },
+            stopped: report.stopped,
+            failure: report.failure.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane::mask::Class;
+    use wirelane::pcap::{CaptureReader, CaptureWriter, WriterOptions, merge_files};
+
+    use super::*;
+
+    fn capture(path: &Path, times: &[u64]) {
+        let sources = [Source::new("eth0", Class::Rx, Some(1))];
+        let options = WriterOptions::of_path(path);
+        let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
+        for &timestamp in times {
+            let direction = Default::default();
+            let record =
+                Record { interface: 0, timestamp, original_len: 60, direction, data: &[0; 60] };
+            writer.write(&record).unwrap();
+        }
+        writer.finish(&[]).unwrap();
+    }
+
+    fn times(path: &Path) -> Vec<u64> {
+        let mut reader = CaptureReader::open(path).unwrap();
+        let mut times = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            times.push(record.timestamp);
+        }
+        times
+    }
+
+    fn copying<'a>(inputs: &'a [PathBuf], output: &'a Path, json: bool) -> Copying<'a> {
+        let (command, schema) = ("merge", "wirelane.merge/1");
+        Copying { command, schema, inputs, output, json, quiet: true }
+    }
+
+    #[test]
+    fn damage_is_copied_up_to_its_place_and_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        capture(&path("a"), &[1, 4]);
+        capture(&path("b"), &[2, 3, 5]);
+        let inputs = vec![path("a"), path("b")];
+        let output = path("out");
+        let copying = copying(&inputs, &output, false);
+        let run = || copying.run(&MergeControl::default(), &mut |_, _| Verdict::Take);
+        run().unwrap();
+        assert_eq!(times(&path("out")), [1, 2, 3, 4, 5]);
+
+        let whole = std::fs::read(path("b")).unwrap();
+        std::fs::write(path("b"), &whole[..whole.len() - 1]).unwrap();
+        let error = run().unwrap_err().to_string();
+        assert!(error.contains("cut short"), "{error}");
+        assert_eq!(times(&path("out")), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn json_and_packets_do_not_share_standard_output() {
+        let error = copying(&["a".into()], Path::new("-"), true).check().unwrap_err();
+        assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
+    }
+
+    #[test]
+    fn document_has_its_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        capture(&path, &[7]);
+        let (inputs, output) = ([path], directory.path().join("b"));
+        let copying = copying(&inputs, &output, true);
+        let report = merge_files(copying.inputs, copying.output, &Default::default()).unwrap();
+        let value = serde_json::to_value(Document::new(&copying, &report)).unwrap();
+        assert_eq!(value["schema"], "wirelane.merge/1");
+        assert_eq!(
+            (&value["inputs"][0]["packets"], &value["inputs"][0]["left_out"]),
+            (&1.into(), &0.into())
+        );
+        assert!(value["inputs"][0]["damage"].is_null());
+        assert_eq!(value["output"]["out_of_order"], 0);
+    }
+}

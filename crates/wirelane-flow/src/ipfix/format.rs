@@ -1,0 +1,37 @@
+//! The parts of a message (RFC 7011 section 3).
+
+use super::element::Element;
+use super::shape::Shape;
+
+/// The bytes of a message's header.
+pub(super) const HEADER: usize = 16;
+/// The bytes of a set's header.
+pub(super) const SET_HEADER: usize = 4;
+
+pub(super) const VERSION: u16 = 10;
+/// The set of templates.
+pub(super) const TEMPLATES: u16 = 2;
+/// The set of templates with a scope.
+pub(super) const OPTIONS_TEMPLATES: u16 = 3;
+
+/// The template record of a shape (RFC 7011 section 3.4.1).
+pub(super) fn put_template(out: &mut Vec<u8>, shape: Shape, enterprise: Option<u32>) {
+    let fields = shape.fields(enterprise);
+    out.extend(shape.template().to_be_bytes());
+    out.extend((fields.len() as u16).to_be_bytes());
+    for (element, _) in fields {
+        put_specifier(out, element);
+    }
+}
+
+/// RFC 7011 section 3.2.
+pub(super) fn put_specifier(out: &mut Vec<u8>, element: Element) {
+    const OF_AN_ENTERPRISE: u16 = 0x8000;
+    let is_iana = element.enterprise == 0;
+    let id = if is_iana { element.id } else { element.id | OF_AN_ENTERPRISE };
+    out.extend(id.to_be_bytes());
+    out.extend(element.length.to_be_bytes());
+    if !is_iana {
+        out.extend(element.enterprise.to_be_bytes());
+    }
+}

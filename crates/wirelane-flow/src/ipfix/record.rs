@@ -1,0 +1,240 @@
+//! The bytes of one field of a flow, both ways.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use wirelane_wire::{Protocol, TcpFlags};
+
+use super::shape::{Field, Measure, Side};
+use super::time::{from_ntp, to_ntp};
+use crate::{EndReason, Flow, Half, Key, Tunnel, TunnelKind};
+
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// The first byte of `layer2SegmentId` for VXLAN (RFC 7133 section 4.1).
+const VXLAN: u64 = 1 << 56;
+
+/// No RTT, in its field.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Appends `field`, which takes `length` bytes.
+pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
+    let key = &flow.key;
+    let tunnel = key.tunnel.as_ref();
+    match field {
+        Field::Source => put_address(out, key.source, length),
+        Field::Destination => put_address(out, key.destination, length),
+        Field::SourcePort => out.extend(key.source_port.to_be_bytes()),
+        Field::DestinationPort => out.extend(key.destination_port.to_be_bytes()),
+        // Types and codes are bytes.
+        Field::Icmp => out.extend([key.source_port as u8, key.destination_port as u8]),
+        Field::Protocol => out.push(key.protocol.0),
+        Field::Vlan => out.extend(key.vlan.unwrap_or(0).to_be_bytes()),
+        Field::InnerVlan => out.extend(key.inner_vlan.unwrap_or(0).to_be_bytes()),
+        Field::EndReason => out.push(flow.end as u8),
+        Field::Interface => put_text(out, &flow.interface),
+        Field::Direction => out.push(1),
+        Field::Layer2Segment => {
+            let id =
+                tunnel.filter(|it| it.kind == TunnelKind::Vxlan).map(|it| VXLAN | u64::from(it.id));
+            out.extend(id.unwrap_or(0).to_be_bytes());
+        }
+        Field::Community => out.extend(flow.community),
+        Field::HandshakeRtt => out.extend(flow.handshake_rtt.unwrap_or(UNKNOWN).to_be_bytes()),
+        Field::TunnelKind => out.push(tunnel.map_or(0, |it| number_of(it.kind))),
+        Field::TunnelSource => put_address(out, tunnel.map_or(NOWHERE, |it| it.source), length),
+        Field::TunnelDestination => {
+            put_address(out, tunnel.map_or(NOWHERE, |it| it.destination), length);
+        }
+        Field::TunnelId => out.extend(tunnel.map_or(0, |it| it.id).to_be_bytes()),
+        Field::Of(Side::Forward, measure) => put_measure(out, &flow.forward, measure),
+        Field::Of(Side::Reverse, measure) => put_measure(out, &flow.reverse, measure),
+    }
+}
+
+fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure) {
+    match measure {
+        Measure::Octets => out.extend(half.octets.to_be_bytes()),
+        Measure::Packets => out.extend(half.packets.to_be_bytes()),
+        Measure::Payload => out.extend(half.payload.to_be_bytes()),
+        Measure::StartMilliseconds => {
+            out.extend((half.start / NANOSECONDS_PER_MILLISECOND).to_be_bytes());
+        }
+        Measure::EndMilliseconds => {
+            out.extend((half.end / NANOSECONDS_PER_MILLISECOND).to_be_bytes());
+        }
+        Measure::Start => out.extend(to_ntp(half.start).to_be_bytes()),
+        Measure::End => out.extend(to_ntp(half.end).to_be_bytes()),
+        Measure::TcpFlags => out.extend(half.tcp_flags.bits().to_be_bytes()),
+        Measure::Dscp => out.push(half.dscp),
+        Measure::MinTtl => out.push(half.min_ttl),
+        Measure::MaxTtl => out.push(half.max_ttl),
+        Measure::Retransmissions => out.extend(half.retransmissions.to_be_bytes()),
+        Measure::OutOfOrder => out.extend(half.out_of_order.to_be_bytes()),
+        Measure::ZeroWindows => out.extend(half.zero_windows.to_be_bytes()),
+        Measure::CongestionExperienced => out.extend(half.congestion_experienced.to_be_bytes()),
+        Measure::Queue => out.extend(half.queue.to_be_bytes()),
+    }
+}
+
+/// 4 bytes hold an IPv4 address, 16 an IPv6 address or a mapped IPv4 one.
+fn put_address(out: &mut Vec<u8>, address: IpAddr, length: u16) {
+    match address {
+        IpAddr::V4(it) if length == 4 => out.extend(it.octets()),
+        IpAddr::V4(it) => out.extend(it.to_ipv6_mapped().octets()),
+        IpAddr::V6(it) => out.extend(it.octets()),
+    }
+}
+
+/// With a length in front (RFC 7011 section 7); names of interfaces are shorter than 255 bytes.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let length = text.floor_char_boundary(254);
+    out.push(length as u8);
+    out.extend(&text.as_bytes()[..length]);
+}
+
+/// Takes `field` from its bytes, of which there may be fewer than usual (RFC 7011 section 6.2).
+///
+/// `name` is the last name of an interface: flows share it.
+pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<str>) {
+    let number = bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let key = &mut flow.key;
+    // Elements have the width of what they hold, so nothing is cut that was not wrong.
+    match field {
+        Field::Source => key.source = address(bytes).unwrap_or(key.source),
+        Field::Destination => key.destination = address(bytes).unwrap_or(key.destination),
+        Field::SourcePort => key.source_port = number as u16,
+        Field::DestinationPort => key.destination_port = number as u16,
+        Field::Icmp => {
+            key.source_port = (number >> 8) as u8 as u16;
+            key.destination_port = number as u8 as u16;
+        }
+        Field::Protocol => key.protocol = Protocol(number as u8),
+        Field::Vlan => key.vlan = Some(number as u16),
+        Field::InnerVlan => key.inner_vlan = Some(number as u16),
+        Field::EndReason => flow.end = end_reason(number),
+        Field::Interface => {
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                if **name != *text {
+                    *name = text.into();
+                }
+                flow.interface = Arc::clone(name);
+            }
+        }
+        Field::Direction => {}
+        Field::Layer2Segment => {
+            if number & VXLAN != 0 {
+                let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
+                tunnel.id = number as u32;
+            }
+        }
+        Field::Community => {
+            if let Ok(bytes) = bytes.try_into() {
+                flow.community = bytes;
+            }
+        }
+        Field::HandshakeRtt => flow.handshake_rtt = (number != UNKNOWN).then_some(number),
+        Field::TunnelKind => {
+            if let Some(kind) = tunnel_kind(number) {
+                key.tunnel.get_or_insert(NO_TUNNEL).kind = kind;
+            }
+        }
+        Field::TunnelSource => {
+            let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
+            tunnel.source = address(bytes).unwrap_or(tunnel.source);
+        }
+        Field::TunnelDestination => {
+            let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
+            tunnel.destination = address(bytes).unwrap_or(tunnel.destination);
+        }
+        Field::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = number as u32,
+        Field::Of(Side::Forward, measure) => take_measure(&mut flow.forward, measure, number),
+        Field::Of(Side::Reverse, measure) => take_measure(&mut flow.reverse, measure, number),
+    }
+}
+
+fn take_measure(half: &mut Half, measure: Measure, number: u64) {
+    match measure {
+        Measure::Octets => half.octets = number,
+        Measure::Packets => half.packets = number,
+        Measure::Payload => half.payload = number,
+        // Nanoseconds are better, if they are there, too.
+        Measure::StartMilliseconds if half.start == 0 => {
+            half.start = number.saturating_mul(NANOSECONDS_PER_MILLISECOND);
+        }
+        Measure::EndMilliseconds if half.end == 0 => {
+            half.end = number.saturating_mul(NANOSECONDS_PER_MILLISECOND);
+        }
+        Measure::StartMilliseconds | Measure::EndMilliseconds => {}
+        Measure::Start => half.start = from_ntp(number),
+        Measure::End => half.end = from_ntp(number),
+        Measure::TcpFlags => half.tcp_flags = TcpFlags::from_bits(number as u16),
+        Measure::Dscp => half.dscp = number as u8,
+        Measure::MinTtl => half.min_ttl = number as u8,
+        Measure::MaxTtl => half.max_ttl = number as u8,
+        Measure::Retransmissions => half.retransmissions = number as u32,
+        Measure::OutOfOrder => half.out_of_order = number as u32,
+        Measure::ZeroWindows => half.zero_windows = number as u32,
+        Measure::CongestionExperienced => half.congestion_experienced = number as u32,
+        Measure::Queue => half.queue = number as u16,
+    }
+}
+
+/// A flow of which nothing is known yet.
+pub(super) fn blank(name: &Arc<str>) -> Flow {
+    Flow {
+        key: Key {
+            source: NOWHERE,
+            destination: NOWHERE,
+            source_port: 0,
+            destination_port: 0,
+            protocol: Protocol(0),
+            vlan: None,
+            inner_vlan: None,
+            tunnel: None,
+        },
+        forward: Half::default(),
+        reverse: Half::default(),
+        handshake_rtt: None,
+        end: EndReason::Forced,
+        interface: Arc::clone(name),
+        community: [0; 20],
+    }
+}
+
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+const NO_TUNNEL: Tunnel =
+    Tunnel { kind: TunnelKind::Vxlan, source: NOWHERE, destination: NOWHERE, id: 0 };
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).into())
+}
+
+fn end_reason(number: u64) -> EndReason {
+    match number {
+        1 => EndReason::Idle,
+        2 => EndReason::Active,
+        3 => EndReason::Ended,
+        5 => EndReason::Evicted,
+        _ => EndReason::Forced,
+    }
+}
+
+fn number_of(kind: TunnelKind) -> u8 {
+    match kind {
+        TunnelKind::Vxlan => 1,
+        TunnelKind::Geneve => 2,
+        TunnelKind::Gre => 3,
+        TunnelKind::Ip => 4,
+    }
+}
+
+fn tunnel_kind(number: u64) -> Option<TunnelKind> {
+    [TunnelKind::Vxlan, TunnelKind::Geneve, TunnelKind::Gre, TunnelKind::Ip]
+        .into_iter()
+        .find(|kind| u64::from(number_of(*kind)) == number)
+}

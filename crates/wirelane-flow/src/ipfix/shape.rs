@@ -1,0 +1,240 @@
+//! Which fields the record of a flow has: one template for each shape that occurs.
+
+use std::net::IpAddr;
+
+use wirelane_wire::Protocol;
+
+use super::element::{self, Element, REVERSE, REVERSE_BIT, VARIABLE, iana};
+use crate::Flow;
+
+/// What a field of a record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Source,
+    Destination,
+    SourcePort,
+    DestinationPort,
+    Icmp,
+    Protocol,
+    Vlan,
+    InnerVlan,
+    EndReason,
+    Interface,
+    /// Which of both ends is the source: it began.
+    Direction,
+    Layer2Segment,
+    Community,
+    HandshakeRtt,
+    TunnelKind,
+    TunnelSource,
+    TunnelDestination,
+    TunnelId,
+    Of(Side, Measure),
+}
+
+/// The direction that a measure is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Forward,
+    Reverse,
+}
+
+/// What is measured for each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Octets,
+    Packets,
+    Payload,
+    StartMilliseconds,
+    EndMilliseconds,
+    Start,
+    End,
+    TcpFlags,
+    Dscp,
+    MinTtl,
+    MaxTtl,
+    Retransmissions,
+    OutOfOrder,
+    ZeroWindows,
+    CongestionExperienced,
+    Queue,
+}
+
+/// What decides which fields a record has: bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape(u8);
+
+const IPV6: u8 = 1;
+const TWO_WAY: u8 = 2;
+const VLAN: u8 = 4;
+const ICMP: u8 = 8;
+const TUNNEL: u8 = 16;
+/// The outer addresses.
+const TUNNEL_IPV6: u8 = 32;
+const INNER_VLAN: u8 = 64;
+
+/// Templates have numbers from here on (RFC 7011 section 3.4.1).
+const FIRST_TEMPLATE: u16 = 256;
+
+impl Shape {
+    /// How many there are.
+    pub(super) const COUNT: u8 = 128;
+
+    pub(super) fn of(flow: &Flow) -> Self {
+        let key = &flow.key;
+        let bit = |condition: bool, bit: u8| if condition { bit } else { 0 };
+        Self(
+            bit(key.source.is_ipv6() || key.destination.is_ipv6(), IPV6)
+                | bit(flow.reverse.packets > 0, TWO_WAY)
+                | bit(key.vlan.is_some(), VLAN)
+                | bit(key.inner_vlan.is_some(), INNER_VLAN)
+                | bit(matches!(key.protocol, Protocol::ICMP | Protocol::ICMPV6), ICMP)
+                | match key.tunnel {
+                    None => 0,
+                    Some(it) => {
+                        let is_v6 = |address: IpAddr| address.is_ipv6();
+                        TUNNEL | bit(is_v6(it.source) || is_v6(it.destination), TUNNEL_IPV6)
+                    }
+                },
+        )
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(Self)
+    }
+
+    /// From 0.
+    pub(super) fn index(self) -> u8 {
+        self.0
+    }
+
+    pub(super) fn template(self) -> u16 {
+        FIRST_TEMPLATE + u16::from(self.0)
+    }
+
+    fn is(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// The fields in their order, private ones as those of `enterprise`.
+    pub(super) fn fields(self, enterprise: Option<u32>) -> Vec<(Element, Field)> {
+        use Field as F;
+        let mut fields = Vec::with_capacity(48);
+        let mut add = |id, length, field| {
+            fields.push((Element { enterprise: 0, id, length }, field));
+        };
+        let (source, destination, width) = match self.is(IPV6) {
+            true => (iana::SOURCE_IPV6, iana::DESTINATION_IPV6, 16),
+            false => (iana::SOURCE_IPV4, iana::DESTINATION_IPV4, 4),
+        };
+        add(source, width, F::Source);
+        add(destination, width, F::Destination);
+        if self.is(ICMP) {
+            add(if self.is(IPV6) { iana::ICMPV6 } else { iana::ICMPV4 }, 2, F::Icmp);
+        } else {
+            add(iana::SOURCE_PORT, 2, F::SourcePort);
+            add(iana::DESTINATION_PORT, 2, F::DestinationPort);
+        }
+        add(iana::PROTOCOL, 1, F::Protocol);
+        if self.is(VLAN) {
+            add(iana::VLAN, 2, F::Vlan);
+        }
+        if self.is(INNER_VLAN) {
+            add(iana::INNER_VLAN, 2, F::InnerVlan);
+        }
+        if self.is(TUNNEL) {
+            add(iana::LAYER_2_SEGMENT, 8, F::Layer2Segment);
+        }
+        add(iana::END_REASON, 1, F::EndReason);
+        add(iana::INTERFACE_NAME, VARIABLE, F::Interface);
+        for (id, length, measure) in STANDARD {
+            add(id, length, F::Of(Side::Forward, measure));
+        }
+        if self.is(TWO_WAY) {
+            add(iana::BIFLOW_DIRECTION, 1, F::Direction);
+            // Collectors that want milliseconds know nothing of reverse times.
+            for (id, length, measure) in STANDARD.into_iter().filter(|it| !is_coarse(it.2)) {
+                let element = Element { enterprise: REVERSE, id, length };
+                fields.push((element, F::Of(Side::Reverse, measure)));
+            }
+        }
+        if let Some(enterprise) = enterprise {
+            self.add_private(enterprise, &mut fields);
+        }
+        fields
+    }
+
+    fn add_private(self, enterprise: u32, fields: &mut Vec<(Element, Field)>) {
+        use Field as F;
+        let mut add = |id, length, field| {
+            fields.push((Element { enterprise, id, length }, field));
+        };
+        add(element::COMMUNITY, 20, F::Community);
+        add(element::HANDSHAKE_RTT, 8, F::HandshakeRtt);
+        for (id, length, measure) in PRIVATE {
+            add(id, length, F::Of(Side::Forward, measure));
+            if self.is(TWO_WAY) {
+                add(id | REVERSE_BIT, length, F::Of(Side::Reverse, measure));
+            }
+        }
+        if self.is(TUNNEL) {
+            let width = if self.is(TUNNEL_IPV6) { 16 } else { 4 };
+            add(element::TUNNEL_KIND, 1, F::TunnelKind);
+            add(element::TUNNEL_SOURCE, width, F::TunnelSource);
+            add(element::TUNNEL_DESTINATION, width, F::TunnelDestination);
+            add(element::TUNNEL_ID, 4, F::TunnelId);
+        }
+    }
+}
+
+/// What an element of somebody's template holds, if it is known.
+pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option<Field> {
+    let known =
+        |table: &[(u16, u16, Measure)], id| table.iter().find(|it| it.0 == id).map(|it| it.2);
+    if enterprise == REVERSE {
+        return known(&STANDARD, id).map(|measure| Field::Of(Side::Reverse, measure));
+    }
+    if enterprise != 0 {
+        if Some(enterprise) != private {
+            return None;
+        }
+        let side = if id & REVERSE_BIT == 0 { Side::Forward } else { Side::Reverse };
+        if let Some(measure) = known(&PRIVATE, id & !REVERSE_BIT) {
+            return Some(Field::Of(side, measure));
+        }
+    }
+    // The fullest shapes of both families have all fields that there are.
+    const LESS: u8 = 0;
+    const MORE: u8 = IPV6 | VLAN | INNER_VLAN | TUNNEL;
+    [LESS, MORE, ICMP, MORE | ICMP]
+        .into_iter()
+        .flat_map(|bits| Shape(bits).fields(private))
+        .find(|(element, _)| (element.enterprise, element.id) == (enterprise, id))
+        .map(|(_, field)| field)
+}
+
+fn is_coarse(measure: Measure) -> bool {
+    matches!(measure, Measure::StartMilliseconds | Measure::EndMilliseconds)
+}
+
+const STANDARD: [(u16, u16, Measure); 11] = [
+    (iana::OCTETS, 8, Measure::Octets),
+    (iana::PACKETS, 8, Measure::Packets),
+    (iana::PAYLOAD, 8, Measure::Payload),
+    (iana::START_MILLISECONDS, 8, Measure::StartMilliseconds),
+    (iana::END_MILLISECONDS, 8, Measure::EndMilliseconds),
+    (iana::START_NANOSECONDS, 8, Measure::Start),
+    (iana::END_NANOSECONDS, 8, Measure::End),
+    (iana::TCP_FLAGS, 2, Measure::TcpFlags),
+    (iana::DSCP, 1, Measure::Dscp),
+    (iana::MIN_TTL, 1, Measure::MinTtl),
+    (iana::MAX_TTL, 1, Measure::MaxTtl),
+];
+
+const PRIVATE: [(u16, u16, Measure); 5] = [
+    (element::RETRANSMISSIONS, 4, Measure::Retransmissions),
+    (element::OUT_OF_ORDER, 4, Measure::OutOfOrder),
+    (element::ZERO_WINDOWS, 4, Measure::ZeroWindows),
+    (element::CONGESTION_EXPERIENCED, 4, Measure::CongestionExperienced),
+    (element::QUEUE, 2, Measure::Queue),
+];

@@ -1,0 +1,170 @@
+//! What the threads of an exporter share: flows that wait, and what became of the others.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::encoder::{Encoder, Message};
+use super::spool::Spool;
+use crate::Flow;
+
+/// What became of flows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Records that were sent; with `oneway` a two-way flow is two.
+    pub flows: u64,
+    /// Messages with them.
+    pub messages: u64,
+    /// Bytes of all messages, templates and statistics too.
+    pub octets: u64,
+    /// Records that found no room in the spool, or were left in it at the end.
+    pub lost: u64,
+    /// How often the collector refused, or the connection broke.
+    pub failures: u64,
+    /// What the last failure was.
+    pub last_failure: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    encoder: Encoder,
+    /// When the message that is not full yet got its first flow.
+    since: Option<Instant>,
+    spool: Spool,
+    sent: Sent,
+    /// No flow comes any more, and what is left may take until then.
+    deadline: Option<Instant>,
+}
+
+/// What the sending thread does next.
+pub(super) enum Next {
+    Send(Message),
+    /// Nothing came for the time it wanted to wait.
+    Idle,
+    /// All is sent, or given up.
+    End,
+}
+
+impl Shared {
+    pub(super) fn new(encoder: Encoder, limit: usize) -> Self {
+        let spool = Spool::new(limit);
+        let state = State { encoder, since: None, spool, sent: Sent::default(), deadline: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(super) fn add(&self, flows: &[Flow]) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut is_full = false;
+        for flow in flows {
+            for message in state.encoder.add(flow).into_iter().flatten() {
+                state.spool.push(message);
+                is_full = true;
+            }
+        }
+        if is_full || (state.since.is_none() && !state.encoder.is_empty()) {
+            state.since = Some(Instant::now());
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn close(&self, patience: Duration) {
+        self.lock().deadline.get_or_insert(Instant::now() + patience);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn sent(&self) -> Sent {
+        let state = self.lock();
+        Sent { lost: state.spool.lost.flows, ..state.sent.clone() }
+    }
+
+    /// Packets and bytes of the flows that are lost.
+    pub(super) fn lost(&self) -> (u64, u64) {
+        let lost = self.lock().spool.lost;
+        (lost.packets, lost.octets)
+    }
+
+    /// Waits for a message until `wake`, and for no other flow of it longer than `linger`.
+    pub(super) fn next(&self, linger: Duration, wake: Instant) -> Next {
+        let mut guard = self.lock();
+        loop {
+            let state = &mut *guard;
+            if let Some(message) = state.spool.pop() {
+                return Next::Send(message);
+            }
+            let now = Instant::now();
+            let due = state.since.map(|since| since + linger);
+            if state.deadline.is_some() || due.is_some_and(|due| due <= now) {
+                state.since = None;
+                match state.encoder.flush() {
+                    Some(message) => return Next::Send(message),
+                    None if state.deadline.is_some() => return Next::End,
+                    None => {}
+                }
+            }
+            if wake <= now {
+                return Next::Idle;
+            }
+            let until = state.since.map_or(wake, |since| wake.min(since + linger));
+            let waited = self.changed.wait_timeout(guard, until.saturating_duration_since(now));
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A message went out; so did `octets` bytes, other messages included.
+    pub(super) fn count(&self, message: &Message, octets: usize) {
+        let sent = &mut self.lock().sent;
+        sent.flows += u64::from(message.records);
+        sent.messages += 1;
+        sent.octets += octets as u64;
+    }
+
+    /// Messages did not go out after all; the first of them goes first when the collector is back. Waits for `pause`;
+    /// `false` when it is time to give up.
+    pub(super) fn put_back(
+        &self,
+        messages: [Option<Message>; 2],
+        cause: String,
+        pause: Duration,
+    ) -> bool {
+        let mut state = self.lock();
+        state.sent.failures += 1;
+        state.sent.last_failure = Some(cause);
+        for message in messages.into_iter().flatten() {
+            state.spool.put_back(message);
+        }
+        let end = Instant::now() + pause;
+        loop {
+            let now = Instant::now();
+            if state.deadline.is_some_and(|deadline| deadline <= now) {
+                if let Some(message) = state.encoder.flush() {
+                    state.spool.push(message);
+                }
+                state.spool.give_up();
+                return false;
+            }
+            if end <= now {
+                return true;
+            }
+            let until = state.deadline.map_or(end, |deadline| end.min(deadline));
+            let waited = self.changed.wait_timeout(state, until.saturating_duration_since(now));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A message that had been counted as sent was refused.
+    pub(super) fn uncount(&self, message: &Message) {
+        let sent = &mut self.lock().sent;
+        sent.flows -= u64::from(message.records);
+        sent.messages -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

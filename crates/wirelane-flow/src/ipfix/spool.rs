@@ -1,0 +1,93 @@
+//! Messages that wait for the collector, within a limit.
+
+use std::collections::VecDeque;
+
+use super::encoder::Message;
+
+/// A queue of messages whose bytes are limited.
+#[derive(Debug)]
+pub(super) struct Spool {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    limit: usize,
+    /// What found no room, or was given up.
+    pub(super) lost: Lost,
+}
+
+/// What will never be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) flows: u64,
+    pub(super) packets: u64,
+    pub(super) octets: u64,
+}
+
+impl Spool {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { messages: VecDeque::new(), bytes: 0, limit, lost: Lost::default() }
+    }
+
+    /// The newest go when there is no room: a collector that comes back has no gap in what it gets first.
+    pub(super) fn push(&mut self, message: Message) {
+        if self.bytes + message.bytes.len() > self.limit {
+            return self.lose(&message);
+        }
+        self.bytes += message.bytes.len();
+        self.messages.push_back(message);
+    }
+
+    /// Puts back what [`pop`](Self::pop) gave.
+    pub(super) fn put_back(&mut self, message: Message) {
+        self.bytes += message.bytes.len();
+        self.messages.push_front(message);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.bytes.len();
+        Some(message)
+    }
+
+    pub(super) fn give_up(&mut self) {
+        while let Some(message) = self.pop() {
+            self.lose(&message);
+        }
+    }
+
+    fn lose(&mut self, message: &Message) {
+        self.lost.flows += u64::from(message.records);
+        self.lost.packets += message.packets;
+        self.lost.octets += message.octets;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(records: u32) -> Message {
+        Message {
+            bytes: vec![0; 100],
+            shapes: 1,
+            records,
+            packets: u64::from(records) * 10,
+            octets: 5,
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let mut spool = Spool::new(250);
+        for records in 1..=4 {
+            spool.push(message(records));
+        }
+        assert_eq!(spool.lost, Lost { flows: 7, packets: 70, octets: 10 });
+        let first = spool.pop().unwrap();
+        assert_eq!(first.records, 1);
+        spool.put_back(first);
+        assert_eq!(spool.pop().unwrap().records, 1);
+        spool.give_up();
+        assert_eq!(spool.bytes, 0);
+        assert_eq!(spool.lost.flows, 9);
+    }
+}
