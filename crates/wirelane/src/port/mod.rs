@@ -46,7 +46,7 @@ pub use self::accounting::{Accounting, FrameCounts};
 pub(crate) use self::bundle::{Bundle, Strand};
 pub use self::control::{Control, Passed};
 pub(crate) use self::growing::Growing;
-pub use self::info::{Attempt, Outcome, PortInfo, PortMode};
+pub use self::info::{Attempt, Outcome, PortInfo, PortMode, tell_apart};
 pub use self::lanes::{Lane, lanes};
 pub use self::manual::{Manual, SpecOption};
 pub use self::number::parse_number;
