@@ -7,6 +7,7 @@ mod copying;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod filter;
+pub(crate) mod flows;
 pub(crate) mod forward;
 pub(crate) mod lab;
 pub(crate) mod mask;

@@ -7,6 +7,7 @@ use wirelane::port::Backend;
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
+use super::flows::Flows;
 use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
@@ -33,21 +34,27 @@ struct Column {
 impl Report<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
-        let Summary { counts, sent, elapsed_s, .. } = self.summary;
+        let Summary { counts, sent, flows, elapsed_s, .. } = self.summary;
         let headline = match (sent, self.is_capture()) {
             (Some(sent), _) => {
                 let (packets, bytes) = counts.sent();
                 let errors: u64 = counts.tx.iter().map(|tx| tx.errors).sum();
                 sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
             }
-            (None, true) => counts.captured() + &self.destination(),
+            (None, true) => match flows {
+                None => counts.captured() + &self.destination(),
+                Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
+            },
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
         };
         line(format_args!("{headline}"));
         sent.iter().for_each(Sent::print);
+        flows.iter().for_each(Flows::print);
         self.print_losses();
         self.print_notes();
-        self.print_queues();
+        if flows.as_ref().is_none_or(Flows::has_queues) {
+            self.print_queues();
+        }
         self.print_tx();
         self.print_qdiscs();
         self.print_gso();
