@@ -8,9 +8,11 @@ mod habits;
 mod look;
 mod mending;
 mod moment;
+mod netns;
 mod output;
 mod print;
 mod privilege;
+mod provenance;
 mod reachability;
 mod session;
 mod ssh;
@@ -47,6 +49,7 @@ enum Command {
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

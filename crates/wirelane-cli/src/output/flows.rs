@@ -55,11 +55,6 @@ impl Flows {
         format!("{} of {}", of(self.exported, "flow"), of(self.packets, "packet"))
     }
 
-    /// Whether they are of ports, which have queues.
-    pub(super) fn has_queues(&self) -> bool {
-        self.stores.is_empty()
-    }
-
     /// What is in no flow, and what became of flows before their time.
     pub(super) fn print(&self) {
         let parts = [

@@ -41,6 +41,7 @@ impl Report<'_> {
                 let errors: u64 = counts.tx.iter().map(|tx| tx.errors).sum();
                 sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
             }
+            (None, true) if self.summary.tables.is_some() => counts.counted(),
             (None, true) => match flows {
                 None => counts.captured() + &self.destination(),
                 Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
@@ -52,7 +53,8 @@ impl Report<'_> {
         flows.iter().for_each(Flows::print);
         self.print_losses();
         self.print_notes();
-        if flows.as_ref().is_none_or(Flows::has_queues) {
+        // Of a count and of flows, what was asked for is on standard output.
+        if self.summary.tables.is_none() && flows.is_none() || self.verbose {
             self.print_queues();
         }
         self.print_tx();

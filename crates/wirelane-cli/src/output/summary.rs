@@ -13,10 +13,12 @@ use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
+use wirelane_count::CountOutcome;
 use wirelane_flow::session::FlowOutcome;
 use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
+use super::counts::TableView;
 pub(crate) use super::flows::FlowFigures;
 use super::flows::Flows;
 use super::sent::Sent;
@@ -43,6 +45,9 @@ pub(crate) struct Summary {
     /// Of metering.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) flows: Option<Flows>,
+    /// Of a count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tables: Option<Vec<TableView>>,
     pub(super) cpu: Cpu,
     pub(super) errors: Vec<String>,
     /// Where packets were written.
@@ -249,6 +254,21 @@ impl Summary {
         summary
     }
 
+    /// What counting came to.
+    pub(crate) fn of_count(
+        outcome: &CountOutcome,
+        tables: Vec<TableView>,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let mut summary = Self::new("count", elapsed, cpu, reading, outcome.frames);
+        summary.ports.clone_from(&outcome.ports);
+        summary.tables = Some(tables);
+        summary.errors = failures(&outcome.errors);
+        summary
+    }
+
     /// What forwarding came to.
     pub(crate) fn of_forward(outcome: &ForwardOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
         let reading = Reading {
@@ -336,6 +356,7 @@ impl Summary {
             sent: None,
             store: None,
             flows: None,
+            tables: None,
             cpu: cpu.into(),
             errors: Vec::new(),
             output: None,
