@@ -23,6 +23,31 @@ pub struct Flow {
     pub community: [u8; 20],
 }
 
+impl Default for Flow {
+    /// A flow of nothing.
+    fn default() -> Self {
+        let nowhere = std::net::Ipv4Addr::UNSPECIFIED.into();
+        Self {
+            key: Key {
+                source: nowhere,
+                destination: nowhere,
+                source_port: 0,
+                destination_port: 0,
+                protocol: wirelane_wire::Protocol(0),
+                vlan: None,
+                inner_vlan: None,
+                tunnel: None,
+            },
+            forward: Half::default(),
+            reverse: Half::default(),
+            handshake_rtt: None,
+            end: EndReason::Forced,
+            interface: "".into(),
+            community: [0; 20],
+        }
+    }
+}
+
 impl Flow {
     /// The time of the first packet, in ns since 1970.
     pub fn start(&self) -> u64 {

@@ -12,6 +12,7 @@
 
 mod community;
 mod compact;
+mod fields;
 mod flow;
 mod holes;
 mod icmp;
@@ -23,12 +24,15 @@ mod packet;
 pub mod session;
 mod sink;
 mod table;
+mod text;
 mod tunnels;
 
 pub use community::write_community_id;
+pub use fields::Fields;
 pub use flow::{EndReason, Flow, Half};
 pub use key::{Key, Tunnel, TunnelKind};
 pub use meter::{Meter, MeterConfig, MeterCounts};
 pub use packet::Packet;
 pub use sink::Sink;
 pub use table::Room;
+pub use text::{Text, TextFormat};

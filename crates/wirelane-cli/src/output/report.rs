@@ -7,6 +7,7 @@ use wirelane::port::{Backend, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
+use super::flows::Flows;
 use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
@@ -33,21 +34,29 @@ struct Column {
 impl Report<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
-        let Summary { counts, sent, elapsed_s, .. } = self.summary;
+        let Summary { counts, sent, flows, elapsed_s, .. } = self.summary;
         let headline = match (sent, self.is_capture()) {
             (Some(sent), _) => {
                 let (packets, bytes) = counts.sent();
                 let errors: u64 = counts.tx.iter().map(|tx| tx.errors).sum();
                 sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
             }
-            (None, true) => counts.captured() + &self.destination(),
+            (None, true) if self.summary.tables.is_some() => counts.counted(),
+            (None, true) => match flows {
+                None => counts.captured() + &self.destination(),
+                Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
+            },
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
         };
         line(format_args!("{headline}"));
         sent.iter().for_each(Sent::print);
+        flows.iter().for_each(Flows::print);
         self.print_losses();
         self.print_notes();
-        self.print_queues();
+        // Of a count and of flows, what was asked for is on standard output.
+        if self.summary.tables.is_none() && flows.is_none() || self.verbose {
+            self.print_queues();
+        }
         self.print_tx();
         self.print_qdiscs();
         self.print_gso();

@@ -12,7 +12,7 @@ use wirelane_testkit::process::output;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::tshark::filtered_fields;
 
-use super::lan::{At, BRIDGE, ping};
+use super::lan::{At, BRIDGE, ONCE, ping};
 use super::*;
 
 /// A host whose cable has tags, which its interface knows nothing of: not every kernel has VLAN interfaces.
@@ -97,15 +97,15 @@ fn privileged_a_bridge_and_its_vlans() {
         captures.push(lan.both(&number.to_string(), *at, &ours, &theirs));
     }
     for both in &mut captures {
-        both.ready(READY, || talk(1, READY, 56));
+        both.ready(READY, || talk(1, READY, ONCE));
     }
-    talk(1, BEGIN, 56);
+    talk(1, BEGIN, ONCE);
     for size in [0, 56, 1400] {
         talk(10, b"a packet", size);
     }
-    talk(1, LAST, 56);
+    talk(1, LAST, ONCE);
     for (both, (at, filter, tags)) in captures.into_iter().zip(places) {
-        let (ours, theirs) = both.finish(LAST);
+        let (ours, theirs) = both.finish(LAST, 2 * tags.len());
         let seen = between(&ours, BEGIN, LAST);
         assert_same(&seen, &between(&theirs[0], BEGIN, LAST));
         let rows = filtered_fields(&ours, "icmp", &["vlan.id"]);

@@ -2,6 +2,7 @@
 
 use wirelane_testkit::tshark::filtered_fields;
 
+use super::lan::ONCE;
 use super::*;
 
 /// Both directions, each of which is half of a talk.
@@ -16,12 +17,12 @@ fn privileged_only_what_the_host_sends_or_receives() {
     for (direction, sent) in [("out", true), ("in", false)] {
         let mut both =
             lan.both(direction, host.interface(), &["-Q", direction], &["-Q", direction]);
-        both.ready(READY, || host.ping(other.address, 1, READY, 56));
-        host.ping(other.address, 1, BEGIN, 56);
+        both.ready(READY, || host.ping(other.address, 1, READY, ONCE));
+        host.ping(other.address, 1, BEGIN, ONCE);
         host.ping(other.address, 30, b"host ask", 56);
         other.ping(host.address, 30, b"other as", 56);
-        host.ping(other.address, 1, LAST, 56);
-        let (ours, theirs) = both.finish(LAST);
+        host.ping(other.address, 1, LAST, ONCE);
+        let (ours, theirs) = both.finish(LAST, 1);
         let seen = between(&ours, BEGIN, LAST);
         assert_same(&seen, &between(&theirs[0], BEGIN, LAST));
         // Thirty requests and thirty answers, the first and the last, and perhaps a question for an address.

@@ -45,7 +45,7 @@ fn privileged_http_of_one_host() {
         }
     }
     client.fetch(server.address, LAST_PAGE);
-    let (ours, theirs) = both.finish(LAST_PAGE.as_bytes());
+    let (ours, theirs) = both.finish(LAST_PAGE.as_bytes(), 1);
 
     let of = |file: &Path| between(file, b"GET /begin", LAST_PAGE.as_bytes());
     let seen = of(&ours);

@@ -112,6 +112,9 @@ impl Host {
     }
 }
 
+/// The length of a ping that holds its mark once: after 16 bytes of time.
+pub(crate) const ONCE: usize = 24;
+
 /// Pings `to` so many times, with so many bytes, which hold `mark`, as fast as it answers.
 #[track_caller]
 pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, count: usize, mark: &[u8; 8], size: usize) {

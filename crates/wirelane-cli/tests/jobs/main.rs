@@ -84,15 +84,15 @@ impl Both {
     /// Waits until all of them take packets: `speak` sends one that holds `mark`.
     #[track_caller]
     fn ready(&mut self, mark: &[u8], speak: impl Fn()) {
-        while !self.theirs.iter().all(|peer| peer.has(mark)) {
+        while !self.theirs.iter().all(|peer| peer.count(mark) > 0) {
             speak();
         }
     }
 
-    /// Ends all of them once they have a packet that holds `last`; returns our file and theirs.
+    /// Ends all of them once they have so many packets that hold `last`; returns our file and theirs.
     #[track_caller]
-    fn finish(self, last: &[u8]) -> (PathBuf, Vec<PathBuf>) {
-        let theirs = self.theirs.into_iter().map(|peer| peer.finish(last)).collect();
+    fn finish(self, last: &[u8], packets: usize) -> (PathBuf, Vec<PathBuf>) {
+        let theirs = self.theirs.into_iter().map(|peer| peer.finish(last, packets)).collect();
         finish(self.ours.0);
         (self.ours.1, theirs)
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use wirelane_testkit::process::output;
 use wirelane_testkit::tshark::wrong_checksums;
 
+use super::lan::ONCE;
 use super::*;
 
 const BYTES: usize = 2 << 20;
@@ -40,14 +41,14 @@ fn privileged_packets_as_offloads_make_them() {
         both
     });
     for both in &mut captures {
-        both.ready(READY, || sender.ping(receiver.address, 1, READY, 56));
+        both.ready(READY, || sender.ping(receiver.address, 1, READY, ONCE));
     }
-    sender.ping(receiver.address, 1, BEGIN, 56);
+    sender.ping(receiver.address, 1, BEGIN, ONCE);
     transfer(&lan);
-    sender.ping(receiver.address, 1, LAST, 56);
+    sender.ping(receiver.address, 1, LAST, ONCE);
 
     let [sent, wire, received] = captures.map(|both| {
-        let (ours, theirs) = both.finish(LAST);
+        let (ours, theirs) = both.finish(LAST, 2);
         let seen = between(&ours, BEGIN, LAST);
         for file in &theirs {
             assert_same(&seen, &between(file, BEGIN, LAST));

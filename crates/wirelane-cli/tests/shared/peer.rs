@@ -41,22 +41,17 @@ impl Peer {
         Self { child, file: file.to_owned() }
     }
 
-    /// Whether these bytes are in its file already.
-    pub(crate) fn has(&self, mark: &[u8]) -> bool {
-        has(&self.file, mark)
+    /// How often these bytes are in its file already.
+    pub(crate) fn count(&self, mark: &[u8]) -> usize {
+        count(&self.file, mark)
     }
 
-    /// Waits until these bytes are in its file: what it has not looked at when it is interrupted it leaves.
+    /// Ends it once these bytes are in its file so often; returns the file. What it has not looked at when it is interrupted
+    /// it leaves.
     #[track_caller]
-    pub(crate) fn wait_for(&mut self, mark: &[u8]) {
+    pub(crate) fn finish(mut self, mark: &[u8], times: usize) -> PathBuf {
         let file = &self.file;
-        self.child.wait_until(PATIENCE, |_| has(file, mark));
-    }
-
-    /// Ends it once these bytes are in its file; returns the file.
-    #[track_caller]
-    pub(crate) fn finish(mut self, mark: &[u8]) -> PathBuf {
-        self.wait_for(mark);
+        self.child.wait_until(PATIENCE, |_| count(file, mark) >= times);
         self.child.interrupt();
         let ended = self.child.wait(PATIENCE);
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -64,14 +59,16 @@ impl Peer {
     }
 }
 
-/// Whether these bytes are at the end of the file, or of one that it was rotated to.
-fn has(file: &Path, mark: &[u8]) -> bool {
+/// How often these bytes are at the end of the file and of those that it was rotated to.
+fn count(file: &Path, mark: &[u8]) -> usize {
     let stem = file.file_stem().unwrap().as_encoded_bytes();
     let is_part = |path: &PathBuf| path.file_name().unwrap().as_encoded_bytes().starts_with(stem);
     let files = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(is_part).any(|file| {
+    let times = files.filter(is_part).map(|file| {
+        // One that a ring has removed by now has none.
         let written = fs::read(file).unwrap_or_default();
         let tail = &written[written.len().saturating_sub(1 << 16)..];
-        tail.windows(mark.len()).any(|bytes| bytes == mark)
-    })
+        tail.windows(mark.len()).filter(|bytes| *bytes == mark).count()
+    });
+    times.sum()
 }

@@ -142,7 +142,7 @@ fn privileged_segments_of_the_kernel_are_clean() {
     }
     let recording = path.record(&path.right, &path.far.b, "wire.pcap");
     path.talk();
-    let file = recording.finish(LAST);
+    let file = recording.finish(LAST, 1);
     let (document, clean) = audit(&file, &["--strict", "--mtu", "1500"]);
     assert!(clean, "{document}");
     assert_eq!(wrong_checksums(&file), [0; 0]);
@@ -165,7 +165,7 @@ fn privileged_what_the_kernel_leaves_to_the_device_is_said() {
     let path = Path3::new();
     let recording = path.record(&path.left, &path.near.a, "sender.pcap");
     path.talk();
-    let file = recording.finish(LAST);
+    let file = recording.finish(LAST, 1);
     let (document, clean) = audit(&file, &[]);
     assert!(clean, "{document}");
     assert!(rule(&document, "tcp-checksum", "left") > 20, "{document}");
@@ -187,7 +187,7 @@ fn privileged_segments_are_checked_against_the_super_frames_of_the_kernel() {
     let long = path.record(&path.middle, &path.near.b, "long.pcap");
     let wire = path.record(&path.middle, &path.far.a, "wire.pcap");
     path.talk();
-    let (long, wire) = (long.finish(LAST), wire.finish(LAST));
+    let (long, wire) = (long.finish(LAST, 1), wire.finish(LAST, 1));
     let both = path.directory.path().join("both.pcapng");
     let merged = output(wirelane(["merge"]).args([&long, &wire]).arg("-w").arg(&both));
     assert_eq!(merged.status.code(), Some(0), "{}", merged.stderr);
