@@ -18,6 +18,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tshark", "tshark"),
     ("capinfos", "wireshark-common"),
     ("tcpdump", "tcpdump"),
+    ("dumpcap", "wireshark-common"),
+    ("curl", "curl"),
     ("netsniff-ng", "netsniff-ng"),
     ("trafgen", "netsniff-ng"),
     ("xdp-trafficgen", "xdp-tools"),

@@ -8,6 +8,7 @@ mod habits;
 mod look;
 mod mending;
 mod moment;
+mod netns;
 mod output;
 mod print;
 mod privilege;
@@ -47,6 +48,7 @@ enum Command {
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);

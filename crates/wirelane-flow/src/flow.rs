@@ -23,6 +23,93 @@ pub struct Flow {
     pub community: [u8; 20],
 }
 
+impl Default for Flow {
+    /// A flow of nothing.
+    fn default() -> Self {
+        let nowhere = std::net::Ipv4Addr::UNSPECIFIED.into();
+        Self {
+            key: Key {
+                source: nowhere,
+                destination: nowhere,
+                source_port: 0,
+                destination_port: 0,
+                protocol: wirelane_wire::Protocol(0),
+                vlan: None,
+                inner_vlan: None,
+                tunnel: None,
+            },
+            forward: Half::default(),
+            reverse: Half::default(),
+            handshake_rtt: None,
+            end: EndReason::Forced,
+            interface: "".into(),
+            community: [0; 20],
+        }
+    }
+}
+
+impl Flow {
+    /// The time of the first packet, in ns since 1970.
+    pub fn start(&self) -> u64 {
+        match (self.forward.packets, self.reverse.packets) {
+            (_, 0) => self.forward.start,
+            (0, _) => self.reverse.start,
+            _ => self.forward.start.min(self.reverse.start),
+        }
+    }
+
+    /// The time of the last packet, in ns since 1970.
+    pub fn last(&self) -> u64 {
+        self.forward.end.max(self.reverse.end)
+    }
+
+    /// Packets of both directions.
+    pub fn packets(&self) -> u64 {
+        self.forward.packets + self.reverse.packets
+    }
+
+    /// Octets of both directions.
+    pub fn octets(&self) -> u64 {
+        self.forward.octets + self.reverse.octets
+    }
+
+    /// Adds what another thread saw of the same conversation.
+    pub(crate) fn join(&mut self, other: Self) {
+        let is_same_way = (self.key.source, self.key.source_port)
+            == (other.key.source, other.key.source_port)
+            && self.key.destination == other.key.destination;
+        // Who has seen a handshake begin knows who began; else the first packet says it.
+        let other_began = match (self.handshake_rtt, other.handshake_rtt) {
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            _ => other.start() < self.start(),
+        };
+        if other.last() > self.last() {
+            self.end = other.end;
+        }
+        self.handshake_rtt = self.handshake_rtt.or(other.handshake_rtt);
+        let (forward, reverse) = match is_same_way {
+            true => (other.forward, other.reverse),
+            false => (other.reverse, other.forward),
+        };
+        self.forward.add(forward);
+        self.reverse.add(reverse);
+        if other_began {
+            if !is_same_way {
+                std::mem::swap(&mut self.forward, &mut self.reverse);
+            }
+            (self.key, self.interface) = (other.key, other.interface);
+        }
+    }
+
+    /// The last thing before it goes out: a handshake counts only if its answer was seen, too.
+    pub(crate) fn settle(&mut self) {
+        if !self.reverse.tcp_flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)) {
+            self.handshake_rtt = None;
+        }
+    }
+}
+
 /// One direction of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Half {
@@ -54,6 +141,33 @@ pub struct Half {
     pub max_ttl: u8,
     /// The queue of the first packet.
     pub queue: u16,
+}
+
+impl Half {
+    fn add(&mut self, other: Self) {
+        if other.packets == 0 {
+            return;
+        }
+        if self.packets == 0 {
+            *self = other;
+            return;
+        }
+        if other.start < self.start {
+            (self.queue, self.dscp) = (other.queue, other.dscp);
+        }
+        self.packets += other.packets;
+        self.octets += other.octets;
+        self.payload += other.payload;
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.tcp_flags = self.tcp_flags.with(other.tcp_flags);
+        self.retransmissions += other.retransmissions;
+        self.out_of_order += other.out_of_order;
+        self.zero_windows += other.zero_windows;
+        self.congestion_experienced += other.congestion_experienced;
+        self.min_ttl = self.min_ttl.min(other.min_ttl);
+        self.max_ttl = self.max_ttl.max(other.max_ttl);
+    }
 }
 
 /// Why a flow was exported: values of `flowEndReason` (RFC 5102 section 5.11.3).

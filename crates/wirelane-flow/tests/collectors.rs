@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use wirelane_flow::ipfix::{Collector, Exporter, Limits, Pipe};
-use wirelane_flow::{EndReason, Flow, Half, Key, Tunnel, TunnelKind};
+use wirelane_flow::ipfix::{Collector, Exporter, Limits, Pipe, Sent};
+use wirelane_flow::{EndReason, Flow, Half, Key, Sink, Tunnel, TunnelKind};
 use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::{ChildGuard, run};
@@ -139,7 +139,7 @@ fn wireshark_reads_the_stream() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("flows.ipfix");
     let mut pipe = Pipe::new(File::create(&path).unwrap());
-    pipe.add(&flows).unwrap();
+    flows.iter().for_each(|it| pipe.add(it).unwrap());
     pipe.flush().unwrap();
     let fields = ["cflow.packets", "cflow.octets", "cflow.if_name", "_ws.malformed"];
     let mut command = Command::new(tools::find("tshark").unwrap());
@@ -175,9 +175,9 @@ fn collect(
     collector.wait_until(PATIENCE, |it| ready.iter().all(|word| said(it).contains(word)));
     let to: Collector = to.parse().unwrap();
     let limits = Limits { patience: PATIENCE, ..Limits::default() };
-    let exporter = Exporter::start(&to, limits).unwrap();
-    exporter.add(flows);
-    let sent = exporter.finish();
+    let mut exporter = Exporter::start(&to, limits).unwrap();
+    add(&mut exporter, flows);
+    let sent = finish(exporter);
     assert_eq!((sent.lost, sent.failures), (0, 0), "{sent:?}");
     collector.wait_until(PATIENCE, has_them);
     collector.interrupt();
@@ -274,7 +274,7 @@ fn flow(number: u64) -> Flow {
         max_ttl: 64,
         ..Half::default()
     };
-    let (source, destination): (IpAddr, IpAddr) = if number % 3 == 0 {
+    let (source, destination): (IpAddr, IpAddr) = if number.is_multiple_of(3) {
         let of = |low: u64| Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(low)).into();
         (of(number + 1), of(number + 2))
     } else {
@@ -287,7 +287,7 @@ fn flow(number: u64) -> Flow {
         1 | 2 => (Protocol::UDP, 40_000 + number as u16, 53),
         _ => (Protocol::TCP, 40_000 + number as u16, 443),
     };
-    let tunnel = (number % 7 == 0).then_some(Tunnel {
+    let tunnel = (number.is_multiple_of(7)).then_some(Tunnel {
         kind: TunnelKind::Vxlan,
         source,
         destination,
@@ -300,15 +300,27 @@ fn flow(number: u64) -> Flow {
             source_port,
             destination_port,
             protocol,
-            vlan: (number % 4 == 0).then_some(100 + number as u16),
+            vlan: (number.is_multiple_of(4)).then_some(100 + number as u16),
             inner_vlan: None,
             tunnel,
         },
         forward: half(number + 1),
-        reverse: if number % 2 == 0 { half(number + 2) } else { Half::default() },
+        reverse: if number.is_multiple_of(2) { half(number + 2) } else { Half::default() },
         handshake_rtt: None,
         end: EndReason::Ended,
         interface: "eth0".into(),
         community: [7; 20],
     }
+}
+
+fn add(exporter: &mut Exporter, flows: &[Flow]) {
+    flows.iter().for_each(|flow| exporter.add(flow).unwrap());
+}
+
+/// What became of all flows; [`Sink::finish`] fails if some were lost.
+fn finish(mut exporter: Exporter) -> Sent {
+    let outcome = exporter.finish();
+    let sent = exporter.watch().sent();
+    assert_eq!(outcome.is_err(), sent.lost > 0);
+    sent
 }

@@ -18,6 +18,7 @@ pub mod cgroup;
 pub mod child;
 pub mod class;
 pub mod clock;
+pub mod date;
 pub mod disk;
 pub mod error;
 pub mod ethtool;

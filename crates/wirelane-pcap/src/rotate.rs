@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use wirelane_os::Class;
+use wirelane_os::{Class, date};
 
 use crate::compression::Compression;
 use crate::record::Source;
@@ -121,17 +121,7 @@ fn insert(path: &Path, text: &str) -> PathBuf {
 /// `YYYYMMDDhhmmss` of seconds since the Unix epoch, in UTC.
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Count from 1 March of year 0, so that the leap day is the last of its year: 719468 days before the epoch.
-    // An era is 400 years of 146097 days.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153; // 0 is March
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (year, month, day) = date::of_day(days);
     format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
 }
 

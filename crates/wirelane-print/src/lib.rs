@@ -45,6 +45,7 @@ pub struct Packet<'a> {
 #[derive(Debug)]
 pub struct Printer {
     style: Style,
+    printed: u64,
     clock: Clock,
     conversations: Conversations,
 }
@@ -52,12 +53,16 @@ pub struct Printer {
 impl Printer {
     /// One that has seen nothing yet.
     pub fn new(style: Style) -> Self {
-        Self { style, clock: Clock::default(), conversations: Conversations::default() }
+        Self { style, printed: 0, clock: Clock::default(), conversations: Conversations::default() }
     }
 
     /// Adds the lines of the next packet to `text`. The last one ends with a line feed.
     pub fn print(&mut self, packet: &Packet<'_>, text: &mut String) {
         let mut line = Line::new(text);
+        self.printed += 1;
+        if self.style.numbered {
+            line.spaced(self.printed, 5).put("  ");
+        }
         self.clock.print(&mut line, &self.style, packet.timestamp);
         if !packet.place.is_empty() {
             line.foreign(packet.place.as_bytes()).put(" ");

@@ -48,6 +48,13 @@ impl<'t> Line<'t> {
         self.put("000000000".get(number.len()..digits).unwrap_or_default()).put(number)
     }
 
+    /// Adds a number in decimal, with spaces in front up to so many characters.
+    pub(crate) fn spaced(&mut self, number: u64, width: usize) -> &mut Self {
+        let mut buffer = itoa::Buffer::new();
+        let number = buffer.format(number);
+        self.put("        ".get(number.len()..width).unwrap_or_default()).put(number)
+    }
+
     /// Adds a number in hexadecimal, without zeroes in front.
     pub(crate) fn hex(&mut self, number: u32) -> &mut Self {
         let bytes = number.to_be_bytes();

@@ -7,6 +7,10 @@ pub struct Style {
     pub time: Time,
     /// To how many digits.
     pub precision: Precision,
+    /// Print the number of each packet, from 1 (`-#`).
+    pub numbered: bool,
+    /// Print the sequence numbers of TCP as they are, not since the connection began (`-S`).
+    pub absolute: bool,
     /// Print the link header, too (`-e`).
     pub link: bool,
     /// Print more of headers (`-v`, `-vv`).

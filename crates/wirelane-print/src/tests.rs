@@ -71,6 +71,25 @@ fn sequence_numbers_are_relative_once_the_start_is_known() {
 }
 
 #[test]
+fn packets_may_be_numbered_and_sequence_numbers_as_they_are() {
+    let (client, server) = ((1, 1234), (2, 80));
+    let packets =
+        [tcp(client, server, 1000, 5001, 0x18, b"x"), tcp(server, client, 5001, 1001, 0x10, b"")];
+    let packets: Vec<_> = packets.iter().cycle().take(2000).map(Vec::as_slice).collect();
+    let style = Style { numbered: true, absolute: true, ..without_time() };
+    let text = lines(style, 101, &packets);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(
+        lines[0],
+        "    1  IP 10.0.0.1.1234 > 10.0.0.2.80: Flags [P.], seq 1000:1001, ack 5001, win 256, length 1"
+    );
+    assert_eq!(
+        lines[1999],
+        " 2000  IP 10.0.0.2.80 > 10.0.0.1.1234: Flags [.], ack 1001, win 256, length 0"
+    );
+}
+
+#[test]
 fn what_a_snap_length_took_away_is_told() {
     let whole = tcp((1, 1), (2, 2), 1, 1, 0x10, b"");
     let cut = |len: usize| {

@@ -1,5 +1,7 @@
 //! A time as file names say it: `20261123T024144.123456789Z`, in UTC, as ISO 8601 has it without colons.
 
+use wirelane_os::date;
+
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 /// Days from 1 March of year 0 to the epoch. An era is 400 years of 146097 days.
@@ -10,7 +12,7 @@ const ERA: u64 = 146_097;
 pub(crate) fn format(time: u64) -> String {
     let (seconds, nanos) = (time / 1_000_000_000, time % 1_000_000_000);
     let (days, rest) = (seconds / DAY, seconds % DAY);
-    let (year, month, day) = date(days);
+    let (year, month, day) = date::of_day(days);
     let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{nanos:09}Z")
 }
@@ -28,20 +30,7 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     (format(time) == text).then_some(time)
 }
 
-/// Year, month and day, counted from 1 March of year 0, so that the leap day is the last of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + EPOCH;
-    let (era, day_of_era) = (days / ERA, days % ERA);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153; // 0 is March
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
-/// The inverse of [`date`]; any day if there is no such date.
+/// The inverse of [`date::of_day`]; any day if there is no such date.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, shifted_month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };

@@ -90,11 +90,20 @@ pub fn check_clean(path: &Path) -> u64 {
 /// When it complains; the message holds the complaint.
 #[track_caller]
 pub fn check_clean_with_checksums(path: &Path) -> u64 {
-    let mut command = tshark(path);
-    for protocol in ["ip", "udp", "tcp"] {
-        command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
-    }
-    check(command, path)
+    check(tshark_with_checksums(path), path)
+}
+
+/// Numbers of the packets of the file at `path` in which tshark finds a wrong checksum of IPv4, UDP or TCP.
+///
+/// # Panics
+/// When `tshark` fails or complains.
+#[track_caller]
+pub fn wrong_checksums(path: &Path) -> Vec<u64> {
+    let mut command = tshark_with_checksums(path);
+    let wrong = CHECKED.map(|protocol| format!("{protocol}.checksum.status == 0"));
+    command.args(["-Y", &wrong.join(" or "), "-T", "fields", "-e", "frame.number"]);
+    let numbers = silent(&mut command);
+    numbers.lines().map(|line| line.parse().expect("the number of a packet")).collect()
 }
 
 fn parse_capinfos(report: &str) -> CapInfos {
@@ -162,6 +171,17 @@ fn tshark(path: &Path) -> Command {
     // The payload is nobody's protocol: a port or a few bytes that look like one are chance.
     command.args(["-d", "tcp.port==1-65535,data", "-d", "udp.port==1-65535,data"]);
     command.args(["--disable-protocol", "json"]);
+    command
+}
+
+/// Protocols whose checksums can be verified.
+const CHECKED: [&str; 3] = ["ip", "tcp", "udp"];
+
+fn tshark_with_checksums(path: &Path) -> Command {
+    let mut command = tshark(path);
+    for protocol in CHECKED {
+        command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
+    }
     command
 }
 

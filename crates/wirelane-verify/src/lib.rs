@@ -47,7 +47,6 @@ mod burst;
 mod checksum;
 mod flow;
 mod fragment;
-mod link;
 mod network;
 mod packet;
 mod record;
@@ -62,10 +61,10 @@ pub use rule::{Finding, Rule, Severity};
 
 use burst::Bursts;
 use flow::Flows;
-use link::Link;
 use record::{Place, Recorder};
 use set::Fragments;
 use walk::Walk;
+use wirelane_wire::Link;
 
 /// What to check in a capture, and how much to remember.
 #[derive(Clone, Copy, Debug)]
@@ -132,8 +131,10 @@ impl Auditor {
         if wire > packet.data.len() {
             self.summary.cut += 1;
         }
-        let (ethertype, at, tags) = match link::parse(packet.link_type, packet.data) {
-            Link::Network { ethertype, at, tags } => (ethertype, at, tags),
+        let (ethertype, at, tags) = match Link::parse(packet.link_type, packet.data) {
+            Link::Network { ethertype, at, outer_vlan, inner_vlan } => {
+                (ethertype, at, network::tags(outer_vlan, inner_vlan))
+            }
             Link::Unknown => {
                 self.summary.unknown_link += 1;
                 return;

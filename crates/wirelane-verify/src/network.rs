@@ -4,10 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{
-    EtherType, GeneveView, GreView, Protocol, VxlanView, WireError, geneve, ipv4, ipv6, udp, vxlan,
+    EtherType, GeneveView, GreView, Link, Protocol, VxlanView, WireError, geneve, ipv4, ipv6, udp,
+    vxlan,
 };
 
-use crate::link::{self, Link};
 use crate::packet::{Fragment, Ip, Left};
 use crate::rule::Rule;
 use crate::walk::{USUAL_MTU, Walk};
@@ -338,8 +338,9 @@ impl Walk<'_> {
         let mut context = hasher.finish();
         let bytes = ip.payload.get(at..)?;
         let (ethertype, begin) = if ethertype == EtherType::BRIDGED {
-            let Link::Network { ethertype, at, tags } = link::ethernet(bytes) else { return None };
-            context ^= tags;
+            let link = Link::ethernet(bytes);
+            let Link::Network { ethertype, at, outer_vlan, inner_vlan } = link else { return None };
+            context ^= tags(outer_vlan, inner_vlan);
             (ethertype, at)
         } else {
             (ethertype, 0)
@@ -355,6 +356,12 @@ impl Walk<'_> {
         self.recorder.place = outside;
         left
     }
+}
+
+/// What stands for the VLAN that a packet is in.
+pub(crate) fn tags(outer: Option<u16>, inner: Option<u16>) -> u64 {
+    let place = |id: Option<u16>| id.map_or(0, |id| u64::from(id) + 1);
+    place(outer) << 32 | place(inner)
 }
 
 /// Whether options of IPv4 hold a source route, whose last address is in the pseudo-header

@@ -9,11 +9,9 @@ use crate::{
     EtherType, Ethernet, EthernetView, Ipv4View, Ipv6View, Protocol, Vlan, VlanView, WireError,
     ethernet,
     field::{be16, split},
+    link::MAX_TAGS,
     vlan,
 };
-
-/// Tags that a frame may carry, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
-const MAX_TAGS: usize = 8;
 
 /// What all packets of one conversation in one direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,22 +196,18 @@ impl<'a> Layers<'a> {
     /// [`WireError::Truncated`] when the frame ends before the ports do.
     #[inline]
     pub fn flow(&self) -> Result<Option<FlowKey>, WireError> {
-        let addresses = match &self.network {
-            Network::V4(view) => {
-                Addresses::V4 { source: view.source(), destination: view.destination() }
-            }
-            Network::V6(view) => {
-                Addresses::V6 { source: view.source(), destination: view.destination() }
-            }
-            Network::Other(_) => return Ok(None),
-        };
+        let Some(addresses) = self.network.addresses() else { return Ok(None) };
         let Some(transport) = self.transport else { return Ok(None) };
         let protocol = transport.protocol;
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
     }
 
+    /// The network layer that follows a link header, and what it carries; `at` is where it begins in the frame.
+    ///
+    /// # Errors
+    /// As [`Layers::parse`], from the IP header on.
     #[inline]
-    fn network(
+    pub fn network(
         ethertype: EtherType,
         bytes: &'a [u8],
         at: usize,
@@ -241,6 +235,24 @@ impl<'a> Layers<'a> {
                 Ok((Network::V6(view), Some(transport)))
             }
             _ => Ok((Network::Other(bytes), None)),
+        }
+    }
+}
+
+impl Network<'_> {
+    /// The addresses of an IP packet.
+    #[inline]
+    pub fn addresses(&self) -> Option<Addresses> {
+        match self {
+            Self::V4(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                Some(Addresses::V4 { source, destination })
+            }
+            Self::V6(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                Some(Addresses::V6 { source, destination })
+            }
+            Self::Other(_) => None,
         }
     }
 }

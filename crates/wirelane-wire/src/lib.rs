@@ -14,7 +14,7 @@
 //!
 //! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`icmpv4`],
 //! [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then [`checksum`], and finally
-//! [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
+//! [`link`], [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
 //!
 //! ```
 //! use wirelane_wire::{FlowKey, HashInput, IndirectionTable, ToeplitzKey};
@@ -55,6 +55,7 @@ pub mod vxlan;
 pub mod checksum;
 
 pub mod flow;
+pub mod link;
 pub mod packet;
 pub mod rewrite;
 pub mod rss;
@@ -72,6 +73,7 @@ pub use icmpv4::{Echo, Icmpv4, Icmpv4Mut, Icmpv4View};
 pub use icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
 pub use ipv4::{Ipv4, Ipv4Mut, Ipv4View};
 pub use ipv6::{Fragment, FragmentView, Ipv6, Ipv6Mut, Ipv6View};
+pub use link::Link;
 pub use ndp::{Neighbor, NeighborMessage, NeighborView};
 pub use packet::Packet;
 pub use protocol::Protocol;

@@ -42,7 +42,9 @@ pub struct RxCounters {
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
     pub filtered: Counter,
-    /// 1 once the kernel has filtered, because it does not count rejected packets.
+    /// Packets that a filter rejected in the kernel, where they were counted.
+    pub(crate) filtered_kernel: Counter,
+    /// 1 once the kernel has filtered, and nobody counted what it rejected.
     pub(crate) filtered_unseen: Counter,
     /// Packets to forward that found the TX queue full.
     pub tx_full: Counter,
@@ -74,6 +76,7 @@ impl RxCounters {
             fault: Counter::default(),
             merged: Counter::default(),
             filtered: Counter::default(),
+            filtered_kernel: Counter::default(),
             filtered_unseen: Counter::default(),
             tx_full: Counter::default(),
             undelivered_bytes: Counter::default(),
@@ -147,7 +150,8 @@ impl RxCounters {
             tx_full: Some(tx_full),
         };
         let seen = self.filtered.value();
-        let filtered = (self.filtered_unseen.value() == 0).then_some(seen);
+        let rejected = seen + self.filtered_kernel.value();
+        let filtered = (self.filtered_unseen.value() == 0).then_some(rejected);
         let gone = unwritten + seen + tx_full;
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
@@ -164,7 +168,7 @@ impl RxCounters {
                 },
             ),
             merged: self.merged.value(),
-            filtered,
+            filtered: filtered.filter(|_| self.role != Role::Part),
             dropped,
         }
     }
@@ -175,9 +179,9 @@ impl RxCounters {
 enum Role {
     /// Of rings of their own.
     Whole,
-    /// Of one of several interfaces that share rings. What the rings lost is counted with them.
+    /// Of one of several interfaces that share rings. What the rings lost, or their filter rejected, is counted with them.
     Part,
-    /// Of the loss of these rings.
+    /// Of the loss of these rings, and what their filter rejected.
     Rings,
 }
 
@@ -345,7 +349,7 @@ pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
     /// The interface, of a port that has several (`any`). The one of that port's own name has what was lost in the rings
-    /// that all of them share.
+    /// that all of them share, and what their filter rejected.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "text")]
     pub interface: Option<Arc<str>>,
     /// Queue number; `None` for packets tied to no queue.
@@ -361,10 +365,18 @@ pub struct QueueStats {
     /// Of the packets received, those merged into the frame of another one: so many fewer frames
     /// were handed on. They still count as delivered, filtered or dropped.
     pub merged: u64,
-    /// Packets that a filter rejected.
+    /// Packets that a filter rejected; `None` where unknown. See [`QueueStats::filtered_here`].
     pub filtered: Option<u64>,
     /// Packets lost, by reason.
     pub dropped: Dropped,
+}
+
+impl QueueStats {
+    /// Packets that a filter rejected and that are counted here: none for an interface of several, which has them in
+    /// another row. `None` if they are unknown.
+    pub fn filtered_here(&self) -> Option<u64> {
+        self.filtered.or_else(|| self.received.and(self.dropped.is_part.then_some(0)))
+    }
 }
 
 /// serde writes shared text only with a feature that all its users would get.

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod convert;
 mod copying;
+pub(crate) mod count;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod filter;

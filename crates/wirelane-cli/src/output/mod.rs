@@ -1,5 +1,6 @@
 //! What the command says: people read standard error, programs read JSON on standard output.
 
+pub(crate) mod counts;
 pub(crate) mod figures;
 pub(crate) mod headline;
 pub(crate) mod progress;

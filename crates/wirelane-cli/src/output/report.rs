@@ -40,6 +40,7 @@ impl Report<'_> {
                 let errors: u64 = counts.tx.iter().map(|tx| tx.errors).sum();
                 sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
             }
+            (None, true) if self.summary.tables.is_some() => counts.counted(),
             (None, true) => counts.captured() + &self.destination(),
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
         };
@@ -47,7 +48,10 @@ impl Report<'_> {
         sent.iter().for_each(Sent::print);
         self.print_losses();
         self.print_notes();
-        self.print_queues();
+        // Of a count, what was asked for is on standard output.
+        if self.summary.tables.is_none() || self.verbose {
+            self.print_queues();
+        }
         self.print_tx();
         self.print_qdiscs();
         self.print_gso();

@@ -13,9 +13,11 @@ use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
+use wirelane_count::CountOutcome;
 use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
+use super::counts::TableView;
 use super::sent::Sent;
 use super::store::Store;
 
@@ -37,6 +39,9 @@ pub(crate) struct Summary {
     /// Of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<Store>,
+    /// Of a count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tables: Option<Vec<TableView>>,
     pub(super) cpu: Cpu,
     pub(super) errors: Vec<String>,
     /// Where packets were written.
@@ -171,7 +176,7 @@ impl Counts {
         let totals = Totals {
             received: sum(|queue| queue.received),
             merged: queues.iter().map(|queue| queue.merged).sum(),
-            filtered: sum(|queue| queue.filtered),
+            filtered: sum(QueueStats::filtered_here),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
             written: written.map(|written| written.packets),
             written_bytes: written.map(|written| written.bytes),
@@ -243,6 +248,21 @@ impl Summary {
         summary
     }
 
+    /// What counting came to.
+    pub(crate) fn of_count(
+        outcome: &CountOutcome,
+        tables: Vec<TableView>,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let mut summary = Self::new("count", elapsed, cpu, reading, outcome.frames);
+        summary.ports.clone_from(&outcome.ports);
+        summary.tables = Some(tables);
+        summary.errors = failures(&outcome.errors);
+        summary
+    }
+
     /// What forwarding came to.
     pub(crate) fn of_forward(outcome: &ForwardOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
         let reading = Reading {
@@ -298,6 +318,7 @@ impl Summary {
             order: None,
             sent: None,
             store: None,
+            tables: None,
             cpu: cpu.into(),
             errors: Vec::new(),
             output: None,

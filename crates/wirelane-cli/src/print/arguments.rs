@@ -19,18 +19,24 @@ pub(crate) struct PrintArgs {
     /// Print the time since the first packet, as -ttttt
     #[arg(long, conflicts_with = "time", help_heading = "Print")]
     relative: bool,
-    /// Print times in microseconds or nanoseconds
-    #[arg(long, value_name = "micro|nano", value_parser = precision, default_value = "micro", help_heading = "Print")]
-    time_stamp_precision: Precision,
+    /// Print times in microseconds (the default) or nanoseconds; with micro, .pcap files have microseconds, too
+    #[arg(long, value_name = "micro|nano", value_parser = precision, help_heading = "Print")]
+    time_stamp_precision: Option<Precision>,
     /// As --time-stamp-precision nano
     #[arg(long, conflicts_with = "time_stamp_precision", help_heading = "Print")]
     nano: bool,
     /// As --time-stamp-precision micro
     #[arg(long, conflicts_with_all = ["time_stamp_precision", "nano"], hide = true)]
     micro: bool,
+    /// Print the number of each packet
+    #[arg(short = '#', long = "number", help_heading = "Print")]
+    numbered: bool,
     /// Print the link header, too
     #[arg(short = 'e', help_heading = "Print")]
     link: bool,
+    /// Print the sequence numbers of TCP as they are, not since the connection began
+    #[arg(short = 'S', long = "absolute-tcp-sequence-numbers", help_heading = "Print")]
+    absolute: bool,
     /// Print more of headers (-v, -vv), and more in the summary
     #[arg(short = 'v', long, action = ArgAction::Count, help_heading = "Print")]
     pub(crate) verbose: u8,
@@ -86,8 +92,10 @@ impl PrintArgs {
     /// Whether any option says how to print.
     fn says_how(&self) -> bool {
         let counts = [self.time, self.verbose, self.ascii, self.hex, self.both, self.numbers];
-        let switches = [self.relative, self.nano, self.micro, self.link, self.line_buffered];
-        counts.iter().any(|count| *count > 0) || switches.contains(&true)
+        let switches = [self.relative, self.numbered, self.link, self.absolute, self.line_buffered];
+        counts.iter().any(|count| *count > 0)
+            || switches.contains(&true)
+            || self.precision().is_some()
     }
 
     fn as_style(&self) -> Style {
@@ -106,12 +114,24 @@ impl PrintArgs {
             (0, count, _) => Dump::Hex { link: count > 1 },
             (count, _, _) => Dump::Both { link: count > 1 },
         };
-        Style { time, precision: self.precision(), link: self.link, verbose: self.verbose, dump }
+        Style {
+            time,
+            precision: self.precision().unwrap_or_default(),
+            numbered: self.numbered,
+            absolute: self.absolute,
+            link: self.link,
+            verbose: self.verbose,
+            dump,
+        }
     }
 
-    /// To how many digits times are wanted.
-    pub(crate) fn precision(&self) -> Precision {
-        if self.nano { Precision::Nano } else { self.time_stamp_precision }
+    /// To how many digits times are wanted, if anybody says so.
+    pub(crate) fn precision(&self) -> Option<Precision> {
+        match (self.nano, self.micro) {
+            (true, _) => Some(Precision::Nano),
+            (_, true) => Some(Precision::Micro),
+            _ => self.time_stamp_precision,
+        }
     }
 }
 
@@ -168,6 +188,8 @@ mod tests {
         ] {
             assert_eq!(of(args).dump, dump, "{args}");
         }
+        let numbered = of("-#S --micro");
+        assert!(numbered.numbered && numbered.absolute && numbered.precision == Precision::Micro);
         let all = of("-nnevvtXX --time-stamp-precision nano");
         assert_eq!((all.link, all.verbose, all.precision), (true, 2, Precision::Nano));
         assert!(Line::try_parse_from(["x", "-t", "--relative"]).is_err());

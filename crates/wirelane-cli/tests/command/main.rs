@@ -4,6 +4,9 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+#[path = "../shared/running.rs"]
+mod running;
+
 mod background;
 mod bad_input;
 mod control;
@@ -11,6 +14,7 @@ mod exec;
 mod file;
 mod filter;
 mod full_disk;
+mod habits;
 mod host;
 mod json;
 mod links;
@@ -41,6 +45,7 @@ use wirelane::port::sim::Stream;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output};
 
+use self::running::Running;
 use self::shared::*;
 
 /// Options of a packet port that make many small captures cheap and quick. However slowly packets come, a thread may
@@ -105,65 +110,4 @@ fn sockets_of(pid: u32) -> Vec<PathBuf> {
 
 fn is_in_order(packets: &[Packet]) -> bool {
     packets.windows(2).all(|pair| pair[0].timestamp <= pair[1].timestamp)
-}
-
-/// A capture that is running; killed when dropped.
-struct Running {
-    child: ChildGuard,
-}
-
-impl Running {
-    /// Starts `wirelane capture -q --json` and waits until it takes packets.
-    #[track_caller]
-    fn start(ns: Option<&Namespace>, args: &[&str]) -> Self {
-        let mut running = Self::spawn(ns, args);
-        running.wait_until_ready();
-        running
-    }
-
-    /// Starts it and does not wait.
-    #[track_caller]
-    fn spawn(ns: Option<&Namespace>, args: &[&str]) -> Self {
-        let mut command = ns.map_or_else(|| Command::new(WIRELANE), |ns| ns.command(WIRELANE));
-        Self { child: ChildGuard::spawn(command.args(["capture", "-q", "--json"]).args(args)) }
-    }
-
-    /// Waits until it takes packets: it answers questions about its masks from then on.
-    #[track_caller]
-    fn wait_until_ready(&mut self) {
-        let pid = self.child.id().to_string();
-        let answers = |_: &ChildGuard| output(&mut wirelane(["mask", &pid])).status.success();
-        self.child.wait_until(PATIENCE, answers);
-    }
-
-    /// Runs `wirelane mask` on it; returns what that prints.
-    #[track_caller]
-    fn mask(&self, args: &[&str]) -> String {
-        let output = output(wirelane(["mask", &self.child.id().to_string()]).args(args));
-        assert!(output.status.success(), "{}", output.stderr);
-        output.stdout
-    }
-
-    /// Waits until it has delivered so many packets.
-    #[track_caller]
-    fn wait_for(&mut self, packets: u64) {
-        self.wait_until_statistics(|stats| number(&stats["totals"]["delivered"]) >= packets);
-    }
-
-    /// Waits until this holds for what `wirelane stats` says of it.
-    #[track_caller]
-    fn wait_until_statistics(&mut self, holds: impl Fn(&Value) -> bool) {
-        let pid = self.child.id().to_string();
-        self.child.wait_until(PATIENCE, |_| {
-            let said = output(&mut wirelane(["stats", "--json", &pid]));
-            said.status.success() && holds(&serde_json::from_str(&said.stdout).unwrap())
-        });
-    }
-
-    /// Ends it as ^C does; returns its summary.
-    #[track_caller]
-    fn finish(self) -> Value {
-        self.child.interrupt();
-        summary(&self.child.wait(PATIENCE))
-    }
 }

@@ -133,5 +133,5 @@ fn tshark_agrees_on_checksums() {
     let (document, _) = audit(&path, &["--max", "1000"]);
     let wrong = broken(&document, "-checksum");
     assert!(wrong.len() > 40, "{wrong:?}");
-    assert_eq!(wrong, wrong_for_tshark(&path));
+    assert_eq!(wrong, wrong_checksums(&path));
 }

@@ -6,6 +6,10 @@
 #[allow(dead_code, reason = "other commands need more")]
 mod shared;
 
+#[path = "../shared/peer.rs"]
+#[allow(dead_code, reason = "other tests need more")]
+mod peer;
+
 mod files;
 mod kernel;
 
@@ -13,6 +17,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use wirelane_testkit::process::{Output, output};
+use wirelane_testkit::tshark::wrong_checksums;
 
 use self::shared::*;
 
@@ -49,20 +54,4 @@ fn broken(document: &Value, end: &str) -> Vec<u64> {
     numbers.sort_unstable();
     numbers.dedup();
     numbers
-}
-
-/// Numbers of the packets in which tshark finds a wrong checksum.
-#[track_caller]
-fn wrong_for_tshark(file: &Path) -> Vec<u64> {
-    let mut command = std::process::Command::new("tshark");
-    command.arg("-n").arg("-r").arg(file);
-    command.args(["-d", "tcp.port==1-65535,data", "-d", "udp.port==1-65535,data"]);
-    for protocol in ["ip", "tcp", "udp"] {
-        command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
-    }
-    let statuses = ["ip", "tcp", "udp"].map(|it| format!("{it}.checksum.status == 0"));
-    command.args(["-Y", &statuses.join(" or "), "-T", "fields", "-e", "frame.number"]);
-    let ended = output(&mut command);
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    ended.stdout.lines().map(|line| line.parse().unwrap()).collect()
 }

@@ -57,8 +57,9 @@ impl Opening {
             Some(Backend::Xdp) => Take::All,
             _ => Take::Nothing,
         };
-        let outgoing = !self.is_loopback;
-        OpenOptions::default().mask(self.mask(true, true)).outgoing(outgoing).take(take)
+        let options = OpenOptions::default().mask(self.mask(true, true)).take(take);
+        // libpcap has no place for what a filter rejects, and a program of it does not expect that others are loaded.
+        options.outgoing(!self.is_loopback).count_rejected(false)
     }
 
     /// Selects packets that the interface received, and those that the host sent.

@@ -138,6 +138,8 @@ pub const EXIT: u8 = 0x90;
 pub const JA: u8 = 0x00;
 /// `BPF_PSEUDO_MAP_FD` in the source register of a 64-bit load: the immediate is a map descriptor.
 pub const PSEUDO_MAP_FD: u8 = 1;
+/// `BPF_PSEUDO_MAP_VALUE`: the same, and the pair is the address in the value of the map's only entry; Linux 5.2.
+pub const PSEUDO_MAP_VALUE: u8 = 2;
 
 impl Insn {
     /// An instruction from its fields.
@@ -256,6 +258,11 @@ impl Insn {
     /// `dst = the map behind descriptor fd`: two instructions.
     pub const fn load_map(dst: Reg, fd: i32) -> [Self; 2] {
         Self::wide(dst, PSEUDO_MAP_FD, fd as u32 as u64)
+    }
+
+    /// `dst = where the value of entry 0 of the map behind descriptor fd is`: two instructions.
+    pub const fn load_map_value(dst: Reg, fd: i32) -> [Self; 2] {
+        Self::wide(dst, PSEUDO_MAP_VALUE, fd as u32 as u64)
     }
 
     const fn wide(dst: Reg, src: u8, imm: u64) -> [Self; 2] {

@@ -35,6 +35,16 @@ impl Map {
     /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for a kind or sizes that the kernel
     /// does not have, `ENOMEM`.
     pub fn create(kind: MapKind, name: &str, value_size: u32, entries: u32) -> Result<Map> {
+        Self::with_flags(kind, name, (value_size, entries), 0)
+    }
+
+    /// As [`Map::create`], with `BPF_F_` flags.
+    pub(super) fn with_flags(
+        kind: MapKind,
+        name: &str,
+        (value_size, entries): (u32, u32),
+        map_flags: u32,
+    ) -> Result<Map> {
         const CALL: &str = "bpf BPF_MAP_CREATE";
         let entry_bytes = match kind {
             MapKind::Array | MapKind::Xsk => value_size as usize,
@@ -47,6 +57,7 @@ impl Map {
                 key_size: size_of::<u32>() as u32,
                 value_size,
                 max_entries: entries,
+                map_flags,
                 map_name: uapi::object_name(name),
                 ..MapCreate::default()
             };
@@ -139,8 +150,11 @@ impl AsFd for Map {
 }
 
 /// Highest possible CPU number plus one, as the kernel counts (`num_possible_cpus` where no number is
-/// left out, which x86 and arm64 guarantee).
-fn possible_cpus() -> Result<usize> {
+/// left out, which x86 and arm64 guarantee): more than any number that a program runs on.
+///
+/// # Errors
+/// sysfs does not say.
+pub fn possible_cpus() -> Result<usize> {
     const PATH: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(PATH).map_err(|error| OsError::new("read", PATH, error))?;
     let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());

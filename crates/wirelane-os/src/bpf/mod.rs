@@ -4,7 +4,7 @@
 //!   Insn ──Assembler──▶ [Insn] ──Program::load──▶ Program ──Link::attach──▶ Link      on an interface
 //!                                  │ verifier       ├─test_run──▶ Outcome            on one packet
 //!                                  ▼                └─live_frames                    sends from inside
-//!                               LoadError          Map: what it shares with user space
+//!                               LoadError          Map, Words: what it shares with user space
 //! ```
 //!
 //! Nothing here needs `/sys/fs/bpf`: programs, maps and links live as long as their descriptors.
@@ -20,6 +20,7 @@ mod mode;
 mod program;
 mod run;
 mod uapi;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -29,10 +30,11 @@ use std::io;
 pub use asm::{AsmError, Assembler, Label};
 pub use insn::{Alu, Cond, Insn, Reg, Size};
 pub use link::{Attached, Link, attached, program_exists};
-pub use map::{Map, MapKind};
+pub use map::{Map, MapKind, possible_cpus};
 pub use mode::XdpMode;
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};
+pub use words::Words;
 
 use crate::memory;
 use crate::privilege::{self, Capability};

@@ -39,6 +39,9 @@ pub(super) const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// Frames of a test run are real ones; Linux 5.18.
 pub(super) const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
+/// The values of an array can be mapped into memory; Linux 5.5.
+pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
+
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct MapCreate {

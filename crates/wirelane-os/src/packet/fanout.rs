@@ -7,14 +7,17 @@
 
 use super::uapi::{SockFilter, SockFprog, option};
 use super::{PacketSocket, Plain};
+use crate::bpf::Program;
 use crate::error::Result;
 use crate::socket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// `PACKET_FANOUT_HASH`: a hash of the flow chooses.
 const HASH: u32 = 0;
 /// `PACKET_FANOUT_CBPF`: a classic BPF program chooses; Linux 4.3.
 const CBPF: u32 = 6;
+/// `PACKET_FANOUT_EBPF`: a program of eBPF chooses; Linux 4.3.
+const EBPF: u32 = 7;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
 const UNIQUE_ID: u32 = 0x2000;
 /// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING`: as [`PacketSocket::set_ignore_outgoing`] for all members; Linux 5.10. Older kernels offer
@@ -34,13 +37,16 @@ const _: () = assert!(size_of::<FanoutArgs>() == 8);
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for FanoutArgs {}
 
-/// What chooses the member of a group that several programs know by its number.
+/// What chooses the member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Fanout {
     /// The addresses and ports of the packet, the same for both directions (since Linux 4.13).
-    Flow,
-    /// The group's program: see [`PacketSocket::set_fanout_program`].
-    Program,
+    Flow = HASH,
+    /// The group's program of classic BPF: see [`PacketSocket::set_fanout_program`].
+    Program = CBPF,
+    /// The group's program of eBPF: see [`PacketSocket::set_fanout_extended`].
+    Extended = EBPF,
 }
 
 impl PacketSocket {
@@ -50,20 +56,25 @@ impl PacketSocket {
     ///
     /// # Errors
     /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
-    pub fn new_fanout(&self, max_members: u32, outgoing: bool) -> Result<u16> {
-        self.fanout((kind(CBPF, outgoing) | UNIQUE_ID) << 16, max_members)?;
+    pub fn new_fanout(&self, by: Fanout, max_members: u32, outgoing: bool) -> Result<u16> {
+        self.fanout((kind(by, outgoing) | UNIQUE_ID) << 16, max_members)?;
         let level = (libc::SOL_PACKET, option::FANOUT);
         let value: i32 = socket::get(self.as_fd(), level, "getsockopt PACKET_FANOUT")?;
         Ok(value as u16)
     }
 
     /// Makes this socket the next member of `group`, whose members are all bound to the same interface and protocol, and which was
-    /// made with the same `outgoing`.
+    /// made with the same choice and `outgoing`.
     ///
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
-    pub fn join_fanout(&self, group: u16, max_members: u32, outgoing: bool) -> Result<()> {
-        self.fanout(u32::from(group) | kind(CBPF, outgoing) << 16, max_members)
+    pub fn join_fanout(
+        &self,
+        (group, by): (u16, Fanout),
+        max_members: u32,
+        outgoing: bool,
+    ) -> Result<()> {
+        self.fanout(u32::from(group) | kind(by, outgoing) << 16, max_members)
     }
 
     /// Makes this socket a member of the group with this number, in its network namespace, and makes the group if there is none.
@@ -73,10 +84,6 @@ impl PacketSocket {
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or `outgoing`.
     pub fn share_fanout(&self, group: u16, by: Fanout, outgoing: bool) -> Result<()> {
-        let by = match by {
-            Fanout::Flow => HASH,
-            Fanout::Program => CBPF,
-        };
         let word = u32::from(group) | kind(by, outgoing) << 16;
         self.set(option::FANOUT, &(word as i32), "setsockopt PACKET_FANOUT")
     }
@@ -92,12 +99,21 @@ impl PacketSocket {
         self.set(option::FANOUT_DATA, &raw, CALL)
     }
 
+    /// Gives the group of this socket, made with [`Fanout::Extended`], its program, in place of the one before.
+    ///
+    /// # Errors
+    /// `EINVAL` when it is no socket filter or the socket is in no such group.
+    pub fn set_fanout_extended(&self, program: &Program) -> Result<()> {
+        let fd = program.as_fd().as_raw_fd();
+        self.set(option::FANOUT_DATA, &fd, "setsockopt PACKET_FANOUT_DATA")
+    }
+
     fn fanout(&self, id_and_type: u32, max_members: u32) -> Result<()> {
         let args = FanoutArgs { id_and_type, max_members };
         self.set(option::FANOUT, &args, "setsockopt PACKET_FANOUT")
     }
 }
 
-fn kind(by: u32, outgoing: bool) -> u32 {
-    if outgoing { by } else { by | IGNORE_OUTGOING }
+fn kind(by: Fanout, outgoing: bool) -> u32 {
+    if outgoing { by as u32 } else { by as u32 | IGNORE_OUTGOING }
 }

@@ -418,9 +418,9 @@ fn privileged_a_fanout_group_gives_each_packet_to_the_member_its_program_names()
             readers[0].socket.set_fanout_program(&[accept(0)]).unwrap_err().errno(),
             Some(libc::EINVAL)
         );
-        let group = readers[0].socket.new_fanout(3, true).unwrap();
-        readers[1].socket.join_fanout(group, 3, true).unwrap();
-        readers[2].socket.join_fanout(group, 3, true).unwrap();
+        let group = readers[0].socket.new_fanout(Fanout::Program, 3, true).unwrap();
+        readers[1].socket.join_fanout((group, Fanout::Program), 3, true).unwrap();
+        readers[2].socket.join_fanout((group, Fanout::Program), 3, true).unwrap();
         let load = op(
             libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
             0,
@@ -443,8 +443,8 @@ fn privileged_a_fanout_group_is_spared_what_the_host_sends() {
         let tap = tap("wl-g", 1);
         for outgoing in [true, false] {
             let mut readers: Vec<_> = (0..2).map(|_| Reader::open("wl-g", None)).collect();
-            let group = readers[0].socket.new_fanout(2, outgoing).unwrap();
-            readers[1].socket.join_fanout(group, 2, outgoing).unwrap();
+            let group = readers[0].socket.new_fanout(Fanout::Program, 2, outgoing).unwrap();
+            readers[1].socket.join_fanout((group, Fanout::Program), 2, outgoing).unwrap();
             readers[0].socket.set_fanout_program(&[accept(0)]).unwrap();
             let sender = PacketSocket::open().unwrap();
             sender.bind(iface::index("wl-g").unwrap(), 0).unwrap();

@@ -352,6 +352,8 @@ pub const PACKET_HOST: u8 = 0;
 pub const PACKET_BROADCAST: u8 = 1;
 /// `sockaddr_ll.pkttype`: sent by this host.
 pub const PACKET_OUTGOING: u8 = 4;
+/// [`SockaddrLl::pkttype`] of what the host hears of its own multicast, which packet rings leave out.
+pub const PACKET_LOOPBACK: u8 = 5;
 
 /// Options at level `SOL_PACKET`, with the kernel version of those newer than 2.6.27.
 pub(crate) mod option {

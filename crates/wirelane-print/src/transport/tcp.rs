@@ -22,7 +22,8 @@ const FLAGS: [(u32, &str); 9] = [
     (0x100, "e"),
 ];
 
-/// Prints a segment. Sequence numbers are those since the connection began, once that is known.
+/// Prints a segment. Sequence numbers are those since the connection began, once that is known, unless the style says
+/// otherwise.
 pub(super) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,
@@ -51,7 +52,7 @@ pub(super) fn print<'a>(
     line.put("Flags [").bits(flags.bits().into(), &FLAGS, "").put("]");
     let (mut sequence, mut acknowledgment) = (fixed.be32(4)?, fixed.be32(8)?);
     let mut start = (0, 0);
-    if flags.contains(TcpFlags::ACK) {
+    if flags.contains(TcpFlags::ACK) && !style.absolute {
         let direction = Direction::of(upper.ends, ports.0, ports.1);
         let begins = flags.contains(TcpFlags::SYN);
         let (at, known): (Start, bool) =

@@ -56,12 +56,13 @@ impl Growing {
         strands.get(number).map(|strand| (strand.source.clone(), Arc::clone(&strand.counters)))
     }
 
-    /// What the rings lost, brought up to date.
+    /// What the rings lost and rejected, brought up to date.
     pub(crate) fn losses(&self) -> &Arc<RxCounters> {
         let rings = lock(&self.rings);
         let sum = |of: fn(&RxCounters) -> u64| rings.iter().map(|ring| of(ring)).sum();
         self.losses.kernel.set(sum(|ring| ring.kernel.value()));
         self.losses.ring_full.set(sum(|ring| ring.ring_full.value()));
+        self.losses.filtered_kernel.set(sum(|ring| ring.filtered_kernel.value()));
         &self.losses
     }
 
@@ -72,10 +73,12 @@ impl Growing {
         [losses].into_iter().chain(strands.iter().map(|one| Arc::clone(&one.counters))).collect()
     }
 
-    /// The kernel rejects packets from now on, and does not count them.
-    pub(crate) fn filters_unseen(&self) {
+    /// The kernel rejects packets from now on, and does not count them. True the first time.
+    pub(crate) fn filters_unseen(&self) -> bool {
+        let is_new = self.losses.filtered_unseen.value() == 0;
         // Before those that there are: one that comes meanwhile has it from here.
         self.losses.filtered_unseen.set(1);
         lock(&self.strands).iter().for_each(|strand| strand.counters.filtered_unseen.set(1));
+        is_new
     }
 }

@@ -43,6 +43,10 @@ pub struct OpenOptions {
     /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
     /// ring.
     pub wait: bool,
+    /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look at each packet in the
+    /// kernel, which takes CAP_BPF when the port is opened. Otherwise
+    /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a filter.
+    pub count_rejected: bool,
     /// `any` means all interfaces of the network namespace, those that come later included
     /// ([`packet`](super::packet)). Their packets are told apart by a
     /// [capture](crate::session::capture) only.
@@ -176,6 +180,7 @@ setters!(OpenOptions:
     snaplen: u32,
     promiscuous: bool,
     wait: bool,
+    count_rejected: bool,
     every_interface: bool,
     ring_bytes: impl Into<Option<usize>>,
     packets: impl Into<Option<u64>>,
@@ -209,6 +214,7 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             wait: false,
+            count_rejected: true,
             every_interface: false,
             ring_bytes: None,
             packets: None,

@@ -8,7 +8,7 @@ use wirelane_os::clock;
 use crate::frame::Frame;
 use crate::mask::Class;
 use crate::pcap::{Direction, Source, Statistics};
-use crate::port::{Bundle, PortInfo, Rx, Strand};
+use crate::port::{Bundle, Growing, PortInfo, Rx, Strand};
 use crate::stats::RxCounters;
 
 /// An interface of the output.
@@ -64,13 +64,25 @@ pub struct Placing {
     /// `None`: there is only one.
     bundle: Option<Arc<Bundle>>,
     /// They come while it runs; a frame has the number of its own.
-    is_growing: bool,
+    growing: Option<Arc<Growing>>,
 }
 
 impl Placing {
     /// The packets of `rx`.
     pub fn of(rx: &Rx) -> Self {
-        Self { bundle: rx.bundle().cloned(), is_growing: rx.growing().is_some() }
+        Self { bundle: rx.bundle().cloned(), growing: rx.growing().cloned() }
+    }
+
+    /// Whether the interfaces are found while the port runs.
+    pub fn is_growing(&self) -> bool {
+        self.growing.is_some()
+    }
+
+    /// The description of the interface at this position, if it was found while the port runs. Those that were there
+    /// before are in [`interfaces`].
+    pub fn found(&self, position: u32) -> Option<Source> {
+        let (source, _) = self.growing.as_ref()?.strand(position as usize)?;
+        Some(source)
     }
 
     /// The position of a frame's interface among those of its receiving end, and where it went if
@@ -78,7 +90,7 @@ impl Placing {
     #[inline]
     pub fn place(&self, frame: &Frame) -> (u32, Direction) {
         match &self.bundle {
-            None if self.is_growing => (u32::from(frame.queue_number()), Direction::Unknown),
+            None if self.growing.is_some() => (u32::from(frame.queue_number()), Direction::Unknown),
             None => (0, Direction::Unknown),
             Some(bundle) => strand(bundle, frame),
         }
@@ -112,7 +124,7 @@ pub fn statistics<'a>(
             received: stats.received,
             // What the device itself lost is not known per queue.
             dropped: None,
-            filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
+            filter_accepted: stats.dropped.total().map(|lost| stats.packets + lost),
             os_dropped: stats.dropped.kernel,
             delivered: Some(stats.packets),
         }

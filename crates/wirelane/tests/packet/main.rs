@@ -143,5 +143,8 @@ fn sequences(got: &[Got], class: Class, queue: u16) -> Vec<u64> {
 fn assert_conserved(port: &PacketPort) {
     let counts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");
-    assert_eq!(port.diagnostics(), [] as [String; 0]);
+    // What is shared is not counted.
+    let uncounted = "what the filter rejects is not counted: other ports share the interface";
+    let notes = port.diagnostics();
+    assert!(notes.iter().all(|note| note == uncounted), "{notes:?}");
 }

@@ -1,15 +1,16 @@
 //! The options of `wirelane capture`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use wirelane::halt::Halt;
-use wirelane::pcap::{Access, Rotation, WriterOptions};
+use wirelane::pcap::pcap::Resolution;
+use wirelane::pcap::{Access, FileFormat, Rotation, WriterOptions};
 use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
-use wirelane_print::Style;
+use wirelane_print::{Precision, Style};
 
 use crate::access::AccessArgs;
 use crate::args;
@@ -52,7 +53,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, requires = "write", help_heading = "Output")]
     pub(super) split: bool,
     /// Start a new file before the current one exceeds SIZE bytes (k, M, G: units of 1024)
-    #[arg(short = 'C', long, value_name = "SIZE", value_parser = args::size, requires = "write", help_heading = "Output")]
+    #[arg(short = 'C', long, value_name = "SIZE", value_parser = file_size, requires = "write", help_heading = "Output")]
     pub(super) rotate_size: Option<u64>,
     /// Start a new file every TIME (10s, 2m, 1h)
     #[arg(short = 'G', long, value_name = "TIME", value_parser = args::duration, requires = "write", help_heading = "Output")]
@@ -63,6 +64,9 @@ pub(crate) struct CaptureArgs {
     /// When rotating, keep only the newest N files
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
     pub(super) rotate_files: Option<u32>,
+    /// Write each packet as soon as it is there, not once a second or when there are many
+    #[arg(short = 'U', long, help_heading = "Output")]
+    pub(super) packet_buffered: bool,
     #[command(flatten)]
     pub(super) access: AccessArgs,
     /// Write the counters into the file this often, and at the end
@@ -117,6 +121,13 @@ impl CaptureArgs {
                 Error::usage("-W", "it needs a rotation").help("add -C, -G or --rotate-packets")
             );
         }
+        if rotation.max_age.is_some() && self.write.as_deref().is_some_and(has_date) {
+            return Err(Error::usage(
+                "-w",
+                "names with a date in them, such as %Y, are not filled in",
+            )
+            .help("write -w NAME.pcapng: each file gets its number and time"));
+        }
         if rotation.is_active() && self.write.as_deref().is_some_and(|path| path.as_os_str() == "-")
         {
             return Err(Error::usage("-w -", "standard output cannot be rotated")
@@ -124,7 +135,13 @@ impl CaptureArgs {
         }
         let output = |path: &PathBuf| -> Result<OutputConfig> {
             let options = args::writer(path, self.compress)?;
-            let options = WriterOptions { rotation, access, halt: halt.clone(), ..options };
+            let format = match (options.format, self.print.precision()) {
+                (FileFormat::Pcap(_), Some(Precision::Micro)) => {
+                    FileFormat::Pcap(Resolution::Microseconds)
+                }
+                (format, _) => format,
+            };
+            let options = WriterOptions { format, rotation, access, halt: halt.clone(), ..options };
             Ok(OutputConfig { path: path.clone(), options, split: self.split })
         };
         let output = self.write.as_ref().map(output).transpose()?;
@@ -135,6 +152,58 @@ impl CaptureArgs {
             packets: self.session.count,
             buffer: usize::try_from(self.buffer).unwrap_or(usize::MAX),
             statistics_every: self.statistics_every,
+            prompt: self.packet_buffered,
         })
+    }
+}
+
+/// Bytes of a file. A small number without a unit is one of tcpdump's or dumpcap's.
+fn file_size(text: &str) -> Result<u64, String> {
+    let size = args::size(text)?;
+    if size < 4096 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "write {text}M or {text}k: a plain number is in bytes, where tcpdump's is in MB and dumpcap's in kB"
+        ));
+    }
+    Ok(size)
+}
+
+/// Whether tcpdump would put the time into this name, as strftime(3) does.
+fn has_date(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_field =
+        |(at, _): (usize, &str)| name.as_bytes().get(at + 1).is_some_and(u8::is_ascii_alphabetic);
+    name.match_indices('%').any(is_field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_files_have_a_unit_if_they_are_small() {
+        assert_eq!(
+            (file_size("100M"), file_size("1k"), file_size("4096")),
+            (Ok(100 << 20), Ok(1024), Ok(4096))
+        );
+        for text in ["1", "100", "0100", "4095"] {
+            assert!(file_size(text).unwrap_err().contains(&format!("write {text}M")), "{text}");
+        }
+        assert!(file_size("0").is_err() && file_size("x").is_err());
+    }
+
+    #[test]
+    fn dates_in_names_are_those_of_strftime() {
+        for (path, expected) in [
+            ("x_%Y-%m-%d.pcap", true),
+            ("%s", true),
+            ("d/%H.pcap", true),
+            ("%Y/x.pcap", false),
+            ("100%.pcap", false),
+            ("x.pcap", false),
+            ("%", false),
+        ] {
+            assert_eq!(has_date(Path::new(path)), expected, "{path}");
+        }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) fn instead_of(option: &str) -> Option<&'static str> {
     Some(help)
 }
 
-const INSTEAD: [(&[&str], &str); 20] = [
+const INSTEAD: [(&[&str], &str); 19] = [
     (&["-a", "--autostop"], "write --duration 10s, -c N, or -C SIZE with -W N"),
     (
         &["-b", "--ring-buffer"],
@@ -34,7 +34,6 @@ const INSTEAD: [(&[&str], &str); 20] = [
     (&["-N"], "leave it out: names are never looked up"),
     (&["-P"], "write -w NAME.pcap: the suffix chooses the format"),
     (&["--capture-comment"], "write --comment TEXT"),
-    (&["-S"], "write `-w - | tcpdump -S -r -` for absolute sequence numbers"),
     (&["-u"], "write `-w - | tcpdump -u -r -`"),
     (&["-V"], "write `wirelane merge A B -w - | wirelane capture file:-`"),
     (

@@ -2,7 +2,6 @@
 
 mod arguments;
 pub(crate) mod elsewhere;
-mod netns;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +12,11 @@ use wirelane::{Error, Result, clock};
 
 pub(crate) use self::arguments::CaptureArgs;
 use crate::control::{ControlServer, Served, Subject};
-use crate::habits;
 use crate::output::summary::Summary;
 use crate::print::Lines;
 use crate::session::{self, Privileges, Screen};
 use crate::take::Toll;
+use crate::{habits, netns};
 
 /// Runs the command.
 ///

@@ -9,6 +9,7 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::ring::Ring;
 use super::sharing::Shared;
+use super::turnstile::{Entrance, note};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::inspect;
@@ -100,6 +101,7 @@ pub(super) struct Handle {
     pub(super) snaplen: u32,
     /// What is shared with other ports; there is one ring then.
     shared: Option<Shared>,
+    entrance: Entrance,
     state: Mutex<State>,
 }
 
@@ -108,7 +110,8 @@ struct State {
     /// What follows the selection in the program of every ring.
     filter: Option<Vec<SockFilter>>,
     phase: Phase,
-    /// By ring: whether its own program is attached, and not the one that rejects.
+    /// By ring: whether it is open to packets: its own program is attached, and not the one that rejects. With a turnstile
+    /// all rings have their own.
     open: Vec<bool>,
     /// A socket that is open and nothing else: see [`Handle::stop`]. It also holds the wish for
     /// promiscuous mode, which the kernel forgets when it is closed.
@@ -124,7 +127,7 @@ enum Phase {
 
 impl Handle {
     pub(super) fn new(
-        rings: Vec<Ring>,
+        (rings, entrance): (Vec<Ring>, Entrance),
         counters: Vec<Arc<RxCounters>>,
         (spec, device, shared): (Spec, Device, Option<Shared>),
         mask: QueueMask,
@@ -134,7 +137,7 @@ impl Handle {
         let open = vec![false; rings.len()];
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
-        Self { rings, counters, progress, spec, device, snaplen, shared, state }
+        Self { rings, counters, progress, spec, device, snaplen, shared, entrance, state }
     }
 
     /// What each socket is bound to and takes.
@@ -170,10 +173,16 @@ impl Handle {
         self.rings.iter().map(selects).collect()
     }
 
-    /// Swaps the programs of those rings that `mask` changes. If one fails, those already
-    /// swapped are swapped back.
+    /// Opens and closes those rings that `mask` changes, without a turnstile by swapping their programs. If one fails, those
+    /// already swapped are swapped back.
     fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
         let wanted = self.wanted(mask);
+        if let Some(turnstile) = self.entrance.turnstile() {
+            let open = |(ring, want)| turnstile.set_open(ring, want, want);
+            wanted.iter().copied().enumerate().for_each(open);
+            state.open = wanted;
+            return Ok(());
+        }
         for (i, (ring, want)) in self.rings.iter().zip(&wanted).enumerate() {
             if state.open[i] == *want && self.shared.is_none() {
                 continue;
@@ -314,7 +323,8 @@ impl Control for Handle {
             None => None,
         };
         let mut state = lock(&self.state);
-        let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| **open);
+        let all = self.entrance.turnstile().is_some() && state.phase == Phase::Started;
+        let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| all || **open);
         for (done, (ring, _)) in rings().enumerate() {
             if let Err(error) = self.attach(ring, Some(&state.mask), program.as_deref()) {
                 for (ring, _) in rings().take(done) {
@@ -324,8 +334,13 @@ impl Control for Handle {
                 return Err(error);
             }
         }
-        if program.as_deref().is_some_and(may_reject) {
+        let is_unseen = |counters: &Arc<RxCounters>| counters.filtered_unseen.value() > 0;
+        if program.as_deref().is_some_and(may_reject)
+            && let Some(why) = self.entrance.uncounted()
+            && !self.counters.iter().any(is_unseen)
+        {
             self.counters.iter().for_each(|counters| counters.filtered_unseen.set(1));
+            self.progress.note(note(why));
         }
         state.filter = program;
         Ok(())
@@ -354,15 +369,28 @@ impl Control for Handle {
             return;
         }
         state.phase = Phase::Stopped;
-        for ring in &self.rings {
-            // It can only fail for want of a few bytes of memory; then `readiness` ends by its
-            // time limit.
-            let _ = ring.attach(&REJECT_ALL);
-        }
-        state.open.fill(false);
+        let reject = || {
+            for ring in &self.rings {
+                // It can only fail for want of a few bytes of memory; then `readiness` ends by its
+                // time limit.
+                let _ = ring.attach(&REJECT_ALL);
+            }
+        };
         // A packet that met the old program may still be on its way into a ring. Closing a packet
         // socket waits until no processor is at it any more (synchronize_net in packet_release).
-        drop(state.spare.take());
+        // With a turnstile it is counted, so the filter has to be what it was until then.
+        match self.entrance.turnstile() {
+            Some(turnstile) => {
+                turnstile.close();
+                drop(state.spare.take());
+                reject();
+            }
+            None => {
+                reject();
+                drop(state.spare.take());
+            }
+        }
+        state.open.fill(false);
         self.progress.stop();
         drop(state);
         self.compare_queues();
@@ -383,6 +411,10 @@ impl Driver for Handle {
             self.shared.as_ref().map_or(Ok(()), |shared| shared.join(ring.socket()))?;
         }
         let mask = state.mask.clone();
+        if self.entrance.turnstile().is_some() {
+            let filter = state.filter.as_deref();
+            self.rings.iter().try_for_each(|ring| self.attach(ring, Some(&mask), filter))?;
+        }
         self.switch(&mut state, &mask)?;
         state.phase = Phase::Started;
         Ok(())
@@ -400,7 +432,11 @@ impl Drop for Handle {
         // Closing a packet socket waits until no processor is at it (tens of milliseconds); closing
         // them side by side, they wait together.
         let mut rings = std::mem::take(&mut self.rings);
+        let drain = self.entrance.take_drain();
         std::thread::scope(|scope| {
+            if drain.is_some() {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(drain));
+            }
             while let Some(ring) = rings.pop() {
                 if rings.is_empty() {
                     continue;

@@ -114,7 +114,7 @@ impl PacketPlan {
                 .map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
         let mut notes = std::mem::take(&mut self.notes);
-        let rings = open_rings(&self, &mut notes)?;
+        let (rings, entrance) = open_rings(&self, &mut notes)?;
         let (tx, gauges) = self.transmitters()?;
         let times = self.times(&rings);
         let info = self.describe(notes, times.lateness);
@@ -133,9 +133,11 @@ impl PacketPlan {
         let shared =
             self.config.share.map(|sharing| Shared::new(sharing, &self.spec, &self.device));
         let identity = (self.spec, self.device, shared);
+        let turnstile = entrance.turnstile().cloned();
+        let rings = (rings, entrance);
         let handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
         handle.set_filter(self.filter.as_ref())?;
-        let receiver = |(ring, counters): (&Ring, &Arc<RxCounters>)| {
+        let receiver = |(place, (ring, counters)): (usize, (&Ring, &Arc<RxCounters>))| {
             let setup = Setup {
                 ring: ring.clone(),
                 counters: Arc::clone(counters),
@@ -146,10 +148,11 @@ impl PacketPlan {
                 link_type,
                 on_removal,
                 strands: None,
+                gauge: turnstile.as_ref().map(|turnstile| (Arc::clone(turnstile), place)),
             };
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
-        let rx: Vec<_> = handle.rings.iter().zip(&counters).map(receiver).collect();
+        let rx: Vec<_> = handle.rings.iter().zip(&counters).enumerate().map(receiver).collect();
         let handle = Arc::new(handle);
         let rings = Arc::downgrade(&handle);
         let accounting = Accounting::new(move || {

@@ -3,12 +3,13 @@
 use std::sync::Mutex;
 
 use rustix::io::Errno;
-use wirelane_os::packet::{PacketSocket, RingRequest};
+use wirelane_os::packet::{Fanout, PacketSocket, RingRequest};
 
 use super::config;
 use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::side_by_side::side_by_side;
+use super::turnstile::{Choice, Entrance};
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
 use crate::port::selection::{self, Selection};
@@ -24,10 +25,13 @@ const LARGE_PACKET: usize = 128 << 10;
 ///
 /// # Errors
 /// The kernel has no memory for the smallest ones, or refuses.
-pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<Vec<Ring>> {
+pub(super) fn open_rings(
+    plan: &PacketPlan,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<Ring>, Entrance)> {
     let PacketPlan { config, device, selections, .. } = plan;
     if selections.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Entrance::open("nothing is received")));
     }
     let is_selected = |ring: &&Selection| {
         config.share.is_some() || plan.mask.selects(ring.class, usize::from(ring.queue))
@@ -79,24 +83,43 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
             opened => break opened?,
         }
     };
-    if config.share.is_some() {
+    let entrance = if config.share.is_some() {
         // It joins its group when it starts, so that no packet goes to a ring that takes none yet.
         ignore_outgoing(&rings, device.outgoing);
+        Entrance::open("other ports share the interface")
     } else if plan.wait {
         // A socket of a group can never be bound again (packet_do_bind). Each program rejects what is not its own.
         ignore_outgoing(&rings, device.outgoing);
-    } else if let Err(error) = distribute(&rings, selections, device.outgoing) {
-        notes.push(format!(
-            "the kernel offers every packet to each of the {} rings, which costs time: {error}",
-            rings.len()
-        ));
-    }
+        Entrance::open("the port waits for the next interface of its name")
+    } else {
+        group(plan, &rings, notes)?
+    };
     let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
     notes.extend(budget.note("bytes per ring", wanted, had));
     if shape.0 < LARGE_PACKET {
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
-    Ok(rings)
+    Ok((rings, entrance))
+}
+
+/// Lets the kernel offer each packet to one ring only.
+fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<Entrance> {
+    let PacketPlan { device, selections, .. } = plan;
+    let mut entrance = Entrance::open("the program does not ask for it");
+    if plan.counts_rejected {
+        ignore_outgoing(rings, device.outgoing);
+        let of = (device.index, device.outgoing);
+        entrance = Entrance::guarded(rings, Choice::Selections(selections), of, plan.socket()?);
+    }
+    if entrance.turnstile().is_none()
+        && let Err(error) = distribute(rings, selections, device.outgoing)
+    {
+        notes.push(format!(
+            "the kernel offers every packet to each of the {} rings, which costs time: {error}",
+            rings.len()
+        ));
+    }
+    Ok(entrance)
 }
 
 /// Lets the kernel offer each packet to one ring only, and packets that the host sends to none
@@ -107,9 +130,10 @@ fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirel
         return Ok(());
     };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
-    let group = first.socket().new_fanout(members, outgoing)?;
+    let group = first.socket().new_fanout(Fanout::Program, members, outgoing)?;
     first.socket().set_fanout_program(&program)?;
     // A ring that does not get in is offered packets on its own, which is as exact.
+    let group = (group, Fanout::Program);
     others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
 }
 

@@ -16,6 +16,7 @@ use super::idle::IdlePolicy;
 use super::link::{LinkWatch, OnRemoval};
 use super::ring::{BlockStart, Ring};
 use super::slot::{MAC_LEAST, leave_cutting, prefetch, restore_vlan};
+use super::turnstile::Turnstile;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
@@ -61,6 +62,8 @@ pub(super) struct Setup {
     pub(super) on_removal: OnRemoval,
     /// The interfaces, if packets of all of them come.
     pub(super) strands: Option<Strands>,
+    /// What counts the packets let in to the ring, which has this number there.
+    pub(super) gauge: Option<(Arc<Turnstile>, usize)>,
 }
 
 /// Hands out the packets of a ring.
@@ -253,10 +256,17 @@ impl Receiver {
 
     fn read_statistics(&mut self) -> Result<()> {
         self.setup.counters.system_calls.add(1);
+        // Read before what the kernel has accepted of them: so what is on its way through the filter counts neither as rejected
+        // now nor as less of that later.
+        let gauge = self.setup.gauge.as_ref();
+        let offered = gauge.map(|(turnstile, ring)| turnstile.counted(*ring));
         let counted = self.setup.ring.count();
         counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
         self.ledger.blocks_since = 0;
         self.setup.counters.kernel.set(self.setup.ring.dropped());
+        let rejected = &self.setup.counters.filtered_kernel;
+        let more = offered.map(|offered| offered.saturating_sub(self.setup.ring.counted()));
+        rejected.set(more.unwrap_or(0).max(rejected.value()));
         self.setup.strands.iter().for_each(Strands::sum_losses);
         Ok(())
     }

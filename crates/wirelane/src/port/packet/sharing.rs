@@ -85,7 +85,7 @@ impl Shared {
         let joined = socket.share_fanout(self.group, by, self.outgoing).and_then(|()| match by {
             // The same as that of the other members.
             Fanout::Program => socket.set_fanout_program(&self.distribution),
-            Fanout::Flow => Ok(()),
+            Fanout::Flow | Fanout::Extended => Ok(()),
         });
         joined.map_err(|error| {
             let help = match error.errno() {

@@ -25,6 +25,8 @@ pub struct CaptureConfig {
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
+    /// Writes each packet as soon as it is there, not once a second or when there are many.
+    pub prompt: bool,
 }
 
 impl Default for CaptureConfig {
@@ -36,6 +38,7 @@ impl Default for CaptureConfig {
             packets: None,
             buffer: 256 << 20,
             statistics_every: Duration::from_secs(10),
+            prompt: false,
         }
     }
 }

@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
-use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_queue, thread_name};
+use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_thread, thread_name};
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
@@ -137,7 +137,10 @@ impl Capture {
             let make = move |_: &[Rx]| Worker { routes, allowance };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
-        let jobs = group(inputs, routes, config.single).into_iter().map(job);
+        let zip =
+            |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
+        let ends = inputs.into_iter().zip(routes).map(zip).collect();
+        let jobs = by_thread(ends, config.single, |(rx, _): &End| rx).into_iter().map(job);
         let threads = Threads::default().placed(config.placement.clone()).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
@@ -368,6 +371,7 @@ impl Writers {
                     current: None,
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
+                    prompt: config.prompt,
                     unannounced: 0,
                     waiting_since: None,
                 });
@@ -390,6 +394,7 @@ impl Writers {
                 bell,
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
+                prompt: config.prompt,
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written,
                 failed: Arc::clone(&self.failed),
@@ -423,34 +428,6 @@ impl Drop for Writers {
             let _ = view.join();
         }
     }
-}
-
-/// The receiving ends of each thread with their routes, and the position of their port: those of a queue together, as
-/// `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all in one.
-fn group(inputs: Vec<Vec<Rx>>, routes: Vec<Vec<Route>>, single: bool) -> Vec<(usize, Vec<End>)> {
-    let zip = |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
-    let ends = inputs.into_iter().zip(routes).map(zip);
-    if single {
-        let all: Vec<End> = ends.flat_map(|ends: Vec<End>| ends).collect();
-        return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
-    }
-    // The rings of all interfaces are not of one queue each: as many threads as there are processors.
-    let most = thread::available_parallelism().map_or(1, usize::from);
-    let of_port = |(port, ends): (usize, Vec<End>)| {
-        let is_growing = ends.iter().any(|(rx, _)| rx.growing().is_some());
-        let mut threads = by_queue(ends, |(rx, _)| rx);
-        if is_growing && threads.len() > most {
-            let more = threads.split_off(most);
-            for (place, mut ends) in more.into_iter().enumerate() {
-                threads
-                    .get_mut(place % most)
-                    .into_iter()
-                    .for_each(|thread| thread.append(&mut ends));
-            }
-        }
-        threads.into_iter().map(move |ends| (port, ends))
-    };
-    ends.enumerate().flat_map(of_port).collect()
 }
 
 /// A receiving end, and its way to the files.

@@ -52,6 +52,8 @@ pub(super) struct Lane {
     /// Time up to which everything has been handed over.
     pub(super) watermark: Arc<Watermark>,
     pub(super) bell: Arc<Doorbell>,
+    /// Packets do not wait for others.
+    pub(super) prompt: bool,
     /// Chunks handed over since the bell was rung.
     pub(super) unannounced: usize,
     /// When the current chunk was first found incomplete with no packets coming; monotonic clock.
@@ -178,6 +180,9 @@ impl Lane {
         let is_stale = self.current.as_ref().is_some_and(|chunk| chunk.is_stale(time));
         if is_stale || (idle && self.waits_in_vain()) {
             self.hand_over();
+        } else if idle && self.prompt && self.is_due() {
+            self.hand_over();
+            self.announce();
         }
         let handed_over = self.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
         if handed_over > self.watermark.get() {
@@ -225,6 +230,12 @@ impl Lane {
         }
         let now = clock::monotonic_ns();
         now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
+    }
+
+    /// Whether there are packets, and the writer has taken those before: chunks with few of them are soon used up.
+    fn is_due(&mut self) -> bool {
+        let all = self.filled.capacity();
+        self.current.as_ref().is_some_and(|chunk| !chunk.is_empty()) && self.filled.room(all) == all
     }
 
     /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that a lane can have.

@@ -50,6 +50,8 @@ pub(super) struct WriterThread {
     pub(super) lateness: u64,
     /// The memory of the lanes.
     pub(super) credit: Arc<Credit>,
+    /// What has been merged is written at once.
+    pub(super) prompt: bool,
     /// How often the counters are written, in nanoseconds.
     pub(super) statistics_every: u64,
     /// What is written so far, for other threads.
@@ -158,6 +160,9 @@ impl WriterThread {
             let due = now >= next_statistics;
             let statistics = (due && !finished).then(|| self.statistics(started, None));
             if let Some(file) = &mut self.file {
+                if self.prompt {
+                    file.flush()?;
+                }
                 self.written.set(file.written());
                 if !finished {
                     statistics.iter().for_each(|statistics| file.write_statistics(statistics));

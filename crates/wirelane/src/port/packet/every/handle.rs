@@ -6,12 +6,13 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::super::control::{Progress, count_blocks, may_reject};
 use super::super::ring::Ring;
+use super::super::turnstile::{Entrance, note};
 use super::name::NAME;
 use super::program;
 use super::strands::Finder;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::mask::QueueMask;
+use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::{ETHERNET, LINK_TYPES};
@@ -26,6 +27,7 @@ pub(super) struct Handle {
     finder: Arc<Finder>,
     progress: Arc<Progress>,
     snaplen: u32,
+    entrance: Entrance,
     state: Mutex<State>,
 }
 
@@ -38,9 +40,32 @@ struct State {
     spare: Option<PacketSocket>,
 }
 
+/// How much of what is received, or sent, a mask selects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    All,
+    Some,
+    Nothing,
+}
+
+impl Part {
+    fn of(mask: &QueueMask, class: Class) -> Self {
+        let (queues, rest) = match class {
+            Class::Tx => (&mask.tx, mask.tx == QueueSet::All),
+            _ => (&mask.rx, mask.other),
+        };
+        match queues {
+            _ if !mask.enabled => Self::All,
+            QueueSet::All if rest => Self::All,
+            queues if queues.is_empty() && !rest => Self::Nothing,
+            _ => Self::Some,
+        }
+    }
+}
+
 impl Handle {
     pub(super) fn new(
-        rings: Vec<Ring>,
+        (rings, entrance): (Vec<Ring>, Entrance),
         growing: Arc<Growing>,
         finder: Arc<Finder>,
         progress: Arc<Progress>,
@@ -49,7 +74,8 @@ impl Handle {
     ) -> Self {
         let state =
             State { filters: None, is_started: false, is_stopped: false, spare: Some(spare) };
-        Self { rings, growing, finder, progress, snaplen, state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Self { rings, growing, finder, progress, snaplen, entrance, state }
     }
 
     /// Sets the first filter.
@@ -82,6 +108,8 @@ impl Handle {
     }
 
     fn attach(&self, mask: &QueueMask, filters: Option<&[(u16, Vec<SockFilter>)]>) -> Result<()> {
+        // A turnstile looks at the mask before the program, so that what the program rejects is what the filter does.
+        let mask = if self.entrance.turnstile().is_some() { &QueueMask::ALL } else { mask };
         let program = program::of_ring(mask, self.snaplen, filters);
         selection::check_length(&program, "for all kinds of interfaces")?;
         let mut rings = self.rings.iter();
@@ -101,7 +129,34 @@ impl Handle {
         self.attach(mask, filters).inspect_err(|_| {
             // Best effort: the first error is the one to report.
             let _ = self.attach(&self.finder.mask(), state.filters.as_deref());
-        })
+        })?;
+        self.open_to(mask);
+        Ok(())
+    }
+
+    /// Lets in the directions that `mask` may select, if there is a turnstile.
+    fn open_to(&self, mask: &QueueMask) {
+        let Some(turnstile) = self.entrance.turnstile() else { return };
+        let [received, sent] = [Class::Rx, Class::Tx].map(|class| Part::of(mask, class));
+        for ring in 0..self.rings.len() {
+            turnstile.set_open(ring, received != Part::Nothing, sent != Part::Nothing);
+        }
+    }
+
+    /// Says so if nobody counts what filters reject.
+    fn heed_filters(&self, state: &State, mask: &QueueMask) {
+        let rejects = state.filters.iter().flatten().any(|(_, program)| may_reject(program));
+        let is_part = |class| Part::of(mask, class) == Part::Some;
+        let some = "only some queues of all interfaces are selected";
+        let some = || {
+            (self.finder.has_queues() || is_part(Class::Rx) || is_part(Class::Tx)).then_some(some)
+        };
+        if rejects
+            && let Some(why) = self.entrance.uncounted().or_else(some)
+            && self.growing.filters_unseen()
+        {
+            self.progress.note(note(why));
+        }
     }
 }
 
@@ -114,6 +169,7 @@ impl Control for Handle {
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         let state = lock(&self.state);
         self.change(&state, &mask, state.filters.as_deref())?;
+        self.heed_filters(&state, &mask);
         self.finder.set_mask(mask);
         Ok(())
     }
@@ -122,10 +178,8 @@ impl Control for Handle {
         let filters = filter.map(|filter| self.programs(filter)).transpose()?;
         let mut state = lock(&self.state);
         self.change(&state, &self.finder.mask(), filters.as_deref())?;
-        if filters.iter().flatten().any(|(_, program)| may_reject(program)) {
-            self.growing.filters_unseen();
-        }
         state.filters = filters;
+        self.heed_filters(&state, &self.finder.mask());
         Ok(())
     }
 
@@ -144,12 +198,24 @@ impl Control for Handle {
         if std::mem::replace(&mut state.is_stopped, true) {
             return;
         }
-        for ring in &self.rings {
-            // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
-            let _ = ring.attach(&REJECT_ALL);
-        }
+        let reject = || {
+            for ring in &self.rings {
+                // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
+                let _ = ring.attach(&REJECT_ALL);
+            }
+        };
         // As in a port for one interface: closing it waits until no processor is at the old program any more.
-        drop(state.spare.take());
+        match self.entrance.turnstile() {
+            Some(turnstile) => {
+                turnstile.close();
+                drop(state.spare.take());
+                reject();
+            }
+            None => {
+                reject();
+                drop(state.spare.take());
+            }
+        }
         self.progress.stop();
     }
 }
@@ -160,7 +226,9 @@ impl Driver for Handle {
         if state.is_started {
             return Ok(());
         }
-        self.attach(&self.finder.mask(), state.filters.as_deref())?;
+        let mask = self.finder.mask();
+        self.attach(&mask, state.filters.as_deref())?;
+        self.open_to(&mask);
         state.is_started = true;
         Ok(())
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::netdev::{Link, LinkTable};
-use wirelane_os::packet::{PacketSocket, RingRequest};
+use wirelane_os::packet::{Fanout, PacketSocket, RingRequest};
 
 use self::handle::Handle;
 pub(in crate::port) use self::name::NAME;
@@ -33,6 +33,7 @@ use super::ring::Ring;
 use super::rings::FRAME_SIZE;
 use super::rx::{Receiver, Setup, Times};
 use super::side_by_side::side_by_side;
+use super::turnstile::{Choice, Entrance};
 use crate::error::{Error, Result};
 use crate::inspect::QueueMapping;
 use crate::mask::Class;
@@ -73,7 +74,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let names = names(&mut table);
     let spare = socket()?;
     let mut notes = Vec::new();
-    let rings = rings(&config, queues, options, &mut notes)?;
+    let (rings, entrance) = rings(&config, queues, options, &mut notes)?;
     let snaplen = options.clamped_snaplen();
     let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
     let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
@@ -92,6 +93,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let progress: Arc<Progress> = Arc::default();
     let finder = Finder::new(table, &growing, spec, options.mask.clone(), &progress, snaplen);
     let finder = Arc::new(finder);
+    let turnstile = entrance.turnstile().cloned();
     let receiver = |(ring, number): (&Ring, u16)| {
         let counters = Arc::new(RxCounters::new(number, Class::Rx));
         growing.add_ring(&counters);
@@ -106,11 +108,13 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
             link_type: ETHERNET,
             on_removal: OnRemoval::End,
             strands: Some(Strands::new(&finder, value)),
+            gauge: turnstile.as_ref().map(|turnstile| (Arc::clone(turnstile), number.into())),
         };
         Rx::new(Receiver::new(setup), counters).with_growing(&growing)
     };
     let rx: Vec<_> = rings.iter().zip(0..).map(receiver).collect();
-    let handle = Arc::new(Handle::new(rings, growing, finder, progress, snaplen, spare));
+    let handle =
+        Arc::new(Handle::new((rings, entrance), growing, finder, progress, snaplen, spare));
     handle.open_with(options.filter.as_ref())?;
     let rings = Arc::downgrade(&handle);
     let accounting =
@@ -149,13 +153,13 @@ fn names(table: &mut LinkTable) -> String {
     names.join(", ")
 }
 
-/// A ring for each queue number, and one for those beyond.
+/// A ring for each queue number, and one for those beyond; and what stands in front of them.
 fn rings(
     config: &Config,
     queues: u16,
     options: &OpenOptions,
     notes: &mut Vec<String>,
-) -> Result<Vec<Ring>> {
+) -> Result<(Vec<Ring>, Entrance)> {
     let numbers: Vec<u16> = (0..=queues).collect();
     let asked = config.shape(numbers.len());
     let budget = Allotment::of_rest();
@@ -192,16 +196,23 @@ fn rings(
         }
     };
     notes.extend(budget.note("bytes per ring", asked.0 * asked.1, shape.0 * shape.1));
-    distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
-    Ok(rings)
+    let entrance = match options.count_rejected {
+        true => Entrance::guarded(&rings, Choice::Numbers(queues), (0, true), socket()?),
+        false => Entrance::open("the program does not ask for it"),
+    };
+    if entrance.turnstile().is_none() {
+        distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
+    }
+    Ok((rings, entrance))
 }
 
 /// Lets the kernel offer each packet to the ring of its number.
 fn distribute(rings: &[Ring], queues: u16) -> wirelane_os::Result<()> {
     let [first, others @ ..] = rings else { return Ok(()) };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
-    let group = first.socket().new_fanout(members, true)?;
+    let group = first.socket().new_fanout(Fanout::Program, members, true)?;
     first.socket().set_fanout_program(&program::by_number(queues))?;
+    let group = (group, Fanout::Program);
     others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, true))
 }
 

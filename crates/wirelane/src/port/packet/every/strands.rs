@@ -53,6 +53,11 @@ impl Finder {
         }
     }
 
+    /// Whether queues were named, in front of the masks.
+    pub(super) fn has_queues(&self) -> bool {
+        self.queues.is_some()
+    }
+
     pub(super) fn mask(&self) -> QueueMask {
         lock(&self.mask).clone()
     }

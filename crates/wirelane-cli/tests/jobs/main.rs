@@ -1,0 +1,110 @@
+//! Everyday jobs, each done by `wirelane` and by the usual tool at the same time: the same packets come out.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more")]
+mod shared;
+
+#[path = "../shared/peer.rs"]
+mod peer;
+#[path = "../shared/running.rs"]
+#[allow(dead_code, reason = "other tests need more")]
+mod running;
+
+mod bridge;
+mod direction;
+mod http;
+mod lan;
+mod offload;
+mod ring;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use wirelane_testkit::{privileged, tools};
+
+use self::lan::Lan;
+use self::peer::Peer;
+use self::running::Running;
+use self::shared::*;
+
+/// Whether a test that needs root and these programs must be skipped.
+#[track_caller]
+fn unavailable(programs: &[&str]) -> bool {
+    !privileged::require() || !programs.iter().all(|program| tools::require(program))
+}
+
+/// What the pings hold that begin and end a job, and those before it that show who is ready.
+const READY: &[u8; 8] = b"are read";
+const BEGIN: &[u8; 8] = b"first ok";
+const LAST: &[u8; 8] = b"last one";
+
+/// A packet as any capture has it: its length on the wire, and its bytes. Not its time: unless a program asks for it
+/// (as ping does), the kernel makes one for each that looks.
+type Seen = (u32, Vec<u8>);
+
+/// The packets of a file, by time.
+#[track_caller]
+fn seen(file: &Path) -> Vec<Seen> {
+    let mut packets = packets(file);
+    packets.sort_by_key(|packet| packet.timestamp);
+    packets.into_iter().map(|it| (it.original_len, it.data)).collect()
+}
+
+/// The packets from the first one that holds `first` to the last one that holds `last`, both included, by content.
+///
+/// What one program saw before the others were ready, or after they had ended, is left out in this way.
+#[track_caller]
+fn between(file: &Path, first: &[u8], last: &[u8]) -> Vec<Seen> {
+    let mut seen = seen(file);
+    let holds = |mark: &[u8], it: &Seen| it.1.windows(mark.len()).any(|bytes| bytes == mark);
+    let begin = seen.iter().position(|it| holds(first, it)).expect("the first packet");
+    let end = seen.iter().rposition(|it| holds(last, it)).expect("the last packet");
+    seen.truncate(end + 1);
+    seen.drain(..begin);
+    seen.sort();
+    seen
+}
+
+/// The two are the same packets.
+#[track_caller]
+fn assert_same(ours: &[Seen], theirs: &[Seen]) {
+    let lengths = |packets: &[Seen]| packets.iter().map(|it| it.0).collect::<Vec<_>>();
+    assert_eq!(lengths(ours), lengths(theirs));
+    assert!(ours == theirs, "other bytes");
+}
+
+/// What `wirelane capture -w FILE ARGS` and other programs make of the same packets.
+struct Both {
+    ours: (Running, PathBuf),
+    theirs: Vec<Peer>,
+}
+
+impl Both {
+    /// Waits until all of them take packets: `speak` sends one that holds `mark`.
+    #[track_caller]
+    fn ready(&mut self, mark: &[u8], speak: impl Fn()) {
+        while !self.theirs.iter().all(|peer| peer.count(mark) > 0) {
+            speak();
+        }
+    }
+
+    /// Ends all of them once they have so many packets that hold `last`; returns our file and theirs.
+    #[track_caller]
+    fn finish(self, last: &[u8], packets: usize) -> (PathBuf, Vec<PathBuf>) {
+        let theirs = self.theirs.into_iter().map(|peer| peer.finish(last, packets)).collect();
+        finish(self.ours.0);
+        (self.ours.1, theirs)
+    }
+}
+
+/// Ends our capture, which must have lost nothing; its summary. What a filter of the kernel rejected need not be known.
+#[track_caller]
+fn finish(capture: Running) -> Value {
+    capture.child.interrupt();
+    let ended = capture.child.wait(PATIENCE);
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(summary["totals"]["dropped"], 0, "{summary}");
+    summary
+}

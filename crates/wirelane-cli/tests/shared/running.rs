@@ -1,0 +1,70 @@
+//! A capture that runs while a test goes on.
+
+use std::process::Command;
+
+use serde_json::Value;
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::process::{ChildGuard, output};
+
+use super::shared::*;
+
+/// A capture that is running; killed when dropped.
+pub(crate) struct Running {
+    pub(crate) child: ChildGuard,
+}
+
+impl Running {
+    /// Starts `wirelane capture -q --json` and waits until it takes packets.
+    #[track_caller]
+    pub(crate) fn start(ns: Option<&Namespace>, args: &[&str]) -> Self {
+        let mut running = Self::spawn(ns, args);
+        running.wait_until_ready();
+        running
+    }
+
+    /// Starts it and does not wait.
+    #[track_caller]
+    pub(crate) fn spawn(ns: Option<&Namespace>, args: &[&str]) -> Self {
+        let mut command = ns.map_or_else(|| Command::new(WIRELANE), |ns| ns.command(WIRELANE));
+        Self { child: ChildGuard::spawn(command.args(["capture", "-q", "--json"]).args(args)) }
+    }
+
+    /// Waits until it takes packets: it answers questions about its masks from then on.
+    #[track_caller]
+    pub(crate) fn wait_until_ready(&mut self) {
+        let pid = self.child.id().to_string();
+        let answers = |_: &ChildGuard| output(&mut wirelane(["mask", &pid])).status.success();
+        self.child.wait_until(PATIENCE, answers);
+    }
+
+    /// Runs `wirelane mask` on it; returns what that prints.
+    #[track_caller]
+    pub(crate) fn mask(&self, args: &[&str]) -> String {
+        let output = output(wirelane(["mask", &self.child.id().to_string()]).args(args));
+        assert!(output.status.success(), "{}", output.stderr);
+        output.stdout
+    }
+
+    /// Waits until it has delivered so many packets.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, packets: u64) {
+        self.wait_until_statistics(|stats| number(&stats["totals"]["delivered"]) >= packets);
+    }
+
+    /// Waits until this holds for what `wirelane stats` says of it.
+    #[track_caller]
+    pub(crate) fn wait_until_statistics(&mut self, holds: impl Fn(&Value) -> bool) {
+        let pid = self.child.id().to_string();
+        self.child.wait_until(PATIENCE, |_| {
+            let said = output(&mut wirelane(["stats", "--json", &pid]));
+            said.status.success() && holds(&serde_json::from_str(&said.stdout).unwrap())
+        });
+    }
+
+    /// Ends it as ^C does; returns its summary.
+    #[track_caller]
+    pub(crate) fn finish(self) -> Value {
+        self.child.interrupt();
+        summary(&self.child.wait(PATIENCE))
+    }
+}

@@ -1,0 +1,164 @@
+//! The fields of a flow, by name and in order: what every kind of text says, and docs/flows.md explains.
+
+use std::net::IpAddr;
+
+use crate::flow::{EndReason, Flow, Half};
+use crate::key::TunnelKind;
+
+/// Takes the fields of a flow, one after the other.
+pub trait Fields {
+    /// A number.
+    fn number(&mut self, name: &'static str, value: u64);
+    /// A word.
+    fn word(&mut self, name: &'static str, value: &str);
+    /// An address.
+    fn address(&mut self, name: &'static str, value: IpAddr);
+    /// A time in ns since 1970.
+    fn time(&mut self, name: &'static str, value: u64);
+    /// Community ID.
+    fn community(&mut self, name: &'static str, digest: &[u8; 20]);
+    /// A field that this flow has not.
+    fn absent(&mut self, name: &'static str);
+}
+
+impl EndReason {
+    /// As in text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+            Self::Ended => "ended",
+            Self::Forced => "forced",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
+impl TunnelKind {
+    /// As in text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::Gre => "gre",
+            Self::Ip => "ip",
+        }
+    }
+}
+
+impl Flow {
+    /// Gives all fields away.
+    pub fn fields(&self, to: &mut impl Fields) {
+        let Self { key, forward, reverse, .. } = self;
+        to.time("flow_start", self.start());
+        to.time("flow_end", self.last());
+        to.word("end_reason", self.end.as_str());
+        to.word("interface", &self.interface);
+        to.community("community_id", &self.community);
+        to.number("protocol", key.protocol.0.into());
+        to.address("source", key.source);
+        to.number("source_port", key.source_port.into());
+        to.address("destination", key.destination);
+        to.number("destination_port", key.destination_port.into());
+        maybe(to, "vlan", key.vlan.map(u64::from));
+        maybe(to, "inner_vlan", key.inner_vlan.map(u64::from));
+        match key.tunnel {
+            Some(tunnel) => {
+                to.word("tunnel", tunnel.kind.as_str());
+                to.address("tunnel_source", tunnel.source);
+                to.address("tunnel_destination", tunnel.destination);
+                to.number("tunnel_id", tunnel.id.into());
+            }
+            None => {
+                ["tunnel", "tunnel_source", "tunnel_destination", "tunnel_id"]
+                    .into_iter()
+                    .for_each(|name| to.absent(name));
+            }
+        }
+        maybe(to, "handshake_rtt", self.handshake_rtt);
+        half(forward, &FORWARD, to);
+        half(reverse, &REVERSE, to);
+    }
+}
+
+fn maybe(to: &mut impl Fields, name: &'static str, value: Option<u64>) {
+    match value {
+        Some(value) => to.number(name, value),
+        None => to.absent(name),
+    }
+}
+
+/// The names of the fields of a direction.
+struct Names {
+    start: &'static str,
+    end: &'static str,
+    packets: &'static str,
+    octets: &'static str,
+    payload: &'static str,
+    tcp_flags: &'static str,
+    retransmissions: &'static str,
+    out_of_order: &'static str,
+    zero_windows: &'static str,
+    congestion_experienced: &'static str,
+    dscp: &'static str,
+    min_ttl: &'static str,
+    max_ttl: &'static str,
+    queue: &'static str,
+}
+
+const FORWARD: Names = Names {
+    start: "forward_start",
+    end: "forward_end",
+    packets: "packets",
+    octets: "octets",
+    payload: "payload",
+    tcp_flags: "tcp_flags",
+    retransmissions: "retransmissions",
+    out_of_order: "out_of_order",
+    zero_windows: "zero_windows",
+    congestion_experienced: "congestion_experienced",
+    dscp: "dscp",
+    min_ttl: "min_ttl",
+    max_ttl: "max_ttl",
+    queue: "queue",
+};
+
+const REVERSE: Names = Names {
+    start: "reverse_start",
+    end: "reverse_end",
+    packets: "reverse_packets",
+    octets: "reverse_octets",
+    payload: "reverse_payload",
+    tcp_flags: "reverse_tcp_flags",
+    retransmissions: "reverse_retransmissions",
+    out_of_order: "reverse_out_of_order",
+    zero_windows: "reverse_zero_windows",
+    congestion_experienced: "reverse_congestion_experienced",
+    dscp: "reverse_dscp",
+    min_ttl: "reverse_min_ttl",
+    max_ttl: "reverse_max_ttl",
+    queue: "reverse_queue",
+};
+
+fn half(half: &Half, names: &Names, to: &mut impl Fields) {
+    to.number(names.packets, half.packets);
+    to.number(names.octets, half.octets);
+    to.number(names.payload, half.payload);
+    let is_there = half.packets > 0;
+    for (name, time) in [(names.start, half.start), (names.end, half.end)] {
+        if is_there { to.time(name, time) } else { to.absent(name) }
+    }
+    for (name, value) in [
+        (names.tcp_flags, half.tcp_flags.bits().into()),
+        (names.retransmissions, half.retransmissions),
+        (names.out_of_order, half.out_of_order),
+        (names.zero_windows, half.zero_windows),
+        (names.congestion_experienced, half.congestion_experienced),
+        (names.dscp, half.dscp.into()),
+        (names.min_ttl, half.min_ttl.into()),
+        (names.max_ttl, half.max_ttl.into()),
+        (names.queue, half.queue.into()),
+    ] {
+        maybe(to, name, is_there.then_some(u64::from(value)));
+    }
+}

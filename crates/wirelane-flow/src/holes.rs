@@ -1,0 +1,93 @@
+//! Sequence numbers of TCP that were left out: who fills them came late, and was not sent before.
+
+use std::collections::HashMap;
+
+/// Holes of a direction.
+const EACH: usize = 8;
+/// Directions with holes.
+const MOST: usize = 65_536;
+/// A longer one is a capture that begins anew.
+const LONGEST: u32 = 1 << 24;
+
+/// The holes of all flows of a table; most have none.
+#[derive(Default)]
+pub(crate) struct Holes(HashMap<(u32, bool), Vec<(u32, u32)>>);
+
+impl Holes {
+    /// Notes that these sequence numbers of a direction are missing; false if it cannot be noted.
+    pub(crate) fn add(&mut self, slot: u32, is_reversed: bool, begin: u32, end: u32) -> bool {
+        let is_known = self.0.contains_key(&(slot, is_reversed));
+        if end.wrapping_sub(begin) > LONGEST || self.0.len() >= MOST && !is_known {
+            return is_known;
+        }
+        let holes = self.0.entry((slot, is_reversed)).or_default();
+        if holes.len() == EACH {
+            holes.remove(0);
+        }
+        holes.push((begin, end));
+        true
+    }
+
+    /// Takes sequence numbers that came late: whether any of them were missing, and whether more are.
+    pub(crate) fn fill(
+        &mut self,
+        slot: u32,
+        is_reversed: bool,
+        begin: u32,
+        end: u32,
+    ) -> (bool, bool) {
+        let Some(holes) = self.0.get_mut(&(slot, is_reversed)) else { return (false, false) };
+        let mut fills = false;
+        let mut left = Vec::with_capacity(holes.len() + 1);
+        for &(from, to) in &*holes {
+            // Relative to the hole, so that it does not matter where numbers begin anew.
+            let length = i64::from(to.wrapping_sub(from));
+            let first = i64::from(begin.wrapping_sub(from) as i32).clamp(0, length);
+            let last = i64::from(end.wrapping_sub(from) as i32).clamp(0, length);
+            if first >= last {
+                left.push((from, to));
+                continue;
+            }
+            fills = true;
+            if first > 0 {
+                left.push((from, from.wrapping_add(first as u32)));
+            }
+            if last < length {
+                left.push((from.wrapping_add(last as u32), to));
+            }
+        }
+        left.truncate(EACH);
+        let has_more = !left.is_empty();
+        *holes = left;
+        if !has_more {
+            self.0.remove(&(slot, is_reversed));
+        }
+        (fills, has_more)
+    }
+
+    /// Forgets those of a flow.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        self.0.remove(&(slot, false));
+        self.0.remove(&(slot, true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_is_filled_in_parts_and_across_the_wrap() {
+        let mut holes = Holes::default();
+        let at = |offset: u32| 0xffff_ff00_u32.wrapping_add(offset);
+        assert!(holes.add(1, false, at(0), at(1000)));
+        assert_eq!(holes.fill(2, false, at(0), at(1000)), (false, false));
+        assert_eq!(holes.fill(1, true, at(0), at(1000)), (false, false));
+        assert_eq!(holes.fill(1, false, at(400), at(600)), (true, true));
+        // Sent again.
+        assert_eq!(holes.fill(1, false, at(400), at(600)), (false, true));
+        assert_eq!(holes.fill(1, false, at(0), at(400)), (true, true));
+        assert_eq!(holes.fill(1, false, at(500), at(1500)), (true, false));
+        assert_eq!(holes.fill(1, false, at(0), at(1000)), (false, false));
+    }
+}

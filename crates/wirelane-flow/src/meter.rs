@@ -1,0 +1,495 @@
+//! Packets in, flows out: the table of one thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane_wire::{Protocol, TcpFlags};
+
+use crate::community;
+use crate::flow::{EndReason, Flow};
+use crate::holes::Holes;
+use crate::key::Key;
+use crate::packet::{Packet, Seen, Unmetered};
+use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
+use crate::tunnels::Tunnels;
+
+/// Packets that are looked up together, so that their cache misses overlap.
+const BATCH: usize = 32;
+/// How long the packets after the end of a TCP connection still belong to it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Flows that are compared to find one to evict.
+const SAMPLE: usize = 16;
+
+/// When flows end.
+#[derive(Clone, Copy, Debug)]
+pub struct MeterConfig {
+    /// After so long without a packet (`flowIdleTimeout` 37).
+    pub idle: Duration,
+    /// One that lasts is exported so often (`flowActiveTimeout` 36).
+    pub active: Duration,
+}
+
+impl Default for MeterConfig {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(15), active: Duration::from_secs(300) }
+    }
+}
+
+/// What became of packets: `packets` is the sum of those in flows, `not_ip`, `truncated` and `malformed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MeterCounts {
+    /// All that came.
+    pub packets: u64,
+    /// Not IP, or of an unknown link type.
+    pub not_ip: u64,
+    /// They end before their addresses and ports do.
+    pub truncated: u64,
+    /// A header holds what it must not.
+    pub malformed: u64,
+    /// Flows in the table.
+    pub flows: u64,
+    /// Flows that went out.
+    pub exported: u64,
+    /// Packets in them.
+    pub exported_packets: u64,
+    /// Of them, those that went out early because another one needed their memory.
+    pub evicted: u64,
+    /// Packets of tunnels that are too many to be told apart; they count as packets without one.
+    pub tunnels_lost: u64,
+}
+
+impl MeterCounts {
+    /// These and others.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            not_ip: self.not_ip + other.not_ip,
+            truncated: self.truncated + other.truncated,
+            malformed: self.malformed + other.malformed,
+            flows: self.flows + other.flows,
+            exported: self.exported + other.exported,
+            exported_packets: self.exported_packets + other.exported_packets,
+            evicted: self.evicted + other.evicted,
+            tunnels_lost: self.tunnels_lost + other.tunnels_lost,
+        }
+    }
+}
+
+/// The table of one thread.
+pub struct Meter {
+    index: Index,
+    slab: Slab,
+    wheel: Wheel,
+    holes: Holes,
+    tunnels: Tunnels,
+    interfaces: Vec<Arc<str>>,
+    room: Arc<Room>,
+    seed: [u64; 4],
+    idle: u64,
+    active: u64,
+    linger: u64,
+    /// The time of the newest packet.
+    now: u64,
+    waiting: Vec<Pending>,
+    counts: MeterCounts,
+    done: Vec<Flow>,
+    /// For the choice of those to evict.
+    dice: u64,
+}
+
+/// A packet that waits for its batch.
+struct Pending {
+    seen: Seen,
+    hash: u32,
+    tunnel_reversed: bool,
+}
+
+impl Meter {
+    /// An empty table; all that share `room` share its memory. The seed keeps senders from choosing flows that
+    /// collide.
+    pub fn new(config: MeterConfig, room: Arc<Room>, seed: u64) -> Self {
+        let nanoseconds =
+            |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let (idle, active) = (nanoseconds(config.idle), nanoseconds(config.active));
+        // SplitMix64.
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        };
+        Self {
+            index: Index::new(),
+            slab: Slab::new(),
+            wheel: Wheel::new(idle),
+            holes: Holes::default(),
+            tunnels: Tunnels::default(),
+            interfaces: Vec::new(),
+            room,
+            seed: [next(), next(), next(), next()],
+            idle,
+            active,
+            linger: nanoseconds(LINGER).min(idle),
+            now: 0,
+            waiting: Vec::with_capacity(BATCH),
+            counts: MeterCounts::default(),
+            done: Vec::new(),
+            dice: next() | 1,
+        }
+    }
+
+    /// The number of an interface. Those of one name have one number; the 65,536th and later share the last.
+    pub fn interface(&mut self, name: &str) -> u16 {
+        let known = self.interfaces.iter().position(|one| **one == *name);
+        let number = known.unwrap_or_else(|| {
+            if self.interfaces.len() <= usize::from(u16::MAX) {
+                self.interfaces.push(name.into());
+            }
+            self.interfaces.len() - 1
+        });
+        number as u16
+    }
+
+    /// Meters a packet, at the latest with the next [`Meter::flush`].
+    #[inline]
+    pub fn push(&mut self, packet: &Packet<'_>) {
+        self.counts.packets += 1;
+        let (mut seen, outer) = match Seen::of(packet) {
+            Ok(seen) => seen,
+            Err(why) => return self.refuse(why),
+        };
+        let mut tunnel_reversed = false;
+        if let Some(outer) = outer {
+            match self.tunnels.number(outer) {
+                Some((number, is_reversed)) => {
+                    seen.key = seen.key.through(number);
+                    tunnel_reversed = is_reversed;
+                }
+                None => self.counts.tunnels_lost += 1,
+            }
+        }
+        let hash = seen.key.hash(&self.seed);
+        self.waiting.push(Pending { seen, hash, tunnel_reversed });
+        if self.waiting.len() == BATCH {
+            self.flush();
+        }
+    }
+
+    /// Meters all packets that came.
+    pub fn flush(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        // Nothing is made of what is read here: it is in the cache afterwards, and the misses overlap.
+        let mut warm = 0;
+        for Pending { hash, .. } in &waiting {
+            if let Some(entry) = self.index.guess(*hash).and_then(|slot| self.slab.get(slot)) {
+                warm ^= entry.warm();
+            }
+        }
+        std::hint::black_box(warm);
+        for pending in waiting.drain(..) {
+            self.meter(&pending);
+        }
+        self.waiting = waiting;
+    }
+
+    /// Time has passed without packets: no older one will come.
+    pub fn advance(&mut self, time: u64) {
+        self.flush();
+        self.tick(time);
+    }
+
+    /// Ends all flows.
+    pub fn finish(&mut self) {
+        self.flush();
+        for slot in 0..self.slab.begun() as u32 {
+            if self.slab.get(slot).is_some_and(Entry::lives) {
+                let why = match self.slab.get(slot).is_some_and(Entry::is_closed) {
+                    true => EndReason::Ended,
+                    false => EndReason::Forced,
+                };
+                self.end(slot, why);
+            }
+        }
+    }
+
+    /// Moves the flows that have ended to the end of `flows`.
+    pub fn take(&mut self, flows: &mut Vec<Flow>) {
+        flows.append(&mut self.done);
+    }
+
+    /// Flows that have ended and were not taken.
+    pub fn ready(&self) -> usize {
+        self.done.len()
+    }
+
+    /// The time of the newest packet, or that to which it was advanced.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What became of the packets so far.
+    pub fn counts(&self) -> MeterCounts {
+        MeterCounts { flows: self.slab.len() as u64, ..self.counts }
+    }
+
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        self.slab.bytes() + self.index.bytes()
+    }
+
+    #[cold]
+    fn refuse(&mut self, why: Unmetered) {
+        match why {
+            Unmetered::NotIp => self.counts.not_ip += 1,
+            Unmetered::Truncated => self.counts.truncated += 1,
+            Unmetered::Malformed => self.counts.malformed += 1,
+        }
+    }
+
+    #[inline]
+    fn meter(&mut self, pending: &Pending) {
+        let Pending { seen, hash, .. } = pending;
+        if seen.time > self.now {
+            self.tick(seen.time);
+        }
+        let is = |slot| self.slab.get(slot).is_some_and(|entry| entry.key == seen.key);
+        let slot = match self.index.find(*hash, is) {
+            Some(slot) => {
+                if let Some(why) = self.is_over(slot, seen) {
+                    self.begin_again(slot, pending, why);
+                }
+                slot
+            }
+            None => match self.begin(pending) {
+                Some(slot) => slot,
+                None => return,
+            },
+        };
+        let Some(entry) = self.slab.get_mut(slot) else { return };
+        let was_closed = entry.is_closed();
+        let order = entry.add(seen);
+        if entry.is_closed() && !was_closed {
+            self.wheel.remove(&mut self.slab, slot);
+            self.wheel.add(&mut self.slab, slot, seen.time.saturating_add(self.linger));
+        }
+        if order != Order::Follows {
+            self.reorder(slot, seen.is_reversed, order);
+        }
+    }
+
+    /// Why the flow of a packet is over with this packet, if it is.
+    #[inline]
+    fn is_over(&self, slot: u32, seen: &Seen) -> Option<EndReason> {
+        let entry = self.slab.get(slot)?;
+        let pause = seen.time.saturating_sub(entry.end());
+        if entry.is_closed() {
+            let begins = seen.tcp.is_some_and(|segment| {
+                segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK)
+            });
+            return (begins || pause > self.linger).then_some(EndReason::Ended);
+        }
+        if entry.is_empty() {
+            return None;
+        }
+        if pause > self.idle {
+            return Some(EndReason::Idle);
+        }
+        let lasts = seen.time.saturating_sub(entry.start()) >= self.active || entry.is_full();
+        lasts.then_some(EndReason::Active)
+    }
+
+    /// Exports the flow in a slot, whose key is that of a packet, and begins the next.
+    #[cold]
+    fn begin_again(&mut self, slot: u32, pending: &Pending, why: EndReason) {
+        self.export(slot, why);
+        let Some(entry) = self.slab.get_mut(slot) else { return };
+        if why == EndReason::Active {
+            entry.go_on();
+        } else {
+            entry.begin(&pending.seen, pending.tunnel_reversed);
+            self.holes.forget(slot);
+        }
+        self.wheel.remove(&mut self.slab, slot);
+        self.wheel.add(&mut self.slab, slot, pending.seen.time.saturating_add(self.idle));
+    }
+
+    /// A slot for a new flow. If there is no room, another one goes.
+    fn begin(&mut self, pending: &Pending) -> Option<u32> {
+        let slot = match self.slab.take(&self.room) {
+            Some(slot) => slot,
+            None => {
+                self.evict();
+                // Another table may have all of the room.
+                match self.slab.take(&self.room) {
+                    Some(slot) => slot,
+                    None => {
+                        self.alone(pending);
+                        return None;
+                    }
+                }
+            }
+        };
+        self.slab.get_mut(slot)?.begin(&pending.seen, pending.tunnel_reversed);
+        self.index.insert(pending.hash, slot);
+        self.wheel.add(&mut self.slab, slot, pending.seen.time.saturating_add(self.idle));
+        Some(slot)
+    }
+
+    /// Exports a packet as a flow of its own: there is no memory for another flow.
+    #[cold]
+    fn alone(&mut self, pending: &Pending) {
+        let mut entry = Entry::NEW;
+        entry.begin(&pending.seen, pending.tunnel_reversed);
+        entry.add(&pending.seen);
+        self.counts.evicted += 1;
+        self.export_entry(&entry, EndReason::Evicted);
+    }
+
+    /// Exports one of the flows that have been silent for long.
+    #[cold]
+    fn evict(&mut self) {
+        let begun = self.slab.begun() as u64;
+        if begun == 0 {
+            return;
+        }
+        let mut oldest = None;
+        for _ in 0..SAMPLE {
+            // Xorshift64.
+            self.dice ^= self.dice << 13;
+            self.dice ^= self.dice >> 7;
+            self.dice ^= self.dice << 17;
+            let slot = (self.dice % begun) as u32;
+            if let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) {
+                let age = (!entry.is_closed(), entry.end());
+                if oldest.is_none_or(|(other, _)| age < other) {
+                    oldest = Some((age, slot));
+                }
+            }
+        }
+        if let Some((_, slot)) = oldest {
+            self.counts.evicted += 1;
+            self.end(slot, EndReason::Evicted);
+        }
+    }
+
+    fn reorder(&mut self, slot: u32, is_reversed: bool, order: Order) {
+        match order {
+            Order::Follows => {}
+            Order::Ahead(begin, end) => {
+                let has = self.holes.add(slot, is_reversed, begin, end);
+                if let Some(entry) = self.slab.get_mut(slot) {
+                    entry.set_holes(is_reversed, has);
+                }
+            }
+            Order::Behind(begin, end) => {
+                let Some(entry) = self.slab.get_mut(slot) else { return };
+                let (fills, has_more) = match entry.has_holes(is_reversed) {
+                    true => self.holes.fill(slot, is_reversed, begin, end),
+                    false => (false, false),
+                };
+                entry.set_holes(is_reversed, has_more);
+                entry.misplaced(is_reversed, fills);
+            }
+        }
+    }
+
+    /// Looks at the flows whose time has come.
+    #[inline]
+    fn tick(&mut self, time: u64) {
+        self.now = self.now.max(time);
+        if self.wheel.is_due(time) {
+            self.turn();
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self) {
+        let now = self.now;
+        for first in self.wheel.turn(now) {
+            let mut at = first;
+            while let Some((entry, next)) = self.slab.get(at).map(|entry| (entry, entry.next)) {
+                let quiet = if entry.is_closed() { self.linger } else { self.idle };
+                let silent = entry.end().saturating_add(quiet);
+                let due = match entry.is_closed() || entry.is_empty() {
+                    true => silent,
+                    false => silent.min(entry.start().saturating_add(self.active)),
+                };
+                if due >= now {
+                    self.wheel.add(&mut self.slab, at, due);
+                } else if silent < now {
+                    let why = if entry.is_closed() { EndReason::Ended } else { EndReason::Idle };
+                    self.end_off_the_wheel(at, why);
+                } else {
+                    self.export(at, EndReason::Active);
+                    if let Some(entry) = self.slab.get_mut(at) {
+                        entry.go_on();
+                    }
+                    self.wheel.add(&mut self.slab, at, silent);
+                }
+                at = next;
+            }
+        }
+    }
+
+    /// Exports and removes a flow.
+    fn end(&mut self, slot: u32, why: EndReason) {
+        self.wheel.remove(&mut self.slab, slot);
+        self.end_off_the_wheel(slot, why);
+    }
+
+    fn end_off_the_wheel(&mut self, slot: u32, why: EndReason) {
+        self.export(slot, why);
+        let Some(entry) = self.slab.get(slot) else { return };
+        let hash = entry.key.hash(&self.seed);
+        self.index.remove(hash, slot);
+        self.holes.forget(slot);
+        self.slab.give_back(slot);
+    }
+
+    fn export(&mut self, slot: u32, why: EndReason) {
+        if let Some(entry) = self.slab.get(slot).copied().filter(|entry| !entry.is_empty()) {
+            self.export_entry(&entry, why);
+        }
+    }
+
+    fn export_entry(&mut self, entry: &Entry, why: EndReason) {
+        let (forward, reverse, handshake_rtt) = entry.directions();
+        let ends = entry.ends();
+        let ([source, destination], [source_port, destination_port]) =
+            (ends.addresses(), ends.ports);
+        let key = &entry.key;
+        let [vlan, inner_vlan] = key.vlans();
+        // Of an exchange of ICMP, the second number is the type of the answer, and the code is 0.
+        let is_exchange =
+            matches!(key.protocol(), Protocol::ICMP | Protocol::ICMPV6) && !key.is_one_way();
+        self.counts.exported += 1;
+        self.counts.exported_packets += forward.packets + reverse.packets;
+        let key = Key {
+            source,
+            destination,
+            source_port,
+            destination_port: if is_exchange { 0 } else { destination_port },
+            protocol: key.protocol(),
+            vlan,
+            inner_vlan,
+            tunnel: self.tunnels.tunnel(key.tunnel, entry.is_tunnel_reversed()),
+        };
+        let interface = self.interfaces.get(usize::from(entry.key.interface));
+        self.done.push(Flow {
+            key,
+            forward,
+            reverse,
+            handshake_rtt,
+            end: why,
+            interface: interface.cloned().unwrap_or_else(|| Arc::from("")),
+            community: community::id(&entry.key),
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "meter_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! A running metering.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wirelane::Result;
+use wirelane::pipeline::{Allowance, Budget, Running, Threads, Work, by_queue};
+use wirelane::port::{Control, Port, PortInfo, Rx};
+use wirelane::session::monitor::Monitor;
+
+use super::collector::{Collector, FlowCounts};
+use super::config::{FlowConfig, FlowOutcome};
+use super::worker::{self, Worker};
+use crate::meter::{Meter, MeterCounts};
+use crate::sink::Sink;
+use crate::table::Room;
+
+/// A running metering. Dropping it stops it; [`Metering::join`] also returns the outcome.
+pub struct Metering {
+    running: Running<Worker>,
+    collector: Collector,
+    counts: Vec<Arc<Mutex<MeterCounts>>>,
+    monitor: Monitor,
+}
+
+impl Metering {
+    /// Starts the threads, and lets packets in when all of them are ready.
+    ///
+    /// # Errors
+    /// A CPU cannot be used, a thread cannot be started, or a port refuses to start.
+    pub fn start(
+        mut ports: Vec<Port>,
+        sinks: Vec<Box<dyn Sink>>,
+        config: &FlowConfig,
+    ) -> Result<Self> {
+        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
+        let groups = |(port, inputs): (usize, Vec<Rx>)| {
+            let groups = match config.single && !inputs.is_empty() {
+                true => vec![inputs],
+                false => by_queue(inputs, |rx| rx),
+            };
+            groups.into_iter().map(move |group| (port, group))
+        };
+        let groups: Vec<_> = inputs.into_iter().enumerate().flat_map(groups).collect();
+        let lossless = ports.iter().all(|port| port.info().lossless);
+        // A half may end as late as the table looks for it, and the other half may begin as late.
+        let patience = u64::try_from(config.meter.idle.as_nanos()).unwrap_or(u64::MAX);
+        let patience = patience.saturating_mul(2).saturating_add(2_000_000_000);
+        let collector =
+            Collector::start(sinks, groups.len(), patience, config.max_flows, lossless)?;
+        let room = Arc::new(Room::new(config.max_flows));
+        let budget = Arc::new(Budget::new(config.packets));
+        let mut counts = Vec::new();
+        let mut work = Vec::new();
+        for (port, rx) in groups {
+            let Some(info) = ports.get(port).map(Port::info) else { continue };
+            let seed = config.seed.wrapping_add(counts.len() as u64);
+            let meter = Meter::new(config.meter, Arc::clone(&room), seed);
+            let own = Arc::new(Mutex::new(MeterCounts::default()));
+            counts.push(Arc::clone(&own));
+            let allowance = Allowance::new(&budget);
+            let consumer = Worker::new(info, &rx, meter, allowance, collector.outbox(), own);
+            work.push(Work { port, rx, consumer });
+        }
+        let threads = Threads::default().placed(config.placement.clone()).each_alone();
+        let running = threads.start(ports, work)?;
+        Ok(Self { running, collector, counts, monitor })
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.running.ports()
+    }
+
+    /// Masks, filter and stop of each port, for any thread.
+    pub fn controls(&self) -> &[Arc<dyn Control>] {
+        self.running.controls()
+    }
+
+    /// Reads all counters of the ports, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// What became of packets, as of half a second ago at most.
+    pub fn metered(&self) -> MeterCounts {
+        sum(&self.counts)
+    }
+
+    /// What became of flows so far.
+    pub fn flows(&self) -> FlowCounts {
+        self.collector.counts()
+    }
+
+    /// Waits until it has ended by itself (enough packets, the end of the source, an error), or `timeout` has
+    /// passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.running.wait(Some(timeout))
+    }
+
+    /// Lets no more packets in, ends all flows, gives them away, and reports.
+    pub fn join(self) -> FlowOutcome {
+        let Self { running, collector, counts, monitor } = self;
+        running.stop();
+        let mut ended = running.join();
+        let (flows, failure) = collector.join();
+        // What a sink refuses stops every thread, with an error that says no more than that.
+        ended.errors.retain(|error| failure.is_none() || error.cause() != worker::UNWANTED);
+        let errors = failure.into_iter().chain(ended.errors).collect();
+        FlowOutcome {
+            ports: ended.ports,
+            queues: monitor.queues(),
+            frames: ended.frames,
+            metered: sum(&counts),
+            flows,
+            errors,
+        }
+    }
+}
+
+fn sum(counts: &[Arc<Mutex<MeterCounts>>]) -> MeterCounts {
+    let of = |one: &Arc<Mutex<MeterCounts>>| one.lock().map(|counts| *counts).unwrap_or_default();
+    counts.iter().map(of).fold(MeterCounts::default(), MeterCounts::plus)
+}

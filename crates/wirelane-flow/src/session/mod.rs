@@ -1,0 +1,10 @@
+//! Flows of ports: a receiving thread per queue, each with a table of its own, and a thread that gives flows away.
+
+mod collector;
+mod config;
+mod metering;
+mod worker;
+
+pub use self::collector::{Collector, FlowCounts};
+pub use self::config::{FlowConfig, FlowOutcome};
+pub use self::metering::Metering;

@@ -1,0 +1,151 @@
+//! The receiving side: frames become packets of a table.
+
+use std::sync::{Arc, Mutex};
+
+use wirelane::frame::Batch;
+use wirelane::pipeline::{Allowance, Consumer};
+use wirelane::port::{PortInfo, Rx};
+use wirelane::session::interfaces::{Placing, interfaces};
+use wirelane::{Error, Result};
+
+use super::collector::Outbox;
+use crate::meter::{Meter, MeterCounts};
+use crate::packet::Packet;
+
+/// Flows that go to the sinks together, unless time presses.
+const PARCEL: usize = 256;
+/// Flows wait so long for others, in ns of the time of packets.
+const PATIENCE: u64 = 500_000_000;
+
+/// The cause of an error that only says that a sink has failed.
+pub(super) const UNWANTED: &str = "nobody takes them any more";
+
+/// What a receiving thread does with its frames.
+pub(super) struct Worker {
+    ends: Vec<End>,
+    meter: Meter,
+    allowance: Allowance,
+    /// `None` after the end.
+    outbox: Option<Outbox>,
+    counts: Arc<Mutex<MeterCounts>>,
+    /// When flows went to the sinks last.
+    sent: u64,
+}
+
+/// A receiving end.
+struct End {
+    placing: Placing,
+    /// Number and link type of each interface, by position.
+    interfaces: Vec<Option<(u16, u16)>>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        info: &PortInfo,
+        inputs: &[Rx],
+        mut meter: Meter,
+        allowance: Allowance,
+        outbox: Outbox,
+        counts: Arc<Mutex<MeterCounts>>,
+    ) -> Self {
+        let ends = inputs.iter().map(|rx| End::new(info, rx, &mut meter)).collect();
+        Self { ends, meter, allowance, outbox: Some(outbox), counts, sent: 0 }
+    }
+
+    fn send(&mut self, time: u64) {
+        self.sent = time;
+        if let Ok(mut counts) = self.counts.lock() {
+            *counts = self.meter.counts();
+        }
+        let Some(outbox) = self.outbox.as_ref().filter(|_| self.meter.ready() > 0) else { return };
+        let mut flows = Vec::with_capacity(self.meter.ready());
+        self.meter.take(&mut flows);
+        outbox.send(&mut flows, time);
+    }
+}
+
+impl Consumer for Worker {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
+        self.allowance.spend(batch.len());
+        let Self { ends, meter, .. } = self;
+        let Some(end) = ends.get_mut(input) else { return Ok(()) };
+        for frame in batch.iter() {
+            let place = end.placing.place(frame).0;
+            let known = end.interfaces.get(place as usize).copied().flatten();
+            let Some((interface, link_type)) = known.or_else(|| end.find(place, meter)) else {
+                continue;
+            };
+            meter.push(&Packet {
+                link_type,
+                data: frame.data(),
+                original_len: frame.original_len(),
+                time: frame.timestamp(),
+                interface,
+                queue: frame.queue().unwrap_or(0),
+            });
+        }
+        meter.flush();
+        if self.meter.ready() >= PARCEL {
+            self.send(self.meter.now());
+        }
+        Ok(())
+    }
+
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
+    }
+
+    fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
+        if self.outbox.as_ref().is_some_and(Outbox::has_failed) {
+            // The first error is that of the sink.
+            return Err(Error::failed("flows", UNWANTED));
+        }
+        if idle {
+            // Others may have traffic for what we do not use.
+            self.allowance.give_back();
+            let time = inputs.iter().map(Rx::watermark).min().unwrap_or(0);
+            if time < u64::MAX {
+                self.meter.advance(time);
+            }
+        }
+        let now = self.meter.now();
+        if now.saturating_sub(self.sent) > PATIENCE {
+            self.send(now);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.allowance.give_back();
+        self.meter.finish();
+        self.send(self.meter.now());
+        self.outbox = None;
+        Ok(())
+    }
+}
+
+impl End {
+    fn new(info: &PortInfo, rx: &Rx, meter: &mut Meter) -> Self {
+        let placing = Placing::of(rx);
+        let known = match placing.is_growing() {
+            true => Vec::new(),
+            false => interfaces(info, rx),
+        };
+        let number = |source: &wirelane::pcap::Source| {
+            Some((meter.interface(&source.name), source.link_type))
+        };
+        let interfaces = known.iter().map(|one| &one.source).map(number).collect();
+        Self { placing, interfaces }
+    }
+
+    /// An interface that was found while the port runs.
+    #[cold]
+    fn find(&mut self, place: u32, meter: &mut Meter) -> Option<(u16, u16)> {
+        let source = self.placing.found(place)?;
+        let found = (meter.interface(&source.name), source.link_type);
+        let place = place as usize;
+        self.interfaces.resize(self.interfaces.len().max(place + 1), None);
+        *self.interfaces.get_mut(place)? = Some(found);
+        Some(found)
+    }
+}

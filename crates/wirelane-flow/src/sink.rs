@@ -1,0 +1,30 @@
+//! Where flows go.
+
+use wirelane::Result;
+
+use crate::flow::Flow;
+
+/// Takes flows. It is called by one thread, which is none of those that receive.
+pub trait Sink: Send {
+    /// Takes a flow.
+    ///
+    /// # Errors
+    /// It takes no more flows, whatever they are: the metering ends.
+    fn add(&mut self, flow: &Flow) -> Result<()>;
+
+    /// Called a few times per second, also without flows: what waits may go out.
+    ///
+    /// # Errors
+    /// As [`Sink::add`].
+    fn tick(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// There are no more flows.
+    ///
+    /// # Errors
+    /// Some did not reach where they should go.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

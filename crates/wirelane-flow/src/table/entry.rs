@@ -1,0 +1,341 @@
+//! A flow while it lasts.
+
+use wirelane_wire::{Protocol, TcpFlags};
+
+use crate::compact::{Compact, Ends};
+use crate::flow::Half;
+use crate::packet::{Seen, Segment};
+
+/// A flow while it lasts: three cache lines, of which a packet touches two.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(crate) key: Compact,
+    /// The next and the previous slot on its list of the wheel.
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+    /// When SYN was seen, or how long its handshake took, in ns.
+    handshake: u64,
+    /// From the first end of the key to the second, and back.
+    pub(crate) halves: [HalfEntry; 2],
+}
+
+const _: () = assert!(size_of::<Entry>() == 192 && size_of::<HalfEntry>() == 64);
+
+/// One direction.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct HalfEntry {
+    start: u64,
+    end: u64,
+    octets: u64,
+    payload: u64,
+    pub(crate) packets: u32,
+    /// The sequence number after all that was seen.
+    next_sequence: u32,
+    retransmissions: u32,
+    out_of_order: u32,
+    zero_windows: u32,
+    congestion_experienced: u32,
+    tcp_flags: u16,
+    queue: u16,
+    dscp: u8,
+    min_ttl: u8,
+    max_ttl: u8,
+}
+
+/// What a segment is to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It follows them, or says nothing new.
+    Follows,
+    /// These sequence numbers were left out.
+    Ahead(u32, u32),
+    /// It is from before the end of what was seen: these sequence numbers.
+    Behind(u32, u32),
+}
+
+/// Bits of the state. Those of a direction are shifted by its number.
+mod bits {
+    /// It began from the second end of the key.
+    pub(super) const REVERSED: u16 = 1;
+    /// The tunnel of its first packet began at the second of its ends.
+    pub(super) const TUNNEL_REVERSED: u16 = 2;
+    /// TCP has ended.
+    pub(super) const CLOSED: u16 = 4;
+    /// It is on the table.
+    pub(super) const LIVES: u16 = 8;
+    /// The sequence number is known.
+    pub(super) const SEQUENCE: u16 = 1 << 4;
+    /// Some were left out.
+    pub(super) const HOLES: u16 = 1 << 6;
+    pub(super) const FIN: u16 = 1 << 8;
+    /// SYN came from there, and nothing since.
+    pub(super) const SYN: u16 = 1 << 10;
+    /// The handshake that began there has been timed.
+    pub(super) const TIMED: u16 = 1 << 12;
+}
+
+impl HalfEntry {
+    const NEW: Self = Self {
+        start: 0,
+        end: 0,
+        octets: 0,
+        payload: 0,
+        packets: 0,
+        next_sequence: 0,
+        retransmissions: 0,
+        out_of_order: 0,
+        zero_windows: 0,
+        congestion_experienced: 0,
+        tcp_flags: 0,
+        queue: 0,
+        dscp: 0,
+        min_ttl: 0,
+        max_ttl: 0,
+    };
+
+    #[inline]
+    fn add(&mut self, seen: &Seen) {
+        if self.packets == 0 {
+            (self.start, self.queue, self.dscp) = (seen.time, seen.queue, seen.dscp);
+            (self.min_ttl, self.max_ttl) = (seen.ttl, seen.ttl);
+        }
+        self.packets += 1;
+        // Packets of several queues are not in order of time.
+        self.start = self.start.min(seen.time);
+        self.end = self.end.max(seen.time);
+        self.octets += u64::from(seen.octets);
+        self.payload += u64::from(seen.payload);
+        self.min_ttl = self.min_ttl.min(seen.ttl);
+        self.max_ttl = self.max_ttl.max(seen.ttl);
+        self.congestion_experienced += u32::from(seen.ecn == 3);
+    }
+
+    /// Where a segment of so many sequence numbers belongs.
+    #[inline]
+    fn order(&mut self, segment: &Segment, payload: u32) -> Order {
+        let marks = u32::from(segment.flags.contains(TcpFlags::SYN))
+            + u32::from(segment.flags.contains(TcpFlags::FIN));
+        let (begin, end) = (segment.sequence, segment.sequence.wrapping_add(payload + marks));
+        if begin == end {
+            return Order::Follows;
+        }
+        let ahead = begin.wrapping_sub(self.next_sequence) as i32;
+        if ahead >= 0 {
+            let expected = std::mem::replace(&mut self.next_sequence, end);
+            return if ahead == 0 { Order::Follows } else { Order::Ahead(expected, begin) };
+        }
+        // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, or nothing at its place.
+        if ahead == -1 && payload <= 1 && marks == 0 {
+            return Order::Follows;
+        }
+        if end.wrapping_sub(self.next_sequence) as i32 > 0 {
+            self.next_sequence = end;
+        }
+        Order::Behind(begin, end)
+    }
+
+    /// As it is exported.
+    fn half(&self) -> Half {
+        if self.packets == 0 {
+            return Half::default();
+        }
+        Half {
+            packets: self.packets.into(),
+            octets: self.octets,
+            payload: self.payload,
+            start: self.start,
+            end: self.end,
+            tcp_flags: TcpFlags::from_bits(self.tcp_flags),
+            retransmissions: self.retransmissions,
+            out_of_order: self.out_of_order,
+            zero_windows: self.zero_windows,
+            congestion_experienced: self.congestion_experienced,
+            dscp: self.dscp,
+            min_ttl: self.min_ttl,
+            max_ttl: self.max_ttl,
+            queue: self.queue,
+        }
+    }
+}
+
+impl Entry {
+    /// Not on the table.
+    pub(crate) const NEW: Self = Self {
+        key: Compact::NEW,
+        next: u32::MAX,
+        previous: u32::MAX,
+        handshake: 0,
+        halves: [HalfEntry::NEW; 2],
+    };
+
+    /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that the tunnel's ends
+    /// were swapped.
+    #[inline]
+    pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
+        // Who answers a SYN did not begin.
+        let is_answer = seen.tcp.is_some_and(|segment| is_syn_ack(segment.flags));
+        self.key = seen.key;
+        self.key.state = bits::LIVES;
+        if seen.is_reversed != is_answer {
+            self.key.state |= bits::REVERSED;
+        }
+        // That of the first packet is told as it was, whoever began.
+        if tunnel_reversed {
+            self.key.state |= bits::TUNNEL_REVERSED;
+        }
+        self.handshake = 0;
+        self.halves = [HalfEntry::NEW; 2];
+    }
+
+    /// Begins the next record of a flow that goes on.
+    pub(crate) fn go_on(&mut self) {
+        self.handshake = 0;
+        self.key.state &= !((bits::SYN * 3) | (bits::TIMED * 3));
+        for half in &mut self.halves {
+            let HalfEntry { next_sequence, end, .. } = *half;
+            *half = HalfEntry { next_sequence, end, ..HalfEntry::NEW };
+        }
+    }
+
+    #[inline]
+    fn has(&self, bit: u16) -> bool {
+        self.key.state & bit != 0
+    }
+
+    pub(crate) fn lives(&self) -> bool {
+        self.has(bits::LIVES)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.has(bits::CLOSED)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.halves.iter().all(|half| half.packets == 0)
+    }
+
+    /// The time of its first packet.
+    #[inline]
+    pub(crate) fn start(&self) -> u64 {
+        let [a, b] = &self.halves;
+        match (a.packets, b.packets) {
+            (_, 0) => a.start,
+            (0, _) => b.start,
+            _ => a.start.min(b.start),
+        }
+    }
+
+    /// The time of its last packet.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        let [a, b] = &self.halves;
+        a.end.max(b.end)
+    }
+
+    /// Adds a packet. What its sequence numbers say of those before is for the caller to judge
+    /// ([`Entry::misplaced`]).
+    #[inline]
+    pub(crate) fn add(&mut self, seen: &Seen) -> Order {
+        let direction = usize::from(seen.is_reversed);
+        let Some(half) = self.halves.get_mut(direction) else { return Order::Follows };
+        half.add(seen);
+        let Some(segment) = &seen.tcp else { return Order::Follows };
+        let flags = segment.flags;
+        half.tcp_flags |= flags.bits();
+        let is_reset = flags.contains(TcpFlags::RST);
+        half.zero_windows += u32::from(segment.window == 0 && !is_reset);
+        let mut state = self.key.state;
+        let of = |bit: u16| bit << direction;
+        if is_reset {
+            self.key.state = state | bits::CLOSED;
+            return Order::Follows;
+        }
+        let is_known = state & of(bits::SEQUENCE) != 0;
+        // The ACK that follows the SYN of its side, with nothing in between.
+        if state & of(bits::SYN) != 0 && flags.contains(TcpFlags::ACK) {
+            state &= !of(bits::SYN);
+            if segment.sequence == half.next_sequence {
+                self.handshake = seen.time.saturating_sub(self.handshake);
+                state |= of(bits::TIMED);
+            }
+        }
+        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) {
+            state |= of(bits::SYN);
+            self.handshake = seen.time;
+        }
+        if flags.contains(TcpFlags::FIN) {
+            state |= of(bits::FIN);
+        }
+        if state & (bits::FIN * 3) == bits::FIN * 3 {
+            state |= bits::CLOSED;
+        }
+        let order = if is_known {
+            half.order(segment, seen.payload)
+        } else {
+            half.next_sequence = segment.sequence;
+            half.order(segment, seen.payload)
+        };
+        self.key.state = state | of(bits::SEQUENCE);
+        order
+    }
+
+    /// Whether sequence numbers of a direction are missing.
+    #[inline]
+    pub(crate) fn has_holes(&self, is_reversed: bool) -> bool {
+        self.has(bits::HOLES << u16::from(is_reversed))
+    }
+
+    pub(crate) fn set_holes(&mut self, is_reversed: bool, has_holes: bool) {
+        let bit = bits::HOLES << u16::from(is_reversed);
+        self.key.state = if has_holes { self.key.state | bit } else { self.key.state & !bit };
+    }
+
+    /// Counts a segment that came late: it filled a hole, or was sent again.
+    pub(crate) fn misplaced(&mut self, is_reversed: bool, fills: bool) {
+        let Some(half) = self.halves.get_mut(usize::from(is_reversed)) else { return };
+        match fills {
+            true => half.out_of_order += 1,
+            false => half.retransmissions += 1,
+        }
+    }
+
+    /// Whether the counters take no more packets: all others are below that of packets.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.halves.iter().any(|half| half.packets == u32::MAX)
+    }
+
+    /// Its directions, that of who began first, and how long the handshake took if it began there.
+    pub(crate) fn directions(&self) -> (Half, Half, Option<u64>) {
+        let [first, second] = &self.halves;
+        let (forward, reverse, direction) = match self.has(bits::REVERSED) {
+            false => (first, second, 0),
+            true => (second, first, 1),
+        };
+        let is_timed = self.key.protocol() == Protocol::TCP && self.has(bits::TIMED << direction);
+        (forward.half(), reverse.half(), is_timed.then_some(self.handshake))
+    }
+
+    /// The ends, who began first.
+    pub(crate) fn ends(&self) -> Ends {
+        let ends = self.key.ends();
+        if self.has(bits::REVERSED) { ends.swapped() } else { ends }
+    }
+
+    /// Something of each of its lines that are needed for a packet.
+    #[inline]
+    pub(crate) fn warm(&self) -> u64 {
+        let [a, b] = &self.halves;
+        u64::from(self.next) ^ a.end ^ b.end
+    }
+
+    pub(crate) fn is_tunnel_reversed(&self) -> bool {
+        self.has(bits::TUNNEL_REVERSED)
+    }
+}
+
+fn is_syn_ack(flags: TcpFlags) -> bool {
+    flags.contains(TcpFlags::SYN.with(TcpFlags::ACK))
+}

@@ -1,0 +1,184 @@
+//! From the hash of a key to the slot of its entry: open addressing over groups of a cache line.
+
+/// Places of a group.
+const WIDTH: usize = 8;
+/// A place that was never used since its group was full.
+const EMPTY: u32 = u32::MAX;
+/// A place whose entry was removed from a full group: entries of other groups may lie behind it.
+const GRAVE: u32 = u32::MAX - 1;
+
+/// Eight places on one cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Group {
+    hashes: [u32; WIDTH],
+    slots: [u32; WIDTH],
+}
+
+impl Group {
+    const NEW: Self = Self { hashes: [0; WIDTH], slots: [EMPTY; WIDTH] };
+
+    #[inline]
+    fn has_empty(&self) -> bool {
+        self.slots.contains(&EMPTY)
+    }
+}
+
+/// From hashes to slots.
+pub(crate) struct Index {
+    /// A power of two.
+    groups: Vec<Group>,
+    used: usize,
+    graves: usize,
+}
+
+impl Index {
+    /// The least index.
+    pub(crate) fn new() -> Self {
+        Self { groups: vec![Group::NEW; 16], used: 0, graves: 0 }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.len() * size_of::<Group>()
+    }
+
+    /// The first slot of this hash for which `is` holds.
+    #[inline]
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+        for group in self.probe(hash) {
+            for (other, slot) in group.hashes.iter().zip(&group.slots) {
+                if *other == hash && *slot < GRAVE && is(*slot) {
+                    return Some(*slot);
+                }
+            }
+            if group.has_empty() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Some slot with this hash, which need not be the right one: reading it ahead brings the group into the cache.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u32) -> Option<u32> {
+        let group = self.groups.get(self.begin(hash))?;
+        let mut found = None;
+        for (other, slot) in group.hashes.iter().zip(&group.slots) {
+            found = if *other == hash { Some(*slot) } else { found };
+        }
+        found.filter(|slot| *slot < GRAVE)
+    }
+
+    /// Adds a slot, which is not there.
+    pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
+        if (self.used + self.graves + 1) * 8 > self.groups.len() * WIDTH * 7 {
+            self.rebuild();
+        }
+        self.used += 1;
+        let grave = self.place(hash, slot);
+        self.graves -= usize::from(grave);
+    }
+
+    /// Removes a slot that is there.
+    pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
+        let (begin, mask) = (self.begin(hash), self.groups.len() - 1);
+        for step in 0..self.groups.len() {
+            let Some(group) = self.groups.get_mut((begin + step) & mask) else { return };
+            let has_empty = group.has_empty();
+            if let Some(place) = group.slots.iter_mut().find(|place| **place == slot) {
+                *place = if has_empty { EMPTY } else { GRAVE };
+                self.graves += usize::from(!has_empty);
+                self.used -= 1;
+                return;
+            }
+            if has_empty {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn begin(&self, hash: u32) -> usize {
+        hash as usize & (self.groups.len() - 1)
+    }
+
+    #[inline]
+    fn probe(&self, hash: u32) -> impl Iterator<Item = &Group> {
+        let (later, first) = self.groups.split_at(self.begin(hash));
+        first.iter().chain(later)
+    }
+
+    /// Puts a slot into the first free place; whether that was a grave.
+    fn place(&mut self, hash: u32, slot: u32) -> bool {
+        let (begin, mask) = (self.begin(hash), self.groups.len() - 1);
+        for step in 0..self.groups.len() {
+            let Some(group) = self.groups.get_mut((begin + step) & mask) else { break };
+            let places = group.hashes.iter_mut().zip(&mut group.slots);
+            for (place_hash, place) in places {
+                if *place >= GRAVE {
+                    let was_grave = *place == GRAVE;
+                    (*place_hash, *place) = (hash, slot);
+                    return was_grave;
+                }
+            }
+        }
+        false
+    }
+
+    /// Makes room: twice as much if most places are used, and none of it graves.
+    #[cold]
+    fn rebuild(&mut self) {
+        let places = self.groups.len() * WIDTH;
+        let groups = if self.used * 2 > places { self.groups.len() * 2 } else { self.groups.len() };
+        let old = std::mem::replace(&mut self.groups, vec![Group::NEW; groups]);
+        self.graves = 0;
+        for group in &old {
+            for (hash, slot) in group.hashes.iter().zip(&group.slots) {
+                if *slot < GRAVE {
+                    self.place(*hash, *slot);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Hashes collide, so that probes pass groups and graves.
+        #[test]
+        fn as_a_map(operations in prop::collection::vec((0_u32..600, any::<bool>()), 1..3000)) {
+            let mut index = Index::new();
+            let mut oracle = HashMap::new();
+            let hash = |slot: u32| slot % 37;
+            for (slot, adds) in operations {
+                if adds && oracle.insert(slot, ()).is_none() {
+                    index.insert(hash(slot), slot);
+                } else if !adds && oracle.remove(&slot).is_some() {
+                    index.remove(hash(slot), slot);
+                }
+                prop_assert_eq!(index.used, oracle.len());
+            }
+            for slot in 0..600 {
+                let found = index.find(hash(slot), |one| one == slot);
+                prop_assert_eq!(found, oracle.contains_key(&slot).then_some(slot));
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_costs_at_most_nineteen_bytes_each() {
+        let mut index = Index::new();
+        for slot in 0..1_000_000_u32 {
+            index.insert(slot.wrapping_mul(0x9e37_79b9), slot);
+        }
+        assert!(index.bytes() <= 19 * 1_000_000, "{}", index.bytes());
+    }
+}

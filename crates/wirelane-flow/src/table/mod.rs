@@ -1,0 +1,12 @@
+//! The table of flows: entries of 192 bytes, an index of 8 bytes per place, and a wheel of times.
+
+mod entry;
+mod index;
+mod slab;
+mod wheel;
+
+pub(crate) use self::entry::{Entry, Order};
+pub(crate) use self::index::Index;
+pub use self::slab::Room;
+pub(crate) use self::slab::Slab;
+pub(crate) use self::wheel::Wheel;

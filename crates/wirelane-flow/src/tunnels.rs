@@ -1,0 +1,38 @@
+//! Numbers for tunnels, so that a key has room for one.
+
+use std::collections::HashMap;
+
+use crate::compact::NONE;
+use crate::key::Tunnel;
+use crate::packet::Outer;
+
+/// The tunnels that were met.
+#[derive(Default)]
+pub(crate) struct Tunnels {
+    /// With their ends in order.
+    numbers: HashMap<Outer, u16>,
+    all: Vec<Outer>,
+}
+
+impl Tunnels {
+    /// The number of a tunnel, and whether its ends had to be swapped for it; `None` if there are too many.
+    pub(crate) fn number(&mut self, outer: Outer) -> Option<(u16, bool)> {
+        let (ends, is_reversed) = outer.ends.ordered();
+        let outer = Outer { ends, ..outer };
+        if let Some(number) = self.numbers.get(&outer) {
+            return Some((*number, is_reversed));
+        }
+        let number = u16::try_from(self.all.len()).ok().filter(|number| *number < NONE)?;
+        self.numbers.insert(outer, number);
+        self.all.push(outer);
+        Some((number, is_reversed))
+    }
+
+    /// The tunnel of this number, in the direction of its first packet.
+    pub(crate) fn tunnel(&self, number: u16, is_reversed: bool) -> Option<Tunnel> {
+        let Outer { kind, ends, id } = *self.all.get(usize::from(number))?;
+        let ends = if is_reversed { ends.swapped() } else { ends };
+        let [source, destination] = ends.addresses();
+        Some(Tunnel { kind, source, destination, id })
+    }
+}

@@ -1,0 +1,327 @@
+//! Lets packets into the rings, and counts them: a program in front of the filters.
+//!
+//! ```text
+//!                       ┌─ ring closed, or nobody's packet ─▶ drain
+//!   packet ─▶ program ──┤
+//!                       └─ counted ─▶ program of the ring ──┬─▶ ring    the kernel counts
+//!                                     (the filter)          └─▶ gone    filtered = the difference
+//! ```
+//!
+//! The kernel does not count what a socket's filter rejects. The fanout group of the rings has a program that looks
+//! at each packet anyway, to choose the ring; as eBPF it also adds 1 to a counter of the ring, in memory of the CPU
+//! that it runs on. What was let in and not accepted was filtered. The filter itself stays classic BPF, so it can be
+//! changed when privileges are gone; and no other program is loaded for that, as CAP_BPF would be needed.
+//!
+//! Whether a ring is open stands in memory that the program reads, so opening and closing are one store, and a
+//! packet is counted exactly if the ring's filter sees it. What is not let in goes to one more socket of the
+//! group, which rejects everything: the program of a group cannot drop.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wirelane_os::bpf::{
+    Alu, Assembler, Cond, Insn, Label, Load, Program, ProgramType, Reg, Size, Words, possible_cpus,
+};
+use wirelane_os::packet::{ETH_P_ALL_BE, Fanout, PACKET_LOOPBACK, PACKET_OUTGOING, PacketSocket};
+
+use super::ring::Ring;
+use crate::inspect::QueueMapping;
+use crate::mask::Class;
+use crate::port::selection::{REJECT_ALL, Selection};
+
+/// Words that no other CPU writes begin at a multiple of this: two cache lines.
+const APART: usize = 16;
+
+/// Words for each of the packets that a ring gets from the interface and from the host: whether it is open to them, and how
+/// many there were. Each CPU has its own.
+const WORDS: usize = 2;
+
+/// Who gets which packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice<'a> {
+    /// The one ring that takes it.
+    Selections(&'a [Selection]),
+    /// Of the rings of all interfaces, the one of its queue number; from this number on they share a ring.
+    Numbers(u16),
+}
+
+/// What stands in front of the rings of a port.
+pub(super) struct Entrance {
+    turnstile: Option<Arc<Turnstile>>,
+    /// Takes what the turnstile does not let in.
+    drain: Option<PacketSocket>,
+    /// Why what filters reject is not counted.
+    uncounted: String,
+}
+
+impl Entrance {
+    /// A turnstile that makes the rings a group, if that can be had. `drain` is made later than the sockets of the
+    /// rings: when a link comes back, the kernel puts them into the group in that order.
+    pub(super) fn guarded(
+        rings: &[Ring],
+        choice: Choice<'_>,
+        of: (u32, bool),
+        drain: PacketSocket,
+    ) -> Self {
+        match Turnstile::new(rings, choice, of, &drain) {
+            Ok(turnstile) => Self {
+                turnstile: Some(Arc::new(turnstile)),
+                drain: Some(drain),
+                uncounted: String::new(),
+            },
+            Err(error) => Self::open(match error.errno().map(Errno::from_raw_os_error) {
+                Some(Errno::PERM) => "that takes CAP_BPF".to_owned(),
+                _ => error.to_string(),
+            }),
+        }
+    }
+
+    /// Every ring is offered packets, and its program decides. `why` there is nothing that counts.
+    pub(super) fn open(why: impl Into<String>) -> Self {
+        Self { turnstile: None, drain: None, uncounted: why.into() }
+    }
+
+    pub(super) fn turnstile(&self) -> Option<&Arc<Turnstile>> {
+        self.turnstile.as_ref()
+    }
+
+    /// Why what filters reject is not counted; `None` if it is.
+    pub(super) fn uncounted(&self) -> Option<&str> {
+        self.turnstile.is_none().then_some(&self.uncounted)
+    }
+
+    /// What is to be closed.
+    pub(super) fn take_drain(&mut self) -> Option<PacketSocket> {
+        self.drain.take()
+    }
+}
+
+/// For the user, once a filter rejects packets that nobody counts, which is `why`.
+pub(super) fn note(why: &str) -> String {
+    format!("what the filter rejects is not counted: {why}")
+}
+
+/// What lets packets into rings.
+#[derive(Debug)]
+pub(super) struct Turnstile {
+    words: Words,
+    rings: usize,
+    cpus: usize,
+}
+
+impl Turnstile {
+    /// Makes the rings a group, in front of which it stands. All are closed.
+    fn new(
+        rings: &[Ring],
+        choice: Choice<'_>,
+        (ifindex, outgoing): (u32, bool),
+        drain: &PacketSocket,
+    ) -> wirelane_os::Result<Self> {
+        let cpus = possible_cpus()?;
+        let count = rings.len();
+        let words = Words::create("wl_turnstile", cpus * stride(count))?;
+        let turnstile = Self { words, rings: count, cpus };
+        let insns = turnstile.program(choice);
+        let load = Load::new(ProgramType::SocketFilter, "wl_turnstile", &insns);
+        let program = Program::load(&load)?;
+        drain.attach_filter(&REJECT_ALL)?;
+        drain.bind(ifindex, ETH_P_ALL_BE)?;
+        turnstile.lead(rings, &program, outgoing, drain).inspect_err(|_| {
+            // Those that are in the group get what they take, and the others are offered everything.
+            (0..count).for_each(|ring| turnstile.set_open(ring, true, true));
+        })?;
+        Ok(turnstile)
+    }
+
+    fn lead(
+        &self,
+        rings: &[Ring],
+        program: &Program,
+        outgoing: bool,
+        drain: &PacketSocket,
+    ) -> wirelane_os::Result<()> {
+        let mut sockets = rings.iter().map(|ring| ring.socket()).chain([drain]);
+        let members = u32::try_from(rings.len() + 1).unwrap_or(u32::MAX);
+        let Some(first) = sockets.next() else { return Ok(()) };
+        let group = first.new_fanout(Fanout::Extended, members, outgoing)?;
+        first.set_fanout_extended(program)?;
+        let group = (group, Fanout::Extended);
+        sockets.try_for_each(|socket| socket.join_fanout(group, members, outgoing))
+    }
+
+    /// Lets packets in to `ring` that were received, and those that the host sent, or not.
+    pub(super) fn set_open(&self, ring: usize, received: bool, sent: bool) {
+        for (place, is_open) in (0..).zip([received, sent]) {
+            self.places(ring, place).for_each(|word| self.words.store(word, u64::from(is_open)));
+        }
+    }
+
+    /// Lets nothing in any more. What is on its way through the rings' programs is still counted, and taken.
+    pub(super) fn close(&self) {
+        (0..self.rings).for_each(|ring| self.set_open(ring, false, false));
+    }
+
+    /// How many packets were let in to `ring`.
+    pub(super) fn counted(&self, ring: usize) -> u64 {
+        let words = self.places(ring, 0).chain(self.places(ring, 1));
+        words.map(|word| self.words.load(word + 1)).sum()
+    }
+
+    /// The first words of a ring, of each CPU: for what was received (0) or sent (1).
+    fn places(&self, ring: usize, sent: usize) -> impl Iterator<Item = usize> {
+        let stride = stride(self.rings);
+        (0..self.cpus).map(move |cpu| cpu * stride + WORDS * (2 * ring + sent))
+    }
+
+    /// Every packet to a ring, or to the drain, which comes after the last one.
+    fn program(&self, choice: Choice<'_>) -> Vec<Insn> {
+        let mut asm = Assembler::new();
+        let (sent, drain) = (asm.label(), asm.label());
+        asm.emit(Insn::load(Size::Word, TYPE, Reg::R1, sk_buff::PKT_TYPE));
+        // What the host hears of itself is dropped by `tpacket_rcv` before it looks at filters.
+        asm.jump_if(Cond::Eq, TYPE, i32::from(PACKET_LOOPBACK), drain);
+        asm.emit(Insn::load(Size::Word, QUEUE, Reg::R1, sk_buff::QUEUE_MAPPING));
+        asm.jump_if(Cond::Eq, TYPE, i32::from(PACKET_OUTGOING), sent);
+        match choice {
+            Choice::Selections(rings) => {
+                self.choose_received(&mut asm, rings, drain);
+                asm.place(sent);
+                self.choose(&mut asm, rings, (Class::Tx, 0), drain);
+            }
+            Choice::Numbers(queues) => {
+                self.choose_number(&mut asm, queues, 0, drain);
+                asm.place(sent);
+                // What the host sends to itself is taken when it is received.
+                asm.emit(Insn::load(Size::Word, Reg::R3, Reg::R1, sk_buff::IFINDEX));
+                asm.jump_if(Cond::Eq, Reg::R3, LOOPBACK_INDEX, drain);
+                self.choose_number(&mut asm, queues, 1, drain);
+            }
+        }
+        asm.place(drain);
+        asm.emit(Insn::mov(Reg::R0, self.rings as i32));
+        asm.emit(Insn::exit());
+        // A program whose jumps do not reach is refused as an empty one is.
+        asm.finish().unwrap_or_default()
+    }
+
+    /// The packet to the ring of its number; the last ring has all those beyond.
+    fn choose_number(&self, asm: &mut Assembler, queues: u16, sent: usize, drain: Label) {
+        let beyond = asm.label();
+        asm.jump_if(Cond::Ge, QUEUE, i32::from(queues), beyond);
+        asm.emit(Insn::mov_reg(RING, QUEUE));
+        self.pass(asm, sent, drain);
+        asm.place(beyond);
+        asm.emit(Insn::mov(RING, i32::from(queues)));
+        self.pass(asm, sent, drain);
+    }
+
+    fn choose_received(&self, asm: &mut Assembler, rings: &[Selection], drain: Label) {
+        let Some(first) = rings.first() else { return asm.jump(drain) };
+        let is_shifted = first.mapping == QueueMapping::Shifted;
+        let tied = asm.label();
+        let other = rings.iter().position(|ring| ring.class == Class::Other);
+        // Of no queue is number 0, where queues count from 1, and what the interface does not have.
+        let queues = i32::from(first.rx_queues);
+        match other {
+            Some(other) if is_shifted => {
+                let untied = asm.label();
+                asm.jump_if(Cond::Eq, QUEUE, 0, untied);
+                asm.jump_if(Cond::Le, QUEUE, queues, tied);
+                asm.place(untied);
+                asm.emit(Insn::mov(RING, other as i32));
+                self.pass(asm, 0, drain);
+            }
+            Some(other) => {
+                asm.jump_if(Cond::Lt, QUEUE, queues, tied);
+                asm.emit(Insn::mov(RING, other as i32));
+                self.pass(asm, 0, drain);
+            }
+            None => {}
+        }
+        asm.place(tied);
+        self.choose(asm, rings, (Class::Rx, i32::from(is_shifted)), drain);
+    }
+
+    /// The packet to the ring of its queue, if there is one. Queues next to each other, in rings next to each other, are one
+    /// addition.
+    fn choose(
+        &self,
+        asm: &mut Assembler,
+        rings: &[Selection],
+        (class, shift): (Class, i32),
+        drain: Label,
+    ) {
+        let mut places = rings.iter().enumerate().filter(|(_, r)| r.class == class).peekable();
+        while let Some((place, ring)) = places.next() {
+            let (mut next_place, mut last) = (place + 1, ring.queue);
+            while let Some((_, next)) = places
+                .next_if(|(at, next)| *at == next_place && last.checked_add(1) == Some(next.queue))
+            {
+                (next_place, last) = (next_place + 1, next.queue);
+            }
+            let (first, last) = (i32::from(ring.queue) + shift, i32::from(last) + shift);
+            let over = asm.label();
+            asm.jump_if(Cond::Lt, QUEUE, first, over);
+            asm.jump_if(Cond::Gt, QUEUE, last, over);
+            asm.emit(Insn::mov_reg(RING, QUEUE));
+            asm.emit(Insn::alu64(Alu::Add, RING, place as i32 - first));
+            self.pass(asm, usize::from(class == Class::Tx), drain);
+            asm.place(over);
+        }
+        asm.jump(drain);
+    }
+
+    /// Counts the packet for the ring, and gives it to it, if that is open.
+    ///
+    /// It stands once on every way here: without CAP_PERFMON what is added to an address has to be in the same bounds each
+    /// time (`sanitize_ptr_alu`).
+    fn pass(&self, asm: &mut Assembler, sent: usize, drain: Label) {
+        const CPU: Reg = Reg::R0;
+        asm.emit(Insn::call(GET_SMP_PROCESSOR_ID));
+        asm.jump_if(Cond::Ge, CPU, self.cpus as i32, drain);
+        asm.emit(Insn::alu64(Alu::Mul, CPU, stride(self.rings) as i32));
+        asm.emit(Insn::mov_reg(Reg::R2, RING));
+        asm.emit(Insn::alu64(Alu::Mul, Reg::R2, 2 * WORDS as i32));
+        asm.emit(Insn::alu64_reg(Alu::Add, Reg::R2, CPU));
+        asm.emit(Insn::alu64(Alu::Mul, Reg::R2, WORD));
+        asm.extend(self.words.address(Reg::R1));
+        asm.emit(Insn::alu64_reg(Alu::Add, Reg::R1, Reg::R2));
+        let is_open = (WORD as usize * WORDS * sent) as i16;
+        let count = is_open + WORD as i16;
+        asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, is_open));
+        asm.jump_if(Cond::Eq, Reg::R2, 0, drain);
+        // Not atomic: nothing else runs on this CPU meanwhile, as packets come and go with softirqs off.
+        asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, count));
+        asm.emit(Insn::alu64(Alu::Add, Reg::R2, 1));
+        asm.emit(Insn::store(Size::Double, Reg::R1, count, Reg::R2));
+        asm.emit(Insn::mov_reg(Reg::R0, RING));
+        asm.emit(Insn::exit());
+    }
+}
+
+/// Words of a CPU.
+fn stride(rings: usize) -> usize {
+    (2 * WORDS * rings).next_multiple_of(APART)
+}
+
+/// The packet's type.
+const TYPE: Reg = Reg::R3;
+/// Its queue number.
+const QUEUE: Reg = Reg::R2;
+/// The ring that was chosen. It survives a call.
+const RING: Reg = Reg::R6;
+/// Bytes of a word.
+const WORD: i32 = size_of::<u64>() as i32;
+
+/// `BPF_FUNC_get_smp_processor_id`.
+const GET_SMP_PROCESSOR_ID: i32 = 8;
+
+/// `LOOPBACK_IFINDEX` of the kernel: in every namespace.
+const LOOPBACK_INDEX: i32 = 1;
+
+/// `struct __sk_buff` of `linux/bpf.h`.
+mod sk_buff {
+    pub(super) const PKT_TYPE: i16 = 4;
+    pub(super) const QUEUE_MAPPING: i16 = 12;
+    pub(super) const IFINDEX: i16 = 40;
+}
