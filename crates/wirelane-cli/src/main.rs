@@ -12,6 +12,7 @@ mod netns;
 mod output;
 mod print;
 mod privilege;
+mod provenance;
 mod reachability;
 mod session;
 mod ssh;

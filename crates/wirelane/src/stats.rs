@@ -84,6 +84,11 @@ impl RxCounters {
         }
     }
 
+    /// Of one interface of several that have a queue of this number.
+    pub(crate) fn named(interface: Arc<str>, queue: u16, class: Class) -> Self {
+        Self { interface: Some(interface), ..Self::new(queue, class) }
+    }
+
     /// Of one interface of several whose packets come through the same rings.
     pub(crate) fn of_interface(interface: Arc<str>, queue: u16, class: Class) -> Self {
         Self { interface: Some(interface), role: Role::Part, ..Self::new(queue, class) }

@@ -13,6 +13,7 @@
 //! ```
 
 mod accounting;
+mod beside;
 mod bundle;
 mod control;
 mod device;
@@ -43,6 +44,8 @@ mod tx;
 pub mod xdp;
 
 pub use self::accounting::{Accounting, FrameCounts};
+pub use self::beside::Beside;
+pub(crate) use self::beside::Shelf;
 pub(crate) use self::bundle::{Bundle, Strand};
 pub use self::control::{Control, Passed};
 pub(crate) use self::growing::Growing;

@@ -47,9 +47,9 @@ use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, WriterOptions, Written};
+use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_thread, thread_name};
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
@@ -316,7 +316,9 @@ impl Writers {
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let read = ports.iter().flat_map(Port::inputs);
+        let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
         let options = output.map(|output| WriterOptions {
+            section: section(&output.options.section, &besides, ports.len()),
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()
@@ -339,6 +341,10 @@ impl Writers {
                     Some(CaptureWriter::create(&path, &sources, options, now)?)
                 }
             };
+            // What is in one file only is in the first.
+            let shelf = |beside: &&Arc<Beside>| beside.shelf(self.threads.is_empty());
+            let shelves =
+                if file.is_some() { besides.iter().map(shelf).collect() } else { Vec::new() };
             let view = view_input.take();
             if let Some(view) = &view {
                 sources.iter().for_each(|source| view.describe(source));
@@ -388,6 +394,7 @@ impl Writers {
                 file,
                 view,
                 inputs: writer_inputs,
+                shelves,
                 roster,
                 counters,
                 refused: BTreeMap::new(),
@@ -409,6 +416,18 @@ impl Writers {
         let mut routes = routes.into_iter();
         Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
     }
+}
+
+/// What the output says of itself: what it is told to, and what the files say of themselves that are read.
+fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
+    let mut section = own.clone();
+    if !files.is_empty() && files.len() == ports {
+        // All of it was captured elsewhere, or at another time.
+        section.hardware.clear();
+        section.os.clear();
+    }
+    section.inherit(&files.iter().map(|file| file.section()).collect::<Vec<_>>());
+    section
 }
 
 impl Drop for Capture {
