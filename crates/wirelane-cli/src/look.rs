@@ -1,4 +1,4 @@
-//! Options of commands that look at the packets of a port: `capture` and `record`.
+//! Options of commands that look at the packets of a port: `capture`, `count` and `record`.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
-use wirelane::port::{OpenOptions, Port, Spec};
+use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::{QueueMask, QueueSet, Result};
 
 use crate::args::{self, Masks};
@@ -51,6 +51,9 @@ pub(crate) struct LookArgs {
     /// `any` is every interface.
     #[arg(skip)]
     pub(crate) every_interface: bool,
+    /// Only headers are looked at.
+    #[arg(skip)]
+    pub(crate) only_headers: bool,
     #[command(flatten)]
     take: TakeArgs,
 }
@@ -108,7 +111,7 @@ impl LookArgs {
             .mask(self.mask())
             .receive(true)
             .transmit(false)
-            .snaplen(if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen })
+            .snaplen(self.snaplen(spec))
             .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
             .every_interface(self.every_interface)
@@ -123,7 +126,17 @@ impl LookArgs {
         Ok((port, toll))
     }
 
-    fn mask(&self) -> QueueMask {
+    fn snaplen(&self, spec: &Spec) -> u32 {
+        let asked = if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen };
+        match spec.backend {
+            // Where the kernel filters, it sees whole packets. Other ports filter what is left of them.
+            None | Some(Backend::Packet) if self.only_headers => asked.min(HEADERS),
+            _ => asked,
+        }
+    }
+
+    /// The masks of the port at first.
+    pub(crate) fn mask(&self) -> QueueMask {
         let Masks { rx_queues, tx_queues, other } = self.masks.clone();
         let mask = QueueMask { enabled: true, rx: rx_queues, tx: tx_queues, other };
         match self.direction {
@@ -134,6 +147,9 @@ impl LookArgs {
         }
     }
 }
+
+/// Bytes in which all headers are, but for absurd ones.
+const HEADERS: u32 = 256;
 
 /// How long packets may wait for others with --immediate-mode.
 const IMMEDIATE: Duration = Duration::from_millis(1);

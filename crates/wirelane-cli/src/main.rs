@@ -8,9 +8,11 @@ mod habits;
 mod look;
 mod mending;
 mod moment;
+mod netns;
 mod output;
 mod print;
 mod privilege;
+mod provenance;
 mod reachability;
 mod session;
 mod ssh;
@@ -47,9 +49,11 @@ enum Command {
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
+    Flows(Box<commands::flows::FlowsArgs>),
     Forward(Box<commands::forward::ForwardArgs>),
     #[command(subcommand)]
     Lab(commands::lab::Action),
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
         Command::Exec(args) => {
             let (error, status) = commands::exec::run(&args);
             report(&error);
@@ -86,6 +91,7 @@ fn main() -> ExitCode {
         }
         Command::Extract(args) => commands::extract::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
+        Command::Flows(args) => commands::flows::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Lab(action) => match commands::lab::run(action) {
             Err(commands::lab::Failure { error, status: Some(status) }) => {

@@ -175,19 +175,47 @@ pub(crate) fn watch(
     started: Instant,
     screen: Screen<'_>,
 ) {
-    // It has begun: its own time counts.
-    halt.limit(None);
     let mut progress = match screen {
         Screen::Free(file) if !args.quiet => {
             progress(monitor, started).map(|progress| progress.into_file(file))
         }
         _ => None,
     };
+    attend(wait, args, halt, started, |moment| match (moment, &mut progress) {
+        (Moment::Asked, _) => {
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
+        }
+        (Moment::Passed, Some(progress)) => progress.update(monitor.read(), []),
+        (Moment::Passed, None) => {}
+    });
+    if let Some(progress) = progress {
+        progress.finish();
+    }
+}
+
+/// What happens while a session runs.
+pub(crate) enum Moment {
+    /// SIGUSR1 has asked for a report.
+    Asked,
+    /// A tenth of a second has passed.
+    Passed,
+}
+
+/// As [`watch`]; what happens meanwhile, `tell` tells.
+pub(crate) fn attend(
+    wait: impl Fn(Duration) -> bool,
+    args: &SessionArgs,
+    halt: &Halt,
+    started: Instant,
+    mut tell: impl FnMut(Moment),
+) {
+    // It has begun: its own time counts.
+    halt.limit(None);
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();
         if std::mem::replace(&mut reports, asked) != asked {
-            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
+            tell(Moment::Asked);
         }
         let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
@@ -200,19 +228,13 @@ pub(crate) fn watch(
         if wait(pause) {
             break;
         }
-        if let Some(progress) = &mut progress {
-            progress.update(monitor.read(), []);
-        }
-    }
-    if let Some(progress) = progress {
-        progress.finish();
+        tell(Moment::Passed);
     }
 }
 
 /// Lines for a terminal, if there is one.
 pub(crate) fn progress(monitor: &Monitor, started: Instant) -> Option<Progress> {
-    let name = |info: &PortInfo| info.interface.clone().unwrap_or_else(|| info.spec.clone());
-    Progress::new(started, monitor.ports().iter().map(name).collect(), monitor.read())
+    Progress::new(started, PortInfo::names(monitor.ports()), monitor.read())
 }
 
 /// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that

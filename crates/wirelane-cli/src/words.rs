@@ -88,7 +88,7 @@ impl Words {
         {
             let cause = format!("the words begin with a filter, '{filter}', and name no port");
             return Err(Error::usage("port", cause).help(
-                "name it first, as in `capture eth0 tcp port 443`, or `any` for all interfaces; an \
+                "name it first, as in `eth0 tcp port 443`, or `any` for all interfaces; an \
                  interface whose name is a word of filters is packet:NAME",
             ));
         }

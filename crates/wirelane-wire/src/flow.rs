@@ -196,15 +196,7 @@ impl<'a> Layers<'a> {
     /// [`WireError::Truncated`] when the frame ends before the ports do.
     #[inline]
     pub fn flow(&self) -> Result<Option<FlowKey>, WireError> {
-        let addresses = match &self.network {
-            Network::V4(view) => {
-                Addresses::V4 { source: view.source(), destination: view.destination() }
-            }
-            Network::V6(view) => {
-                Addresses::V6 { source: view.source(), destination: view.destination() }
-            }
-            Network::Other(_) => return Ok(None),
-        };
+        let Some(addresses) = self.network.addresses() else { return Ok(None) };
         let Some(transport) = self.transport else { return Ok(None) };
         let protocol = transport.protocol;
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
@@ -243,6 +235,24 @@ impl<'a> Layers<'a> {
                 Ok((Network::V6(view), Some(transport)))
             }
             _ => Ok((Network::Other(bytes), None)),
+        }
+    }
+}
+
+impl Network<'_> {
+    /// The addresses of an IP packet.
+    #[inline]
+    pub fn addresses(&self) -> Option<Addresses> {
+        match self {
+            Self::V4(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                Some(Addresses::V4 { source, destination })
+            }
+            Self::V6(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                Some(Addresses::V6 { source, destination })
+            }
+            Self::Other(_) => None,
         }
     }
 }

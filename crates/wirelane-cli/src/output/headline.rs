@@ -36,11 +36,20 @@ impl Loss {
 impl Counts {
     /// What was captured, rejected and lost.
     pub(super) fn captured(&self) -> String {
+        self.taken("captured")
+    }
+
+    /// What was counted, rejected and lost.
+    pub(super) fn counted(&self) -> String {
+        self.taken("counted")
+    }
+
+    fn taken(&self, verb: &str) -> String {
         let not_printed = match self.totals.not_printed {
             None | Some(0) => String::new(),
             Some(count) => format!(", {} not printed", grouped(count)),
         };
-        format!("{} captured, {}{not_printed}", grouped(self.totals.delivered), self.rest())
+        format!("{} {verb}, {}{not_printed}", grouped(self.totals.delivered), self.rest())
     }
 
     /// What came, what was sent, and what became of the rest.

@@ -1,6 +1,8 @@
 //! What the command says: people read standard error, programs read JSON on standard output.
 
+pub(crate) mod counts;
 pub(crate) mod figures;
+mod flows;
 pub(crate) mod headline;
 pub(crate) mod progress;
 pub(crate) mod report;

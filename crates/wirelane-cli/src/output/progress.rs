@@ -86,6 +86,20 @@ impl Progress {
         }
     }
 
+    /// As [`Progress::update`], with lines of the caller in place of those of the queues: `more` is told how many
+    /// there is room for.
+    pub(crate) fn update_with(&mut self, now: Reading, more: impl FnOnce(usize) -> Vec<String>) {
+        if self.is_due() {
+            let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
+            let mut lines = self.lines(&now, seconds);
+            lines.truncate(2);
+            lines.extend(more(screen::size().1.saturating_sub(lines.len() + 2)));
+            screen::show(lines);
+            self.before = now;
+            self.since = Instant::now();
+        }
+    }
+
     /// Takes the lines off the screen.
     pub(crate) fn finish(self) {
         screen::clear();

@@ -7,10 +7,12 @@
 mod shared;
 
 mod convert;
+mod through;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wirelane::pcap::CaptureReader;
 use wirelane_testkit::process::{output, run};
 use wirelane_testkit::tools;
 

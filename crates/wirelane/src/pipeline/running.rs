@@ -343,3 +343,31 @@ pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     }
     groups.into_values().collect()
 }
+
+/// The ends of each thread, and the position of their port; `ends` has those of each port. The ends of a queue are
+/// together, as `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all of all ports if they are to be `single`.
+pub fn by_thread<T>(
+    ends: Vec<Vec<T>>,
+    single: bool,
+    rx: impl Fn(&T) -> &Rx,
+) -> Vec<(usize, Vec<T>)> {
+    if single {
+        let all: Vec<T> = ends.into_iter().flatten().collect();
+        return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
+    }
+    // The rings of all interfaces are not of one queue each: as many threads as there are processors.
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    let of_port = |(port, ends): (usize, Vec<T>)| {
+        let is_growing = ends.iter().any(|end| rx(end).growing().is_some());
+        let mut threads = by_queue(ends, &rx);
+        if is_growing && threads.len() > most {
+            let more = threads.split_off(most);
+            for (place, mut ends) in more.into_iter().enumerate() {
+                let thread = threads.get_mut(place % most);
+                thread.into_iter().for_each(|thread| thread.append(&mut ends));
+            }
+        }
+        threads.into_iter().map(move |ends| (port, ends)).collect::<Vec<_>>()
+    };
+    ends.into_iter().enumerate().flat_map(of_port).collect()
+}

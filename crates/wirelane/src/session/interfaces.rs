@@ -6,7 +6,6 @@ use std::sync::Arc;
 use wirelane_os::clock;
 
 use crate::frame::Frame;
-use crate::mask::Class;
 use crate::pcap::{Direction, Source, Statistics};
 use crate::port::{Bundle, Growing, PortInfo, Rx, Strand};
 use crate::stats::RxCounters;
@@ -92,18 +91,9 @@ impl Placing {
         match &self.bundle {
             None if self.growing.is_some() => (u32::from(frame.queue_number()), Direction::Unknown),
             None => (0, Direction::Unknown),
-            Some(bundle) => strand(bundle, frame),
+            Some(bundle) => bundle.place_of(frame),
         }
     }
-}
-
-#[inline]
-fn strand(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
-    let strand = bundle.strand_of(frame);
-    let says_none =
-        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
-    let is_sent = says_none && frame.class() == Class::Tx;
-    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
 }
 
 /// What statistics blocks say of these counters, by position of the interface. The times are those

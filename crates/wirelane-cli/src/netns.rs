@@ -13,7 +13,7 @@ use wirelane_os::{mounts, netns};
 ///
 /// # Errors
 /// As there.
-pub(super) fn maybe_inside<T: Send>(
+pub(crate) fn maybe_inside<T: Send>(
     namespace: Option<&OsStr>,
     open: impl FnOnce() -> Result<T> + Send,
 ) -> Result<T> {

@@ -1,0 +1,257 @@
+//! `wirelane count`: packets of ports and files by what their headers say, in one pass.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use wirelane::port::{Control, Spec};
+use wirelane::{Error, Result, clock};
+use wirelane_count::{By, CountConfig, Counting, Counts};
+
+use crate::control::{ControlServer, Served, Subject};
+use crate::habits::{self, HabitArgs};
+use crate::look::LookArgs;
+use crate::output::counts::{Order, TableView};
+use crate::output::summary::Summary;
+use crate::output::{self, headline, screen};
+use crate::session::{self, Moment, Privileges, SessionArgs, VerboseArgs};
+use crate::take::Toll;
+use crate::{args, netns};
+
+/// Count packets of ports or capture files by protocol, host, port, queue, VLAN or flow.
+///
+/// One pass counts by everything that is asked for. Each queue has its own thread and its own tables, which
+/// are joined at the end. The tables are printed on standard output, the largest rows first. On a port, a
+/// terminal shows the largest rows of the first table meanwhile, SIGUSR1 prints all tables so far on standard
+/// error, and ^C ends the count. The outermost IP header counts; what travels in tunnels does not.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CountArgs {
+    /// The ports or capture files to count packets of, such as eth0, trace.pcapng.gz or sim:4?rate=1Mpps, `any` for
+    /// every interface, or `-` for standard input; then a filter, as in `wirelane count trace.pcap tcp port 443`
+    #[arg(value_name = "PORT|FILE", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
+    words: Vec<OsString>,
+    /// By what to count; several with commas, as in proto,host
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "WHAT",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "proto",
+        help_heading = "Output"
+    )]
+    by: Vec<What>,
+    /// Print the N largest rows of each table; 0 prints all [default: 20; with --json all]
+    #[arg(short = 'n', long, value_name = "N", help_heading = "Output")]
+    top: Option<usize>,
+    /// What makes a row large
+    #[arg(
+        long,
+        value_name = "packets|bytes",
+        value_enum,
+        default_value = "packets",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    sort: Order,
+    /// How many rows each table has room for (k, M: units of 1000), in at most 200 bytes each. Packets whose row
+    /// finds no room are counted together
+    #[arg(long, value_name = "N", value_parser = args::count, default_value = "1M", help_heading = "Limits")]
+    max_rows: u64,
+    /// Read packets from FILE, whatever its name
+    #[arg(short = 'r', long, value_name = "FILE")]
+    read: Option<PathBuf>,
+    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of a namespace
+    #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
+    netns: Option<OsString>,
+    #[command(flatten)]
+    habits: HabitArgs,
+    #[command(flatten)]
+    look: LookArgs,
+    #[command(flatten)]
+    verbose: VerboseArgs,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  wirelane count trace.pcapng --by proto,host
+  wirelane count trace.pcapng --by flow --top 5 --sort bytes udp
+  wirelane count eth0 --by port --duration 10s
+  wirelane capture eth0 -w - | wirelane count - --by queue --json";
+
+/// What `--by` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Network and transport protocol: ip/tcp, ip6/udp, arp
+    Proto,
+    /// IP addresses: what each sent and received
+    Host,
+    /// Ports of TCP, UDP, SCTP, DCCP: what each sent and received
+    Port,
+    /// The queue, or the interface of a file, that packets came by
+    Queue,
+    /// VLAN tags: outermost, innermost
+    Vlan,
+    /// Who talks to whom, both directions together
+    Flow,
+}
+
+impl What {
+    fn by(self) -> By {
+        match self {
+            Self::Proto => By::Proto,
+            Self::Host => By::Host,
+            Self::Port => By::Port,
+            Self::Queue => By::Queue,
+            Self::Vlan => By::Vlan,
+            Self::Flow => By::Flow,
+        }
+    }
+}
+
+/// Rows of a table for people, unless told.
+const TOP: usize = 20;
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps the count from starting, or the first thing that ended it early; what was counted before
+/// is printed.
+pub(crate) fn run(args: &CountArgs) -> Result<()> {
+    if args.habits.list_interfaces {
+        return habits::list();
+    }
+    let halt = session::begin(&args.session)?;
+    let config = args.config()?;
+    let split = || args.habits.split(&args.words, args.read.as_deref(), &is_file);
+    let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
+    specs.iter().try_for_each(check)?;
+    let mut privileges = Privileges::new(&args.session)?;
+    let mut look = args.look.clone().with_filter(filter.as_deref())?;
+    look.every_interface = true;
+    look.only_headers = true;
+    let open = |spec| look.open_spec(spec, &args.session, &halt);
+    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
+    let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
+    let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
+    privileges.give_away()?;
+    let counting = Counting::start(ports, &config).map_err(|error| privileges.explain(error))?;
+    let started = Instant::now();
+    if !args.session.quiet {
+        counting.ports().for_each(|port| session::announce("counting on", port));
+    }
+    let served = |(control, toll): (&Arc<dyn Control>, Option<Toll>)| {
+        Served::new(Arc::clone(control), look.filter()).guarded_by(toll)
+    };
+    let control = ControlServer::start(Subject {
+        command: "count",
+        started,
+        monitor: counting.monitor(),
+        ports: counting.controls().iter().zip(tolls).map(served).collect(),
+        dropped_privileges: privileges.are_dropped(),
+        store: None,
+    });
+    watch(args, &counting, &halt, started);
+    // Nobody looks any more when the ends of the queues are taken down.
+    drop(control);
+    let mut outcome = counting.join();
+    let tables = views(&mut outcome.tables, args);
+    let elapsed = started.elapsed();
+    if !args.session.json {
+        let width = screen::width_of_output().unwrap_or(usize::MAX);
+        let texts: Vec<_> = tables.iter().map(|table| table.text(args.top(), width)).collect();
+        output::print(&texts.join("\n"))?;
+    }
+    let summary = Summary::of_count(&outcome, tables, elapsed, clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+}
+
+impl CountArgs {
+    fn config(&self) -> Result<CountConfig> {
+        let mut by: Vec<By> = Vec::new();
+        for what in &self.by {
+            if !by.contains(&what.by()) {
+                by.push(what.by());
+            }
+        }
+        Ok(CountConfig {
+            by,
+            keys: usize::try_from(self.max_rows).unwrap_or(usize::MAX),
+            single: self.look.single,
+            placement: self.look.placement(&self.session)?,
+            packets: self.session.count,
+        })
+    }
+
+    /// How many rows people see.
+    fn top(&self) -> usize {
+        match self.top {
+            None => TOP,
+            Some(0) => usize::MAX,
+            Some(rows) => rows,
+        }
+    }
+}
+
+/// Waits for the end. Meanwhile a terminal shows the largest rows of the first table.
+fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, started: Instant) {
+    let monitor = counting.monitor();
+    let mut progress = if args.session.quiet { None } else { session::progress(&monitor, started) };
+    let wait = |pause| counting.wait(pause);
+    session::attend(wait, &args.session, halt, started, |moment| match (moment, &mut progress) {
+        (Moment::Asked, _) => {
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
+            for table in views(&mut counting.counts(), args) {
+                let text = table.text(args.top(), screen::size().0);
+                text.lines().for_each(|line| output::line(format_args!("{line}")));
+            }
+        }
+        (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
+            let tables = views(&mut counting.counts(), args);
+            let Some(first) = tables.first() else { return Vec::new() };
+            // A line for the head, and one for what is left out.
+            let rows = args.top().min(room.saturating_sub(2));
+            let text = first.text(rows, screen::size().0.saturating_sub(1));
+            text.lines().map(str::to_owned).collect()
+        }),
+        (Moment::Passed, None) => {}
+    });
+    if let Some(progress) = progress {
+        progress.finish();
+    }
+}
+
+/// What was counted, the largest rows first.
+fn views(tables: &mut [Counts], args: &CountArgs) -> Vec<TableView> {
+    let most = if args.session.json { args.top.filter(|top| *top > 0) } else { None };
+    let view = |counts: &mut Counts| TableView::new(counts, args.sort, most);
+    tables.iter_mut().map(view).collect()
+}
+
+/// Whether a word names a file to read.
+fn is_file(word: &OsStr) -> bool {
+    word == "-" || Path::new(word).metadata().is_ok_and(|file| !file.is_dir())
+}
+
+/// A word that is no port was perhaps to be a file.
+///
+/// # Errors
+/// It looks like one that is not there.
+fn check(spec: &Spec) -> Result<()> {
+    let name = spec.name_text();
+    let is_path = spec.backend.is_none() && name.contains(['/', '.']);
+    if !is_path || wirelane_os::iface::exists(name).unwrap_or(false) {
+        return Ok(());
+    }
+    let cause = match Path::new(name).is_dir() {
+        true => "it is a directory",
+        false => "there is neither a file nor an interface of this name",
+    };
+    Err(Error::failed(name.to_owned(), cause))
+}

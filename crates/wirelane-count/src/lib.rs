@@ -1,0 +1,44 @@
+//! Counts packets by what their headers say: protocols, hosts, ports, VLANs, flows; and by queue.
+//!
+//! ```text
+//!  Rx of queue 0 ─▶ worker 0: headers ─▶ keys ─▶ tables ─▶┐
+//!  Rx of queue 1 ─▶ worker 1: headers ─▶ keys ─▶ tables ─▶├─▶ joined on demand, and at the end
+//!  Rx of OTHER   ─▶ worker 0                              ┘
+//! ```
+//!
+//! Each thread decodes a packet once, whatever it is counted by, and has tables of its own. Whoever wants to
+//! see the counts meanwhile asks for the tables: each thread hands over those that it has, which costs it
+//! nothing, and goes on with empty ones. The memory of all tables is bounded; packets whose key finds no room
+//! are counted together.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wirelane::port::{self, OpenOptions};
+//! use wirelane_count::{By, CountConfig, Counting, Key};
+//!
+//! # fn main() -> wirelane::Result<()> {
+//! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
+//! let config = CountConfig { by: vec![By::Proto], ..CountConfig::default() };
+//! let counting = Counting::start(vec![port], &config)?;
+//! while !counting.wait(Duration::from_secs(1)) {}
+//! let outcome = counting.join();
+//! let [proto] = outcome.tables.as_slice() else { unreachable!() };
+//! assert_eq!(proto.rows.iter().map(|row| row.all().packets).sum::<u64>(), 1000);
+//! # Ok(())
+//! # }
+//! ```
+
+mod by;
+mod decode;
+mod key;
+mod session;
+mod sum;
+mod table;
+mod tables;
+
+pub use self::by::By;
+pub use self::decode::Reason;
+pub use self::key::{Endpoint, Key};
+pub use self::session::{CountConfig, CountOutcome, Counting};
+pub use self::sum::{Load, Sum};
+pub use self::tables::{Counts, Row};

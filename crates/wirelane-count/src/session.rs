@@ -1,0 +1,314 @@
+//! A running count: a receiving thread per queue, with tables of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use wirelane::pipeline::{Allowance, Budget, Consumer, Outcome, Running, Threads, Work, by_thread};
+use wirelane::placement::Placement;
+use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use wirelane::session::interfaces::{Interface, Placing, interfaces};
+use wirelane::session::monitor::Monitor;
+use wirelane::stats::QueueStats;
+use wirelane::{Batch, Error, Frame, Result};
+
+use crate::by::By;
+use crate::key::Key;
+use crate::sum::{Load, Sum};
+use crate::tables::{Counts, Row, Tables};
+
+/// Threads look after this time at the latest whether their tables are asked for.
+const ANSWER: Duration = Duration::from_millis(300);
+
+/// How to count.
+#[derive(Clone, Debug)]
+pub struct CountConfig {
+    /// By what.
+    pub by: Vec<By>,
+    /// How many keys each table has room for. Twice as many are in memory at times, of at most 100 bytes each.
+    pub keys: usize,
+    /// All queues on one thread, instead of one thread per queue.
+    pub single: bool,
+    /// The CPUs of the receiving threads.
+    pub placement: Placement,
+    /// End after this many packets.
+    pub packets: Option<u64>,
+}
+
+impl Default for CountConfig {
+    fn default() -> Self {
+        Self {
+            by: vec![By::Proto],
+            keys: 1 << 20,
+            single: false,
+            placement: Placement::default(),
+            packets: None,
+        }
+    }
+}
+
+/// The outcome of a count.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CountOutcome {
+    /// What was counted, in the order of [`CountConfig::by`].
+    pub tables: Vec<Counts>,
+    /// The ports, with notes added while they ran.
+    pub ports: Vec<PortInfo>,
+    /// The counters of every queue.
+    pub queues: Vec<QueueStats>,
+    /// Where the frames of all ports were when all threads had ended.
+    pub frames: FrameCounts,
+    /// Errors, the first one first. What was counted is valid nevertheless.
+    pub errors: Vec<Error>,
+}
+
+/// A running count. Dropping it stops it; [`Counting::join`] also returns the outcome.
+pub struct Counting {
+    running: Running<Worker>,
+    monitor: Monitor,
+    by: Vec<By>,
+    /// What the threads have handed over.
+    tables: Mutex<Tables>,
+    handed_over: mpsc::Receiver<Tables>,
+    /// How often they were asked to.
+    asked: Arc<AtomicU64>,
+    /// How many threads are not at an end.
+    threads: Arc<AtomicUsize>,
+    /// Each interface that is known from the start, with the position of its port.
+    interfaces: Vec<(usize, Interface)>,
+}
+
+impl Counting {
+    /// Starts the threads, and lets packets in when all of them are ready.
+    ///
+    /// # Errors
+    /// A CPU cannot be used, or a port refuses to start.
+    pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Self> {
+        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
+        let room = Tables::new(&config.by, config.keys);
+        let (hand_over, handed_over) = mpsc::channel();
+        let asked = Arc::new(AtomicU64::new(0));
+        let threads = Arc::new(AtomicUsize::new(0));
+        let budget = Arc::new(Budget::new(config.packets));
+        let (mut known, mut ends) = (Vec::new(), Vec::new());
+        for (position, (port, inputs)) in ports.iter().zip(inputs).enumerate() {
+            let info = port.info();
+            let growing = |rx: &Rx| interfaces(info, rx).into_iter().map(|one| (position, one));
+            known.extend(inputs.iter().flat_map(growing));
+            let end = |rx| (Links::of(info, &rx), rx);
+            ends.push(inputs.into_iter().map(end).collect::<Vec<_>>());
+        }
+        let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
+            let (links, rx) = ends.into_iter().unzip();
+            let consumer = Worker {
+                links,
+                tables: room.next(),
+                allowance: Allowance::new(&budget),
+                asked: Arc::clone(&asked),
+                answered: 0,
+                hand_over: hand_over.clone(),
+                threads: Arc::clone(&threads),
+            };
+            Work { port, rx, consumer }
+        };
+        let work: Vec<_> =
+            by_thread(ends, config.single, |(_, rx)| rx).into_iter().map(work).collect();
+        threads.store(work.len(), Ordering::Release);
+        let crew = Threads::default().placed(config.placement.clone()).each_alone();
+        Ok(Self {
+            running: crew.start(ports, work)?,
+            monitor,
+            by: config.by.clone(),
+            tables: Mutex::new(Tables::new(&config.by, config.keys)),
+            handed_over,
+            asked,
+            threads,
+            interfaces: known,
+        })
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.running.ports()
+    }
+
+    /// Masks, filter and stop of each port, for any thread.
+    pub fn controls(&self) -> &[Arc<dyn Control>] {
+        self.running.controls()
+    }
+
+    /// Reads all counters, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Waits until the count has ended by itself (enough packets, the end of every source, an error), or `timeout` has
+    /// passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.running.wait(Some(timeout))
+    }
+
+    /// What was counted so far, but for packets of the last moment.
+    pub fn counts(&self) -> Vec<Counts> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        self.handed_over.try_iter().for_each(|before| tables.join(before));
+        self.asked.fetch_add(1, Ordering::Release);
+        let deadline = Instant::now() + ANSWER;
+        for _ in 0..self.threads.load(Ordering::Acquire) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(answer) = self.handed_over.recv_timeout(left) else { break };
+            tables.join(answer);
+        }
+        let ports: Vec<_> = self.ports().cloned().collect();
+        counts(&self.by, &tables, &self.interfaces, &self.monitor.queues(), &ports)
+    }
+
+    /// Lets no more packets in, counts those on their way, and reports.
+    pub fn join(self) -> CountOutcome {
+        self.running.stop();
+        let Self { running, tables, handed_over, by, interfaces, .. } = self;
+        let Outcome { queues, ports, frames: each, errors, .. } = running.join();
+        let mut tables = tables.into_inner().unwrap_or_else(PoisonError::into_inner);
+        handed_over.try_iter().for_each(|last| tables.join(last));
+        let mut frames = FrameCounts::default();
+        each.into_iter().for_each(|of_port| frames += of_port);
+        let tables = counts(&by, &tables, &interfaces, &queues, &ports);
+        CountOutcome { tables, ports, queues, frames, errors }
+    }
+}
+
+fn counts(
+    by: &[By],
+    tables: &Tables,
+    interfaces: &[(usize, Interface)],
+    queues: &[QueueStats],
+    ports: &[PortInfo],
+) -> Vec<Counts> {
+    let of = |by: &By| match by {
+        By::Queue => Some(by_queue(interfaces, queues, ports)),
+        by => tables.counts(*by),
+    };
+    by.iter().filter_map(of).collect()
+}
+
+/// What ports have counted themselves. Queues that nothing came by are left out.
+fn by_queue(
+    interfaces: &[(usize, Interface)],
+    queues: &[QueueStats],
+    ports: &[PortInfo],
+) -> Counts {
+    let mut sums: BTreeMap<String, Load> = BTreeMap::new();
+    let mut add = |port: &str, interface: &str, class: &str, queue: Option<u16>, load| {
+        let number = queue.map(|queue| format!(" {queue}")).unwrap_or_default();
+        // Those of the same name in several files are told apart by the file.
+        let name = match (ports.len() > 1, interface) {
+            (true, "") => format!("{port}: "),
+            (true, interface) => format!("{port}: {interface} "),
+            (false, "") => String::new(),
+            (false, interface) => format!("{interface} "),
+        };
+        *sums.entry(format!("{name}{class}{number}")).or_default() += load;
+    };
+    let spec = |port: usize| ports.get(port).map_or("", |info| info.spec.as_str());
+    for (port, Interface { source, counters }) in interfaces {
+        let load = Load { packets: counters.packets.value(), bytes: counters.bytes.value() };
+        add(spec(*port), &source.name, counters.class().as_str(), counters.queue(), load);
+    }
+    for QueueStats { port, interface, class, queue, packets, bytes, .. } in queues {
+        // Those without a name were there from the start.
+        let Some(interface) = interface else { continue };
+        let load = Load { packets: *packets, bytes: bytes.unwrap_or(0) };
+        add(spec(*port), interface, class, *queue, load);
+    }
+    let rows = sums.into_iter().filter(|(_, load)| load.packets > 0).map(|(name, load)| Row {
+        key: Key::Queue(name),
+        sum: Sum { sent: load, ..Sum::default() },
+    });
+    Counts { by: By::Queue, rows: rows.collect(), without: Vec::new(), unplaced: Sum::default() }
+}
+
+/// The link types of the packets of a receiving end.
+struct Links {
+    /// Of all, or of those whose interface is not known.
+    whole: u16,
+    placing: Placing,
+    /// Of the interfaces that were found while it runs.
+    found: Vec<u16>,
+}
+
+impl Links {
+    fn of(info: &PortInfo, rx: &Rx) -> Self {
+        Self { whole: info.link_type, placing: Placing::of(rx), found: Vec::new() }
+    }
+
+    #[inline]
+    fn of_frame(&mut self, frame: &Frame) -> u16 {
+        if !self.placing.is_growing() {
+            return self.whole;
+        }
+        let (place, _) = self.placing.place(frame);
+        while self.found.len() <= place as usize {
+            let source = self.placing.found(self.found.len() as u32);
+            self.found.push(source.map_or(self.whole, |source| source.link_type));
+        }
+        self.found.get(place as usize).copied().unwrap_or(self.whole)
+    }
+}
+
+/// What a receiving thread does with its frames.
+struct Worker {
+    /// One per receiving end.
+    links: Vec<Links>,
+    tables: Tables,
+    allowance: Allowance,
+    asked: Arc<AtomicU64>,
+    answered: u64,
+    hand_over: mpsc::Sender<Tables>,
+    threads: Arc<AtomicUsize>,
+}
+
+impl Worker {
+    fn answer(&mut self) {
+        let next = self.tables.next();
+        // Nobody may be there any more.
+        let _ = self.hand_over.send(std::mem::replace(&mut self.tables, next));
+    }
+}
+
+impl Consumer for Worker {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
+        self.allowance.spend(batch.len());
+        let Some(links) = self.links.get_mut(input) else { return Ok(()) };
+        for frame in batch.iter() {
+            self.tables.count(links.of_frame(frame), frame);
+        }
+        Ok(())
+    }
+
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
+    }
+
+    fn round(&mut self, _: &[Rx], idle: bool) -> Result<()> {
+        if idle {
+            // Others may have traffic for what we do not use.
+            self.allowance.give_back();
+        }
+        let asked = self.asked.load(Ordering::Acquire);
+        if asked != self.answered {
+            self.answered = asked;
+            self.answer();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.allowance.give_back();
+        self.answer();
+        self.threads.fetch_sub(1, Ordering::AcqRel);
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! What is counted under one key.
+
+use std::ops::AddAssign;
+
+/// Packets and their bytes, from the link header on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+impl AddAssign for Load {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What is counted under one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Sent by the host or port; of a flow, by its first end; all packets of other keys.
+    pub sent: Load,
+    /// Sent to the host or port; of a flow, to its first end.
+    pub received: Load,
+    /// Time of the first packet, in ns since 1970.
+    pub first: u64,
+    /// Time of the last packet.
+    pub last: u64,
+    /// The first packet was one of those received.
+    pub(crate) is_reply: bool,
+}
+
+impl Sum {
+    /// Of one packet of so many bytes.
+    #[inline]
+    pub(crate) fn one(bytes: u32, time: u64, is_reply: bool) -> Self {
+        let load = Load { packets: 1, bytes: bytes.into() };
+        let (sent, received) =
+            if is_reply { (Load::default(), load) } else { (load, Load::default()) };
+        Self { sent, received, first: time, last: time, is_reply }
+    }
+
+    /// Both directions together.
+    #[must_use]
+    pub fn all(&self) -> Load {
+        let mut all = self.sent;
+        all += self.received;
+        all
+    }
+
+    /// The same, seen from the other end.
+    pub(crate) fn reversed(self) -> Self {
+        Self { sent: self.received, received: self.sent, is_reply: !self.is_reply, ..self }
+    }
+}
+
+impl AddAssign for Sum {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        if other.all() == Load::default() {
+            return;
+        }
+        if self.all() == Load::default() || other.first < self.first {
+            (self.first, self.is_reply) = (other.first, other.is_reply);
+        }
+        self.sent += other.sent;
+        self.received += other.received;
+        self.last = self.last.max(other.last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_packet_says_who_began() {
+        let mut sum = Sum::default();
+        sum += Sum::one(100, 7, true);
+        sum += Sum::one(60, 5, false);
+        sum += Sum::one(60, 9, true);
+        sum += Sum::default();
+        assert_eq!((sum.first, sum.last, sum.is_reply), (5, 9, false));
+        assert_eq!(sum.sent, Load { packets: 1, bytes: 60 });
+        assert_eq!(sum.received, Load { packets: 2, bytes: 160 });
+        assert_eq!(sum.all(), sum.reversed().all());
+        assert!(sum.reversed().is_reply);
+    }
+}

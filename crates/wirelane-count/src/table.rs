@@ -1,0 +1,230 @@
+//! The table of one thread, or of all together.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sum::Sum;
+
+/// How many more keys tables that share it may hold.
+pub(crate) struct Room {
+    left: AtomicUsize,
+    /// Taken at a time, so that threads seldom meet here.
+    portion: usize,
+}
+
+impl Room {
+    pub(crate) fn new(keys: usize) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(keys), portion: (keys / 64).clamp(1, 1024) })
+    }
+
+    /// Takes up to `wanted`.
+    fn take(&self, wanted: usize) -> usize {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left > 0).then(|| left - left.min(wanted))
+        });
+        taken.map_or(0, |before| before.min(wanted))
+    }
+}
+
+/// Sums by key, as long as there is room.
+pub(crate) struct Table<K> {
+    sums: HashMap<K, Sum, Seed>,
+    /// What found no room.
+    pub(crate) unplaced: Sum,
+    share: Share,
+}
+
+impl<K: Hash + Eq + Copy> Table<K> {
+    pub(crate) fn new(room: &Arc<Room>) -> Self {
+        let share = Share { room: Arc::clone(room), granted: 0 };
+        Self { sums: HashMap::with_hasher(Seed::new()), unplaced: Sum::default(), share }
+    }
+
+    /// An empty one in the same room.
+    pub(crate) fn next(&self) -> Self {
+        Self::new(&self.share.room)
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, key: K, sum: Sum) {
+        match self.sums.get_mut(&key) {
+            Some(known) => *known += sum,
+            None => self.add_new(key, sum),
+        }
+    }
+
+    #[cold]
+    fn add_new(&mut self, key: K, sum: Sum) {
+        if self.share.has_room(self.sums.len()) {
+            self.sums.insert(key, sum);
+        } else {
+            self.unplaced += sum;
+        }
+    }
+
+    /// Adds all of another one.
+    pub(crate) fn join(&mut self, other: Self) {
+        let Self { sums, unplaced, share } = other;
+        self.unplaced += unplaced;
+        if self.sums.is_empty() && self.share.granted == 0 {
+            // Whatever is taken from the room of the other one is given back to it below.
+            self.share.granted = self.share.room.take(sums.len());
+            if self.share.granted == sums.len() {
+                self.sums = sums;
+                return;
+            }
+        }
+        drop(share);
+        for (key, sum) in sums {
+            self.add(key, sum);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Sum)> {
+        self.sums.iter()
+    }
+}
+
+/// What a table has taken of its room. Dropping it gives that back.
+struct Share {
+    room: Arc<Room>,
+    granted: usize,
+}
+
+impl Share {
+    /// Whether a table of `len` keys may hold one more.
+    fn has_room(&mut self, len: usize) -> bool {
+        if len >= self.granted {
+            self.granted += self.room.take(self.room.portion);
+        }
+        len < self.granted
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.room.left.fetch_add(self.granted, Ordering::Relaxed);
+    }
+}
+
+/// Begins each hash with a secret of the process: who sends packets must not be able to choose what collides.
+#[derive(Clone)]
+struct Seed(u64);
+
+impl Seed {
+    fn new() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Folded;
+
+    #[inline]
+    fn build_hasher(&self) -> Folded {
+        Folded { state: self.0, secret: self.0.rotate_left(32) | 1 }
+    }
+}
+
+/// Hashes words by multiplying them, with both halves of each product folded into one. The library's own hash is
+/// made for strings: it takes longer than to decode a packet.
+struct Folded {
+    state: u64,
+    secret: u64,
+}
+
+impl Hasher for Folded {
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product =
+            u128::from(self.state ^ word) * u128::from(self.secret ^ 0x9e37_79b9_7f4a_7c15);
+        self.state = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.secret);
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(bytes: u32) -> Sum {
+        Sum::one(bytes, 1, false)
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        for keys in [0, 1, 10, 1000] {
+            let mut table = Table::new(&Room::new(keys));
+            for key in 0..2 * keys as u64 {
+                table.add(key, one(60));
+                table.add(key, one(40));
+            }
+            assert_eq!(table.len(), keys);
+            assert_eq!(table.unplaced.sent.packets, 2 * keys as u64);
+            assert!(table.iter().all(|(_, sum)| sum.sent.bytes == 100));
+        }
+    }
+
+    #[test]
+    fn tables_share_a_room_and_give_it_back() {
+        let room = Room::new(100);
+        let mut one_table = Table::new(&room);
+        let mut other = one_table.next();
+        for key in 0..80_u64 {
+            one_table.add(key, one(1));
+            other.add(key + 40, one(1));
+        }
+        assert!(one_table.len() + other.len() <= 100);
+        let mut all = Table::new(&Room::new(90));
+        let uncounted = one_table.unplaced.sent.packets + other.unplaced.sent.packets;
+        let counted = (one_table.len() + other.len()) as u64;
+        all.join(one_table);
+        all.join(other);
+        let sum: u64 = all.iter().map(|(_, sum)| sum.sent.packets).sum();
+        assert_eq!(sum + all.unplaced.sent.packets, uncounted + counted);
+        assert!(all.len() <= 90);
+        assert_eq!(room.left.load(Ordering::Relaxed), 100);
+    }
+
+    #[test]
+    fn a_join_into_nothing_keeps_to_the_limit() {
+        let mut table = Table::new(&Room::new(100));
+        (0..100_u64).for_each(|key| table.add(key, one(1)));
+        let mut all = Table::new(&Room::new(10));
+        all.join(table);
+        assert_eq!((all.len(), all.unplaced.sent.packets), (10, 90));
+    }
+
+    #[test]
+    fn hashes_spread() {
+        let seed = Seed::new();
+        let mut low = [0_u32; 256];
+        let mut high = [0_u32; 128];
+        for key in 0..65_536_u64 {
+            let hash = seed.hash_one([4, 0, 0x0a00_0000 + key]);
+            low[(hash & 255) as usize] += 1;
+            high[(hash >> 57) as usize] += 1;
+        }
+        assert!(low.iter().all(|count| (128..512).contains(count)), "{low:?}");
+        assert!(high.iter().all(|count| (256..1024).contains(count)), "{high:?}");
+    }
+}

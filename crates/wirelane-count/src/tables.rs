@@ -1,0 +1,254 @@
+//! A table for each thing that packets are counted by.
+
+use std::cmp::Reverse;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use wirelane::Frame;
+
+use crate::by::By;
+use crate::decode::{Front, Reason, decode};
+use crate::key::{self, Key, PackedFlow, PackedHost};
+use crate::sum::{Load, Sum};
+use crate::table::{Room, Table};
+
+/// The tables of one thread, or of all together.
+pub(crate) struct Tables {
+    tables: Vec<One>,
+    /// Something has to be decoded.
+    decodes: bool,
+}
+
+impl Tables {
+    /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`] makes.
+    pub(crate) fn new(by: &[By], keys: usize) -> Self {
+        let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
+        let tables: Vec<_> = tables.collect();
+        Self { decodes: !tables.is_empty(), tables }
+    }
+
+    /// Empty ones in the same room.
+    pub(crate) fn next(&self) -> Self {
+        let tables = self.tables.iter().map(|one| One::new(one.kind.next())).collect();
+        Self { tables, decodes: self.decodes }
+    }
+
+    /// Counts a packet of a LINKTYPE_ value.
+    #[inline]
+    pub(crate) fn count(&mut self, link_type: u16, frame: &Frame) {
+        if !self.decodes {
+            return;
+        }
+        let (bytes, time) = (frame.original_len(), frame.timestamp());
+        let front = decode(link_type, frame.data());
+        for one in &mut self.tables {
+            if let Err(reason) = one.kind.count(&front, bytes, time)
+                && let Some(load) = one.without.get_mut(reason as usize)
+            {
+                *load += Load { packets: 1, bytes: bytes.into() };
+            }
+        }
+    }
+
+    /// Adds all of others, which are of the same kinds.
+    pub(crate) fn join(&mut self, others: Self) {
+        for (one, other) in self.tables.iter_mut().zip(others.tables) {
+            one.kind.join(other.kind);
+            for (sum, load) in one.without.iter_mut().zip(other.without) {
+                *sum += load;
+            }
+        }
+    }
+
+    /// What was counted by this.
+    pub(crate) fn counts(&self, by: By) -> Option<Counts> {
+        let one = self.tables.iter().find(|one| one.kind.by() == by)?;
+        let without = Reason::ALL.into_iter().zip(one.without);
+        let (rows, unplaced) = one.kind.rows();
+        Some(Counts {
+            by,
+            rows,
+            without: without.filter(|(_, load)| load.packets > 0).collect(),
+            unplaced,
+        })
+    }
+}
+
+/// What was counted by one thing.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// That thing.
+    pub by: By,
+    /// In no order.
+    pub rows: Vec<Row>,
+    /// Packets that have no key, and why.
+    pub without: Vec<(Reason, Load)>,
+    /// Packets whose key found no room.
+    pub unplaced: Sum,
+}
+
+/// What was counted under one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key.
+    pub key: Key,
+    /// The packets.
+    pub sum: Sum,
+}
+
+impl Row {
+    /// Packets and bytes, both directions together.
+    pub fn all(&self) -> Load {
+        self.sum.all()
+    }
+}
+
+impl Counts {
+    /// Sorts the rows: most bytes first, or most packets.
+    pub fn sort(&mut self, by_bytes: bool) {
+        self.rows.sort_by_cached_key(|row| {
+            let Load { packets, bytes } = row.all();
+            let most = if by_bytes { (bytes, packets) } else { (packets, bytes) };
+            (Reverse(most), row.key.clone())
+        });
+    }
+}
+
+/// One table.
+struct One {
+    kind: Kind,
+    /// Packets without a key, by reason.
+    without: [Load; Reason::ALL.len()],
+}
+
+impl One {
+    fn new(kind: Kind) -> Self {
+        Self { kind, without: Default::default() }
+    }
+}
+
+enum Kind {
+    Proto(Table<u64>),
+    Host(Table<PackedHost>),
+    Port(Table<u64>),
+    Vlan(Table<u64>),
+    Flow(Table<PackedFlow>),
+}
+
+impl Kind {
+    /// `None` for what ports count themselves.
+    fn new(by: By, room: &Arc<Room>) -> Option<Self> {
+        Some(match by {
+            By::Proto => Self::Proto(Table::new(room)),
+            By::Host => Self::Host(Table::new(room)),
+            By::Port => Self::Port(Table::new(room)),
+            By::Vlan => Self::Vlan(Table::new(room)),
+            By::Flow => Self::Flow(Table::new(room)),
+            By::Queue => return None,
+        })
+    }
+
+    fn by(&self) -> By {
+        match self {
+            Self::Proto(_) => By::Proto,
+            Self::Host(_) => By::Host,
+            Self::Port(_) => By::Port,
+            Self::Vlan(_) => By::Vlan,
+            Self::Flow(_) => By::Flow,
+        }
+    }
+
+    fn next(&self) -> Self {
+        match self {
+            Self::Proto(table) => Self::Proto(table.next()),
+            Self::Host(table) => Self::Host(table.next()),
+            Self::Port(table) => Self::Port(table.next()),
+            Self::Vlan(table) => Self::Vlan(table.next()),
+            Self::Flow(table) => Self::Flow(table.next()),
+        }
+    }
+
+    #[inline]
+    fn count(
+        &mut self,
+        front: &Result<Front, Reason>,
+        bytes: u32,
+        time: u64,
+    ) -> Result<(), Reason> {
+        let front = front.as_ref().map_err(|reason| *reason)?;
+        let sent = Sum::one(bytes, time, false);
+        match self {
+            Self::Proto(table) => {
+                let protocol = match &front.internet {
+                    Ok(internet) => Some(internet.protocol),
+                    Err(Reason::NotIp) => None,
+                    Err(reason) => return Err(*reason),
+                };
+                table.add(key::pack_proto(front.ethertype, protocol), sent);
+            }
+            Self::Host(table) => {
+                let [source, destination] = key::pack_hosts(&front.internet?.addresses);
+                table.add(source, sent);
+                table.add(destination, sent.reversed());
+            }
+            Self::Port(table) => {
+                let internet = front.internet?;
+                let (ports, protocol) = (internet.ports?, internet.protocol);
+                table.add(key::pack_port(ports.source, protocol), sent);
+                table.add(key::pack_port(ports.destination, protocol), sent.reversed());
+            }
+            Self::Vlan(table) => table.add(key::pack_vlan(front.vlans), sent),
+            Self::Flow(table) => {
+                let internet = front.internet?;
+                let ports = match internet.ports {
+                    Ok(ports) => Some(ports),
+                    Err(Reason::NoPorts) => None,
+                    Err(reason) => return Err(reason),
+                };
+                let hosts = key::pack_hosts(&internet.addresses);
+                let (flow, is_reply) = key::pack_flow(&hosts, internet.protocol, ports);
+                table.add(flow, Sum::one(bytes, time, is_reply));
+            }
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Proto(one), Self::Proto(other)) => one.join(other),
+            (Self::Host(one), Self::Host(other)) => one.join(other),
+            (Self::Port(one), Self::Port(other)) => one.join(other),
+            (Self::Vlan(one), Self::Vlan(other)) => one.join(other),
+            (Self::Flow(one), Self::Flow(other)) => one.join(other),
+            // Tables are made in one order.
+            _ => {}
+        }
+    }
+
+    /// The rows, and what found no room.
+    fn rows(&self) -> (Vec<Row>, Sum) {
+        match self {
+            Self::Proto(table) => rows(table, |key, sum| (key::unpack_proto(key), sum)),
+            Self::Host(table) => rows(table, |key, sum| (key::unpack_host(key), sum)),
+            Self::Port(table) => rows(table, |key, sum| (key::unpack_port(key), sum)),
+            Self::Vlan(table) => rows(table, |key, sum| (key::unpack_vlan(key), sum)),
+            Self::Flow(table) => rows(table, |key, sum| {
+                let seen = if sum.is_reply { sum.reversed() } else { sum };
+                (key::unpack_flow(key, sum.is_reply), seen)
+            }),
+        }
+    }
+}
+
+fn rows<K: Hash + Eq + Copy>(
+    table: &Table<K>,
+    unpack: impl Fn(K, Sum) -> (Key, Sum),
+) -> (Vec<Row>, Sum) {
+    let row = |(key, sum): (&K, &Sum)| {
+        let (key, sum) = unpack(*key, *sum);
+        Row { key, sum }
+    };
+    let mut rows = Vec::with_capacity(table.len());
+    rows.extend(table.iter().map(row));
+    (rows, table.unplaced)
+}
