@@ -44,11 +44,7 @@ fn measure(suite: &Ready) -> Result<()> {
         return output::json(&report);
     }
     let mut out = io::stdout().lock();
-    write!(
-        out,
-        "{}",
-        figures::Tables { report: &report, width: screen::width_of(std::io::stdout()) }
-    )
-    .and_then(|()| out.flush())
-    .map_err(|error| Error::io("standard output", "write", error))
+    write!(out, "{}", figures::Tables { report: &report, width: screen::width_of_output() })
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
 }

@@ -1,7 +1,6 @@
 //! `wirelane ports`: what can be named as a port, and the options of each kind.
 
 use std::fmt::Write as _;
-use std::io;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -73,7 +72,7 @@ fn entry(text: &mut String, head: &str, meaning: &str) {
 
 /// Lines as long as in the help of the commands, that far from the left; shorter on a terminal that has not so much.
 fn indented(text: &mut String, indent: usize, words: &str) {
-    let columns = screen::width_of(io::stdout()).map_or(100, |columns| columns.min(100));
+    let columns = screen::width_of_output().map_or(100, |columns| columns.min(100));
     for line in output::wrap(words, columns.saturating_sub(indent)) {
         let _ = writeln!(text, "{:indent$}{line}", "");
     }

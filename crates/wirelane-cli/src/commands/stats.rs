@@ -64,7 +64,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
         }
     };
     let now: Value = control::ask(pid, &Request::Statistics)?;
-    let width = screen::width_of(std::io::stdout());
+    let width = screen::width_of_output();
     match args.interval {
         Some(interval) => watch(args, pid, interval, now),
         None => show(&Statistics { now: &now, before: None, width }, args.json),
@@ -97,7 +97,7 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
             }
             Err(error) => return Err(error),
         };
-        let width = screen::width_of(std::io::stdout());
+        let width = screen::width_of_output();
         show(&Statistics { now: &now, before: Some(&before), width }, args.json)?;
         before = now;
         left -= 1;

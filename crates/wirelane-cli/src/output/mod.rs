@@ -24,7 +24,7 @@ use wirelane::{Error, Result};
 pub(crate) fn line(text: Arguments<'_>) {
     let text = text.to_string();
     // Standard error has no buffer: each part of the text would be a system call.
-    let text = match screen::width_of(io::stderr()) {
+    let text = match screen::width_of_errors() {
         Some(width) => folded(text, width) + "\n",
         None => text + "\n",
     };
