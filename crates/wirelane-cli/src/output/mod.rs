@@ -2,6 +2,7 @@
 
 pub(crate) mod counts;
 pub(crate) mod figures;
+mod flows;
 pub(crate) mod headline;
 pub(crate) mod progress;
 pub(crate) mod report;

@@ -46,7 +46,8 @@ pub struct OpenOptions {
     /// ring.
     pub wait: bool,
     /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look at each packet in the
-    /// kernel, which takes CAP_BPF when the port is opened. Otherwise
+    /// kernel, which takes CAP_BPF when the port is opened, and time, which one without a filter at first that is to receive
+    /// a number of [packets](Self::packets) saves. Otherwise
     /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a filter.
     pub count_rejected: bool,
     /// `any` means all interfaces of the network namespace, those that come later included
@@ -150,6 +151,17 @@ impl OpenOptions {
                 ..Forwarding::default()
             },
             ..Self::default()
+        }
+    }
+
+    /// Why what the filter rejects is not to be counted; `None` if it is.
+    pub(super) fn uncounted(&self) -> Option<&'static str> {
+        match (self.count_rejected, self.packets) {
+            (false, _) => Some("the program does not ask for it"),
+            (true, Some(_)) if self.filter.is_none() => {
+                Some("a capture of so many packets that begins without a filter saves the time")
+            }
+            _ => None,
         }
     }
 
