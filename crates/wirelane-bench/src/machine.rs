@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use wirelane_os::{affinity, clock};
+use wirelane_os::{affinity, clock, machine};
 
 /// What figures depend on. What is not known is `None`.
 #[derive(Clone, Debug, Serialize)]
@@ -22,14 +22,9 @@ pub struct Machine {
 impl Machine {
     /// Reads and measures; takes 20 ms.
     pub fn read() -> Self {
-        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = information.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == "model name").then(|| value.trim().to_owned())
-        });
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
         Self {
-            cpu,
+            cpu: machine::cpu_model(),
             cores: affinity::online_cpus(),
             kernel: kernel.map(|text| text.trim().to_owned()),
             cycles_per_ns: ticks_per_ns(),

@@ -135,7 +135,8 @@ impl LookArgs {
         }
     }
 
-    fn mask(&self) -> QueueMask {
+    /// The masks of the port at first.
+    pub(crate) fn mask(&self) -> QueueMask {
         let Masks { rx_queues, tx_queues, other } = self.masks.clone();
         let mask = QueueMask { enabled: true, rx: rx_queues, tx: tx_queues, other };
         match self.direction {

@@ -31,6 +31,7 @@ pub mod iface;
 pub mod ifaddrs;
 pub mod link;
 pub mod local_time;
+pub mod machine;
 pub mod memory;
 pub mod mmap;
 pub mod mounts;

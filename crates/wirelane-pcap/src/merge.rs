@@ -196,30 +196,13 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     vec![Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() }]
 }
 
-/// What the output says of itself: all comments, the machine if it is the same for all, and who captured.
+/// What the output says of itself.
 fn section(streams: &[Stream], mut section: Section) -> Section {
-    let inputs: Vec<_> =
-        streams.iter().filter_map(|one| Some((one, one.reader.section()?))).collect();
-    let Some(((_, first), others)) = inputs.split_first() else { return section };
-    let same = |of: fn(&Section) -> &String| others.iter().all(|(_, other)| of(other) == of(first));
-    let of_one_machine = same(|one| &one.hardware) && same(|one| &one.os);
-    if of_one_machine {
-        section.hardware.clone_from(&first.hardware);
-        section.os.clone_from(&first.os);
-    }
-    inputs.iter().for_each(|(_, input)| section.add_options(input));
-    for (stream, input) in &inputs {
-        let machine = [&input.os, &input.hardware];
-        let machine = machine.into_iter().filter(|text| !of_one_machine && !text.is_empty());
-        let application = Some(&input.application);
-        let application =
-            application.filter(|text| !text.is_empty() && **text != section.application);
-        let parts: Vec<_> = application.into_iter().chain(machine).map(String::as_str).collect();
-        if !parts.is_empty() {
-            let name = stream.report.path.file_name().unwrap_or_default().to_string_lossy();
-            section.add_comment(&format!("{name}: captured by {}", parts.join(", ")));
-        }
-    }
+    let name = |one: &Stream| {
+        one.report.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let inputs = streams.iter().filter_map(|one| Some((name(one), one.reader.section()?)));
+    section.inherit(&inputs.collect::<Vec<_>>());
     section
 }
 

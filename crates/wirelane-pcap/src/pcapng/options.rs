@@ -28,8 +28,35 @@ impl Section {
         }
     }
 
+    /// Adds what the files `inputs`, each with its name, say of themselves, for a file that has their packets: comments, the
+    /// machine if it is the same for all and not known yet, and who captured.
+    pub fn inherit(&mut self, inputs: &[(String, &Self)]) {
+        let Some(((_, first), others)) = inputs.split_first() else { return };
+        let same =
+            |of: fn(&Self) -> &String| others.iter().all(|(_, other)| of(other) == of(first));
+        let is_unknown = self.hardware.is_empty() && self.os.is_empty();
+        let of_one_machine = is_unknown && same(|one| &one.hardware) && same(|one| &one.os);
+        if of_one_machine {
+            self.hardware.clone_from(&first.hardware);
+            self.os.clone_from(&first.os);
+        }
+        inputs.iter().for_each(|(_, input)| self.add_options(input));
+        for (name, input) in inputs {
+            let machine = [&input.os, &input.hardware];
+            let machine = machine.into_iter().filter(|text| !of_one_machine && !text.is_empty());
+            let application = Some(&input.application);
+            let application = application
+                .filter(|text| !text.is_empty() && (**text != self.application || !of_one_machine));
+            let parts: Vec<_> =
+                application.into_iter().chain(machine).map(String::as_str).collect();
+            if !parts.is_empty() {
+                self.add_comment(&format!("{name}: captured by {}", parts.join(", ")));
+            }
+        }
+    }
+
     /// Adds the options of another one that are not there already.
-    pub(crate) fn add_options(&mut self, other: &Self) {
+    fn add_options(&mut self, other: &Self) {
         for (code, value) in options(&other.options) {
             if !options(&self.options).any(|known| known == (code, value)) {
                 put_option(&mut self.options, code, value);

@@ -8,6 +8,7 @@
 /// | 2 | hints of the interface are kept |
 /// | 3 | a time of 0 is a time |
 /// | 4 | the packets that were merged into it are counted |
+/// | 5 | what a file says of it is kept |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Marks(u8);
@@ -22,6 +23,8 @@ impl Marks {
     pub(super) const TIMED: Self = Self(1 << 3);
     /// It was merged from several packets, and their number is kept.
     pub(super) const MERGED: Self = Self(1 << 4);
+    /// Its interface in a file, and the options of its block, are kept behind it.
+    pub(super) const ATTACHED: Self = Self(1 << 5);
 
     /// The pending offload, and where it is kept.
     #[inline(always)]
@@ -48,7 +51,7 @@ impl Marks {
 
     #[inline(always)]
     #[must_use]
-    pub(super) fn with(self, marks: Self) -> Self {
+    pub(super) const fn with(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
     }
 }

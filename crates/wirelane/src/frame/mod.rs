@@ -15,6 +15,7 @@
 //! There is no way to copy the handle or to make one up, so no packet can be sent twice and no
 //! chunk can be in two places. Dropping gives the memory back to its owner, from any thread.
 
+mod attached;
 mod batch;
 mod handle;
 mod headroom;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::frame::Frame;
 use crate::mask::Class;
-use crate::pcap::Source;
+use crate::pcap::{Direction, Source};
 use crate::stats::RxCounters;
 
 /// One source of the packets of a receiving end.
@@ -31,8 +31,8 @@ pub(crate) struct Bundle {
 pub(crate) type Tally = (u64, u64);
 
 impl Bundle {
-    /// Strands with their queues and classes. If two name a queue, the first has it. Packets of no
-    /// strand belong to the first. Without strands there is no bundle.
+    /// Strands with their queues and classes. If two name a queue, the first has it, but for packets that say which is theirs
+    /// ([`Frame::attach`]). Packets of no strand belong to the first. Without strands there is no bundle.
     pub(crate) fn new(
         strands: impl IntoIterator<Item = (Source, u16, Vec<Class>)>,
     ) -> Option<Self> {
@@ -49,11 +49,12 @@ impl Bundle {
                     is_new = true;
                 }
             }
-            if is_new {
-                let class = classes.first().copied().unwrap_or_default();
-                let counters = Arc::new(RxCounters::new(queue, class));
-                bundle.strands.push(Strand { source, counters });
-            }
+            let class = classes.first().copied().unwrap_or_default();
+            let counters = match is_new {
+                true => RxCounters::new(queue, class),
+                false => RxCounters::named(source.name.as_str().into(), queue, class),
+            };
+            bundle.strands.push(Strand { source, counters: Arc::new(counters) });
         }
         (!bundle.strands.is_empty()).then_some(bundle)
     }
@@ -74,7 +75,22 @@ impl Bundle {
         if self.strands.len() == 1 {
             return 0;
         }
+        if frame.has_attached()
+            && let Some((interface, _)) = frame.attached()
+            && (interface as usize) < self.strands.len()
+        {
+            return interface as usize;
+        }
         self.place(frame.class(), frame.queue_number()).map_or(0, usize::from)
+    }
+
+    /// The number of a frame's strand, and where it went if that strand says neither queue nor class.
+    #[inline]
+    pub(crate) fn place_of(&self, frame: &Frame) -> (u32, Direction) {
+        let strand = self.strand_of(frame);
+        let says_none = self.strands.get(strand).is_some_and(|one| one.source.class.is_none());
+        let is_sent = says_none && frame.class() == Class::Tx;
+        (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
     }
 
     #[inline]

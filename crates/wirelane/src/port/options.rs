@@ -1,7 +1,9 @@
 //! The options of a program for a port, in addition to the port's spec.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::beside::Beside;
 use super::share::Share;
 use crate::filter::Filter;
 use crate::frame::SinkGso;
@@ -44,7 +46,8 @@ pub struct OpenOptions {
     /// ring.
     pub wait: bool,
     /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look at each packet in the
-    /// kernel, which takes CAP_BPF when the port is opened. Otherwise
+    /// kernel, which takes CAP_BPF when the port is opened, and time, which one without a filter at first that is to receive
+    /// a number of [packets](Self::packets) saves. Otherwise
     /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a filter.
     pub count_rejected: bool,
     /// `any` means all interfaces of the network namespace, those that come later included
@@ -73,6 +76,9 @@ pub struct OpenOptions {
     /// Files that other ports read and that must not be overwritten: see
     /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
+    /// What a file says beside its packets, if it is the port that they come from
+    /// ([`Port::beside`](super::Port::beside)): a file that is written says it, too.
+    pub beside: Option<Arc<Beside>>,
     /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
     /// reader.
     pub halt: Halt,
@@ -148,6 +154,17 @@ impl OpenOptions {
         }
     }
 
+    /// Why what the filter rejects is not to be counted; `None` if it is.
+    pub(super) fn uncounted(&self) -> Option<&'static str> {
+        match (self.count_rejected, self.packets) {
+            (false, _) => Some("the program does not ask for it"),
+            (true, Some(_)) if self.filter.is_none() => {
+                Some("a capture of so many packets that begins without a filter saves the time")
+            }
+            _ => None,
+        }
+    }
+
     /// The snap length, within its limits.
     pub(super) fn clamped_snaplen(&self) -> u32 {
         self.snaplen.clamp(1, Self::MAX_SNAPLEN)
@@ -190,6 +207,7 @@ setters!(OpenOptions:
     take: Take,
     take_management: bool,
     inputs: Vec<FileId>,
+    beside: impl Into<Option<Arc<Beside>>>,
     halt: Halt,
     forwarding: Forwarding,
 );
@@ -224,6 +242,7 @@ impl Default for OpenOptions {
             take: Take::Nothing,
             take_management: false,
             inputs: Vec::new(),
+            beside: None,
             halt: Halt::default(),
             forwarding: Forwarding::default(),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wirelane_os::clock;
 
 use super::accounting::{Accounting, FrameCounts};
+use super::beside::Beside;
 use super::control::{Control, Driver};
 use super::gso;
 use super::info::PortInfo;
@@ -31,6 +32,7 @@ pub struct Port {
     pub(super) is_endless: bool,
     pub(super) leaves_cutting: bool,
     pub(super) inputs: Vec<FileId>,
+    pub(super) beside: Option<Arc<Beside>>,
     pub(super) switches: Arc<Switches>,
 }
 
@@ -47,6 +49,7 @@ impl Port {
             is_endless: true,
             leaves_cutting: false,
             inputs: Vec::new(),
+            beside: None,
             switches: Arc::default(),
         }
     }
@@ -143,6 +146,12 @@ impl Port {
     /// Diagnostics since opening; complete once every receiving end has ended.
     pub fn diagnostics(&self) -> Vec<String> {
         self.driver.diagnostics()
+    }
+
+    /// What the file that it reads says beside its packets, for [`OpenOptions::beside`](super::OpenOptions::beside) of a port
+    /// that they are sent to; `None` if it is no file.
+    pub fn beside(&self) -> Option<&Arc<Beside>> {
+        self.beside.as_ref()
     }
 
     /// The files that it reads. They must not be written meanwhile.

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use wirelane_os::clock;
+use wirelane_os::{clock, machine};
 
 use crate::frame::Frame;
-use crate::mask::Class;
 use crate::pcap::{Direction, Source, Statistics};
 use crate::port::{Bundle, Growing, PortInfo, Rx, Strand};
 use crate::stats::RxCounters;
@@ -92,18 +91,9 @@ impl Placing {
         match &self.bundle {
             None if self.growing.is_some() => (u32::from(frame.queue_number()), Direction::Unknown),
             None => (0, Direction::Unknown),
-            Some(bundle) => strand(bundle, frame),
+            Some(bundle) => bundle.place_of(frame),
         }
     }
-}
-
-#[inline]
-fn strand(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
-    let strand = bundle.strand_of(frame);
-    let says_none =
-        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
-    let is_sent = says_none && frame.class() == Class::Tx;
-    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
 }
 
 /// What statistics blocks say of these counters, by position of the interface. The times are those
@@ -139,6 +129,8 @@ fn source(info: &PortInfo, counters: &RxCounters) -> Source {
         link_type: info.link_type,
         snaplen: info.snaplen,
         hardware: info.hardware.clone(),
+        os: Some(machine::system()),
+        filter: info.filter.clone(),
         speed: info.speed,
         ..Source::new(
             info.interface.as_deref().unwrap_or(info.backend.as_str()),

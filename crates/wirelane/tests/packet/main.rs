@@ -6,6 +6,7 @@ mod mtu;
 mod order;
 mod passing;
 mod receive;
+mod rejected;
 mod selection;
 mod sharing;
 mod traffic;

@@ -49,6 +49,8 @@ pub(crate) struct CaptureArgs {
     /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
     #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Output")]
     pub(super) compress: Option<args::Compress>,
+    #[command(flatten)]
+    pub(super) comment: args::CommentArgs,
     /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them
     #[arg(long, requires = "write", help_heading = "Output")]
     pub(super) split: bool,

@@ -6,7 +6,7 @@ pub(crate) mod elsewhere;
 use std::sync::Arc;
 use std::time::Instant;
 
-use wirelane::port::Control;
+use wirelane::port::{Backend, Control};
 use wirelane::session::capture::Capture;
 use wirelane::{Error, Result, clock};
 
@@ -14,6 +14,7 @@ pub(crate) use self::arguments::CaptureArgs;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::print::Lines;
+use crate::provenance::Provenance;
 use crate::session::{self, Privileges, Screen};
 use crate::take::Toll;
 use crate::{habits, netns};
@@ -33,13 +34,19 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let access = args.access.access()?;
-    let config = args.config(access, &halt)?;
+    let mut config = args.config(access, &halt)?;
     let style = args.style()?;
     let split = || args.habits.split(&args.words, args.read.as_deref(), &|_| false);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
+    if let Some(output) = &mut config.output {
+        let mask = look.mask();
+        let is_live = specs.iter().any(|spec| spec.backend != Some(Backend::File));
+        let provenance = Provenance { filter: look.filter(), mask: &mask, is_live };
+        provenance.add_to(&mut output.options, &args.comment);
+    }
     let open = |spec| look.open_spec(spec, &args.session, &halt);
     let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
     let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;

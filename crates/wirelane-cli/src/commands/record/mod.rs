@@ -23,6 +23,7 @@ use crate::mending::{self, Mending, Telling};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::output::{self, printable};
+use crate::provenance::Provenance;
 use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
 use crate::stores;
 
@@ -72,6 +73,8 @@ pub(crate) struct RecordArgs {
     /// Write packets to the disk at the latest after TIME: what a crash may cost
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "1s", help_heading = "Store")]
     flush: Duration,
+    #[command(flatten)]
+    comment: args::CommentArgs,
     #[command(flatten)]
     access: AccessArgs,
     /// Write the counters into the segments this often, at the start of each, and at the end
@@ -160,7 +163,7 @@ fn config(args: &RecordArgs, access: Access, halt: &Halt) -> Result<RecordConfig
         min_free: Some(args.min_free).filter(|share| *share > 0.0),
         max_age: args.max_age,
     };
-    let store = StoreOptions {
+    let mut store = StoreOptions {
         segment_bytes: args.segment,
         compression: args.compress.and_then(|compress| compress.options()),
         limits,
@@ -169,6 +172,10 @@ fn config(args: &RecordArgs, access: Access, halt: &Halt) -> Result<RecordConfig
         access,
         ..StoreOptions::default()
     };
+    args.comment.add_to(&mut store.section);
+    let mask = args.look.mask();
+    Provenance { filter: args.look.filter(), mask: &mask, is_live: true }
+        .describe(&mut store.section);
     let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
     let trigger = waits.then(|| -> Result<_> {
         Ok(TriggerConfig {

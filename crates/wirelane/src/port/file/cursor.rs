@@ -13,10 +13,11 @@ use super::origin::Origins;
 use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::pcap::pcapng::Step;
 use crate::pcap::pipe::{self, Input};
 use crate::pcap::{CaptureError, CaptureReader, OddTimes};
 use crate::port::number::parse_number;
-use crate::port::{Bundle, Control, Spec};
+use crate::port::{Beside, Control, Spec};
 use crate::sync::lock;
 
 /// How the file is read: its options.
@@ -71,7 +72,10 @@ pub(super) struct Cursor {
     is_dry: bool,
     replay: Replay,
     origins: Origins,
-    bundle: Option<Arc<Bundle>>,
+    /// Who gets what is beside packets.
+    beside: Arc<Beside>,
+    /// They have as much of it as they may.
+    is_full: bool,
     progress: Arc<Progress>,
     /// The reader stands at a packet that is neither taken nor passed by.
     is_at_packet: bool,
@@ -103,7 +107,7 @@ impl Cursor {
         input: Input,
         origins: Origins,
         replay: Replay,
-        bundle: Option<Arc<Bundle>>,
+        beside: Arc<Beside>,
         switch: &Arc<Switch>,
     ) -> Self {
         Self {
@@ -112,7 +116,8 @@ impl Cursor {
             is_dry: false,
             replay,
             origins,
-            bundle,
+            beside,
+            is_full: false,
             progress: Arc::clone(&switch.progress),
             is_at_packet: false,
             known: 0,
@@ -133,7 +138,7 @@ impl Cursor {
     /// Looks at start, stop and masks; whether packets may be taken now.
     #[inline]
     pub(super) fn is_running(&mut self) -> bool {
-        self.is_dry = false;
+        (self.is_dry, self.is_full) = (false, false);
         if self.started.is_none() {
             self.started = self.switch.started();
         }
@@ -154,8 +159,9 @@ impl Cursor {
     pub(super) fn seek(&mut self, skips: &mut usize) -> Option<Selected> {
         loop {
             while !self.is_at_packet {
-                match self.reader.advance() {
-                    Ok(true) => self.is_at_packet = true,
+                match self.reader.step() {
+                    Ok(Step::Packet) => self.is_at_packet = true,
+                    Ok(Step::Annex) => self.pass_on()?,
                     ended => self.turn(ended.err())?,
                 }
             }
@@ -179,6 +185,15 @@ impl Cursor {
     #[cold]
     pub(super) fn has_packet(&mut self) -> bool {
         self.seek(&mut { 0 }).is_some()
+    }
+
+    /// What the file says of the packet that [`Cursor::seek`] found, if it is more than the packet itself: the number of its
+    /// interface, and the options of its block.
+    #[inline(always)]
+    pub(super) fn attachment(&self) -> Option<(u32, &[u8])> {
+        let (options, interface) = (self.reader.options(), self.reader.current().interface);
+        let says_more = !options.is_empty() || self.origins.is_hidden(interface);
+        says_more.then_some((interface, options))
     }
 
     /// Bytes and wire length of the packet that [`Cursor::seek`] found.
@@ -221,6 +236,11 @@ impl Cursor {
         self.pipe.as_ref().filter(|_| self.is_dry).map(|pipe| pipe.as_fd())
     }
 
+    /// Whether others have to take what is beside packets first.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     pub(super) fn is_started(&self) -> bool {
         self.started.is_some()
     }
@@ -246,8 +266,25 @@ impl Cursor {
     }
 
     fn end(&mut self) {
+        if self.beside.is_wanted() && self.shift == 0 {
+            *lock(&self.progress.lost) = self.reader.lost();
+        }
         self.is_over = true;
         self.is_at_packet = false;
+    }
+
+    /// Gives the block beside packets to who wants it, of the first round. `None` if they have to take something before
+    /// there is more.
+    #[cold]
+    fn pass_on(&mut self) -> Option<()> {
+        if !self.beside.is_wanted() || self.shift > 0 {
+            return Some(());
+        }
+        if let Some(annex) = self.reader.annex() {
+            self.beside.put(annex);
+        }
+        self.is_full = !self.beside.has_room();
+        (!self.is_full).then_some(())
     }
 
     /// Begins the file once more, if it is whole, is to be repeated and holds anything. Does nothing if there is more to
@@ -306,7 +343,8 @@ impl Cursor {
             self.fail(error);
             return None;
         }
-        let strangers = self.origins.strangers(known, self.bundle.as_deref());
+        let bundle = self.beside.bundle().map(Arc::as_ref);
+        let strangers = self.origins.strangers(known, bundle);
         self.progress.strangers.add(strangers as u64);
         self.known = self.origins.len();
         Some(())

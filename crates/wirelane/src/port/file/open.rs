@@ -14,6 +14,7 @@ use crate::mask::Class;
 use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::accounting::{Accounting, FrameCounts};
+use crate::port::beside::Beside;
 use crate::port::control::Control;
 use crate::port::info::{PortInfo, PortMode};
 use crate::port::options::OpenOptions;
@@ -66,18 +67,13 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
         info.interface = one.then(|| first.name.clone());
     }
-    let doubles = origins.doubles();
-    if doubles > 0 {
-        info.notes.push(format!(
-            "{doubles} interfaces of the file have the queue and class of an earlier one; their \
-             packets count as packets of that one"
-        ));
-    }
     let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);
     let pool = pool(options)?;
     let frames = pool.gauge();
     let counters = Arc::new(RxCounters::new(0, Class::Rx));
-    let cursor = Cursor::new(input, origins, replay, bundle.clone(), &switch);
+    let section = reader.section().cloned().unwrap_or_default();
+    let beside = Arc::new(Beside::new(reader.name(), section, bundle.clone()));
+    let cursor = Cursor::new(input, origins, replay, Arc::clone(&beside), &switch);
     let source = Source::new(cursor, pool, options.snaplen, &switch.progress);
     let rx = || Rx::new(source, counters).with_bundle(bundle);
     let progress = Arc::clone(&switch.progress);
@@ -85,6 +81,7 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let mut port = Port::new(info, switch, Accounting::new(count));
     port.rx = options.receive.then(rx).into_iter().collect();
     port.inputs = file.into_iter().collect();
+    port.beside = Some(beside);
     port.is_endless = false;
     Ok(port)
 }
@@ -92,22 +89,28 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     spec.options().finish()?;
     let halt = options.halt.below();
-    let writer = WriterOptions {
+    let mut writer = WriterOptions {
         inputs: options.inputs.clone(),
         halt: halt.clone(),
         ..WriterOptions::of_path(spec.name.as_ref())
     };
-    let source = pcap::Source {
+    let mut sources = vec![pcap::Source {
         snaplen: options.snaplen,
         ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
-    };
-    let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
+    }];
+    if let Some(beside) = &options.beside {
+        writer.section.inherit(&[beside.section()]);
+        if let Some(bundle) = beside.bundle() {
+            sources = bundle.strands().iter().map(|strand| strand.source.clone()).collect();
+        }
+    }
+    let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
     let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
     let pool = pool(options)?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
-    let sink = Sink::new(writer, pool, Arc::clone(&counters), options.snaplen);
+    let sink = Sink::new(writer, pool, Arc::clone(&counters), options, &switch.progress);
     let mut port =
         Port::new(info(spec, options), switch, Accounting::new(move || FrameCounts::of([&frames])));
     port.tx = vec![Tx::new(sink, counters)];

@@ -13,6 +13,8 @@ struct Origin {
     /// Of packets that are not marked as sent, and of those that are.
     class: [Class; 2],
     is_selected: [bool; 2],
+    /// No interface before it has its queue and class.
+    is_first: bool,
 }
 
 /// The interfaces of a file, by their number. A file may describe one before each of its packets, so nothing may look at
@@ -21,6 +23,8 @@ struct Origin {
 pub(super) struct Origins {
     link_type: Option<u16>,
     list: Vec<Origin>,
+    /// Queues and classes that have an interface.
+    places: BTreeSet<(u8, u16)>,
     /// What they are selected by.
     mask: Option<QueueMask>,
 }
@@ -40,6 +44,8 @@ impl Origins {
                 return Err(Error::failed(name, cause).help("split the file by interface first"));
             }
             let mut origin = Origin::new(number, source);
+            let place = (origin.class[0] as u8, origin.queue);
+            origin.is_first = self.places.insert(place);
             if let Some(mask) = &self.mask {
                 origin.select(mask);
             }
@@ -66,6 +72,12 @@ impl Origins {
         origin.is_selected[sent].then_some((origin.queue, origin.class[sent]))
     }
 
+    /// Whether queue and class of a packet do not tell which interface it is of.
+    #[inline]
+    pub(super) fn is_hidden(&self, interface: u32) -> bool {
+        self.list.get(interface as usize).is_some_and(|origin| !origin.is_first)
+    }
+
     /// The places that packets of `interfaces` come from: one for each, of which no packet is kept longer than `snaplen`.
     /// Those that say neither queue nor class keep what they say of themselves, and packets that are marked as sent.
     pub(super) fn bundle(&self, interfaces: &[Source], snaplen: u32) -> Option<Bundle> {
@@ -84,12 +96,6 @@ impl Origins {
     pub(super) fn strangers(&self, first: usize, bundle: Option<&Bundle>) -> usize {
         let is_stranger = |o: &&Origin| !bundle.is_some_and(|b| b.contains(o.class[0], o.queue));
         self.list.iter().skip(first).filter(is_stranger).count()
-    }
-
-    /// How many interfaces have a queue that another one before them has.
-    pub(super) fn doubles(&self) -> usize {
-        let places: BTreeSet<_> = self.list.iter().map(|o| (o.class[0] as u8, o.queue)).collect();
-        self.list.len() - places.len()
     }
 
     /// The queues of a class.
@@ -113,7 +119,7 @@ impl Origin {
         // A queue that no mask can name is none that this library has recorded.
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
-        Self { queue, class, is_selected: [false; 2] }
+        Self { queue, class, is_selected: [false; 2], is_first: true }
     }
 
     fn select(&mut self, mask: &QueueMask) {

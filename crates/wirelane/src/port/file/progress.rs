@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock};
 
-use crate::pcap::OddTimes;
+use crate::pcap::{Losses, OddTimes};
 use crate::pool::{PoolConfig, PoolGauge};
 use crate::sync::Counter;
 use crate::sync::lock;
@@ -25,6 +25,10 @@ pub(super) struct Progress {
     pub(super) cut: Counter,
     /// Packets whose time is not that of the file.
     pub(super) odd_times: Mutex<OddTimes>,
+    /// Packets whose comments and other options no frame holds.
+    pub(super) bare: Counter,
+    /// What of the file nobody else gets who writes its packets.
+    pub(super) lost: Mutex<Losses>,
 }
 
 impl Progress {
@@ -40,8 +44,10 @@ impl Progress {
                  count as packets of the first interface"
             )
         };
-        let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
-        let odd_times = *lock(&self.odd_times);
-        notes.into_iter().flatten().chain(odd_times.notes()).collect()
+        let bare = self.bare.value();
+        let without = || format!("{bare} packets lost their comments: they are too long");
+        let notes = [(cut > 0).then(note), (strangers > 0).then(first), (bare > 0).then(without)];
+        let (odd_times, lost) = (*lock(&self.odd_times), *lock(&self.lost));
+        notes.into_iter().flatten().chain(odd_times.notes()).chain(lost.notes()).collect()
     }
 }

@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
-use crate::pcap::{CaptureWriter, Direction, Record};
+use crate::pcap::pcapng::Annex;
+use crate::pcap::{CaptureError, CaptureWriter, Record};
 use crate::pool::Pool;
-use crate::port::Transmit;
+use crate::port::beside::Shelf;
+use crate::port::options::OpenOptions;
+use crate::port::{Bundle, Transmit};
 use crate::stats::TxCounters;
+use crate::sync::lock;
 
 /// The TX queue of a file.
 pub(super) struct Sink {
@@ -20,6 +25,10 @@ pub(super) struct Sink {
     pool: Pool,
     counters: Arc<TxCounters>,
     snaplen: usize,
+    /// The interfaces of the file that the packets come from, and what it has beside them.
+    bundle: Option<Arc<Bundle>>,
+    shelf: Option<Arc<Shelf>>,
+    progress: Arc<Progress>,
     /// Wire lengths of the packets that are not yet safely in the file.
     waiting: VecDeque<u32>,
     /// Packets that are.
@@ -34,13 +43,18 @@ impl Sink {
         writer: CaptureWriter,
         pool: Pool,
         counters: Arc<TxCounters>,
-        snaplen: u32,
+        options: &OpenOptions,
+        progress: &Arc<Progress>,
     ) -> Self {
+        let beside = options.beside.as_ref();
         Self {
             writer,
             pool,
             counters,
-            snaplen: snaplen as usize,
+            snaplen: options.snaplen as usize,
+            bundle: beside.and_then(|beside| beside.bundle().cloned()),
+            shelf: beside.map(|beside| beside.shelf(true)),
+            progress: Arc::clone(progress),
             waiting: VecDeque::new(),
             written: 0,
             failure: None,
@@ -63,6 +77,32 @@ impl Sink {
         }
     }
 
+    /// Writes what the file that packets come from has beside them.
+    fn write_blocks(&mut self) {
+        while let Some(block) = self.shelf.as_ref().and_then(|shelf| shelf.take()) {
+            let Some(annex) = Annex::new(&block).filter(|_| !self.has_failed) else { continue };
+            let written = self.writer.write_annex(annex);
+            self.note(written);
+        }
+    }
+
+    fn note(&mut self, written: Result<(), CaptureError>) {
+        if let Err(error) = written {
+            self.failure = Some(error.into());
+            self.has_failed = true;
+        }
+    }
+
+    /// Tells the port what the file cannot hold.
+    fn tell_losses(&self) {
+        let mut lost = self.writer.lost();
+        if self.shelf.is_none() {
+            // Who writes packets of an interface to pcap knows that it has none.
+            lost.interfaces = 0;
+        }
+        *lock(&self.progress.lost) = lost;
+    }
+
     /// Publishes how many frames are free.
     fn publish(&mut self) {
         self.pool.take(&mut Batch::new(0), 0);
@@ -72,6 +112,7 @@ impl Sink {
 impl Transmit for Sink {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let taken = batch.len();
+        self.write_blocks();
         let mut now = None;
         for frame in batch.iter() {
             self.waiting.push_back(frame.original_len());
@@ -84,17 +125,19 @@ impl Transmit for Sink {
                 *now.get_or_insert_with(clock::realtime_ns)
             };
             let data = frame.data();
+            let place = self.bundle.as_ref().map(|bundle| bundle.place_of(frame));
+            let (interface, direction) = place.unwrap_or_default();
             let record = Record {
-                interface: 0,
+                interface,
                 timestamp,
                 original_len: frame.original_len(),
-                direction: Direction::Unknown,
+                direction,
                 data: data.get(..self.snaplen).unwrap_or(data),
             };
-            if let Err(error) = self.writer.write(&record) {
-                self.failure = Some(error.into());
-                self.has_failed = true;
-            }
+            let options = frame.attached().filter(|_| self.bundle.is_some());
+            let options = options.map(|(_, options)| options).unwrap_or_default();
+            let written = self.writer.write_with(&record, options);
+            self.note(written);
         }
         self.settle();
         batch.clear();
@@ -118,6 +161,8 @@ impl Transmit for Sink {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        self.write_blocks();
+        self.tell_losses();
         let flushed = self.writer.flush();
         self.has_failed |= flushed.is_err();
         self.settle();

@@ -45,7 +45,12 @@ impl Source {
             let Some(selected) = self.cursor.seek(&mut skips) else { break };
             let (data, original_len) = self.cursor.packet();
             let data = data.get(..self.snaplen).unwrap_or(data);
-            if !frame.fill(data) {
+            let is_whole = frame.fill(data)
+                && match self.cursor.attachment() {
+                    None => true,
+                    Some((interface, options)) => frame.attach(interface, options),
+                };
+            if !is_whole {
                 let Some(large) = self.large_frame() else { break };
                 *frame = large;
             }
@@ -88,6 +93,13 @@ impl Source {
         }
         let is_filled = frame.fill(data.get(..len.min(frame.capacity())).unwrap_or_default());
         debug_assert!(is_filled);
+        if let Some((interface, options)) = self.cursor.attachment()
+            && !frame.attach(interface, options)
+        {
+            self.progress.bare.add(u64::from(!options.is_empty()));
+            // Only if the packet itself takes all that there is.
+            let _ = frame.attach(interface, &[]);
+        }
         Some(frame)
     }
 
@@ -140,7 +152,7 @@ impl Receive for Source {
         if !self.cursor.is_started() {
             return Ok(Readiness::After(Duration::from_micros(200)));
         }
-        if self.is_starved {
+        if self.is_starved || self.cursor.is_full() {
             // The consumer has all frames: it is the one to wait for.
             return Ok(Readiness::After(Duration::from_micros(20)));
         }

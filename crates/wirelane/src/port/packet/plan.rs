@@ -31,8 +31,8 @@ pub(super) struct PacketPlan {
     pub(super) promiscuous: bool,
     /// Go on with the next interface of the same name.
     pub(super) wait: bool,
-    /// What the filter rejects is to be counted, if that can be had.
-    pub(super) counts_rejected: bool,
+    /// Why what the filter rejects is not to be counted.
+    pub(super) uncounted: Option<&'static str>,
     /// The kernel says of each received packet whether it is to be cut.
     pub(super) tells_offloads: bool,
     /// Frames to hand on to be cut.
@@ -85,7 +85,7 @@ impl PacketPlan {
             placement: options.placement.clone(),
             promiscuous: options.promiscuous,
             wait: options.wait,
-            counts_rejected: options.count_rejected,
+            uncounted: options.uncounted(),
             // Who sends packets on has to know which are to be cut, whoever left that to be done.
             tells_offloads: options.forwarding.intact && device.is_ethernet(),
             handed_on,

@@ -105,12 +105,14 @@ pub(super) fn open_rings(
 /// Lets the kernel offer each packet to one ring only.
 fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<Entrance> {
     let PacketPlan { device, selections, .. } = plan;
-    let mut entrance = Entrance::open("the program does not ask for it");
-    if plan.counts_rejected {
-        ignore_outgoing(rings, device.outgoing);
-        let of = (device.index, device.outgoing);
-        entrance = Entrance::guarded(rings, Choice::Selections(selections), of, plan.socket()?);
-    }
+    let entrance = match plan.uncounted {
+        Some(why) => Entrance::open(why),
+        None => {
+            ignore_outgoing(rings, device.outgoing);
+            let of = (device.index, device.outgoing);
+            Entrance::guarded(rings, Choice::Selections(selections), of, plan.socket()?)
+        }
+    };
     if entrance.turnstile().is_none()
         && let Err(error) = distribute(rings, selections, device.outgoing)
     {

@@ -55,7 +55,7 @@ impl Chunk {
     #[inline]
     pub(super) fn has_room_for(&self, frame: &Frame) -> bool {
         let left = self.bytes.capacity() - self.bytes.len();
-        let options = if frame.has_hints() { COMMENT } else { FLAGS };
+        let options = if frame.says_more() { longest_options(frame) } else { FLAGS };
         let block = HEADER + frame.len().next_multiple_of(4) + options + TRAILER;
         block <= left || self.bytes.is_empty()
     }
@@ -71,11 +71,10 @@ impl Chunk {
             data: frame.data(),
         };
         self.note_time(record.timestamp);
-        match Comment::of(frame) {
-            Some(comment) => {
-                pcapng::packet_with_comment(&mut self.bytes, &record, comment.as_str());
-            }
-            None => pcapng::packet(&mut self.bytes, &record),
+        if frame.says_more() {
+            push_with_options(&mut self.bytes, &record, frame);
+        } else {
+            pcapng::packet(&mut self.bytes, &record);
         }
     }
 
@@ -179,6 +178,17 @@ impl Chunk {
         block(&self.bytes, offset)
     }
 
+    /// The options of the packet in the block at byte `offset`, in their coding.
+    #[inline]
+    pub(super) fn options(&self, offset: usize) -> &[u8] {
+        let of_block = || {
+            let block = self.bytes.get(offset..)?.get(..self.block(offset)?.len)?;
+            let len = u32::from_ne_bytes(*block.get(20..)?.first_chunk()?) as usize;
+            block.get(HEADER + len.next_multiple_of(4)..block.len() - TRAILER)
+        };
+        of_block().unwrap_or_default()
+    }
+
     /// The packets, in the order in which they came in.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut at = 0;
@@ -202,6 +212,26 @@ impl Chunk {
             direction: Direction::Unknown,
             data: block.get(HEADER..HEADER + word(20) as usize)?,
         })
+    }
+}
+
+/// Most bytes of the options of a packet of which more is known than its bytes.
+#[cold]
+fn longest_options(frame: &Frame) -> usize {
+    let attached = frame.attached().map_or(0, |(_, options)| options.len().next_multiple_of(4));
+    let hints = if frame.has_hints() { COMMENT } else { 0 };
+    FLAGS + hints + attached
+}
+
+/// Adds a packet with the options that it had in its file, or with what the interface said of it.
+#[cold]
+fn push_with_options(bytes: &mut Vec<u8>, record: &Record<'_>, frame: &Frame) {
+    match (Comment::of(frame), frame.attached()) {
+        (Some(comment), _) => pcapng::packet_with_comment(bytes, record, comment.as_str()),
+        (None, attached) => {
+            let options = attached.map(|(_, options)| options).unwrap_or_default();
+            pcapng::packet_with_options(bytes, record, options);
+        }
     }
 }
 

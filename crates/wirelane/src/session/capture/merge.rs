@@ -45,11 +45,23 @@ impl<'a> Run<'a> {
 
     /// The packets, one by one.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'a>> {
+        let chunk = self.chunk;
+        self.places().filter_map(|at| chunk.record(at))
+    }
+
+    /// The packets with their options, one by one.
+    pub(super) fn with_options(&self) -> impl Iterator<Item = (Record<'a>, &'a [u8])> {
+        let chunk = self.chunk;
+        self.places().filter_map(|at| Some((chunk.record(at)?, chunk.options(at))))
+    }
+
+    /// Where the blocks start.
+    fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let (chunk, end, mut at) = (self.chunk, self.range.end, self.range.start);
         std::iter::from_fn(move || {
             let here = at;
             at += chunk.block(here)?.len;
-            (here < end).then(|| chunk.record(here))?
+            (here < end).then_some(here)
         })
     }
 }

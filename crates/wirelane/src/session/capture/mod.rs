@@ -47,9 +47,9 @@ use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, WriterOptions, Written};
+use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_thread, thread_name};
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
@@ -260,11 +260,19 @@ impl Writers {
         config: &CaptureConfig,
         view: Option<Box<dyn View>>,
     ) -> Result<Vec<Vec<Route>>> {
-        let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
-            let interfaces = |rx| interfaces(port.info(), rx);
+        let titles = names::titles(ports.iter().map(Port::info));
+        let of_port = |((port, title), inputs): ((&Port, &String), &Vec<Rx>)| {
+            let interfaces = |rx| {
+                let mut all = interfaces(port.info(), rx);
+                // Those of a file have names of their own.
+                if port.info().interface.is_none() && rx.bundle().is_none() {
+                    all.iter_mut().for_each(|one| one.source.name.clone_from(title));
+                }
+                all
+            };
             inputs.iter().map(interfaces).collect::<Vec<_>>()
         };
-        let ends: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
+        let ends: Vec<_> = ports.iter().zip(&titles).zip(inputs).flat_map(of_port).collect();
         let now = clock::realtime_ns();
         let output = config.output.as_ref();
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
@@ -284,7 +292,7 @@ impl Writers {
                 let error = Error::usage("--split any", cause);
                 return Err(error.help("name the interfaces, or leave --split out"));
             }
-            let mut names = Names::default();
+            let mut names = Names::new(ports.len() > 1);
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
                 let file =
                     |one: Interface| (Some(names.of(&output.path, &one)), vec![(end, vec![one])]);
@@ -316,7 +324,9 @@ impl Writers {
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let read = ports.iter().flat_map(Port::inputs);
+        let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
         let options = output.map(|output| WriterOptions {
+            section: section(&output.options.section, &besides, ports.len()),
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()
@@ -339,6 +349,10 @@ impl Writers {
                     Some(CaptureWriter::create(&path, &sources, options, now)?)
                 }
             };
+            // What is in one file only is in the first.
+            let shelf = |beside: &&Arc<Beside>| beside.shelf(self.threads.is_empty());
+            let shelves =
+                if file.is_some() { besides.iter().map(shelf).collect() } else { Vec::new() };
             let view = view_input.take();
             if let Some(view) = &view {
                 sources.iter().for_each(|source| view.describe(source));
@@ -388,6 +402,7 @@ impl Writers {
                 file,
                 view,
                 inputs: writer_inputs,
+                shelves,
                 roster,
                 counters,
                 refused: BTreeMap::new(),
@@ -409,6 +424,18 @@ impl Writers {
         let mut routes = routes.into_iter();
         Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
     }
+}
+
+/// What the output says of itself: what it is told to, and what the files say of themselves that are read.
+fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
+    let mut section = own.clone();
+    if !files.is_empty() && files.len() == ports {
+        // All of it was captured elsewhere, or at another time.
+        section.hardware.clear();
+        section.os.clear();
+    }
+    section.inherit(&files.iter().map(|file| file.section()).collect::<Vec<_>>());
+    section
 }
 
 impl Drop for Capture {

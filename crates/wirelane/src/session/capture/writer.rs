@@ -12,7 +12,9 @@ use super::credit::Credit;
 use super::merge::ChunkMerge;
 use super::roster::Roster;
 use super::view::ViewInput;
+use crate::pcap::pcapng::Annex;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
+use crate::port::Shelf;
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
 use crate::stats::RxCounters;
@@ -40,6 +42,8 @@ pub(super) struct WriterThread {
     /// Who looks at the packets.
     pub(super) view: Option<ViewInput>,
     pub(super) inputs: Vec<Input>,
+    /// Blocks of files that are read, for the file.
+    pub(super) shelves: Vec<Arc<Shelf>>,
     /// The interfaces of the file, and their counters as far as they are described in it.
     pub(super) roster: Arc<Roster>,
     pub(super) counters: Vec<Arc<RxCounters>>,
@@ -134,14 +138,19 @@ impl WriterThread {
         Finished { written, violations, error, notes: self.notes() }
     }
 
-    /// What became of interfaces that the file cannot hold.
+    /// What became of interfaces and of what is beside packets, if the file cannot hold it.
     fn notes(&self) -> Vec<String> {
         let of = |(interface, error): (&u32, &CaptureError)| {
             let counters = self.counters.get(*interface as usize)?;
             let name = counters.interface.as_deref().unwrap_or("an interface");
             Some(format!("packets of {name} were dropped by the writer: {error}"))
         };
-        self.refused.iter().filter_map(of).collect()
+        let mut lost = self.file.as_ref().map(CaptureWriter::lost).unwrap_or_default();
+        if self.shelves.is_empty() {
+            // Who captures to pcap knows that it has no interfaces.
+            lost.interfaces = 0;
+        }
+        self.refused.iter().filter_map(of).chain(lost.notes()).collect()
     }
 
     fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {
@@ -149,6 +158,7 @@ impl WriterThread {
         loop {
             let finished = self.collect(merge);
             self.add_interfaces();
+            self.add_blocks()?;
             let now = clock::realtime_ns();
             if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
                 // Any of the next packets may end a file.
@@ -221,6 +231,17 @@ impl WriterThread {
         }
     }
 
+    /// Writes the blocks that were read before the packets that have come.
+    fn add_blocks(&mut self) -> Result<(), CaptureError> {
+        let Self { shelves, file: Some(file), .. } = self else { return Ok(()) };
+        for block in shelves.iter().flat_map(|shelf| std::iter::from_fn(|| shelf.take())) {
+            if let Some(annex) = Annex::new(&block) {
+                file.write_annex(annex)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
@@ -242,14 +263,14 @@ impl WriterThread {
             if takes_blocks {
                 return file.write_blocks(run.bytes(), run.packets);
             }
-            run.records().try_for_each(|record| match refused.contains_key(&record.interface) {
-                false => file.write(&record),
-                true => {
-                    if let Some(counters) = counters.get(record.interface as usize) {
-                        counters.count_unwritten(1, Some(u64::from(record.original_len)));
-                    }
-                    Ok(())
+            run.with_options().try_for_each(|(record, options)| {
+                if !refused.contains_key(&record.interface) {
+                    return file.write_with(&record, options);
                 }
+                if let Some(counters) = counters.get(record.interface as usize) {
+                    counters.count_unwritten(1, Some(u64::from(record.original_len)));
+                }
+                Ok(())
             })
         })? {
             if let Some(chunk) = merge.take_spent(from) {

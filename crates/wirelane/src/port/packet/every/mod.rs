@@ -196,9 +196,9 @@ fn rings(
         }
     };
     notes.extend(budget.note("bytes per ring", asked.0 * asked.1, shape.0 * shape.1));
-    let entrance = match options.count_rejected {
-        true => Entrance::guarded(&rings, Choice::Numbers(queues), (0, true), socket()?),
-        false => Entrance::open("the program does not ask for it"),
+    let entrance = match options.uncounted() {
+        Some(why) => Entrance::open(why),
+        None => Entrance::guarded(&rings, Choice::Numbers(queues), (0, true), socket()?),
     };
     if entrance.turnstile().is_none() {
         distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;

@@ -1,0 +1,240 @@
+//! Every command that writes what it reads keeps all of it: `capture`, `forward`, `merge` and `convert`.
+
+use std::fs;
+
+use wirelane::Class;
+use wirelane::pcap::pcapng::{Annex, Step, options};
+use wirelane::pcap::{CaptureWriter, Direction, Record, Section, Source, WriterOptions};
+
+use super::*;
+
+/// A block of this type.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let len = (12 + body.len().next_multiple_of(4)) as u32;
+    let mut block = [kind.to_ne_bytes(), len.to_ne_bytes()].concat();
+    block.extend_from_slice(body);
+    block.resize(len as usize - 4, 0);
+    block.extend_from_slice(&len.to_ne_bytes());
+    block
+}
+
+/// An option in its coding.
+fn option(code: u16, value: &[u8]) -> Vec<u8> {
+    let mut option = [code.to_ne_bytes(), (value.len() as u16).to_ne_bytes()].concat();
+    option.extend_from_slice(value);
+    option.resize(option.len().next_multiple_of(4), 0);
+    option
+}
+
+const COMMENT: u16 = 1;
+const FLAGS: u16 = 2;
+const HASH: u16 = 3;
+/// 10.0.0.1 is host.example; the end.
+const NAMES: &[u8] = b"\x01\0\x11\0\x0a\0\0\x01host.example\0\0\0\0\0\0\0\0";
+
+/// Names, secrets and a custom block, one a packet.
+fn annexes() -> [Vec<u8>; 3] {
+    let secrets = [&0x544c_534b_u32.to_ne_bytes()[..], &8_u32.to_ne_bytes(), b"CLIENT_R"].concat();
+    let custom = [&32473_u32.to_ne_bytes()[..], b"whatever"].concat();
+    [block(4, NAMES), block(10, &secrets), block(0xbad, &custom)]
+}
+
+/// A file with all that can be beside packets. Two of its interfaces have one queue, as those of two hosts, and a packet is
+/// nearly as long as a usual frame, one much longer.
+fn rich(path: &Path) {
+    let named = |name: &str, comment: &str| Source {
+        options: option(COMMENT, comment.as_bytes()),
+        ..Source::new(name, Class::Rx, Some(0))
+    };
+    let foreign = Source { name: "wlan0".into(), link_type: 1, ..Source::default() };
+    let sources = [named("eth0", "of host a"), named("eth0", "of host b"), foreign];
+    let mut section =
+        Section { application: "Dumpcap".into(), os: "Plan 9".into(), ..Section::default() };
+    section.add_comment("of the file");
+    let options = WriterOptions { section, ..WriterOptions::of_path(path) };
+    let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
+    let annexes = annexes();
+    for number in 0..300_u32 {
+        if let Some(block) = annexes.get(number as usize / 50).filter(|_| number % 50 == 0) {
+            writer.write_annex(Annex::new(block).unwrap()).unwrap();
+        }
+        let data = vec![
+            number as u8;
+            match number % 10 {
+                3 => 1980,
+                7 => 9000,
+                _ => 60,
+            }
+        ];
+        let mut options = Vec::new();
+        if number % 3 > 0 {
+            options.extend(option(COMMENT, format!("packet {number}").as_bytes()));
+        }
+        if number % 9 == 0 {
+            options.extend(option(HASH, &[2, 1, 2, 3, 4]));
+            options.extend(option(FLAGS, &2_u32.to_ne_bytes()));
+        }
+        let record = Record {
+            interface: number % 3,
+            timestamp: 1_700_000_000_000_000_000 + u64::from(number),
+            original_len: data.len() as u32,
+            direction: Direction::Unknown,
+            data: &data,
+        };
+        writer.write_with(&record, &options).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+}
+
+/// A word of a command line with the names of the files.
+fn named(word: &str, input: &Path, output: &Path) -> String {
+    word.replace("{in}", input.to_str().unwrap()).replace("{out}", output.to_str().unwrap())
+}
+
+/// All that is said of a packet: its interface, time, bytes and options.
+type Whole = (Source, u64, Vec<u8>, Vec<(u16, Vec<u8>)>);
+
+/// What a file has.
+#[derive(Debug, Default)]
+struct Content {
+    packets: Vec<Whole>,
+    /// Blocks beside packets, each with the number of packets before it.
+    annexes: Vec<(usize, Vec<u8>)>,
+    section: Section,
+}
+
+fn content(path: &Path) -> Content {
+    let mut reader = CaptureReader::open(path).unwrap();
+    let mut found = Content::default();
+    loop {
+        match reader.step().unwrap() {
+            Step::Packet => {
+                let record = reader.current();
+                // A capture says how much of a packet it keeps at most.
+                let source =
+                    Source { snaplen: 0, ..reader.interfaces()[record.interface as usize].clone() };
+                let known = options(reader.options()).map(|(code, value)| (code, value.to_vec()));
+                let known = known.collect();
+                found.packets.push((source, record.timestamp, record.data.to_vec(), known));
+            }
+            Step::Annex => {
+                let bytes = reader.annex().unwrap().bytes().to_vec();
+                found.annexes.push((found.packets.len(), bytes));
+            }
+            Step::End => break,
+        }
+    }
+    found.section = reader.section().unwrap().clone();
+    found
+}
+
+/// Whether it says of itself what the rich file does.
+#[track_caller]
+fn assert_inherits(section: &Section, name: &str) {
+    let comments: Vec<_> = section.comments().collect();
+    assert_eq!(comments, ["of the file", &format!("{name}: captured by Dumpcap")]);
+    assert_eq!((section.os.as_str(), section.hardware.as_str()), ("Plan 9", ""));
+    assert!(section.application.starts_with("wirelane "));
+}
+
+#[test]
+fn all_of_a_file_goes_through_every_command() {
+    let files = Files::new();
+    let x = files.path("x.pcapng");
+    rich(&x);
+    let expected = content(&x);
+    for (words, is_through_ports) in [
+        (["convert", "-q", "{in}", "{out}"], false),
+        (["merge", "{in}", "-w", "{out}"], false),
+        (["capture", "-qr{in}", "-w", "{out}"], true),
+        (["forward", "-q", "file:{in}", "file:{out}"], true),
+    ] {
+        for suffix in ["pcapng", "pcapng.zst"] {
+            let y = files.path(&format!("y.{suffix}"));
+            let word = |word: &str| named(word, &x, &y);
+            let ended = output(&mut wirelane(words.map(word)));
+            assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+            let found = content(&y);
+            assert_eq!(found.packets, expected.packets, "{words:?}");
+            let blocks =
+                |of: &Content| of.annexes.iter().map(|(_, one)| one.clone()).collect::<Vec<_>>();
+            assert_eq!(blocks(&found), blocks(&expected), "{words:?}");
+            // None is behind the packets that it explains.
+            for ((at, _), (before, _)) in found.annexes.iter().zip(&expected.annexes) {
+                assert!(at <= before && (is_through_ports || at == before), "{words:?}");
+            }
+            assert_inherits(&found.section, "x.pcapng");
+        }
+    }
+}
+
+#[test]
+fn every_file_of_a_rotation_and_of_a_split_has_them() {
+    let files = Files::new();
+    let x = files.path("x.pcapng");
+    rich(&x);
+    let expected = content(&x);
+    let [names, secrets, custom] = annexes();
+    let all = |prefix: &str| {
+        let mut paths: Vec<_> =
+            fs::read_dir(files.0.path()).unwrap().map(|one| one.unwrap().path()).collect();
+        paths.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix));
+        paths.sort();
+        paths
+    };
+    ours(
+        ["capture", "-q", "--rotate-packets", "100", "-r"],
+        &[&x, Path::new("-w"), &files.path("r.pcapng")],
+    );
+    let rotated: Vec<_> = all("r_").iter().map(|path| content(path)).collect();
+    let packets: Vec<_> = rotated.iter().flat_map(|one| one.packets.clone()).collect();
+    assert_eq!((rotated.len(), packets), (3, expected.packets.clone()));
+    for one in &rotated {
+        let blocks: Vec<_> = one.annexes.iter().map(|(_, block)| block).collect();
+        assert!(blocks.contains(&&names) && blocks.contains(&&secrets));
+        assert_inherits(&one.section, "x.pcapng");
+    }
+    ours(["capture", "-q", "--split", "-r"], &[&x, Path::new("-w"), &files.path("s.pcapng")]);
+    let split: Vec<_> = all("s.").iter().map(|path| content(path)).collect();
+    assert_eq!(split.len(), 3);
+    let has = |block: &Vec<u8>| {
+        split.iter().filter(|one| one.annexes.iter().any(|(_, found)| found == block)).count()
+    };
+    assert_eq!([&names, &secrets, &custom].map(has), [3, 3, 1]);
+    for one in &split {
+        let of_one: Vec<_> = expected
+            .packets
+            .iter()
+            .filter(|packet| {
+                packet.0.options == one.packets[0].0.options
+                    && packet.0.name == one.packets[0].0.name
+            })
+            .cloned()
+            .collect();
+        assert_eq!(one.packets, of_one);
+        assert_eq!(of_one.len(), 100);
+    }
+}
+
+/// What pcap has no place for is told, by every command with the same words.
+#[test]
+fn what_pcap_cannot_hold_is_told() {
+    let files = Files::new();
+    let (x, y) = (files.path("x.pcapng"), files.path("y.pcap"));
+    rich(&x);
+    let lack = "not in the output, which pcapng could hold: 200 comments of packets, 68 other options of packets, 2 comments \
+                and options of the file, 3 interfaces with their names, options and counters, 1 block of names, 1 block of \
+                secrets, 1 other block";
+    for words in [
+        &["convert", "{in}", "{out}"][..],
+        &["merge", "{in}", "-w", "{out}"],
+        &["capture", "-r{in}", "-w", "{out}", "-v"],
+        &["forward", "file:{in}", "file:{out}", "-v"],
+    ] {
+        let word = |word: &&str| named(word, &x, &y);
+        let ended = output(&mut wirelane(words.iter().map(word)));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains(lack), "{words:?}: {}", ended.stderr);
+        assert_eq!(packets(&y).len(), 300);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the machine is, in words.
+
+use rustix::system::uname;
+
+/// The model of the CPU, as it calls itself; `None` if it does not say.
+#[must_use]
+pub fn cpu_model() -> Option<String> {
+    brand().filter(|name| !name.is_empty())
+}
+
+/// The operating system, such as `Linux 6.18.5`.
+#[must_use]
+pub fn system() -> String {
+    let name = uname();
+    format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
+}
+
+/// The name of the host.
+#[must_use]
+pub fn host() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Asks the CPU itself: for `/proc/cpuinfo`, the kernel measures the frequency of each.
+#[cfg(target_arch = "x86_64")]
+fn brand() -> Option<String> {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+    // "Intel 64 and IA-32 Architectures Software Developer's Manual", CPUID, leaves 80000002H to 80000004H.
+    const NAMES: std::ops::RangeInclusive<u32> = 0x8000_0002..=0x8000_0004;
+    if __cpuid(0x8000_0000).eax < *NAMES.end() {
+        return None;
+    }
+    let words = NAMES.flat_map(|leaf| {
+        let part = __cpuid_count(leaf, 0);
+        [part.eax, part.ebx, part.ecx, part.edx]
+    });
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).take_while(|byte| *byte != 0).collect();
+    Some(String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Others say it in a file, if at all.
+#[cfg(not(target_arch = "x86_64"))]
+fn brand() -> Option<String> {
+    let information = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    information.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "model name").then(|| value.trim().to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_the_one_that_the_kernel_knows() {
+        let of = |path: &str| std::fs::read_to_string(path).unwrap();
+        let release = of("/proc/sys/kernel/osrelease");
+        assert_eq!(system(), format!("Linux {}", release.trim()));
+        assert_eq!(host(), of("/proc/sys/kernel/hostname").trim());
+        let information = of("/proc/cpuinfo");
+        let known = information.lines().find_map(|line| line.strip_prefix("model name\t: "));
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(cpu_model(), known.map(words).filter(|name| !name.is_empty()));
+    }
+}

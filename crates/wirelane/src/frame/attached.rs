@@ -1,0 +1,102 @@
+//! What a capture file says of a packet: its interface and the options of its block. Kept behind the packet.
+//!
+//! ```text
+//!   │ headroom │ packet │  room to grow  │ interface │ length │ options │
+//!                                        ▲ the end of the room
+//! ```
+//!
+//! The room of the frame ends before them, so whatever becomes of the packet in its memory, they stay. A packet that is
+//! copied into another frame leaves them behind.
+#![allow(unsafe_code)]
+
+use super::handle::Frame;
+use super::marks::Marks;
+
+/// Bytes of the interface and the length.
+const HEADER: usize = 8;
+
+impl Frame {
+    /// Keeps the number of its interface in its file, and the options of its block. False, and nothing changed, if they do
+    /// not fit behind the packet.
+    #[cold]
+    #[must_use = "without room nothing was changed"]
+    pub(crate) fn attach(&mut self, interface: u32, options: &[u8]) -> bool {
+        let meta = self.meta_mut();
+        let Some(left) = (meta.room as usize).checked_sub(HEADER + options.len()) else {
+            return false;
+        };
+        if left < meta.len as usize || meta.marks.has(Marks::ATTACHED) {
+            return false;
+        }
+        meta.room = left as u32;
+        meta.marks = meta.marks.with(Marks::ATTACHED);
+        let len = options.len() as u32;
+        // SAFETY: `HEADER + options.len()` bytes behind what is the room now were room before, so that they belong to this
+        // frame.
+        unsafe {
+            let place = meta.data.add(left).as_ptr();
+            place.cast::<[u8; 4]>().write(interface.to_ne_bytes());
+            place.add(4).cast::<[u8; 4]>().write(len.to_ne_bytes());
+            place.add(HEADER).copy_from_nonoverlapping(options.as_ptr(), options.len());
+        }
+        true
+    }
+
+    /// Whether [`Frame::attached`] has anything.
+    #[inline(always)]
+    pub(crate) fn has_attached(&self) -> bool {
+        self.meta().marks.has(Marks::ATTACHED)
+    }
+
+    /// Whether the interface or a file says more of it than its bytes.
+    #[inline(always)]
+    pub(crate) fn says_more(&self) -> bool {
+        self.meta().marks.has(Marks::HINTS.with(Marks::ATTACHED))
+    }
+
+    /// The number of its interface in its file, and the options of its block, in their coding; `None` if nothing was kept.
+    pub(crate) fn attached(&self) -> Option<(u32, &[u8])> {
+        if !self.has_attached() {
+            return None;
+        }
+        let meta = self.meta();
+        // SAFETY: `attach` has written both numbers and as many bytes where the room ends, and the mark goes as soon as the
+        // memory has another packet.
+        unsafe {
+            let place = meta.data.add(meta.room as usize).as_ptr();
+            let interface = u32::from_ne_bytes(place.cast::<[u8; 4]>().read());
+            let len = u32::from_ne_bytes(place.add(4).cast::<[u8; 4]>().read());
+            Some((interface, std::slice::from_raw_parts(place.add(HEADER), len as usize)))
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::pool::{Pool, PoolConfig};
+
+    #[test]
+    fn it_stays_behind_the_packet_and_goes_with_it() {
+        let config = PoolConfig { chunks: 1, chunk_size: 256, headroom: 64, numa_node: None };
+        let mut pool = Pool::new(config).unwrap();
+        for round in 0..2 {
+            let mut frame = pool.take_one().unwrap();
+            assert!(!frame.has_attached() && frame.attached().is_none());
+            assert!(frame.fill(&[7; 60]) && frame.capacity() == 192);
+            assert!(!frame.attach(1, &[1; 125]), "{round}");
+            assert!(frame.attach(9, &[1; 64]) && !frame.attach(1, &[]));
+            assert_eq!(frame.capacity(), 120);
+            // Every byte that the packet may have.
+            assert!(frame.prepend(64) && frame.strip(3) && frame.set_len(181));
+            frame.data_mut().fill(0xff);
+            assert!(!frame.set_len(182));
+            assert_eq!(frame.attached(), Some((9, &[1; 64][..])));
+            // Another packet in the same memory has none.
+            assert!(frame.fill(&[7; 5]) && frame.attached().is_none() && !frame.says_more());
+        }
+        let mut frame = pool.take_one().unwrap();
+        assert!(frame.fill(&[1; 184]) && frame.attach(3, &[]));
+        assert_eq!(frame.attached(), Some((3, &[][..])));
+        assert!(frame.says_more());
+    }
+}

@@ -1,0 +1,253 @@
+//! What the kernel's filter rejects is counted, exactly, whatever the masks and the filter are by then.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use wirelane::filter::Filter;
+use wirelane::mask::QueueMask;
+use wirelane::port;
+use wirelane::session::capture::{Capture, CaptureConfig};
+use wirelane_os::privilege::{self, Capability, Set};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{packets, privileged};
+
+use super::selection::host;
+use super::*;
+
+fn filter(text: &str) -> Filter {
+    text.parse().unwrap()
+}
+
+/// What came to the end of this class and queue, and what was rejected of it: everything adds up.
+fn counted(ends: &[Rx], class: Class, queue: u16) -> (u64, u64) {
+    let of = |rx: &&Rx| (rx.class(), rx.counters().queue().unwrap_or(0)) == (class, queue);
+    let stats = ends.iter().find(of).unwrap().counters().snapshot(0);
+    let filtered = stats.filtered.unwrap();
+    let dropped = stats.dropped.total().unwrap();
+    assert_eq!(stats.received, Some(filtered + stats.packets + dropped), "{stats:?}");
+    (stats.received.unwrap(), filtered)
+}
+
+#[test]
+fn privileged_each_queue_counts_its_own() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-rej", 4);
+    let host = host(&ns, "wl-rej");
+    // Queues with a gap, of which the masks select some.
+    let masks = mask(&[0, 2], &[0, 2, 3], true);
+    let options = masked(masks).filter(filter("greater 200"));
+    let spec = format!("packet:wl-rej@0,2-3{QUICK}");
+    let mut port = open(&ns, &spec, &options).unwrap();
+    let (mut ends, control) = (port.rx(), port.control());
+    // Nobody counts these: the port has not started.
+    (0..4).for_each(|queue| tap.write(queue, &packets::raw(0)));
+    port.start().unwrap();
+    for queue in 0..4_u64 {
+        for n in 0..10 + queue {
+            tap.write(
+                queue as usize,
+                &packets::udp4(n).length(if n < 2 { 300 } else { 100 }).build(),
+            );
+        }
+    }
+    for n in 0..100 {
+        host.send_frame(&packets::udp4(n).flow(n as u16).build()).unwrap();
+    }
+    finish(&*control, &mut ends);
+    // Nor these: it has stopped.
+    (0..4).for_each(|queue| tap.write(queue, &packets::raw(0)));
+    let by_queue = [0, 2, 3].map(|queue| counted(&ends, Class::Rx, queue));
+    assert_eq!(by_queue, [(10, 8), (12, 10), (0, 0)]);
+    let mut sent = [0; 4];
+    tap.drain().iter().for_each(|(queue, _)| sent[*queue] += 1);
+    let rejected = [0, 2, 3].map(|queue| counted(&ends, Class::Tx, queue));
+    assert_eq!(rejected, [0, 2, 3].map(|queue| (sent[queue], sent[queue])));
+    assert!(sent.iter().sum::<u64>() == 100 && sent[0] < 100, "{sent:?}");
+    assert_conserved(&port);
+}
+
+#[test]
+fn privileged_a_packet_of_no_queue_is_counted_as_such() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let mut port = quick(&ns, "lo", &OpenOptions::default().filter(filter("udp")));
+    let mut ends = port.rx();
+    port.start().unwrap();
+    let socket = host(&ns, "lo");
+    for n in 0..12 {
+        let frame = if n < 7 { packets::raw(n) } else { packets::udp4(n).build() };
+        socket.send_frame(&frame).unwrap();
+    }
+    finish_after(&*port.control(), &mut ends, 10);
+    assert_eq!(counted(&ends, Class::Other, 0), (12, 7));
+    assert_eq!(counted(&ends, Class::Tx, 0), (12, 7));
+    assert_eq!(counted(&ends, Class::Rx, 0), (0, 0));
+}
+
+/// While packets come, the filter changes all the time, and the masks of some queues: no packet is counted twice or not at
+/// all.
+#[test]
+fn privileged_changes_lose_no_count() {
+    if !privileged::require() {
+        return;
+    }
+    const ROUNDS: u64 = 4000;
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-chg", 4);
+    let spec = "packet:wl-chg?ring=8Mi&block=64Ki&retire=2ms";
+    let all = mask(&[0, 1, 2, 3], &[], false);
+    let mut port = open(&ns, spec, &masked(all.clone())).unwrap();
+    let (mut ends, control) = (port.rx(), port.control());
+    port.start().unwrap();
+    let ended = AtomicBool::new(false);
+    let got = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..ROUNDS {
+                (0..4).for_each(|queue| tap.write(queue, &packets::udp4(n).build()));
+            }
+            ended.store(true, Ordering::Release);
+        });
+        let mut got = Vec::new();
+        for round in 0.. {
+            let of_some = [Some(filter("udp")), Some(filter("tcp")), None];
+            control.set_filter(of_some[round % 3].as_ref()).unwrap();
+            // Queues 0 and 1 are always selected.
+            let masks = if round % 2 == 0 { &all } else { &mask(&[0, 1], &[], false) };
+            control.set_mask(masks.clone()).unwrap();
+            ends.iter_mut().for_each(|rx| {
+                take(rx, &mut got);
+            });
+            if ended.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        got.extend(finish(&*control, &mut ends));
+        got
+    });
+    for queue in 0..4 {
+        let (received, filtered) = counted(&ends, Class::Rx, queue);
+        let taken = sequences(&got, Class::Rx, queue).len() as u64;
+        assert_eq!(received, taken + filtered, "queue {queue}");
+        if queue < 2 {
+            assert_eq!(received, ROUNDS, "queue {queue}");
+        } else {
+            assert!(received <= ROUNDS, "queue {queue}: {received}");
+        }
+    }
+    assert_conserved(&port);
+}
+
+#[test]
+fn privileged_all_interfaces_count_together() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let pair = VethPair::new(&ns, &ns, 1, 1500);
+    let tap = MultiQueueTap::new(&ns, "wl-yt", 2);
+    let (socket, local) = (host(&ns, &pair.a.interface), host(&ns, "lo"));
+    let run = |options: OpenOptions| {
+        let spec = format!("any{QUICK}").parse().unwrap();
+        let options = options.every_interface(true).filter(filter("udp"));
+        let port = ns.inside(|| port::open(&spec, &options)).unwrap();
+        let capture = Capture::start(vec![port], &CaptureConfig::default()).unwrap();
+        (0..9).for_each(|n| tap.write(n as usize % 2, &packets::raw(n)));
+        for n in 0..5 {
+            // Sent by one, received by the other.
+            socket.send_frame(&packets::raw(n)).unwrap();
+        }
+        for n in 0..3 {
+            local.send_frame(&packets::raw(n)).unwrap();
+        }
+        tap.write(0, &packets::udp4(0).build());
+        let packets = || capture.queues().iter().map(|row| row.packets).sum::<u64>();
+        assert!(eventually(|| packets() == 1));
+        let outcome = capture.join();
+        (outcome.queues, outcome.ports.into_iter().flat_map(|port| port.notes).collect::<Vec<_>>())
+    };
+    let (rows, notes) = run(OpenOptions::default());
+    let (rings, parts) = rows.split_first().unwrap();
+    assert_eq!(rings.interface.as_deref(), Some("any"));
+    assert_eq!((rings.filtered, rings.received), (Some(9 + 2 * 5 + 3), Some(9 + 2 * 5 + 3)));
+    assert!(parts.iter().all(|row| row.filtered.is_none() && row.filtered_here() == Some(0)));
+    assert_eq!(parts.iter().map(|row| row.received.unwrap()).sum::<u64>(), 1);
+    assert_eq!(notes, [] as [String; 0]);
+
+    let received = QueueMask { tx: QueueSet::NONE, ..mask(&[], &[], true) };
+    let (rows, _) = run(masked(QueueMask { rx: QueueSet::All, ..received }));
+    assert_eq!(rows[0].filtered, Some(9 + 5 + 3), "only what is received");
+
+    // Which of the rejected ones were of queue 0 depends on the driver.
+    let (rows, notes) = run(masked(mask(&[0], &[], true)));
+    assert!(rows.iter().all(|row| row.filtered_here().is_none()), "{rows:?}");
+    let why =
+        "what the filter rejects is not counted: only some queues of all interfaces are selected";
+    assert_eq!(notes, [why]);
+}
+
+#[test]
+fn privileged_what_nobody_counts_is_unknown_with_a_reason() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let _tap = MultiQueueTap::new(&ns, "wl-unk", 1);
+    let options = || OpenOptions::default().filter(filter("udp"));
+    let run = |spec: &str, options: &OpenOptions, keep: &[Capability]| {
+        let spec: Spec = format!("packet:wl-unk{spec}").parse().unwrap();
+        ns.inside(|| {
+            // Capabilities are of a thread.
+            std::thread::scope(|scope| {
+                let opened = scope.spawn(|| {
+                    privilege::drop_all(keep.iter().copied().collect::<Set>()).unwrap();
+                    let mut port = port::open(&spec, options).unwrap();
+                    let mut ends = port.rx();
+                    port.start().unwrap();
+                    let control = port.control();
+                    let before = port.diagnostics();
+                    control.set_filter(None).unwrap();
+                    control.set_filter(Some(&filter("tcp"))).unwrap();
+                    finish(&*control, &mut ends);
+                    // Once, however often the filter changes.
+                    let notes = port.diagnostics();
+                    assert!(before.is_empty() || before == notes, "{before:?} {notes:?}");
+                    let filtered: Vec<_> =
+                        ends.iter().map(|rx| rx.counters().snapshot(0).filtered).collect();
+                    (filtered, notes)
+                });
+                opened.join().unwrap()
+            })
+        })
+    };
+    use Capability::{Bpf, NetRaw};
+    let (filtered, notes) = run(QUICK, &options(), &[NetRaw, Bpf]);
+    assert!(filtered.iter().all(Option::is_some) && notes.is_empty(), "{filtered:?} {notes:?}");
+    let shared = format!("{QUICK}&share=flow");
+    for (spec, options, keep, why) in [
+        (QUICK, options(), &[NetRaw][..], "that takes CAP_BPF"),
+        (
+            QUICK,
+            options().wait(true),
+            &[NetRaw, Bpf],
+            "the port waits for the next interface of its name",
+        ),
+        (&shared, options(), &[NetRaw, Bpf], "other ports share the interface"),
+        (QUICK, options().count_rejected(false), &[NetRaw, Bpf], "the program does not ask for it"),
+        (
+            QUICK,
+            OpenOptions::default().packets(100),
+            &[NetRaw, Bpf],
+            "a capture of so many packets that begins without a filter saves the time",
+        ),
+    ] {
+        let (filtered, notes) = run(spec, &options, keep);
+        assert!(filtered.iter().all(Option::is_none), "{why}: {filtered:?}");
+        assert_eq!(notes, [format!("what the filter rejects is not counted: {why}")]);
+    }
+}
