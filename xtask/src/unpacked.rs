@@ -20,13 +20,23 @@ struct Tree {
     programs: &'static [&'static str],
 }
 
-/// `crates/wirelane-libpcap/tests/programs/installed.rs` looks for them.
+/// `wirelane_testkit::installed` looks for them.
 const TREES: [Tree; 2] = [
     Tree {
         name: "debian",
         suite: None,
-        packages: &["argus-server", "argus-client", "nfdump", "softflowd", "arpwatch"],
-        programs: &["argus", "ra", "nfpcapd", "nfdump", "softflowd", "softflowctl", "arpwatch"],
+        packages: &["argus-server", "argus-client", "nfdump", "pmacct", "softflowd", "arpwatch"],
+        programs: &[
+            "argus",
+            "ra",
+            "nfpcapd",
+            "nfcapd",
+            "nfdump",
+            "nfacctd",
+            "softflowd",
+            "softflowctl",
+            "arpwatch",
+        ],
     },
     Tree {
         name: "trixie",

@@ -53,6 +53,7 @@ enum Command {
     Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
+    Flows(Box<commands::flows::FlowsArgs>),
     Forward(Box<commands::forward::ForwardArgs>),
     #[command(subcommand)]
     Lab(commands::lab::Action),
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         }
         Command::Extract(args) => commands::extract::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
+        Command::Flows(args) => commands::flows::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Lab(action) => match commands::lab::run(action) {
             Err(commands::lab::Failure { error, status: Some(status) }) => {

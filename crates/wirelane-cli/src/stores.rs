@@ -1,7 +1,7 @@
 //! Stores, as arguments name them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::{Error, Result};
@@ -14,12 +14,17 @@ use crate::output;
 /// The file that makes a directory a store.
 const STORE_FILE: &str = "wirelane.store";
 
+/// Whether this is the directory of a store.
+pub(crate) fn is_store(path: &Path) -> bool {
+    path.join(STORE_FILE).exists()
+}
+
 /// The stores that are named first, one at least, and the expression that follows.
 ///
 /// # Errors
 /// The expression is no text.
 pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
-    let is_store = |argument: &&OsString| PathBuf::from(argument).join(STORE_FILE).exists();
+    let is_store = |argument: &&OsString| is_store(Path::new(argument));
     let stores = arguments.iter().skip(1).take_while(is_store).count() + 1;
     let (stores, words) = arguments.split_at(stores.min(arguments.len()));
     let words: Option<Vec<_>> = words.iter().map(|word| word.to_str()).collect();

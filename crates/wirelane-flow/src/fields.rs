@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use wirelane_wire::Protocol;
+
 use crate::flow::{EndReason, Flow, Half};
 use crate::key::TunnelKind;
 
@@ -76,8 +78,9 @@ impl Flow {
             }
         }
         maybe(to, "handshake_rtt", self.handshake_rtt);
-        half(forward, &FORWARD, to);
-        half(reverse, &REVERSE, to);
+        let is_tcp = key.protocol == Protocol::TCP;
+        half(forward, &FORWARD, is_tcp, to);
+        half(reverse, &REVERSE, is_tcp, to);
     }
 }
 
@@ -140,7 +143,7 @@ const REVERSE: Names = Names {
     queue: "reverse_queue",
 };
 
-fn half(half: &Half, names: &Names, to: &mut impl Fields) {
+fn half(half: &Half, names: &Names, is_tcp: bool, to: &mut impl Fields) {
     to.number(names.packets, half.packets);
     to.number(names.octets, half.octets);
     to.number(names.payload, half.payload);
@@ -149,16 +152,20 @@ fn half(half: &Half, names: &Names, to: &mut impl Fields) {
         if is_there { to.time(name, time) } else { to.absent(name) }
     }
     for (name, value) in [
-        (names.tcp_flags, half.tcp_flags.bits().into()),
+        (names.tcp_flags, u32::from(half.tcp_flags.bits())),
         (names.retransmissions, half.retransmissions),
         (names.out_of_order, half.out_of_order),
         (names.zero_windows, half.zero_windows),
+    ] {
+        maybe(to, name, (is_there && is_tcp).then_some(value.into()));
+    }
+    for (name, value) in [
         (names.congestion_experienced, half.congestion_experienced),
         (names.dscp, half.dscp.into()),
         (names.min_ttl, half.min_ttl.into()),
         (names.max_ttl, half.max_ttl.into()),
         (names.queue, half.queue.into()),
     ] {
-        maybe(to, name, is_there.then_some(u64::from(value)));
+        maybe(to, name, is_there.then_some(value.into()));
     }
 }

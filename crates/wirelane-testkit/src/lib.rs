@@ -6,9 +6,10 @@
 //!
 //! Reading order: [`privileged`] and [`tools`] (may this test run?), [`netns`] and [`veth`] and
 //! [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and [`tshark`] (what is right),
-//! [`c`] and [`libpcap`] (programs in C, and over which libpcap they run).
+//! [`c`] and [`libpcap`] (programs in C, and over which libpcap they run), [`installed`] (other programs).
 
 pub mod c;
+pub mod installed;
 pub mod libpcap;
 pub mod memory;
 pub mod netns;

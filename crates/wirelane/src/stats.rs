@@ -377,6 +377,14 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
+    /// Of packets that came from no port, all of them delivered.
+    pub fn delivered(packets: u64, bytes: u64) -> Self {
+        let counters = RxCounters::new(0, Class::Other);
+        counters.packets.add(packets);
+        counters.bytes.add(bytes);
+        counters.snapshot(0)
+    }
+
     /// Packets that a filter rejected and that are counted here: none for an interface of several, which has them in
     /// another row. `None` if they are unknown.
     pub fn filtered_here(&self) -> Option<u64> {

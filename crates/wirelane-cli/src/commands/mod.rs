@@ -8,6 +8,7 @@ pub(crate) mod count;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod filter;
+pub(crate) mod flows;
 pub(crate) mod forward;
 pub(crate) mod lab;
 pub(crate) mod mask;

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use wirelane::port::Backend;
+use wirelane::port::{Backend, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
+use super::flows::Flows;
 use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
@@ -33,7 +34,7 @@ struct Column {
 impl Report<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
-        let Summary { counts, sent, elapsed_s, .. } = self.summary;
+        let Summary { counts, sent, flows, elapsed_s, .. } = self.summary;
         let headline = match (sent, self.is_capture()) {
             (Some(sent), _) => {
                 let (packets, bytes) = counts.sent();
@@ -41,15 +42,19 @@ impl Report<'_> {
                 sent.headline(packets, bytes, errors + sent.skipped(), *elapsed_s)
             }
             (None, true) if self.summary.tables.is_some() => counts.counted(),
-            (None, true) => counts.captured() + &self.destination(),
+            (None, true) => match flows {
+                None => counts.captured() + &self.destination(),
+                Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
+            },
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
         };
         line(format_args!("{headline}"));
         sent.iter().for_each(Sent::print);
+        flows.iter().for_each(Flows::print);
         self.print_losses();
         self.print_notes();
-        // Of a count, what was asked for is on standard output.
-        if self.summary.tables.is_none() || self.verbose {
+        // Of a count and of flows, what was asked for is on standard output.
+        if self.summary.tables.is_none() && flows.is_none() || self.verbose {
             self.print_queues();
         }
         self.print_tx();
@@ -326,8 +331,8 @@ impl Report<'_> {
     /// `rx 3`, after the name of its port if there are several.
     fn name(&self, port: usize, class: &str, queue: Option<u16>) -> String {
         let ports = &self.summary.ports;
-        let mut name = match ports.get(port).filter(|_| ports.len() > 1) {
-            Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
+        let mut name = match PortInfo::names(ports).get(port).filter(|_| ports.len() > 1) {
+            Some(name) => format!("{name} "),
             None => String::new(),
         };
         name.push_str(&name_of(class, queue));

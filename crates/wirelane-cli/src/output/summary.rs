@@ -14,10 +14,13 @@ use wirelane::session::monitor::Reading;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 use wirelane_count::CountOutcome;
+use wirelane_flow::session::FlowOutcome;
 use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
 use super::counts::TableView;
+pub(crate) use super::flows::FlowFigures;
+use super::flows::Flows;
 use super::sent::Sent;
 use super::store::Store;
 
@@ -39,6 +42,9 @@ pub(crate) struct Summary {
     /// Of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<Store>,
+    /// Of metering.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flows: Option<Flows>,
     /// Of a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tables: Option<Vec<TableView>>,
@@ -295,6 +301,37 @@ impl Summary {
         summary
     }
 
+    /// What the flows of ports came to.
+    pub(crate) fn of_flows(outcome: &FlowOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let frames = outcome.frames.iter().fold(FrameCounts::default(), |mut all, one| {
+            all += *one;
+            all
+        });
+        let mut summary = Self::new("flows", elapsed, cpu, reading, frames);
+        summary.ports.clone_from(&outcome.ports);
+        summary.errors = failures(&outcome.errors);
+        let figures = FlowFigures { metered: outcome.metered, flows: outcome.flows };
+        summary.flows = Some(Flows::new(figures, Vec::new()));
+        summary
+    }
+
+    /// What the flows of stores came to, which had so many packets and bytes.
+    pub(crate) fn of_stored_flows(
+        stores: &[PathBuf],
+        (packets, bytes): (u64, u64),
+        figures: FlowFigures,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let reading =
+            Reading { queues: vec![QueueStats::delivered(packets, bytes)], ..Reading::default() };
+        let mut summary = Self::new("flows", elapsed, cpu, reading, FrameCounts::default());
+        let stores = stores.iter().map(|path| path.display().to_string()).collect();
+        summary.flows = Some(Flows::new(figures, stores));
+        summary
+    }
+
     /// What is common to all.
     fn new(
         command: &'static str,
@@ -318,6 +355,7 @@ impl Summary {
             order: None,
             sent: None,
             store: None,
+            flows: None,
             tables: None,
             cpu: cpu.into(),
             errors: Vec::new(),

@@ -1,10 +1,11 @@
 //! Sends flows to a collector, from a thread of its own: who adds them never waits for the network.
 
-use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use wirelane::{Error, Result, threads};
 
 use super::collector::{Collector, Transport};
 use super::encoder::Encoder;
@@ -12,7 +13,8 @@ use super::link::Link;
 use super::sender::Sender;
 use super::session::Session;
 use super::shared::{Sent, Shared};
-use crate::Flow;
+use crate::flow::Flow;
+use crate::sink::Sink;
 
 /// What an exporter may take.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +23,23 @@ pub struct Limits {
     pub spool: usize,
     /// How long a flow waits for others to fill a message.
     pub linger: Duration,
-    /// How long [`Exporter::finish`] waits for a collector that is away.
+    /// Whether who adds flows waits for room, as long as the collector takes messages: for sources that wait, too.
+    pub waits: bool,
+    /// How long [`Sink::finish`] waits for a collector that is away.
     pub patience: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { spool: 64 << 20, linger: seconds(1), patience: seconds(5) }
+        Self { spool: 64 << 20, linger: seconds(1), waits: false, patience: seconds(5) }
     }
 }
 
-/// The sending end; [`finish`](Self::finish) says what became of all flows.
+/// The sending end: a [`Sink`].
 #[derive(Debug)]
 pub struct Exporter {
+    to: String,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     patience: Duration,
@@ -52,16 +57,19 @@ impl Exporter {
     ///
     /// # Errors
     /// The name of the collector cannot be resolved, or there is no thread.
-    pub fn start(collector: &Collector, limits: Limits) -> io::Result<Self> {
-        let addresses: Vec<SocketAddr> =
-            (collector.host.as_str(), collector.port).to_socket_addrs()?.collect();
+    pub fn start(collector: &Collector, limits: Limits) -> Result<Self> {
+        let place = (collector.host.as_str(), collector.port);
+        let addresses: Vec<SocketAddr> = place
+            .to_socket_addrs()
+            .map_err(|error| Error::failed(format!("collector {collector}"), error.to_string()))?
+            .collect();
         let (limit, refresh) = match collector.transport {
             Transport::Udp => (DATAGRAM, Some(collector.refresh)),
             Transport::Tcp => (SEGMENT, None),
         };
         let enterprise = collector.enterprise;
         let encoder = Encoder::new(limit, enterprise, collector.one_way);
-        let shared = Arc::new(Shared::new(encoder, limits.spool));
+        let shared = Arc::new(Shared::new(encoder, limits.spool, limits.waits));
         let sender = Sender::new(
             Arc::clone(&shared),
             Link::new(collector.transport, addresses),
@@ -69,24 +77,18 @@ impl Exporter {
             refresh,
             limits.linger,
         );
-        let thread = thread::Builder::new().name("ipfix".into()).spawn(move || sender.run())?;
-        Ok(Self { shared, thread: Some(thread), patience: limits.patience })
+        let thread = threads::spawn("wl-ipfix", move || sender.run())?;
+        Ok(Self {
+            to: collector.to_string(),
+            shared,
+            thread: Some(thread),
+            patience: limits.patience,
+        })
     }
 
-    /// Adds flows; what finds no room is counted.
-    pub fn add(&self, flows: &[Flow]) {
-        self.shared.add(flows);
-    }
-
-    /// What became of flows so far.
-    pub fn sent(&self) -> Sent {
-        self.shared.sent()
-    }
-
-    /// Sends what is left, for as long as [`Limits::patience`] says.
-    pub fn finish(mut self) -> Sent {
-        self.end();
-        self.sent()
+    /// Says from elsewhere what becomes of the flows, also when the exporter is gone.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.shared))
     }
 
     fn end(&mut self) {
@@ -95,6 +97,36 @@ impl Exporter {
             // It ends by itself; if it panicked, what it counted still stands.
             let _ = thread.join();
         }
+    }
+}
+
+impl Sink for Exporter {
+    fn add(&mut self, flow: &Flow) -> Result<()> {
+        self.shared.add(flow);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.end();
+        let sent = self.shared.sent();
+        if sent.lost == 0 {
+            return Ok(());
+        }
+        let all = sent.flows + sent.lost;
+        let why = sent.last_failure.map_or(String::new(), |it| format!(": {it}"));
+        let object = format!("collector {}", self.to);
+        Err(Error::failed(object, format!("{} of {all} flows were not sent{why}", sent.lost)))
+    }
+}
+
+/// See [`Exporter::watch`].
+#[derive(Clone, Debug)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// What became of flows so far.
+    pub fn sent(&self) -> Sent {
+        self.0.sent()
     }
 }
 

@@ -22,7 +22,7 @@ mod time;
 pub use collector::{Collector, Transport};
 pub use decoder::{DecodeError, Decoder, read_message};
 pub use encoder::{Encoder, Message};
-pub use exporter::{Exporter, Limits};
+pub use exporter::{Exporter, Limits, Watch};
 pub use pipe::Pipe;
 pub use shared::Sent;
 

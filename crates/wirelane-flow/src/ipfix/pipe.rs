@@ -28,17 +28,12 @@ impl<W: Write> Pipe<W> {
         Self { to, encoder, session: Session::new(0, enterprise, LIMIT) }
     }
 
-    /// Writes flows, if a message of them is full.
+    /// Adds a flow; the message before it is written if it is full.
     ///
     /// # Errors
     /// What was written to failed.
-    pub fn add(&mut self, flows: &[Flow]) -> io::Result<()> {
-        for flow in flows {
-            for message in self.encoder.add(flow).into_iter().flatten() {
-                self.write(message)?;
-            }
-        }
-        Ok(())
+    pub fn add(&mut self, flow: &Flow) -> io::Result<()> {
+        self.encoder.add(flow).into_iter().flatten().try_for_each(|message| self.write(message))
     }
 
     /// Writes all that was added.

@@ -47,12 +47,12 @@ pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
             put_address(out, tunnel.map_or(NOWHERE, |it| it.destination), length);
         }
         Field::TunnelId => out.extend(tunnel.map_or(0, |it| it.id).to_be_bytes()),
-        Field::Of(Side::Forward, measure) => put_measure(out, &flow.forward, measure),
-        Field::Of(Side::Reverse, measure) => put_measure(out, &flow.reverse, measure),
+        Field::Of(Side::Forward, measure) => put_measure(out, &flow.forward, measure, length),
+        Field::Of(Side::Reverse, measure) => put_measure(out, &flow.reverse, measure, length),
     }
 }
 
-fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure) {
+fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure, length: u16) {
     match measure {
         Measure::Octets => out.extend(half.octets.to_be_bytes()),
         Measure::Packets => out.extend(half.packets.to_be_bytes()),
@@ -65,6 +65,7 @@ fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure) {
         }
         Measure::Start => out.extend(to_ntp(half.start).to_be_bytes()),
         Measure::End => out.extend(to_ntp(half.end).to_be_bytes()),
+        Measure::TcpFlags if length == 1 => out.push(half.tcp_flags.bits() as u8),
         Measure::TcpFlags => out.extend(half.tcp_flags.bits().to_be_bytes()),
         Measure::Dscp => out.push(half.dscp),
         Measure::MinTtl => out.push(half.min_ttl),

@@ -147,13 +147,19 @@ impl Shape {
         }
         add(iana::END_REASON, 1, F::EndReason);
         add(iana::INTERFACE_NAME, VARIABLE, F::Interface);
-        for (id, length, measure) in STANDARD {
+        // Collectors that know no private elements may expect one byte of TCP's flags, as pmacct does (RFC 7125 allows it).
+        let is_plain = enterprise.is_none();
+        let standard = STANDARD.map(|(id, length, measure)| match measure {
+            Measure::TcpFlags if is_plain => (id, 1, measure),
+            _ => (id, length, measure),
+        });
+        for (id, length, measure) in standard {
             add(id, length, F::Of(Side::Forward, measure));
         }
         if self.is(TWO_WAY) {
             add(iana::BIFLOW_DIRECTION, 1, F::Direction);
             // Collectors that want milliseconds know nothing of reverse times.
-            for (id, length, measure) in STANDARD.into_iter().filter(|it| !is_coarse(it.2)) {
+            for (id, length, measure) in standard.into_iter().filter(|it| !is_coarse(it.2)) {
                 let element = Element { enterprise: REVERSE, id, length };
                 fields.push((element, F::Of(Side::Reverse, measure)));
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::encoder::{Encoder, Message};
 use super::spool::Spool;
-use crate::Flow;
+use crate::flow::Flow;
 
 /// What became of flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub struct Sent {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// A message was sent, or could not be.
+    room: Condvar,
+    waits: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,8 @@ struct State {
     since: Option<Instant>,
     spool: Spool,
     sent: Sent,
+    /// The last attempt to send failed.
+    is_away: bool,
     /// No flow comes any more, and what is left may take until then.
     deadline: Option<Instant>,
 }
@@ -51,21 +56,29 @@ pub(super) enum Next {
 }
 
 impl Shared {
-    pub(super) fn new(encoder: Encoder, limit: usize) -> Self {
-        let spool = Spool::new(limit);
-        let state = State { encoder, since: None, spool, sent: Sent::default(), deadline: None };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+    /// For a spool of `limit` bytes; `waits`: who adds flows waits for room in it.
+    pub(super) fn new(encoder: Encoder, limit: usize, waits: bool) -> Self {
+        let state = State {
+            encoder,
+            since: None,
+            spool: Spool::new(limit),
+            sent: Sent::default(),
+            is_away: false,
+            deadline: None,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), room: Condvar::new(), waits }
     }
 
-    pub(super) fn add(&self, flows: &[Flow]) {
+    pub(super) fn add(&self, flow: &Flow) {
         let mut guard = self.lock();
+        while self.waits && !guard.is_away && guard.spool.is_full() {
+            guard = self.room.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
         let state = &mut *guard;
         let mut is_full = false;
-        for flow in flows {
-            for message in state.encoder.add(flow).into_iter().flatten() {
-                state.spool.push(message);
-                is_full = true;
-            }
+        for message in state.encoder.add(flow).into_iter().flatten() {
+            state.spool.push(message);
+            is_full = true;
         }
         if is_full || (state.since.is_none() && !state.encoder.is_empty()) {
             state.since = Some(Instant::now());
@@ -118,10 +131,13 @@ impl Shared {
 
     /// A message went out; so did `octets` bytes, other messages included.
     pub(super) fn count(&self, message: &Message, octets: usize) {
-        let sent = &mut self.lock().sent;
+        let mut state = self.lock();
+        state.is_away = false;
+        let sent = &mut state.sent;
         sent.flows += u64::from(message.records);
         sent.messages += 1;
         sent.octets += octets as u64;
+        self.room.notify_one();
     }
 
     /// Messages did not go out after all; the first of them goes first when the collector is back. Waits for `pause`;
@@ -133,6 +149,8 @@ impl Shared {
         pause: Duration,
     ) -> bool {
         let mut state = self.lock();
+        state.is_away = true;
+        self.room.notify_one();
         state.sent.failures += 1;
         state.sent.last_failure = Some(cause);
         for message in messages.into_iter().flatten() {

@@ -48,6 +48,11 @@ impl Spool {
         Some(message)
     }
 
+    /// Whether a message might find no room.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > 0 && self.bytes + usize::from(u16::MAX) > self.limit
+    }
+
     pub(super) fn give_up(&mut self) {
         while let Some(message) = self.pop() {
             self.lose(&message);

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use wirelane_wire::{Protocol, TcpFlags};
 
 use super::element::EXAMPLE;
-use super::{Collector, DecodeError, Decoder, Exporter, Limits, Pipe, read_message};
-use crate::{EndReason, Flow, Half, Key, Tunnel, TunnelKind};
+use super::{Collector, DecodeError, Decoder, Exporter, Limits, Pipe, Sent, read_message};
+use crate::{EndReason, Flow, Half, Key, Sink, Tunnel, TunnelKind};
 
 prop_compose! {
     fn half()(
@@ -99,7 +99,7 @@ proptest! {
     fn a_pipe_gives_back_every_flow(flows in prop::collection::vec(flow(), 1..40)) {
         let mut bytes = Vec::new();
         let mut pipe = Pipe::new(&mut bytes);
-        pipe.add(&flows).unwrap();
+        flows.iter().for_each(|it| pipe.add(it).unwrap());
         pipe.flush().unwrap();
         prop_assert_eq!(decode(&bytes), flows);
     }
@@ -110,7 +110,7 @@ proptest! {
         let _ = Decoder::new(None).decode(&bytes, &mut flows);
         let mut good = Vec::new();
         let mut pipe = Pipe::new(&mut good);
-        pipe.add(&[flow]).unwrap();
+        pipe.add(&flow).unwrap();
         pipe.flush().unwrap();
         let at = at.index(good.len());
         good[at] = value;
@@ -135,7 +135,7 @@ fn decode(bytes: &[u8]) -> Vec<Flow> {
 fn impossible_len() {
     let mut bytes = Vec::new();
     let mut pipe = Pipe::new(&mut bytes);
-    pipe.add(&[sample(1)]).unwrap();
+    pipe.add(&sample(1)).unwrap();
     pipe.flush().unwrap();
     let mut message = Vec::new();
     for end in 1..bytes.len() {
@@ -169,14 +169,14 @@ fn a_two_way_flow_is_two_records_for_collectors_that_know_one_way() {
 #[test]
 fn a_collector_that_comes_late_gets_every_flow_over_udp() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let exporter = start(&format!("udp://{free}?domain=9&enterprise={EXAMPLE}&refresh=1"));
-    exporter.add(&samples(0..50));
-    while exporter.sent().failures == 0 {
+    let mut exporter = start(&format!("udp://{free}?domain=9&enterprise={EXAMPLE}&refresh=1"));
+    add(&mut exporter, &samples(0..50));
+    while exporter.watch().sent().failures == 0 {
         std::thread::yield_now();
     }
     let collector = UdpSocket::bind(free).unwrap();
-    exporter.add(&samples(50..100));
-    let sent = exporter.finish();
+    add(&mut exporter, &samples(50..100));
+    let sent = finish(exporter);
     assert_eq!((sent.flows, sent.lost), (100, 0), "{sent:?}");
     assert!(sent.last_failure.is_some_and(|it| it.contains("refused")));
 
@@ -208,9 +208,9 @@ fn a_collector_that_comes_late_gets_every_flow_over_udp() {
 #[test]
 fn templates_go_first_on_each_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let exporter = start(&format!("tcp://{}", listener.local_addr().unwrap()));
+    let mut exporter = start(&format!("tcp://{}", listener.local_addr().unwrap()));
     for round in 0..2 {
-        exporter.add(&samples(round..round + 1));
+        add(&mut exporter, &samples(round..round + 1));
         let (mut stream, _) = listener.accept().unwrap();
         let (mut decoder, mut flows, mut message) = (Decoder::new(None), Vec::new(), Vec::new());
         while flows.is_empty() {
@@ -221,7 +221,7 @@ fn templates_go_first_on_each_connection() {
         // Without an enterprise there is no place for it.
         assert_eq!(flows[0].handshake_rtt, None);
         if round == 1 {
-            let sent = exporter.finish();
+            let sent = finish(exporter);
             assert_eq!((sent.flows, sent.lost), (2, 0), "{sent:?}");
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).unwrap();
@@ -235,12 +235,17 @@ fn templates_go_first_on_each_connection() {
 fn what_finds_no_room_is_counted() {
     // Nobody can listen to port 1 of an address without a route back.
     let collector: Collector = "tcp://127.0.0.1:1".parse().unwrap();
-    let limits = Limits { spool: 40_000, linger: Duration::ZERO, patience: Duration::ZERO };
-    let exporter = Exporter::start(&collector, limits).unwrap();
+    let limits = Limits {
+        spool: 40_000,
+        linger: Duration::ZERO,
+        patience: Duration::ZERO,
+        ..Limits::default()
+    };
+    let mut exporter = Exporter::start(&collector, limits).unwrap();
     let flows = samples(0..1000);
-    exporter.add(&flows);
-    assert!(exporter.sent().lost > 0);
-    let sent = exporter.finish();
+    add(&mut exporter, &flows);
+    assert!(exporter.watch().sent().lost > 0);
+    let sent = finish(exporter);
     assert_eq!((sent.flows, sent.lost), (0, 1000), "{sent:?}");
     assert!(sent.failures > 0 && sent.last_failure.is_some());
 }
@@ -289,4 +294,16 @@ fn sample(number: u32) -> Flow {
         interface: "eth0".into(),
         community: [0; 20],
     }
+}
+
+fn add(exporter: &mut Exporter, flows: &[Flow]) {
+    flows.iter().for_each(|flow| exporter.add(flow).unwrap());
+}
+
+/// What became of all flows; [`Sink::finish`] fails if some were lost.
+fn finish(mut exporter: Exporter) -> Sent {
+    let outcome = exporter.finish();
+    let sent = exporter.watch().sent();
+    assert_eq!(outcome.is_err(), sent.lost > 0);
+    sent
 }

@@ -10,12 +10,16 @@ use wirelane::{Error, Result, threads};
 
 use crate::flow::Flow;
 use crate::join::Joiner;
+use crate::meter::Meter;
 use crate::sink::Sink;
 
 /// How often sinks may do what waits.
 const TICK: Duration = Duration::from_millis(200);
 /// Batches of flows that may wait for the sinks, each of some hundred flows.
 const WAITING: usize = 256;
+
+/// Flows that go to the sinks together, unless time presses.
+pub(crate) const PARCEL: usize = 256;
 
 /// What became of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +85,15 @@ impl Collector {
 
     pub(crate) fn outbox(&self) -> Outbox {
         self.outbox.clone()
+    }
+
+    /// Takes the flows of a table that have ended, if they are enough to be worth it, or `all`.
+    pub fn take_from(&self, meter: &mut Meter, all: bool) {
+        if meter.ready() >= PARCEL || all {
+            let mut flows = Vec::with_capacity(meter.ready());
+            meter.take(&mut flows);
+            self.outbox.send(&mut flows, meter.now());
+        }
     }
 
     /// What became of flows so far.

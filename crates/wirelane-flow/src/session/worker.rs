@@ -8,12 +8,10 @@ use wirelane::port::{PortInfo, Rx};
 use wirelane::session::interfaces::{Placing, interfaces};
 use wirelane::{Error, Result};
 
-use super::collector::Outbox;
+use super::collector::{Outbox, PARCEL};
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
-/// Flows that go to the sinks together, unless time presses.
-const PARCEL: usize = 256;
 /// Flows wait so long for others, in ns of the time of packets.
 const PATIENCE: u64 = 500_000_000;
 

@@ -16,9 +16,9 @@ use wirelane_testkit::process::{ChildGuard, Output, output};
 use wirelane_testkit::tools;
 use wirelane_testkit::veth::VethPair;
 
-use crate::installed::Program;
 use crate::processes::{self, Quiet};
 use crate::traffic;
+use wirelane_testkit::installed::Program;
 
 /// How long anything may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -358,10 +358,4 @@ impl Run {
         self.output.stderr = lines(&self.output.stderr);
         self
     }
-}
-
-/// Whether all of these programs are there.
-#[track_caller]
-pub(crate) fn ready(programs: &[&str]) -> bool {
-    programs.iter().all(|program| Program::find(program).is_some() || tools::require(program))
 }

@@ -7,8 +7,8 @@ use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{output, run};
 
-use crate::bed::{Bed, Ending, Run, assert_same, offline, ready, succeeded};
-use crate::installed::Program;
+use crate::bed::{Bed, Ending, Run, assert_same, offline, succeeded};
+use wirelane_testkit::installed::Program;
 
 /// Addresses, ports, protocol, flags, packets and bytes of all flows that nfpcapd wrote.
 #[track_caller]
@@ -48,7 +48,7 @@ fn assert_same_flows(what: &str, runs: [Run; 2], read: impl Fn(&Run) -> String, 
 
 #[test]
 fn privileged_nfpcapd_finds_the_same_flows() {
-    if !privileged::require() || !ready(&["nfpcapd", "nfdump", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["nfpcapd", "nfdump", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -71,7 +71,7 @@ fn privileged_nfpcapd_finds_the_same_flows() {
 
 #[test]
 fn privileged_argus_finds_the_same_flows() {
-    if !privileged::require() || !ready(&["argus", "ra", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["argus", "ra", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -96,7 +96,7 @@ fn privileged_argus_finds_the_same_flows() {
 /// softflowd lets packets wait in the ring until a block of it is full: others have to follow.
 #[test]
 fn privileged_softflowd_finds_the_same_flows() {
-    if !privileged::require() || !ready(&["softflowd", "softflowctl", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["softflowd", "softflowctl", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -138,7 +138,7 @@ fn dump(directory: &Path) -> String {
 
 #[test]
 fn flows_of_a_file_are_the_same() {
-    if !ready(&["nfpcapd", "nfdump", "argus", "ra", "softflowd"]) {
+    if !Program::require(&["nfpcapd", "nfdump", "argus", "ra", "softflowd"]) {
         return;
     }
     let nfpcapd = offline("nfpcapd", &["-r", "traffic.pcap", "-w", "."]);

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use crate::bed::ready;
-use crate::installed::Program;
+use wirelane_testkit::installed::Program;
 
 /// tshark captures through dumpcap; Scapy loads libpcap at run time.
 const LINKED: [&str; 13] = [
@@ -24,7 +23,7 @@ const LINKED: [&str; 13] = [
 
 #[test]
 fn programs_ask_for_libpcap_by_the_name_of_the_drop_in() {
-    if !ready(&LINKED) {
+    if !Program::require(&LINKED) {
         return;
     }
     for name in LINKED {

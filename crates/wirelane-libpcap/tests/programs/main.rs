@@ -10,7 +10,6 @@
 mod bed;
 mod capture;
 mod flows;
-mod installed;
 mod linked;
 mod processes;
 mod readers;

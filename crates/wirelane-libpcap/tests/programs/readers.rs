@@ -1,13 +1,14 @@
 //! Programs that look for something in packets: ngrep, p0f, arpwatch, tcpflow.
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::privileged;
 
-use crate::bed::{Bed, Ending, Run, assert_alike, assert_same, offline, ready, succeeded};
+use crate::bed::{Bed, Ending, Run, assert_alike, assert_same, offline, succeeded};
 use crate::capture::assert_same_packets;
 
 #[test]
 fn privileged_ngrep_finds_the_same_text() {
-    if !privileged::require() || !ready(&["ngrep", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["ngrep", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -35,7 +36,7 @@ fn privileged_ngrep_finds_the_same_text() {
 
 #[test]
 fn privileged_p0f_recognises_the_same_systems() {
-    if !privileged::require() || !ready(&["p0f", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["p0f", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -54,7 +55,7 @@ fn without_dates(run: &Run) -> String {
 
 #[test]
 fn privileged_arpwatch_reports_the_same_stations() {
-    if !privileged::require() || !ready(&["arpwatch", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["arpwatch", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -83,7 +84,7 @@ fn privileged_arpwatch_reports_the_same_stations() {
 
 #[test]
 fn privileged_tcpflow_puts_the_same_streams_together() {
-    if !privileged::require() || !ready(&["tcpflow", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["tcpflow", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -95,7 +96,7 @@ fn privileged_tcpflow_puts_the_same_streams_together() {
 
 #[test]
 fn files_are_read_alike() {
-    if !ready(&["ngrep", "p0f", "arpwatch", "tcpflow"]) {
+    if !Program::require(&["ngrep", "p0f", "arpwatch", "tcpflow"]) {
         return;
     }
     let ngrep = ["-q", "-I", "traffic.pcap", "-W", "byline", "-t", "GET", "tcp", "port", "80"];

@@ -2,9 +2,10 @@
 
 use std::net::TcpListener;
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::privileged;
 
-use crate::bed::{Bed, Run, assert_same, ready, succeeded};
+use crate::bed::{Bed, Run, assert_same, succeeded};
 
 /// What it found: without when, and how long it took.
 fn found(run: &Run) -> String {
@@ -14,7 +15,7 @@ fn found(run: &Run) -> String {
 
 #[test]
 fn privileged_nmap_finds_the_same_hosts_and_ports() {
-    if !privileged::require() || !ready(&["nmap"]) {
+    if !privileged::require() || !Program::require(&["nmap"]) {
         return;
     }
     let bed = Bed::new();

@@ -1,9 +1,10 @@
 //! Scapy with `conf.use_pcap`: it calls libpcap by Python's ctypes.
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::privileged;
 
-use crate::bed::{Bed, Ending, assert_same, ready, succeeded};
+use crate::bed::{Bed, Ending, assert_same, succeeded};
 use crate::capture::Capture;
 use crate::traffic;
 
@@ -82,5 +83,5 @@ print(who.sprintf('%ARP.op% %ARP.hwsrc% %ARP.psrc%'))
 
 #[track_caller]
 fn scapy() -> bool {
-    ready(&["scapy3", PYTHON, "tcpdump", "tcpreplay"])
+    Program::require(&["scapy3", PYTHON, "tcpdump", "tcpreplay"])
 }

@@ -1,10 +1,11 @@
 //! Programs that send: tcpreplay and tcpbridge.
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
 
-use crate::bed::{Bed, Ending, Run, assert_same, ready, succeeded};
+use crate::bed::{Bed, Ending, Run, assert_same, succeeded};
 use crate::capture::{Capture, assert_same_packets};
 use crate::traffic;
 
@@ -25,7 +26,7 @@ fn seen_at_the_other_end(
 
 #[test]
 fn privileged_tcpreplay_sends_the_same_packets() {
-    if !privileged::require() || !ready(&["tcpreplay", "tcpdump"]) {
+    if !privileged::require() || !Program::require(&["tcpreplay", "tcpdump"]) {
         return;
     }
     let bed = Bed::new();
@@ -58,7 +59,7 @@ fn privileged_tcpreplay_sends_the_same_packets() {
 /// ```
 #[test]
 fn privileged_tcpbridge_passes_the_same_packets_on() {
-    if !privileged::require() || !ready(&["tcpbridge", "tcpreplay", "tcpdump"]) {
+    if !privileged::require() || !Program::require(&["tcpbridge", "tcpreplay", "tcpdump"]) {
         return;
     }
     let both = Library::BOTH.map(|library| {

@@ -4,9 +4,9 @@ use serde_json::Value;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::privileged;
 
-use crate::bed::{Bed, Ending, PATIENCE, Run, assert_same, ready};
-use crate::installed::Program;
+use crate::bed::{Bed, Ending, PATIENCE, Run, assert_same};
 use crate::traffic;
+use wirelane_testkit::installed::Program;
 
 const RULES: &str = r#"
 alert http any any -> any any (msg:"page"; http.uri; content:"/page/1"; sid:1; rev:1;)
@@ -105,7 +105,7 @@ fn workers(run: &Run) -> u64 {
 
 #[test]
 fn privileged_suricata_reports_the_same_events() {
-    if !privileged::require() || !ready(&["suricata", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["suricata", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -119,7 +119,7 @@ fn privileged_suricata_reports_the_same_events() {
 /// Over stock, each of several threads gets every packet; over ours too, unless they are told to share.
 #[test]
 fn privileged_threads_of_suricata_share_the_traffic_by_flow() {
-    if !privileged::require() || !ready(&["suricata", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["suricata", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();

@@ -1,9 +1,10 @@
 //! tcpdump: live, filters, files, pipes, limits, signals, statistics, lists and errors.
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::privileged;
 
-use crate::bed::{Bed, Ending, assert_alike, assert_same, offline, ready, succeeded};
+use crate::bed::{Bed, Ending, assert_alike, assert_same, offline, succeeded};
 use crate::capture::assert_same_packets;
 use crate::traffic;
 
@@ -15,7 +16,7 @@ const PROGRAMS: [&str; 2] = ["tcpdump", "tcpreplay"];
 
 #[test]
 fn privileged_tcpdump_prints_and_counts_every_packet_until_an_interrupt() {
-    if !privileged::require() || !ready(&PROGRAMS) {
+    if !privileged::require() || !Program::require(&PROGRAMS) {
         return;
     }
     let bed = Bed::new();
@@ -30,7 +31,7 @@ fn privileged_tcpdump_prints_and_counts_every_packet_until_an_interrupt() {
 
 #[test]
 fn privileged_tcpdump_filters_the_same_packets() {
-    if !privileged::require() || !ready(&PROGRAMS) {
+    if !privileged::require() || !Program::require(&PROGRAMS) {
         return;
     }
     const FILTERS: [&str; 11] = [
@@ -59,7 +60,7 @@ fn privileged_tcpdump_filters_the_same_packets() {
 
 #[test]
 fn privileged_tcpdump_writes_the_same_files() {
-    if !privileged::require() || !ready(&PROGRAMS) {
+    if !privileged::require() || !Program::require(&PROGRAMS) {
         return;
     }
     let bed = Bed::new();
@@ -87,7 +88,7 @@ fn privileged_tcpdump_writes_the_same_files() {
 
 #[test]
 fn privileged_tcpdump_stops_after_a_count() {
-    if !privileged::require() || !ready(&PROGRAMS) {
+    if !privileged::require() || !Program::require(&PROGRAMS) {
         return;
     }
     let bed = Bed::new();
@@ -108,7 +109,7 @@ fn privileged_tcpdump_stops_after_a_count() {
 
 #[test]
 fn privileged_tcpdump_tells_directions_apart() {
-    if !privileged::require() || !ready(&["tcpdump", "ping"]) {
+    if !privileged::require() || !Program::require(&["tcpdump", "ping"]) {
         return;
     }
     let bed = Bed::new();
@@ -136,7 +137,7 @@ fn privileged_tcpdump_tells_directions_apart() {
 
 #[test]
 fn privileged_tcpdump_listens_where_there_is_no_card() {
-    if !privileged::require() || !ready(&["tcpdump", "ping"]) {
+    if !privileged::require() || !Program::require(&["tcpdump", "ping"]) {
         return;
     }
     let bed = Bed::new();
@@ -152,7 +153,7 @@ fn privileged_tcpdump_listens_where_there_is_no_card() {
 
 #[test]
 fn privileged_tcpdump_lists_and_refuses_the_same() {
-    if !privileged::require() || !ready(&["tcpdump"]) {
+    if !privileged::require() || !Program::require(&["tcpdump"]) {
         return;
     }
     let bed = Bed::new();
@@ -184,7 +185,7 @@ fn privileged_tcpdump_lists_and_refuses_the_same() {
 
 #[test]
 fn privileged_tcpdump_waits_for_a_link_that_is_down_and_ends_with_its_interface() {
-    if !privileged::require() || !ready(&PROGRAMS) {
+    if !privileged::require() || !Program::require(&PROGRAMS) {
         return;
     }
     let bed = Bed::new();
@@ -207,7 +208,7 @@ fn privileged_tcpdump_waits_for_a_link_that_is_down_and_ends_with_its_interface(
 
 #[test]
 fn tcpdump_reads_and_writes_the_same_files() {
-    if !ready(&["tcpdump"]) {
+    if !Program::require(&["tcpdump"]) {
         return;
     }
     let cases: [&[&str]; 10] = [

@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::run;
 
-use crate::bed::{Bed, Ending, Run, assert_alike, assert_same, ready, succeeded};
+use crate::bed::{Bed, Ending, Run, assert_alike, assert_same, succeeded};
 use crate::traffic;
 
 /// What tshark prints of a packet: all but its time and what follows from that.
@@ -37,7 +38,7 @@ fn packets(run_of: &Run, file: &str) -> String {
 
 #[test]
 fn privileged_dumpcap_writes_the_same_packets() {
-    if !privileged::require() || !ready(&["dumpcap", "tshark", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["dumpcap", "tshark", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -64,7 +65,7 @@ fn privileged_dumpcap_writes_the_same_packets() {
 
 #[test]
 fn privileged_dumpcap_stops_after_a_count_and_changes_files() {
-    if !privileged::require() || !ready(&["dumpcap", "tshark", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["dumpcap", "tshark", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();
@@ -103,7 +104,7 @@ fn privileged_dumpcap_stops_after_a_count_and_changes_files() {
 
 #[test]
 fn privileged_dumpcap_lists_and_refuses_the_same() {
-    if !privileged::require() || !ready(&["dumpcap"]) {
+    if !privileged::require() || !Program::require(&["dumpcap"]) {
         return;
     }
     let bed = Bed::new();
@@ -126,7 +127,7 @@ fn privileged_dumpcap_lists_and_refuses_the_same() {
 
 #[test]
 fn privileged_tshark_decodes_the_same_fields() {
-    if !privileged::require() || !ready(&["tshark", "tcpreplay"]) {
+    if !privileged::require() || !Program::require(&["tshark", "tcpreplay"]) {
         return;
     }
     let bed = Bed::new();

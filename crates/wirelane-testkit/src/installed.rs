@@ -7,25 +7,35 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wirelane_testkit::libpcap::Library;
-use wirelane_testkit::netns::Namespace;
-use wirelane_testkit::tools;
+use crate::libpcap::Library;
+use crate::netns::Namespace;
+use crate::tools;
 
 /// A program that can be started.
-pub(crate) struct Program {
+pub struct Program {
     path: PathBuf,
     /// Where it was unpacked.
     root: Option<PathBuf>,
 }
 
 impl Program {
-    pub(crate) fn find(name: &str) -> Option<Self> {
+    /// Whether all of these are there; without them the test is reported as skipped and should return.
+    ///
+    /// # Panics
+    /// When one is missing and `WIRELANE_REQUIRE_TOOLS=1`.
+    #[track_caller]
+    pub fn require(names: &[&str]) -> bool {
+        names.iter().all(|name| Self::find(name).is_some() || tools::require(name))
+    }
+
+    /// The program of this name.
+    pub fn find(name: &str) -> Option<Self> {
         let installed = || Some(Self { path: tools::find(name)?, root: None });
         installed().or_else(|| trees().find_map(|root| Self::find_in(root, name)))
     }
 
     /// A command that runs it over `library`, inside `namespace` if there is one.
-    pub(crate) fn command(&self, library: Library, namespace: Option<&Namespace>) -> Command {
+    pub fn command(&self, library: Library, namespace: Option<&Namespace>) -> Command {
         let loader = self.root.as_ref().map(|root| root.join(LOADER)).filter(|it| it.is_file());
         let first = loader.as_ref().unwrap_or(&self.path);
         let mut command = match namespace {
@@ -44,12 +54,13 @@ impl Program {
         command
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// A file that came with it, or with the system.
-    pub(crate) fn file(&self, path: &str) -> PathBuf {
+    pub fn file(&self, path: &str) -> PathBuf {
         self.root.as_deref().unwrap_or(Path::new("/")).join(path)
     }
 
@@ -66,7 +77,7 @@ const LOADER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 /// Where `cargo xtask test setup` unpacks packages: in the target directory, and test programs are in
 /// `target/debug/deps` or one like it.
 fn trees() -> impl Iterator<Item = PathBuf> {
-    let test = env::current_exe().unwrap();
+    let test = env::current_exe().unwrap_or_default();
     let above: Vec<PathBuf> = test.ancestors().skip(1).map(Path::to_path_buf).collect();
     above.into_iter().flat_map(|it| ["debian", "trixie"].map(|name| it.join("unpacked").join(name)))
 }

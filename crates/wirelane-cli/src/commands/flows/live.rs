@@ -1,0 +1,68 @@
+//! Flows of ports; files are ports, too.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wirelane::halt::Halt;
+use wirelane::port::Control;
+use wirelane::{Result, clock};
+use wirelane_flow::session::Metering;
+
+use super::arguments::FlowsArgs;
+use super::sinks::Sinks;
+use crate::control::{ControlServer, Served, Subject};
+use crate::output::summary::Summary;
+use crate::session::{self, Privileges, Screen};
+use crate::take::Toll;
+
+pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
+    args.check_no_span()?;
+    let access = args.access.access()?;
+    // A path that does not exist is a file that does not.
+    let is_file = |word: &OsStr| {
+        let is_path = word.as_encoded_bytes().contains(&b'/');
+        word == "-" || is_path || Path::new(word).is_file()
+    };
+    let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), &is_file)?;
+    let config = args.config()?;
+    Sinks::check(args)?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
+    let mut look = args.look.clone().with_filter(filter.as_deref())?;
+    look.every_interface = true;
+    let open = |spec| look.open_spec(spec, &args.session, halt);
+    let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
+    privileges.give_away()?;
+    let (sinks, told) =
+        Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
+    let metering =
+        Metering::start(ports, sinks, &config).map_err(|error| privileges.explain(error))?;
+    let started = Instant::now();
+    if !args.session.quiet {
+        metering.ports().for_each(|port| session::announce("flows of", port));
+    }
+    let served = |(control, toll): (&Arc<dyn Control>, Option<Toll>)| {
+        Served::new(Arc::clone(control), look.filter()).guarded_by(toll)
+    };
+    let control = ControlServer::start(Subject {
+        command: "flows",
+        started,
+        monitor: metering.monitor(),
+        ports: metering.controls().iter().zip(tolls).map(served).collect(),
+        dropped_privileges: privileges.are_dropped(),
+        store: None,
+    });
+    let wait = |pause| metering.wait(pause);
+    let screen = Screen::Free(told.path());
+    session::watch(&metering.monitor(), wait, &args.session, halt, started, screen);
+    // Nobody looks any more when the ends of the queues are taken down.
+    drop(control);
+    let outcome = metering.join();
+    let summary = Summary::of_flows(&outcome, started.elapsed(), clock::process_cpu());
+    let mut errors = outcome.errors;
+    errors.extend(told.print().err());
+    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+}

@@ -1,0 +1,32 @@
+//! `wirelane flows`: two-way flows of ports, files and stores.
+
+mod arguments;
+mod live;
+mod output;
+mod sinks;
+mod store;
+mod top;
+
+use std::path::Path;
+
+use wirelane::Result;
+
+pub(crate) use self::arguments::FlowsArgs;
+use crate::{habits, session, stores};
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps it from starting, or the first thing that ended it early; what was metered before has been
+/// written.
+pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
+    if args.habits.list_interfaces {
+        return habits::list();
+    }
+    let halt = session::begin(&args.session)?;
+    let is_store = args.words.first().is_some_and(|word| stores::is_store(Path::new(word)));
+    match is_store && args.read.is_none() {
+        true => store::run(args, &halt),
+        false => live::run(args, &halt),
+    }
+}

@@ -1,0 +1,105 @@
+//! Where the flows of the command go.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use wirelane::halt::Halt;
+use wirelane::pcap::Access;
+use wirelane::{Error, Result};
+use wirelane_flow::{Sink, TextFormat};
+
+use super::arguments::{FlowsArgs, Format};
+use super::output::TextSink;
+use super::top::{Top, TopSink};
+
+/// What is told at the end.
+pub(super) struct Sinks<'a> {
+    write: Option<&'a Path>,
+    top: Option<Arc<Mutex<Top>>>,
+}
+
+impl<'a> Sinks<'a> {
+    /// Whether what is asked for makes sense; nothing is opened yet.
+    ///
+    /// # Errors
+    /// It contradicts itself.
+    pub(super) fn check(args: &FlowsArgs) -> Result<()> {
+        let to_stdout = args.write.as_deref().is_some_and(is_stdout);
+        if args.session.json && (to_stdout || args.format.is_some()) {
+            return Err(Error::usage("--json", "standard output already takes the flows")
+                .help("write the flows to a file with -w, and leave --format out"));
+        }
+        if let Some(path) = args.write.as_deref().filter(|path| !is_stdout(path)) {
+            format_of(path)?;
+        }
+        Ok(())
+    }
+
+    /// Opens what takes the flows.
+    ///
+    /// # Errors
+    /// A file cannot be created.
+    pub(super) fn open(
+        args: &'a FlowsArgs,
+        access: Access,
+        halt: &Halt,
+    ) -> Result<(Vec<Box<dyn Sink>>, Self)> {
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        let write = args.write.as_deref();
+        if let Some(path) = write.filter(|path| !is_stdout(path)) {
+            sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
+        }
+        let is_terminal = std::io::stdout().is_terminal();
+        let format = match (args.format, write) {
+            (Some(format), _) => Some(format),
+            _ if args.session.json => None,
+            (None, Some(path)) if is_stdout(path) => Some(Format::Json),
+            _ if is_terminal => Some(Format::Table),
+            (None, Some(_)) => None,
+            (None, None) => Some(Format::Json),
+        };
+        let mut top = None;
+        match format.map(Format::text) {
+            None => {}
+            Some(Some(format)) => sinks.push(Box::new(TextSink::stdout(format, halt)?)),
+            Some(None) => {
+                let rows = usize::try_from(args.top).unwrap_or(usize::MAX);
+                let table = Arc::new(Mutex::new(Top::new(rows)));
+                sinks.push(Box::new(TopSink::new(&table)));
+                top = Some(table);
+            }
+        }
+        Ok((sinks, Self { write, top }))
+    }
+
+    /// The file that grows.
+    pub(super) fn path(&self) -> Option<&'a Path> {
+        self.write
+    }
+
+    /// Prints the table, if there is one.
+    ///
+    /// # Errors
+    /// Standard output takes nothing.
+    pub(super) fn print(&self) -> Result<()> {
+        match self.top.as_ref().and_then(|top| top.lock().ok()) {
+            Some(top) => top.print(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The format that a suffix names.
+fn format_of(path: &Path) -> Result<TextFormat> {
+    match path.extension().and_then(|suffix| suffix.to_str()) {
+        Some("json" | "jsonl" | "ndjson") => Ok(TextFormat::JsonLines),
+        Some("csv") => Ok(TextFormat::Csv),
+        _ => Err(Error::usage(path.display().to_string(), "the suffix names no format of flows")
+            .help("end the name with .json, .jsonl or .csv")),
+    }
+}

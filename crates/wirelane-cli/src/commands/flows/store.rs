@@ -1,0 +1,123 @@
+//! Flows of what `wirelane record` has written.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wirelane::halt::Halt;
+use wirelane::{Error, Result, clock};
+use wirelane_flow::session::Collector;
+use wirelane_flow::{Meter, MeterCounts, Packet, Room};
+use wirelane_record::failure;
+use wirelane_store::query::{self, Query, Report};
+use wirelane_store::random_number;
+
+use super::arguments::FlowsArgs;
+use super::sinks::Sinks;
+use crate::output::summary::{FlowFigures, Summary};
+use crate::session::{self, Privileges};
+use crate::{output, stores};
+
+pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
+    let access = args.access.access()?;
+    let (paths, expression) = stores::split(&args.words)?;
+    let query = query(args, &expression, halt)?;
+    Sinks::check(args)?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
+    let stores = stores::open(&paths)?;
+    privileges.give_away()?;
+    let (sinks, told) =
+        Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
+    let started = Instant::now();
+    halt.limit(args.session.duration);
+    let collector = Collector::start(sinks, 1, 0, 0, true)?;
+    let room = Arc::new(Room::new(args.max_flows()));
+    let mut search = Search {
+        meter: Meter::new(args.meter(), room, random_number()),
+        interfaces: Vec::new(),
+        packets: 0,
+        octets: 0,
+    };
+    let most = args.session.count.unwrap_or(u64::MAX);
+    let report = query::run(&stores, &query, |found| {
+        search.take(found);
+        collector.take_from(&mut search.meter, false);
+        match search.packets >= most || collector.has_failed() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    search.meter.finish();
+    collector.take_from(&mut search.meter, true);
+    let metered = search.meter.counts();
+    let (flows, failure_of_sink) = collector.join();
+    let figures = FlowFigures { metered, flows };
+    let counted = (search.packets, search.octets);
+    let summary =
+        Summary::of_stored_flows(&paths, counted, figures, started.elapsed(), clock::process_cpu());
+    let mut errors: Vec<_> = failure_of_sink.into_iter().collect();
+    errors.extend(told.print().err());
+    match report.map_err(failure) {
+        Ok(report) => errors.extend(troubles(&report, &metered)),
+        Err(error) => errors.push(error),
+    }
+    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+}
+
+fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
+    let span = args.span()?;
+    let written = match (args.look.filter(), expression) {
+        (Some(option), "") => option,
+        (Some(option), words) => {
+            let cause = format!("there are two, -f '{option}' and '{words}'");
+            return Err(Error::usage("filter", cause).help("write one of them"));
+        }
+        (None, words) => words,
+    };
+    Ok(Query {
+        from: span.from,
+        to: span.to,
+        filter: stores::filter(written)?,
+        halt: halt.clone(),
+        ..Query::all()
+    })
+}
+
+/// What is missing in the answer.
+fn troubles(report: &Report, metered: &MeterCounts) -> Vec<Error> {
+    report.unfiltered.iter().for_each(|note| output::line(format_args!("note: {note}")));
+    if metered.packets == 0 && report.damage.is_empty() {
+        output::line(format_args!("note: no packet of the store matches"));
+    }
+    let damage = |damage: &query::Damage| Error::failed("store", damage.to_string());
+    report.damage.iter().map(damage).collect()
+}
+
+struct Search {
+    meter: Meter,
+    /// Number and link type of each interface.
+    interfaces: Vec<(u16, u16)>,
+    packets: u64,
+    octets: u64,
+}
+
+impl Search {
+    fn take(&mut self, found: &query::Found<'_>) {
+        for source in found.sources.iter().skip(self.interfaces.len()) {
+            self.interfaces.push((self.meter.interface(&source.name), source.link_type));
+        }
+        let number = found.record.interface as usize;
+        let Some(&(interface, link_type)) = self.interfaces.get(number) else { return };
+        let queue = found.sources.get(number).and_then(|source| source.queue).unwrap_or(0);
+        self.packets += 1;
+        self.octets += u64::from(found.record.original_len);
+        self.meter.push(&Packet {
+            link_type,
+            data: found.record.data,
+            original_len: found.record.original_len,
+            time: found.record.timestamp,
+            interface,
+            queue: u16::try_from(queue).unwrap_or(u16::MAX),
+        });
+    }
+}

@@ -1,0 +1,93 @@
+//! What metering came to.
+
+use serde::Serialize;
+use wirelane_flow::MeterCounts;
+use wirelane_flow::session::FlowCounts;
+
+use super::{grouped, line, plural};
+
+/// What became of packets and of flows.
+pub(crate) struct FlowFigures {
+    pub(crate) metered: MeterCounts,
+    pub(crate) flows: FlowCounts,
+}
+
+/// Of a summary: `packets` + `not_ip` + `truncated` + `malformed` + `dropped_packets` are all that were delivered.
+#[derive(Serialize)]
+pub(crate) struct Flows {
+    /// Flows that went out, and the packets in them.
+    exported: u64,
+    packets: u64,
+    /// Of them, those that made way for others.
+    evicted: u64,
+    /// Flows that nobody took, and the packets in them.
+    dropped: u64,
+    dropped_packets: u64,
+    not_ip: u64,
+    truncated: u64,
+    malformed: u64,
+    /// Packets of tunnels that are too many to be told apart.
+    tunnels_not_told_apart: u64,
+    /// The stores that they are of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<String>,
+}
+
+impl Flows {
+    pub(super) fn new(figures: FlowFigures, stores: Vec<String>) -> Self {
+        let FlowFigures { metered, flows } = figures;
+        Self {
+            exported: flows.flows,
+            packets: flows.packets,
+            evicted: metered.evicted,
+            dropped: flows.dropped,
+            dropped_packets: flows.dropped_packets,
+            not_ip: metered.not_ip,
+            truncated: metered.truncated,
+            malformed: metered.malformed,
+            tunnels_not_told_apart: metered.tunnels_lost,
+            stores,
+        }
+    }
+
+    /// The flows, and how many packets are in them.
+    pub(super) fn headline(&self) -> String {
+        format!("{} of {}", of(self.exported, "flow"), of(self.packets, "packet"))
+    }
+
+    /// What is in no flow, and what became of flows before their time.
+    pub(super) fn print(&self) {
+        let parts = [
+            (self.not_ip, "not IP"),
+            (self.truncated, "cut before their ports"),
+            (self.malformed, "with impossible headers"),
+        ];
+        let parts: Vec<_> = parts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .collect();
+        if !parts.is_empty() {
+            line(format_args!("packets in no flow: {}", parts.join(", ")));
+        }
+        if self.evicted > 0 {
+            let flows = of(self.evicted, "flow");
+            line(format_args!("{flows} exported early for lack of room; try a larger --max-flows"));
+        }
+        if self.dropped > 0 {
+            line(format_args!(
+                "{} of {} dropped: the output was too slow",
+                of(self.dropped, "flow"),
+                of(self.dropped_packets, "packet")
+            ));
+        }
+        if self.tunnels_not_told_apart > 0 {
+            let packets = of(self.tunnels_not_told_apart, "packet");
+            line(format_args!("{packets} of more than 65,535 tunnels count as outside of them"));
+        }
+    }
+}
+
+fn of(count: u64, noun: &str) -> String {
+    plural(count, noun).replacen(&count.to_string(), &grouped(count), 1)
+}
