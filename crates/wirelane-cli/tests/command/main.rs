@@ -11,6 +11,7 @@ mod any;
 mod background;
 mod bad_input;
 mod control;
+mod count;
 mod exec;
 mod file;
 mod filter;

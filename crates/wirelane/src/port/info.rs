@@ -141,6 +141,9 @@ pub struct PortInfo {
     pub speed: Option<u64>,
     /// Most bytes kept of a packet.
     pub snaplen: u32,
+    /// The filter that it was opened with, if that is an expression.
+    #[serde(skip)]
+    pub filter: Option<String>,
     /// Whether the port waits for its consumer, so that a slow one loses nothing.
     pub lossless: bool,
     /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
@@ -173,6 +176,7 @@ impl PortInfo {
             link_type: 1,
             hardware: None,
             speed: None,
+            filter: None,
             snaplen: u32::MAX,
             lossless: false,
             lateness: 0,
