@@ -7,9 +7,11 @@ mod shared;
 #[path = "../shared/running.rs"]
 mod running;
 
+mod any;
 mod background;
 mod bad_input;
 mod control;
+mod count;
 mod exec;
 mod file;
 mod filter;
