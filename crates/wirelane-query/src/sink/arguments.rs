@@ -44,6 +44,5 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "write a time such as 30s, 5m or 1h".to_owned())
+    humantime::parse_duration(text).map_err(|_| "write a time such as 30s, 5m or 1h".to_owned())
 }

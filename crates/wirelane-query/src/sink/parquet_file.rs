@@ -113,7 +113,8 @@ mod tests {
         for number in (0..1000_u64).rev() {
             let mut flow = Flow::default();
             flow.key.source = [10, 0, (number >> 8) as u8, number as u8].into();
-            flow.forward = Half { packets: number, octets: 7, start: number + 1, ..Half::default() };
+            flow.forward =
+                Half { packets: number, octets: 7, start: number + 1, ..Half::default() };
             file.add(flow).unwrap();
         }
         assert_eq!(file.flows(), 1000);
@@ -121,7 +122,12 @@ mod tests {
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
         let group = builder.metadata().row_group(0);
         assert_eq!(group.num_rows(), 1000);
-        assert!(group.columns().iter().all(|it| it.compression() == Compression::ZSTD(ZstdLevel::default())));
+        assert!(
+            group
+                .columns()
+                .iter()
+                .all(|it| it.compression() == Compression::ZSTD(ZstdLevel::default()))
+        );
         let packets: Vec<u64> = builder
             .build()
             .unwrap()

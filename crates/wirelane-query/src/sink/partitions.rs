@@ -69,7 +69,11 @@ impl Partitions {
     }
 
     /// Ends files that are old enough.
-    pub(crate) fn close_old(&mut self, now: Instant, done: &mut impl FnMut(Finished)) -> Result<()> {
+    pub(crate) fn close_old(
+        &mut self,
+        now: Instant,
+        done: &mut impl FnMut(Finished),
+    ) -> Result<()> {
         let is_old = |open: &Open| now.saturating_duration_since(open.since) >= self.rotate;
         let old = self.open.iter().filter(|(_, open)| is_old(open)).map(|(hour, _)| *hour);
         self.close(old.collect(), done)
@@ -116,7 +120,13 @@ mod tests {
         partitions.close_old(now + Duration::from_secs(60), &mut done).unwrap();
         partitions.close_all(&mut done).unwrap();
         let found: Vec<_> = files.iter().map(|(path, flows)| (&path[..24], *flows)).collect();
-        assert_eq!(found, [("date=1970-01-01/hour=00/", 3), ("date=1970-01-01/hour=01/", 2)][..].iter().map(|it| (&it.0[..24], it.1)).collect::<Vec<_>>());
+        assert_eq!(
+            found,
+            [("date=1970-01-01/hour=00/", 3), ("date=1970-01-01/hour=01/", 2)][..]
+                .iter()
+                .map(|it| (&it.0[..24], it.1))
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]

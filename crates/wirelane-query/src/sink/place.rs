@@ -53,11 +53,11 @@ fn remote(text: &str) -> Result<Opened> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let object = || format!("store {text}");
     let url = Url::parse(text).map_err(|error| Error::usage(object(), error.to_string()))?;
-    let variables = env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    });
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let (store, prefix) = object_store::parse_url_opts(&url, variables).map_err(|error| {
-        Error::usage(object(), error.to_string()).help("write DIR, s3://BUCKET/PREFIX, gs://… or az://…")
+        Error::usage(object(), error.to_string())
+            .help("write DIR, s3://BUCKET/PREFIX, gs://… or az://…")
     })?;
     Ok(Opened { store: store.into(), prefix })
 }

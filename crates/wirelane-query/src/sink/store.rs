@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use object_store::path::Path;
 use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
 use tokio::runtime::{Builder, Runtime};
 use wirelane::{Error, Result};
 
@@ -110,7 +110,9 @@ impl Worker {
 
     /// Tries until the store takes the file; `false` if that was too late.
     fn deliver(&self, file: &Finished) -> bool {
-        let path = Path::from_iter(self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()));
+        let path = Path::from_iter(
+            self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),
+        );
         let mut pause = PAUSES[0];
         loop {
             match self.attempt(&path, file) {
