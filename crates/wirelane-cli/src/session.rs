@@ -234,8 +234,7 @@ pub(crate) fn attend(
 
 /// Lines for a terminal, if there is one.
 pub(crate) fn progress(monitor: &Monitor, started: Instant) -> Option<Progress> {
-    let name = |info: &PortInfo| info.interface.clone().unwrap_or_else(|| info.spec.clone());
-    Progress::new(started, monitor.ports().iter().map(name).collect(), monitor.read())
+    Progress::new(started, PortInfo::names(monitor.ports()), monitor.read())
 }
 
 /// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that

@@ -41,6 +41,14 @@ impl Filter {
         Self(Source::Verbatim(Arc::new(program)))
     }
 
+    /// The expression, if it is one.
+    pub fn expression(&self) -> Option<&str> {
+        match &self.0 {
+            Source::Expression(text) => Some(text.trim()).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    }
+
     /// Whether it was made by [`Filter::verbatim`].
     pub fn is_verbatim(&self) -> bool {
         matches!(self.0, Source::Verbatim(_))

@@ -1,101 +1,47 @@
 //! Community ID v1: what names a conversation in the logs of many tools
 //! (<https://github.com/corelight/community-id-spec>).
 
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
 use wirelane_wire::Protocol;
 
 use crate::compact::Compact;
 
 /// The SHA-1 of Community ID v1 with seed 0.
 pub(crate) fn id(key: &Compact) -> [u8; 20] {
+    const SEED: [u8; 2] = [0; 2];
+    const WITH_PORTS: [Protocol; 5] =
+        [Protocol::ICMP, Protocol::TCP, Protocol::UDP, Protocol::ICMPV6, Protocol::SCTP];
     let ends = key.ends();
-    // 0x80 and the length are the padding of SHA-1: all fits in one block.
-    let mut block = Block { bytes: [0; 64], len: 2 };
+    let mut hash = Sha1::new().chain_update(SEED);
     for address in ends.addresses() {
         match address {
-            std::net::IpAddr::V4(address) => block.push(&address.octets()),
-            std::net::IpAddr::V6(address) => block.push(&address.octets()),
+            IpAddr::V4(address) => hash.update(address.octets()),
+            IpAddr::V6(address) => hash.update(address.octets()),
         }
     }
-    block.push(&[key.protocol().0, 0]);
-    let has_ports =
-        [Protocol::ICMP, Protocol::TCP, Protocol::UDP, Protocol::ICMPV6, Protocol::SCTP];
-    if has_ports.contains(&key.protocol()) {
-        ends.ports.iter().for_each(|port| block.push(&port.to_be_bytes()));
+    hash.update([key.protocol().0, 0]);
+    if WITH_PORTS.contains(&key.protocol()) {
+        ends.ports.iter().for_each(|port| hash.update(port.to_be_bytes()));
     }
-    block.digest()
+    hash.finalize().into()
 }
 
 /// `1:` and base 64 (RFC 4648), 30 bytes in all.
 pub fn write_community_id(digest: &[u8; 20], out: &mut Vec<u8>) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letter = |sextet: u32| ALPHABET.get(sextet as usize & 63).copied().unwrap_or(b'=');
-    out.extend_from_slice(b"1:");
-    for group in digest.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            out.push(if place > group.len() { b'=' } else { letter(bits >> shift) });
-        }
+    let mut text = *b"1:............................";
+    if let Some(digits) = text.get_mut(2..) {
+        // They are as many as 20 bytes take.
+        let _ = STANDARD.encode_slice(digest, digits);
     }
-}
-
-/// The only block of a message of at most 55 bytes.
-struct Block {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl Block {
-    fn push(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-        self.len += bytes.len();
-    }
-
-    /// SHA-1 (RFC 3174).
-    fn digest(mut self) -> [u8; 20] {
-        let bits = (self.len as u64) * 8;
-        self.push(&[0x80]);
-        self.len = 56;
-        self.push(&bits.to_be_bytes());
-        let mut words = [0_u32; 80];
-        for (word, bytes) in words.iter_mut().zip(self.bytes.chunks_exact(4)) {
-            *word = bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        }
-        for at in 16..80 {
-            let mixed = words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16];
-            words[at] = mixed.rotate_left(1);
-        }
-        let start = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0_u32];
-        let [mut a, mut b, mut c, mut d, mut e] = start;
-        for (at, word) in words.into_iter().enumerate() {
-            let (mixed, constant) = match at / 20 {
-                0 => (b & c | !b & d, 0x5a82_7999),
-                1 => (b ^ c ^ d, 0x6ed9_eba1),
-                2 => (b & c | b & d | c & d, 0x8f1b_bcdc),
-                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
-            };
-            let next = a
-                .rotate_left(5)
-                .wrapping_add(mixed)
-                .wrapping_add(e)
-                .wrapping_add(word)
-                .wrapping_add(constant);
-            (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
-        }
-        let mut digest = [0; 20];
-        for ((place, old), new) in digest.chunks_exact_mut(4).zip(start).zip([a, b, c, d, e]) {
-            place.copy_from_slice(&old.wrapping_add(new).to_be_bytes());
-        }
-        digest
-    }
+    out.extend_from_slice(&text);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
     use crate::icmp;
     use crate::packet::{Packet, Seen};

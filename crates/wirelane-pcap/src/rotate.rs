@@ -64,11 +64,17 @@ pub fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`, `NAME.other.pcapng` for
-/// `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is known.
+/// `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is known. With the `port` that it is of:
+/// `NAME.eth0.rx0.pcapng`.
 #[must_use]
-pub fn split_name(path: &Path, source: &Source) -> PathBuf {
+pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     let queue = source.queue.map(|queue| queue.to_string()).unwrap_or_default();
-    insert(path, &format!(".{}{queue}", source.class.map_or("queue", Class::as_str)))
+    // Whatever a file says that its interfaces are called.
+    let plain = |c: char| if c.is_alphanumeric() || "-_.:#@".contains(c) { c } else { '-' };
+    let port = port.filter(|port| !port.is_empty());
+    let port: String = port.map_or_else(String::new, |port| format!(".{port}"));
+    let port: String = port.chars().take(64).map(plain).collect();
+    insert(path, &format!("{port}.{}{queue}", source.class.map_or("queue", Class::as_str)))
 }
 
 /// Names the files of a rotation and remembers which of them exist.
@@ -154,13 +160,21 @@ mod tests {
     fn names() {
         let rx = Source::new("eth0", Class::Rx, Some(0));
         let other = Source::new("eth0", Class::Other, None);
-        assert_eq!(split_name(Path::new("d/a.pcapng"), &rx), Path::new("d/a.rx0.pcapng"));
+        assert_eq!(split_name(Path::new("d/a.pcapng"), None, &rx), Path::new("d/a.rx0.pcapng"));
         assert_eq!(
-            split_name(Path::new("a.b.pcapng.zst"), &other),
+            split_name(Path::new("a.b.pcapng.zst"), None, &other),
             Path::new("a.b.other.pcapng.zst")
         );
-        assert_eq!(split_name(Path::new("a"), &rx), Path::new("a.rx0"));
-        assert_eq!(split_name(Path::new(".hidden"), &rx), Path::new(".hidden.rx0"));
+        assert_eq!(split_name(Path::new("a"), None, &rx), Path::new("a.rx0"));
+        assert_eq!(split_name(Path::new(".hidden"), None, &rx), Path::new(".hidden.rx0"));
+
+        for (port, expected) in [
+            ("eth0", "a.eth0.rx0.pcap.gz"),
+            ("../x y", "a...-x-y.rx0.pcap.gz"),
+            ("", "a.rx0.pcap.gz"),
+        ] {
+            assert_eq!(split_name(Path::new("a.pcap.gz"), Some(port), &rx), Path::new(expected));
+        }
 
         let mut names = Names::new(Path::new("/tmp/x.pcapng"));
         let time = 1_795_210_200 * 1_000_000_000;

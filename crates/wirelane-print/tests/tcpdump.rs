@@ -29,7 +29,7 @@ fn addresses_ports_flags_and_lengths_are_those_of_tcpdump() {
     if !tools::require("tcpdump") {
         return;
     }
-    let captures = captures();
+    let captures = tools::tcpdump_captures();
     let mut compared = 0;
     let mut differ = Vec::new();
     for path in captures {
@@ -60,7 +60,7 @@ fn addresses_ports_flags_and_lengths_are_those_of_tcpdump() {
 fn damaged_packets_are_printed() {
     let mut printer = Printer::new(Style { verbose: 2, link: true, ..Style::default() });
     let mut damaged = 0u64;
-    for path in captures() {
+    for path in tools::tcpdump_captures() {
         let Ok(mut reader) = CaptureReader::open(&path) else { continue };
         while let Ok(true) = reader.advance() {
             let record = reader.current();
@@ -176,18 +176,4 @@ fn tcpdump(path: &Path) -> BTreeMap<usize, String> {
         }
     }
     lines
-}
-
-/// Where `cargo xtask test setup` unpacks them: in the target directory, above this program.
-fn captures() -> Vec<PathBuf> {
-    let test = std::env::current_exe().unwrap();
-    let directory =
-        test.ancestors().map(|it| it.join("unpacked/tcpdump/tests")).find(|it| it.is_dir());
-    let directory = directory
-        .expect("the captures of tcpdump's source package: `cargo xtask test setup` unpacks them");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|it| it == "pcap" || it == "pcapng"));
-    paths.sort();
-    paths
 }

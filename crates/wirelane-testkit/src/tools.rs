@@ -31,6 +31,25 @@ pub fn require(tool: &str) -> bool {
     false
 }
 
+/// The captures of tcpdump's own tests: real protocols, and some damaged on purpose.
+///
+/// # Panics
+/// When `cargo xtask test setup` has not unpacked them.
+#[track_caller]
+pub fn tcpdump_captures() -> Vec<PathBuf> {
+    // The programs of the tests are in `target/debug/deps` or one like it.
+    let program = env::current_exe().unwrap_or_default();
+    let mut places = program.ancestors().map(|path| path.join("unpacked/tcpdump/tests"));
+    let directory = places
+        .find(|path| path.is_dir())
+        .expect("the captures of tcpdump's source package: `cargo xtask test setup` unpacks them");
+    let entries = std::fs::read_dir(directory).expect("a directory that is there");
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|it| it == "pcap" || it == "pcapng"));
+    paths.sort();
+    paths
+}
+
 /// A Python that has snappi, the client of the Open Traffic Generator; without one the test is
 /// reported as skipped and should return.
 ///

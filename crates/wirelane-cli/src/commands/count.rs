@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use wirelane::port::{Control, Spec};
+use wirelane::port::{Backend, Control, Spec};
 use wirelane::{Error, Result, clock};
 use wirelane_count::{By, CountConfig, Counting, Counts};
 
@@ -234,9 +234,9 @@ fn views(tables: &mut [Counts], args: &CountArgs) -> Vec<TableView> {
     tables.iter_mut().map(view).collect()
 }
 
-/// Whether a word names a file to read.
+/// Whether a word names a file to read, or a directory, which is none.
 fn is_file(word: &OsStr) -> bool {
-    word == "-" || Path::new(word).metadata().is_ok_and(|file| !file.is_dir())
+    word == "-" || Path::new(word).exists()
 }
 
 /// A word that is no port was perhaps to be a file.
@@ -245,13 +245,13 @@ fn is_file(word: &OsStr) -> bool {
 /// It looks like one that is not there.
 fn check(spec: &Spec) -> Result<()> {
     let name = spec.name_text();
-    let is_path = spec.backend.is_none() && name.contains(['/', '.']);
-    if !is_path || wirelane_os::iface::exists(name).unwrap_or(false) {
-        return Ok(());
+    if spec.backend == Some(Backend::File) && Path::new(&spec.name).is_dir() {
+        return Err(Error::failed(name.to_owned(), "it is a directory"));
     }
-    let cause = match Path::new(name).is_dir() {
-        true => "it is a directory",
-        false => "there is neither a file nor an interface of this name",
-    };
-    Err(Error::failed(name.to_owned(), cause))
+    let is_path = spec.backend.is_none() && name.contains(['/', '.']);
+    if is_path && !wirelane_os::iface::exists(name).unwrap_or(false) {
+        let cause = "there is neither a file nor an interface of this name";
+        return Err(Error::failed(name.to_owned(), cause));
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use wirelane::Error;
 use wirelane::port::{Backend, Manual, SpecOption};
 
-use crate::output;
+use crate::output::{self, screen};
 
 /// List the kinds of ports and their options.
 ///
@@ -70,9 +70,10 @@ fn entry(text: &mut String, head: &str, meaning: &str) {
     indented(text, 10, meaning);
 }
 
-/// Lines as long as in the help of the commands, that far from the left.
+/// Lines as long as in the help of the commands, that far from the left; shorter on a terminal that has not so much.
 fn indented(text: &mut String, indent: usize, words: &str) {
-    for line in output::wrap(words, 100 - indent) {
+    let columns = screen::width_of_output().map_or(100, |columns| columns.min(100));
+    for line in output::wrap(words, columns.saturating_sub(indent)) {
         let _ = writeln!(text, "{:indent$}{line}", "");
     }
 }

@@ -90,17 +90,21 @@ fn details(interface: &InterfaceQueues) -> String {
     if !interface.rx.queues.is_empty() {
         out.push('\n');
         let mut table = Table::new(&["rx queue", "cpus", "irq", "napi", "rps cpus", "numa node"]);
-        for queue in &interface.rx.queues {
-            table.row(queue_row(queue.index, &queue.service, queue.rps_cpus.as_ref()));
-        }
+        let queues = interface.rx.queues.iter();
+        let rows = queues.map(|one| (one.index, about(&one.service, one.rps_cpus.as_ref())));
+        runs(rows)
+            .into_iter()
+            .for_each(|(queues, about)| table.row([vec![queues], about].concat()));
         out.push_str(&table.to_string());
     }
     if !interface.tx.queues.is_empty() {
         out.push('\n');
         let mut table = Table::new(&["tx queue", "cpus", "irq", "napi", "xps cpus", "numa node"]);
-        for queue in &interface.tx.queues {
-            table.row(queue_row(queue.index, &queue.service, queue.xps_cpus.as_ref()));
-        }
+        let queues = interface.tx.queues.iter();
+        let rows = queues.map(|one| (one.index, about(&one.service, one.xps_cpus.as_ref())));
+        runs(rows)
+            .into_iter()
+            .for_each(|(queues, about)| table.row([vec![queues], about].concat()));
         out.push_str(&table.to_string());
     }
     out.push('\n');
@@ -177,19 +181,37 @@ fn counts(interface: &InterfaceQueues) -> String {
     table.to_string()
 }
 
-fn queue_row(index: u32, service: &Service, steering: Option<&CpuList>) -> [String; 6] {
+/// What is known about a queue, after its number.
+fn about(service: &Service, steering: Option<&CpuList>) -> Vec<String> {
     let steering = match steering {
         Some(cpus) if cpus.is_empty() => "off".to_owned(),
         cpus => text(cpus),
     };
-    [
-        index.to_string(),
+    vec![
         text(service.cpus.as_ref()),
         text(service.irq),
         text(service.napi),
         steering,
         text(service.numa),
     ]
+}
+
+/// Queues that follow each other and of which the same is known, such as `0-63`.
+fn runs<T: PartialEq>(queues: impl Iterator<Item = (u32, T)>) -> Vec<(String, T)> {
+    let mut runs: Vec<(u32, u32, T)> = Vec::new();
+    for (index, about) in queues {
+        match runs.last_mut() {
+            Some((_, last, same)) if *same == about && last.checked_add(1) == Some(index) => {
+                *last = index;
+            }
+            _ => runs.push((index, index, about)),
+        }
+    }
+    let name = |first, last| match first == last {
+        true => format!("{first}"),
+        false => format!("{first}-{last}"),
+    };
+    runs.into_iter().map(|(first, last, about)| (name(first, last), about)).collect()
 }
 
 fn describe_rss(out: &mut String, rss: &Rss) {
@@ -219,15 +241,12 @@ fn describe_rss(out: &mut String, rss: &Rss) {
 /// Buckets of the indirection table on one line.
 const PER_ROW: usize = 16;
 
-/// `0:0 1:1 2:?`: the CPUs of each queue, as the tools of the multiqueue BPF paper (FreeBSD, 2011) print them.
+/// `0:0 1:1 2-3:?`: the CPUs of each queue, as the tools of the multiqueue BPF paper (FreeBSD, 2011) print them.
 fn affinity<'a>(queues: impl Iterator<Item = (u32, &'a Service)>) -> String {
-    let queues: Vec<_> = queues
-        .map(|(index, service)| match &service.cpus {
-            Some(cpus) => format!("{index}:{cpus}"),
-            None => format!("{index}:?"),
-        })
-        .collect();
-    queues.join(" ")
+    let cpus = |service: &Service| service.cpus.as_ref().map_or("?".to_owned(), CpuList::to_string);
+    let runs = runs(queues.map(|(index, service)| (index, cpus(service))));
+    let words: Vec<_> = runs.into_iter().map(|(queues, cpus)| format!("{queues}:{cpus}")).collect();
+    words.join(" ")
 }
 
 fn text(value: Option<impl Display>) -> String {
@@ -269,6 +288,15 @@ mod tests {
         let out = overview(&inspect::all().unwrap());
         assert!(out.starts_with("interface"), "{out}");
         assert!(out.lines().any(|line| line.starts_with("lo ")), "{out}");
+    }
+
+    #[test]
+    fn queues_alike_share_a_row() {
+        let run = |about: &[char]| runs((0..).zip(about.iter().copied()));
+        assert_eq!(run(&['a']), [("0".to_owned(), 'a')]);
+        assert_eq!(run(&['a', 'a', 'b']), [("0-1".to_owned(), 'a'), ("2".to_owned(), 'b')]);
+        let apart = runs([(0, 'a'), (2, 'a')].into_iter());
+        assert_eq!(apart, [("0".to_owned(), 'a'), ("2".to_owned(), 'a')]);
     }
 
     #[test]

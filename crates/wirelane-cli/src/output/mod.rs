@@ -19,16 +19,27 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 use wirelane::{Error, Result};
 
-/// One line for people. If nobody can read it, that is no reason to fail.
+/// One line for people; on a terminal that is too narrow for it, several. If nobody can read it, that is no reason to
+/// fail.
 pub(crate) fn line(text: Arguments<'_>) {
+    let text = text.to_string();
     // Standard error has no buffer: each part of the text would be a system call.
-    let text = format!(
-        "{text}
-"
-    );
+    let text = match screen::width_of_errors() {
+        Some(width) => folded(text, width) + "\n",
+        None => text + "\n",
+    };
     screen::above(|| {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     });
+}
+
+/// A sentence that is too long for so many columns on several lines; a row of a table stays what it is.
+fn folded(text: String, width: usize) -> String {
+    let is_row = text.contains('\n') || text.contains("  ");
+    if is_row || text.chars().count() <= width {
+        return text;
+    }
+    wrap(&text, width.saturating_sub(2)).join("\n  ")
 }
 
 /// Exactly one JSON object on standard output.
@@ -121,6 +132,15 @@ mod tests {
         ] {
             assert_eq!(super::grouped(value), text);
         }
+    }
+
+    #[test]
+    fn long_sentences_are_folded_between_words() {
+        let folded = |text: &str| super::folded(text.to_owned(), 10);
+        assert_eq!(folded("one line x"), "one line x");
+        assert_eq!(folded("one line and two"), "one line\n  and two");
+        assert_eq!(folded("in  columns  and long"), "in  columns  and long");
+        assert_eq!(folded("unbreakable"), "unbreakable");
     }
 
     #[test]

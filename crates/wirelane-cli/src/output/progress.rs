@@ -76,7 +76,10 @@ impl Progress {
             let queues = lines.split_off(2);
             lines.extend(more);
             let room = screen::size().1.saturating_sub(lines.len() + 2).min(QUEUES);
-            lines.extend(busiest(queues, &self.flows(&now), room));
+            let flows = self.flows(&now);
+            let seen = |(flow, queue): (&Flow, &QueueStats)| (*flow, queue.packets > 0);
+            let flows: Vec<_> = flows.iter().zip(&now.queues).map(seen).collect();
+            lines.extend(busiest(queues, &flows, room));
             screen::show(lines);
             self.before = now;
             self.since = Instant::now();
@@ -153,7 +156,10 @@ impl Progress {
                 name if name == "-" => "standard output".to_owned(),
                 _ => printable(&file.display().to_string()),
             };
-            head += &format!(" → {name}");
+            head += " → ";
+            // One column stays free.
+            let room = screen::size().0.saturating_sub(1 + head.chars().count());
+            head += &shortened(&name, room);
         }
         head
     }
@@ -182,14 +188,16 @@ impl Progress {
     }
 }
 
-/// So many of the lines, those of the busiest queues, in their order; the last one says how many are left out.
-fn busiest(lines: Vec<String>, flows: &[Flow], room: usize) -> Vec<String> {
+/// So many of the lines, those of the busiest queues that have seen something at all, in their order; the last one says
+/// how many are left out.
+fn busiest(lines: Vec<String>, flows: &[(Flow, bool)], room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;
     }
     let all = lines.len();
     let mut lines: Vec<_> = lines.into_iter().zip(flows).enumerate().collect();
-    lines.sort_by_key(|(_, (_, flow))| Reverse((flow.packets, flow.dropped)));
+    lines.retain(|(_, (_, (flow, seen)))| *seen || flow.dropped.is_some_and(|dropped| dropped > 0));
+    lines.sort_by_key(|(_, (_, (flow, _)))| Reverse((flow.packets, flow.dropped)));
     lines.truncate(room.saturating_sub(1));
     lines.sort_by_key(|(position, _)| *position);
     let rest = all - lines.len();
@@ -198,6 +206,16 @@ fn busiest(lines: Vec<String>, flows: &[Flow], room: usize) -> Vec<String> {
         lines.push(format!("and {rest} quieter queues"));
     }
     lines
+}
+
+/// The end of a name, as far as it fits.
+fn shortened(name: &str, columns: usize) -> String {
+    let length = name.chars().count();
+    match columns.checked_sub(1) {
+        _ if length <= columns => name.to_owned(),
+        Some(rest) => format!("…{}", name.chars().skip(length - rest).collect::<String>()),
+        None => String::new(),
+    }
 }
 
 /// Bytes that can still be written where the file is.
@@ -217,11 +235,20 @@ mod tests {
     #[test]
     fn the_busiest_are_shown() {
         let lines = || (0..6).map(|queue| format!("rx {queue}")).collect::<Vec<_>>();
-        let flow = |packets| Flow { packets, ..Flow::default() };
+        let flow = |packets| (Flow { packets, ..Flow::default() }, packets > 0);
         let flows: Vec<_> = [3, 9, 1, 7, 0, 2].map(flow).to_vec();
         assert_eq!(busiest(lines(), &flows, 6), lines());
         assert_eq!(busiest(lines(), &flows, 3), ["rx 1", "rx 3", "and 4 quieter queues"]);
+        let quiet: Vec<_> = [0, 0, 1, 0, 0, 0].map(flow).to_vec();
+        assert_eq!(busiest(lines(), &quiet, 5), ["rx 2", "and 5 quieter queues"]);
         assert_eq!(busiest(lines(), &flows, 1), ["and 6 quieter queues"]);
         assert!(busiest(lines(), &flows, 0).is_empty());
+    }
+
+    #[test]
+    fn of_a_long_path_the_name_is_shown() {
+        assert_eq!(shortened("/tmp/x.pcapng", 13), "/tmp/x.pcapng");
+        assert_eq!(shortened("/tmp/x.pcapng", 9), "…x.pcapng");
+        assert_eq!(shortened("x", 0), "");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wirelane::port::Backend;
+use wirelane::port::{Backend, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
@@ -331,8 +331,8 @@ impl Report<'_> {
     /// `rx 3`, after the name of its port if there are several.
     fn name(&self, port: usize, class: &str, queue: Option<u16>) -> String {
         let ports = &self.summary.ports;
-        let mut name = match ports.get(port).filter(|_| ports.len() > 1) {
-            Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
+        let mut name = match PortInfo::names(ports).get(port).filter(|_| ports.len() > 1) {
+            Some(name) => format!("{name} "),
             None => String::new(),
         };
         name.push_str(&name_of(class, queue));

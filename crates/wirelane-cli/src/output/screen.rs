@@ -5,7 +5,8 @@
 //! cleared from there. For the same reason the `^C` of the terminal is overwritten.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _, stderr};
+use std::io::{IsTerminal, Write as _, stderr, stdout};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::termios::tcgetwinsize;
@@ -40,7 +41,16 @@ pub(crate) fn size() -> (usize, usize) {
 
 /// Columns of the terminal that standard output is; `None` if it is none.
 pub(crate) fn width_of_output() -> Option<usize> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
+    width_of(stdout())
+}
+
+/// The same for standard error.
+pub(crate) fn width_of_errors() -> Option<usize> {
+    width_of(stderr())
+}
+
+fn width_of(stream: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 

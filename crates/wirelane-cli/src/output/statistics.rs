@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
+use wirelane::port::tell_apart;
 
 use super::table::Table;
 use super::{counter, printable, scaled};
@@ -262,6 +263,10 @@ impl Statistics<'_> {
         if !totals["written"].is_null() {
             let _ = write!(head, ", {} written", total("written"));
         }
+        // What a printing thread had no time for is no loss of the capture, and easily overlooked.
+        if totals["not_printed"].as_u64() > Some(0) {
+            let _ = write!(head, ", {} not printed", total("not_printed"));
+        }
         head.push('\n');
         head + &store(&now["store"])
     }
@@ -334,9 +339,12 @@ impl Statistics<'_> {
     /// What the row is about, with the name of its port if there are several.
     fn name(&self, section: &Section, row: &Value) -> String {
         let ports = list(self.now, "ports");
-        let port = row["port"].as_u64().and_then(|port| ports.get(usize::try_from(port).ok()?));
-        let port = port.filter(|_| ports.len() > 1);
-        let port = port.and_then(|port| port["interface"].as_str().or(port["spec"].as_str()));
+        let name = |port: &Value| {
+            port["interface"].as_str().or(port["spec"].as_str()).unwrap_or_default().to_owned()
+        };
+        let names = tell_apart(ports.iter().map(name).collect());
+        let port = row["port"].as_u64().and_then(|port| names.get(usize::try_from(port).ok()?));
+        let port = port.filter(|_| ports.len() > 1).map(String::as_str);
         // A port may have several interfaces.
         let port = row["interface"].as_str().or(port);
         if let Some(device) = row["device"].as_str() {

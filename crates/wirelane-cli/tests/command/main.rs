@@ -10,6 +10,7 @@ mod running;
 mod background;
 mod bad_input;
 mod control;
+mod count;
 mod exec;
 mod file;
 mod filter;

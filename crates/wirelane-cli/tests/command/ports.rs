@@ -273,6 +273,50 @@ fn a_pcap_file_says_what_it_cannot_hold() {
     assert!(writer.add_source(source(101)).unwrap_err().to_string().contains("one link type"));
 }
 
+/// In the summary, in files and their names, and where packets are printed.
+#[test]
+fn ports_that_are_alike_are_told_apart() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let ports = ["sim:2?count=100", "sim:2?count=300"];
+    let words = ["capture", "sim:2?count=100", "sim:2?count=100", "-w", &path("x.pcapng")];
+    let said = output(&mut wirelane(words));
+    assert!(said.status.success(), "{}", said.stderr);
+    for row in ["#1 rx 0 ", "#1 rx 1 ", "#2 rx 0 ", "#2 rx 1 "] {
+        let row = format!("sim:2?count=100{row}");
+        assert_eq!(said.stderr.matches(&row).count(), 1, "{row}: {}", said.stderr);
+    }
+    let names: Vec<_> = {
+        let reader = CaptureReader::open(path("x.pcapng")).unwrap();
+        reader.interfaces().iter().map(|source| source.name.clone()).collect()
+    };
+    assert_eq!(names, ["sim#1", "sim#1", "sim#2", "sim#2"]);
+    let words = ["capture", "-q", "-t", "sim:2?count=100", "sim:2?count=100"];
+    let printed = output(&mut wirelane(words)).stdout;
+    for place in ["sim#1 rx0 ", "sim#1 rx1 ", "sim#2 rx0 ", "sim#2 rx1 "] {
+        assert!(printed.lines().any(|line| line.starts_with(place)), "{place}: {printed}");
+    }
+    let split = super::capture(&[&ports[..], &["--split", "-w", &path("y.pcapng")]].concat());
+    assert_eq!(split["totals"]["written"], 400);
+    let mut counts = [0, 0];
+    for (port, count) in counts.iter_mut().enumerate() {
+        for queue in 0..2 {
+            let file = path(&format!("y.sim#{}.rx{queue}.pcapng", port + 1));
+            let packets = super::packets(&file);
+            assert!(packets.iter().all(|packet| packet.queue == Some(queue)), "{file}");
+            *count += packets.len();
+        }
+    }
+    assert_eq!(counts, [100, 300]);
+    // Interfaces of a file have names of their own.
+    let input = format!("file:{}", path("y.sim#2.rx1.pcapng"));
+    let words = [input.as_str(), "sim:1?count=5", "--split", "-w", &path("z.pcapng")];
+    super::capture(&words);
+    for name in ["z.sim#2.rx1.pcapng", "z.sim.rx0.pcapng"] {
+        assert!(!super::packets(path(name)).is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn privileged_what_any_cannot_do_is_said() {
     if !privileged::require() {

@@ -1,7 +1,9 @@
 //! Packets as lines on standard output.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
+
+use rustix::process::{Pid, Signal};
 
 use super::*;
 
@@ -73,9 +75,22 @@ fn what_is_not_printed_is_counted_and_nothing_else_is_lost() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(dropped(&counted, "writer"), 0, "{counted}");
+    let text = output(&mut wirelane(["stats", &pid])).stdout;
+    let total = text.lines().find(|line| line.contains(" delivered, ")).unwrap();
+    assert!(total.ends_with(" not printed"), "{text}");
+    let number = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(number, Signal::USR1).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut so_far = String::new();
+    while !so_far.contains("so far: ") {
+        so_far.clear();
+        assert_ne!(stderr.read_line(&mut so_far).unwrap(), 0);
+    }
+    assert!(so_far.contains(" captured, ") && so_far.contains(" not printed"), "{so_far}");
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().count();
     let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
     assert_eq!(ended.status.code(), Some(0), "{said}");
     assert!(said.contains("not printed"), "{said}");
     assert!(lines > 0 && lines < 20_000, "{lines}");

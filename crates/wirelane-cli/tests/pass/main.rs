@@ -6,8 +6,15 @@
 #[allow(dead_code, reason = "other commands need more")]
 mod shared;
 
+#[path = "../shared/running.rs"]
+#[allow(dead_code, reason = "other tests need more")]
+mod running;
+
 mod convert;
+mod header;
+mod merged;
 mod through;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +22,7 @@ use std::process::Command;
 use wirelane::pcap::CaptureReader;
 use wirelane_testkit::process::{output, run};
 use wirelane_testkit::tools;
+use wirelane_testkit::tshark::{filtered_fields, tshark_fields};
 
 use self::shared::*;
 
@@ -46,21 +54,34 @@ fn ours<'a>(words: impl IntoIterator<Item = &'a str>, files: &[&Path]) -> String
     ended.stderr
 }
 
-/// Some fields of each packet, as tshark reads them: a line per packet.
+/// All that pcap can say of each packet of a file, as tshark reads it: time, lengths and a hash of its bytes.
 #[track_caller]
-fn fields(file: &Path, options: &[&str], fields: &[&str]) -> Vec<String> {
-    let names = fields.iter().flat_map(|field| ["-e", field]);
+fn seen(file: &Path) -> Vec<String> {
+    let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.md5_hash"];
     let mut tshark = Command::new("tshark");
-    tshark.args(["-n", "-T", "fields"]).args(names).args(options).arg("-r").arg(file);
+    tshark.args(["-n", "-o", "frame.generate_md5_hash:TRUE", "-T", "fields"]);
+    tshark.args(fields.iter().flat_map(|field| ["-e", field])).arg("-r").arg(file);
     run(&mut tshark).lines().map(str::to_owned).collect()
 }
 
-/// All that pcap can say of a packet.
-const PACKET: [&str; 4] = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.md5_hash"];
+/// The comments of the packets of a file, each after the number of its packet.
+#[track_caller]
+fn packet_comments(file: &Path) -> Vec<Vec<String>> {
+    filtered_fields(file, "frame.comment", &["frame.number", "frame.comment"])
+}
 
-/// The packets of a file, as tshark reads them.
-fn seen(file: &Path) -> Vec<String> {
-    fields(file, &["-o", "frame.generate_md5_hash:TRUE"], &PACKET)
+/// What capinfos says of a file, line by line: name and value.
+#[track_caller]
+fn about(file: &Path) -> Vec<(String, String)> {
+    let text = run(Command::new("capinfos").arg("-A").arg(file));
+    let pairs = text.lines().filter_map(|line| line.split_once([':', '=']));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+/// The values of one of those names.
+#[track_caller]
+fn about_its(name: &str, file: &Path) -> Vec<String> {
+    about(file).into_iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect()
 }
 
 /// Whether tshark, capinfos, editcap and mergecap are there.

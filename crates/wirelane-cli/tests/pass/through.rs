@@ -86,6 +86,11 @@ fn rich(path: &Path) {
     writer.finish(&[]).unwrap();
 }
 
+/// A word of a command line with the names of the files.
+fn named(word: &str, input: &Path, output: &Path) -> String {
+    word.replace("{in}", input.to_str().unwrap()).replace("{out}", output.to_str().unwrap())
+}
+
 /// All that is said of a packet: its interface, time, bytes and options.
 type Whole = (Source, u64, Vec<u8>, Vec<(u16, Vec<u8>)>);
 
@@ -139,16 +144,14 @@ fn all_of_a_file_goes_through_every_command() {
     rich(&x);
     let expected = content(&x);
     for (words, is_through_ports) in [
-        (["convert", "-q", "X", "Y"], false),
-        (["merge", "X", "-w", "Y"], false),
-        (["capture", "-qrX", "-w", "Y"], true),
-        (["forward", "-q", "file:X", "file:Y"], true),
+        (["convert", "-q", "{in}", "{out}"], false),
+        (["merge", "{in}", "-w", "{out}"], false),
+        (["capture", "-qr{in}", "-w", "{out}"], true),
+        (["forward", "-q", "file:{in}", "file:{out}"], true),
     ] {
         for suffix in ["pcapng", "pcapng.zst"] {
             let y = files.path(&format!("y.{suffix}"));
-            let word = |word: &str| {
-                word.replace('X', x.to_str().unwrap()).replace('Y', y.to_str().unwrap())
-            };
+            let word = |word: &str| named(word, &x, &y);
             let ended = output(&mut wirelane(words.map(word)));
             assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
             let found = content(&y);
@@ -223,13 +226,12 @@ fn what_pcap_cannot_hold_is_told() {
                 and options of the file, 3 interfaces with their names, options and counters, 1 block of names, 1 block of \
                 secrets, 1 other block";
     for words in [
-        &["convert", "X", "Y"][..],
-        &["merge", "X", "-w", "Y"],
-        &["capture", "-rX", "-w", "Y", "-v"],
-        &["forward", "file:X", "file:Y", "-v"],
+        &["convert", "{in}", "{out}"][..],
+        &["merge", "{in}", "-w", "{out}"],
+        &["capture", "-r{in}", "-w", "{out}", "-v"],
+        &["forward", "file:{in}", "file:{out}", "-v"],
     ] {
-        let word =
-            |word: &&str| word.replace('X', x.to_str().unwrap()).replace('Y', y.to_str().unwrap());
+        let word = |word: &&str| named(word, &x, &y);
         let ended = output(&mut wirelane(words.iter().map(word)));
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         assert!(ended.stderr.contains(lack), "{words:?}: {}", ended.stderr);

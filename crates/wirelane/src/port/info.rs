@@ -141,6 +141,9 @@ pub struct PortInfo {
     pub speed: Option<u64>,
     /// Most bytes kept of a packet.
     pub snaplen: u32,
+    /// The filter that it was opened with, if that is an expression.
+    #[serde(skip)]
+    pub filter: Option<String>,
     /// Whether the port waits for its consumer, so that a slow one loses nothing.
     pub lossless: bool,
     /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
@@ -152,6 +155,13 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
+    /// What to call each of several ports: its interface, or its spec where it has none.
+    #[must_use]
+    pub fn names(ports: &[Self]) -> Vec<String> {
+        let name = |port: &Self| port.interface.as_ref().unwrap_or(&port.spec).clone();
+        tell_apart(ports.iter().map(name).collect())
+    }
+
     /// A port for Ethernet frames that opened at the first attempt.
     pub(super) fn new(spec: &Spec, backend: Backend, mode: PortMode) -> Self {
         Self {
@@ -166,6 +176,7 @@ impl PortInfo {
             link_type: 1,
             hardware: None,
             speed: None,
+            filter: None,
             snaplen: u32::MAX,
             lossless: false,
             lateness: 0,
@@ -174,11 +185,33 @@ impl PortInfo {
     }
 }
 
+/// Tells names apart: those that there are several times get a number, as in `sim:2#1` and `sim:2#2`.
+#[must_use]
+pub fn tell_apart(names: Vec<String>) -> Vec<String> {
+    let told = names.iter().enumerate().map(|(at, name)| {
+        let before = names.iter().take(at).filter(|other| *other == name).count();
+        let is_alone = names.iter().filter(|other| *other == name).count() == 1;
+        if is_alone { name.clone() } else { format!("{name}#{}", before + 1) }
+    });
+    told.collect()
+}
+
 fn serialize_mac<S: Serializer>(mac: &Option<[u8; 6]>, serializer: S) -> Result<S::Ok, S::Error> {
     match mac {
         Some([a, b, c, d, e, f]) => {
             serializer.collect_str(&format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))
         }
         None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_names_are_numbered() {
+        let told = tell_apart(["a", "b", "a", "c", "b"].map(str::to_owned).to_vec());
+        assert_eq!(told, ["a#1", "b#1", "a#2", "c", "b#2"]);
     }
 }

@@ -49,7 +49,7 @@ pub(crate) use self::beside::Shelf;
 pub(crate) use self::bundle::{Bundle, Strand};
 pub use self::control::{Control, Passed};
 pub(crate) use self::growing::Growing;
-pub use self::info::{Attempt, Outcome, PortInfo, PortMode};
+pub use self::info::{Attempt, Outcome, PortInfo, PortMode, tell_apart};
 pub use self::lanes::{Lane, lanes};
 pub use self::manual::{Manual, SpecOption};
 pub use self::number::parse_number;

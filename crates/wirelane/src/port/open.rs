@@ -13,6 +13,7 @@ use super::switches::{Offloads, Switches};
 use super::xdp::XdpPort;
 use super::{file, sim, tap};
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::memory::Allotment;
 use crate::pool::Region;
 
@@ -44,6 +45,8 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         None if options.take == Take::All => best(spec, options)?,
         Some(Backend::Packet) | None => PacketPort::open(spec, options)?.into(),
     };
+    let filter = options.filter.as_ref().filter(|_| options.receive);
+    port.info.filter = filter.and_then(Filter::expression).map(str::to_owned);
     port.set_switches(Arc::new(Switches::of(&spec.offloads, &Offloads::default())));
     Ok(port)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use wirelane_os::clock;
+use wirelane_os::{clock, machine};
 
 use crate::frame::Frame;
 use crate::pcap::{Direction, Source, Statistics};
@@ -129,6 +129,8 @@ fn source(info: &PortInfo, counters: &RxCounters) -> Source {
         link_type: info.link_type,
         snaplen: info.snaplen,
         hardware: info.hardware.clone(),
+        os: Some(machine::system()),
+        filter: info.filter.clone(),
         speed: info.speed,
         ..Source::new(
             info.interface.as_deref().unwrap_or(info.backend.as_str()),

@@ -260,11 +260,19 @@ impl Writers {
         config: &CaptureConfig,
         view: Option<Box<dyn View>>,
     ) -> Result<Vec<Vec<Route>>> {
-        let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
-            let interfaces = |rx| interfaces(port.info(), rx);
+        let titles = names::titles(ports.iter().map(Port::info));
+        let of_port = |((port, title), inputs): ((&Port, &String), &Vec<Rx>)| {
+            let interfaces = |rx| {
+                let mut all = interfaces(port.info(), rx);
+                // Those of a file have names of their own.
+                if port.info().interface.is_none() && rx.bundle().is_none() {
+                    all.iter_mut().for_each(|one| one.source.name.clone_from(title));
+                }
+                all
+            };
             inputs.iter().map(interfaces).collect::<Vec<_>>()
         };
-        let ends: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
+        let ends: Vec<_> = ports.iter().zip(&titles).zip(inputs).flat_map(of_port).collect();
         let now = clock::realtime_ns();
         let output = config.output.as_ref();
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
@@ -284,7 +292,7 @@ impl Writers {
                 let error = Error::usage("--split any", cause);
                 return Err(error.help("name the interfaces, or leave --split out"));
             }
-            let mut names = Names::default();
+            let mut names = Names::new(ports.len() > 1);
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
                 let file =
                     |one: Interface| (Some(names.of(&output.path, &one)), vec![(end, vec![one])]);

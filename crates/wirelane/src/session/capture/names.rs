@@ -1,16 +1,29 @@
-//! Names of files that hold one interface each.
+//! What ports are called in files, and files that hold one interface each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::pcap::{Source, split_name};
+use crate::port::{PortInfo, tell_apart};
 use crate::session::interfaces::Interface;
 
+/// What the interfaces of ports without one of their own are called.
+pub(super) fn titles<'a>(ports: impl Iterator<Item = &'a PortInfo>) -> Vec<String> {
+    tell_apart(ports.map(|port| port.backend.as_str().to_owned()).collect())
+}
+
 /// The names of files that hold one interface each.
-#[derive(Default)]
-pub(super) struct Names(BTreeSet<PathBuf>);
+pub(super) struct Names {
+    known: BTreeSet<PathBuf>,
+    /// They are of several ports.
+    several: bool,
+}
 
 impl Names {
+    pub(super) fn new(several: bool) -> Self {
+        Self { known: BTreeSet::new(), several }
+    }
+
     /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
     pub(super) fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
         let Interface { source, counters } = interface;
@@ -20,9 +33,9 @@ impl Names {
             Some(_) => source.queue,
         };
         let source = Source { queue, ..source.clone() };
-        let mut name = split_name(path, &source);
-        while !self.0.insert(name.clone()) {
-            name = split_name(&name, &source);
+        let mut name = split_name(path, self.several.then_some(source.name.as_str()), &source);
+        while !self.known.insert(name.clone()) {
+            name = split_name(&name, None, &source);
         }
         name
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use wirelane_os::machine;
 use wirelane_os::netdev::LinkTable;
 use wirelane_os::packet::{PACKET_OUTGOING, SockaddrLl};
 
@@ -114,8 +115,8 @@ impl Finder {
             }
         };
         let number = (class != Class::Other).then(|| u32::from(queue));
-        let source =
-            Source { link_type, snaplen: self.snaplen, ..Source::new(&name, class, number) };
+        let (snaplen, os) = (self.snaplen, Some(machine::system()));
+        let source = Source { link_type, snaplen, os, ..Source::new(&name, class, number) };
         let Some((number, counters)) = self.growing.add(source, queue, class) else {
             let most = Growing::MOST;
             self.note(format!(
