@@ -67,6 +67,12 @@ impl Words {
     /// # Errors
     /// No port is named; a word is neither a port nor the beginning of a filter; the filter is not UTF-8.
     pub(crate) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
+        if words.is_empty() && needs_port {
+            return Err(Error::usage("port", "none is named").help(
+                "name an interface, as in `eth0 tcp port 443`, or `any` for all; -D lists them, and \
+                 -r FILE reads a file",
+            ));
+        }
         let mut sources = Vec::new();
         for word in words {
             let is_first = sources.is_empty() && needs_port;

@@ -1,6 +1,7 @@
 //! Writes a capture: one file, or a rotation of files that are each complete.
 
 use std::fs;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use crate::compression::Compression;
@@ -66,6 +67,13 @@ impl CaptureWriter {
                 name: path.display().to_string(),
                 what: "this suffix means a compression that is not written",
                 help: "end the name with .gz, .lz4 or .zst, or with none of them",
+            });
+        }
+        if path.as_os_str() == "-" && io::stdout().is_terminal() {
+            return Err(CaptureError::Unsupported {
+                name: "standard output".into(),
+                what: "it is a terminal, which no capture file is for",
+                help: "name a file, or send it to a program, as in `-w - | tshark -r -`",
             });
         }
         let mut names = None;

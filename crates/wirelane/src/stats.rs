@@ -36,7 +36,7 @@ pub struct RxCounters {
     pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
     pub(crate) unwritten_bytes: Counter,
-    /// Frames dropped by a fault injector.
+    /// Frames whose sender asked for offloads that make no sense, so that nobody could send them right.
     pub(crate) fault: Counter,
     /// Of these packets, those merged into the frame of another one.
     pub merged: Counter,
@@ -420,7 +420,7 @@ pub struct Dropped {
     pub ring_full: Option<u64>,
     /// Because the writer was too slow.
     pub writer: Option<u64>,
-    /// By a fault injector, on purpose.
+    /// Because their sender asked for offloads that make no sense (`tap:`).
     pub fault: Option<u64>,
     /// Because the TX queue that they were forwarded to was full.
     pub tx_full: Option<u64>,

@@ -31,7 +31,7 @@ use crate::{args, netns};
 pub(crate) struct CountArgs {
     /// The ports or capture files to count packets of, such as eth0, trace.pcapng.gz or sim:4?rate=1Mpps, `any` for
     /// every interface, or `-` for standard input; then a filter, as in `wirelane count trace.pcap tcp port 443`
-    #[arg(value_name = "PORT|FILE", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
+    #[arg(value_name = "PORT|FILE")]
     words: Vec<OsString>,
     /// By what to count; several with commas, as in proto,host
     #[arg(

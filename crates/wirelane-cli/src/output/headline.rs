@@ -162,7 +162,9 @@ impl Remedies<'_> {
             "tx_full" => "a TX queue was full: more came than its link takes, or it is down; a \
                           discipline (--qdisc fifo) has room for bursts"
                 .to_owned(),
-            _ => "the port dropped them on purpose, as its options say".to_owned(),
+            _ => "their sender asked for offloads that make no sense; look at the program at the other \
+                  end of the TAP device"
+                .to_owned(),
         }
     }
 

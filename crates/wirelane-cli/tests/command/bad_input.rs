@@ -65,7 +65,7 @@ fn arguments_that_cannot_be() {
         refused(&args, 2, parts);
     }
     for (args, parts) in [
-        (&["capture"][..], &["<PORT>"][..]),
+        (&["capture"][..], &["port: none is named", "; name an interface"][..]),
         (&["capture", "sim:1", "--split"], &["--write"]),
         (&["capture", "sim:1", "-C", "1M"], &["--write"]),
         (&["capture", "sim:1", "-w", "-", "--json"], &["--json", "; "]),

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use tempfile::tempdir;
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
-use wirelane_testkit::process;
+use wirelane_testkit::process::{self, run};
 
 use super::*;
 
@@ -210,38 +210,63 @@ fn interfaces_of_a_file_of_others_are_split() {
     }
 }
 
-/// Two interfaces with the same queue are two. One that is described late has no place, which is said.
+/// Two interfaces with the same queue are two, and one that is described behind packets is another one, unless it is
+/// described as one before it. So it is for a capture, in one file or several, for lines of packets and a forwarder.
 #[test]
-fn interfaces_that_cannot_be_kept_are_told() {
+fn interfaces_stay_apart_wherever_they_are_described() {
     let directory = tempdir().unwrap();
-    let path = directory.path().join("x.pcapng");
+    let path = |name: &str| directory.path().join(name);
     let sources = ["eth0", "eth1"].map(|name| Source::new(name, Class::Rx, Some(0)));
-    let mut writer =
-        CaptureWriter::create(&path, &sources, WriterOptions::of_path(&path), 0).unwrap();
-    let record = |interface| Record {
-        interface,
-        timestamp: 1,
-        original_len: 60,
-        direction: Direction::Unknown,
-        data: &[0; 60],
+    let options = WriterOptions::of_path(&path("x.pcapng"));
+    let mut writer = CaptureWriter::create(path("x.pcapng"), &sources, options, 0).unwrap();
+    let write = |writer: &mut CaptureWriter, interface, timestamp| {
+        let (original_len, direction) = (60, Direction::Unknown);
+        let data = &[interface as u8; 60][..];
+        writer.write(&Record { interface, timestamp, original_len, direction, data }).unwrap();
     };
-    writer.write(&record(0)).unwrap();
-    writer.write(&record(1)).unwrap();
-    let late = writer.add_source(Source::new("eth2", Class::Rx, Some(5))).unwrap();
-    writer.write(&record(late)).unwrap();
+    write(&mut writer, 0, 1);
+    write(&mut writer, 1, 2);
+    let snaplen = 262_144;
+    for (name, queue, times) in [("eth2", 5, [3, 4]), ("eth0", 0, [5, 6]), ("eth2", 5, [7, 8])] {
+        let source = Source { snaplen, ..Source::new(name, Class::Rx, Some(queue)) };
+        let late = writer.add_source(source).unwrap();
+        times.into_iter().for_each(|time| write(&mut writer, late, time));
+    }
     writer.finish(&[]).unwrap();
-    let y = directory.path().join("y.pcapng");
-    let summary = capture(&[&format!("file:{}", path.display()), "-w", y.to_str().unwrap()]);
-    let notes = summary["ports"][0]["notes"].to_string();
-    assert!(notes.contains("1 interfaces are described after the first packet"), "{notes}");
-    let (sources, packets) = content(&y);
-    assert_eq!(sources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["eth0", "eth1"]);
-    assert_eq!(packets.iter().map(|packet| packet.0).collect::<Vec<_>>(), [0, 1, 0]);
-    assert_eq!(summary["queues"][0]["packets"], 2);
-    assert_eq!(
-        (&summary["queues"][1]["packets"], &summary["queues"][1]["interface"]),
-        (&1.into(), &"eth1".into())
-    );
+    let port = format!("file:{}", path("x.pcapng").display());
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    let summary = capture(&[&port, "-w", &text("y.pcapng")]);
+    assert_eq!(summary["ports"][0]["notes"], serde_json::json!([]));
+    run(&mut wirelane(["forward", "-q", &port, &format!("file:{}", text("z.pcapng"))]));
+    let expected = ["eth0", "eth1", "eth2", "eth2", "eth0", "eth0", "eth2", "eth2"];
+    for file in ["y.pcapng", "z.pcapng"] {
+        let (sources, packets) = content(&path(file));
+        assert_eq!(sources.len(), 3, "{file}");
+        let names = packets.iter().map(|packet| sources[packet.0 as usize].name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{file}");
+    }
+    let of = |row: usize| {
+        let row = &summary["queues"][row];
+        (row["interface"].as_str(), row["queue"].as_u64(), row["packets"].as_u64())
+    };
+    assert_eq!(of(0), (None, Some(0), Some(3)));
+    assert_eq!(of(1), (Some("eth1"), Some(0), Some(1)));
+    assert_eq!(of(2), (Some("eth2"), Some(5), Some(4)));
+    let lines = output(&mut wirelane(["capture", "-q", "--print", &port])).stdout;
+    let names = lines.lines().map(|line| line.split_whitespace().nth(1).unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), expected, "{lines}");
+    // A filter counts what it leaves out for each.
+    let summary = capture(&[&port, "-f", "ether[0] = 2"]);
+    let filtered: Vec<_> = (0..3).map(|row| summary["queues"][row]["filtered"].as_u64()).collect();
+    assert_eq!(filtered, [Some(3), Some(1), Some(2)], "{summary}");
+    // With a file for each, those without one are in the first.
+    capture(&[&port, "--split", "-w", &text("s.pcapng")]);
+    let names = ["s.rx0.pcapng", "s.rx0.rx0.pcapng"].map(|name| {
+        let (sources, packets) = content(&path(name));
+        packets.iter().map(|packet| sources[packet.0 as usize].name.clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(names[0], ["eth0", "eth2", "eth2", "eth0", "eth0", "eth2", "eth2"]);
+    assert_eq!(names[1], ["eth1"]);
 }
 
 /// What a capture and a forwarder do for a packet does not grow with the interfaces that a file described before it.

@@ -7,6 +7,7 @@ mod shared;
 #[path = "../shared/running.rs"]
 mod running;
 
+mod any;
 mod background;
 mod bad_input;
 mod control;

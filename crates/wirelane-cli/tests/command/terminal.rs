@@ -84,3 +84,28 @@ fn a_terminal_that_cannot_move_its_cursor_has_no_lines() {
     assert!(text.contains(" captured, 0 filtered, 0 dropped"), "{text:?}");
     assert!(!text.contains('\x1b') && !text.contains("packet/s"), "{text:?}");
 }
+
+#[test]
+fn a_terminal_gets_no_capture_file() {
+    if !tools::require("script") {
+        return;
+    }
+    let ended = terminal(&format!("exec {WIRELANE} capture sim:1 -c 1 -w -")).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+    let said = "wirelane: standard output: it is a terminal";
+    assert!(ended.stdout.contains(said) && !ended.stdout.contains("sim rx"), "{:?}", ended.stdout);
+}
+
+/// A sentence breaks between words, and the lines that follow its first are further to the right.
+#[test]
+fn sentences_fit_the_terminal() {
+    if !tools::require("script") {
+        return;
+    }
+    let script = format!("stty cols 40; exec {WIRELANE} capture nosuch0 tcp port 80");
+    let said = terminal(&script).wait(PATIENCE).stdout;
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() > 1 && lines.iter().all(|line| line.trim_end().len() <= 40), "{lines:?}");
+    assert!(lines[0].starts_with("wirelane: nosuch0: there is "), "{lines:?}");
+    assert!(lines[1..].iter().all(|line| line.starts_with("  ")), "{lines:?}");
+}

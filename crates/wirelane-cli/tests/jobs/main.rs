@@ -12,7 +12,10 @@ mod peer;
 mod running;
 
 mod bridge;
+mod change;
+mod counters;
 mod direction;
+mod drops;
 mod http;
 mod lan;
 mod offload;
@@ -98,13 +101,10 @@ impl Both {
     }
 }
 
-/// Ends our capture, which must have lost nothing; its summary. What a filter of the kernel rejected need not be known.
+/// Ends our capture, which must have lost nothing; its summary.
 #[track_caller]
 fn finish(capture: Running) -> Value {
-    capture.child.interrupt();
-    let ended = capture.child.wait(PATIENCE);
-    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
-    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let summary = capture.finish();
     assert_eq!(summary["totals"]["dropped"], 0, "{summary}");
     summary
 }

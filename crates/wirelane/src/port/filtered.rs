@@ -175,9 +175,10 @@ impl Receive for Filtering {
             reject(&self.counters, (rejected as u64, left));
             if let Some(bundle) = &self.bundle {
                 bundle.tally(batch.get(first..).unwrap_or_default(), stayed);
-                for (strand, (came, stayed)) in bundle.strands().iter().zip(came.iter().zip(stayed))
-                {
-                    reject(&strand.counters, (came.0 - stayed.0, came.1 - stayed.1));
+                let fixed = bundle.strands().iter().map(|strand| Arc::clone(&strand.counters));
+                let all = fixed.chain(bundle.late_counters());
+                for (counters, (came, stayed)) in all.zip(came.iter().zip(stayed)) {
+                    reject(&counters, (came.0 - stayed.0, came.1 - stayed.1));
                 }
             }
         }

@@ -91,7 +91,21 @@ impl Placing {
         match &self.bundle {
             None if self.growing.is_some() => (u32::from(frame.queue_number()), Direction::Unknown),
             None => (0, Direction::Unknown),
+            Some(bundle) => {
+                let (strand, direction) = bundle.place_of(frame);
+                let is_known = (strand as usize) < bundle.strands().len();
+                (if is_known { strand } else { 0 }, direction)
+            }
+        }
+    }
+
+    /// As [`Placing::place`]; an interface that a file describes behind the first packet has a position of its own behind
+    /// those of [`interfaces`].
+    #[inline]
+    pub(crate) fn place_late(&self, frame: &Frame) -> (u32, Direction) {
+        match &self.bundle {
             Some(bundle) => bundle.place_of(frame),
+            None => self.place(frame),
         }
     }
 }

@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use crate::pcap::Written;
-use crate::port::{Accounting, FrameCounts, Growing, Port, PortInfo, Rx};
+use crate::port::{Accounting, Bundle, FrameCounts, Growing, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
@@ -40,6 +40,8 @@ pub struct Monitor {
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
     /// Interfaces that are found while it runs, with the position of their port.
     pub(crate) growing: Vec<(usize, Arc<Growing>)>,
+    /// Files that may describe interfaces behind packets, with the position of their port.
+    pub(crate) bundles: Vec<(usize, Arc<Bundle>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
     /// With the position of their port and the number of their queue.
@@ -86,6 +88,8 @@ impl Monitor {
             let mut inputs = inputs.into_iter().peekable();
             let growing = inputs.peek().and_then(|first| first.growing());
             all.growing.extend(growing.map(|growing| (position, Arc::clone(growing))));
+            let bundle = inputs.peek().and_then(|first| first.bundle());
+            all.bundles.extend(bundle.map(|bundle| (position, Arc::clone(bundle))));
             let counters = inputs.flat_map(counters);
             all.rx.extend(counters.map(|counters| (position, counters)));
         }
@@ -153,7 +157,10 @@ impl Monitor {
         let found = self.growing.iter().flat_map(|(port, all)| {
             all.counters().into_iter().map(|counters| counters.snapshot(*port))
         });
-        fixed.chain(found).collect()
+        let late = self.bundles.iter().flat_map(|(port, bundle)| {
+            bundle.late_counters().into_iter().map(|counters| counters.snapshot(*port))
+        });
+        fixed.chain(found).chain(late).collect()
     }
 
     /// Where the frames of each port are now.

@@ -34,7 +34,7 @@ pub(crate) struct CaptureArgs {
     /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for every interface, those
     /// that come later included; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
-    #[arg(value_name = "PORT", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
+    #[arg(value_name = "PORT")]
     pub(super) words: Vec<OsString>,
     #[command(flatten)]
     pub(super) habits: HabitArgs,

@@ -28,7 +28,7 @@ use crate::session::{SessionArgs, VerboseArgs};
 pub(crate) struct FlowsArgs {
     /// Ports, such as eth0 or `any`; capture files; or a directory that `wirelane record` has written. Then a
     /// filter, as in `wirelane flows eth0 not port 22`
-    #[arg(value_name = "SOURCE", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
+    #[arg(value_name = "SOURCE")]
     pub(super) words: Vec<OsString>,
     #[command(flatten)]
     pub(super) habits: HabitArgs,

@@ -27,6 +27,8 @@ pub(super) struct Replay {
     is_paced: bool,
     /// How often the file is read again after the first time.
     again: u64,
+    /// Most bytes that are kept of a packet.
+    snaplen: u32,
 }
 
 impl Replay {
@@ -34,7 +36,7 @@ impl Replay {
     ///
     /// # Errors
     /// An unknown option, a value out of range, or standard input to be read twice.
-    pub(super) fn new(spec: &Spec) -> Result<Self> {
+    pub(super) fn new(spec: &Spec, snaplen: u32) -> Result<Self> {
         let mut options = spec.options();
         let is_paced = options.value("rate", false, "max or original", |text| match text {
             "max" => Some(false),
@@ -51,7 +53,7 @@ impl Replay {
             )
             .help("name a file, or remove loop="));
         }
-        Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1 })
+        Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1, snaplen })
     }
 }
 
@@ -188,12 +190,12 @@ impl Cursor {
     }
 
     /// What the file says of the packet that [`Cursor::seek`] found, if it is more than the packet itself: the number of its
-    /// interface, and the options of its block.
+    /// strand, and the options of its block.
     #[inline(always)]
     pub(super) fn attachment(&self) -> Option<(u32, &[u8])> {
-        let (options, interface) = (self.reader.options(), self.reader.current().interface);
-        let says_more = !options.is_empty() || self.origins.is_hidden(interface);
-        says_more.then_some((interface, options))
+        let options = self.reader.options();
+        let (strand, is_hidden) = self.origins.strand(self.reader.current().interface);
+        (is_hidden || !options.is_empty()).then_some((strand, options))
     }
 
     /// Bytes and wire length of the packet that [`Cursor::seek`] found.
@@ -343,9 +345,11 @@ impl Cursor {
             self.fail(error);
             return None;
         }
-        let bundle = self.beside.bundle().map(Arc::as_ref);
-        let strangers = self.origins.strangers(known, bundle);
-        self.progress.strangers.add(strangers as u64);
+        if let Some(bundle) = self.beside.bundle() {
+            let all = self.reader.interfaces();
+            let strangers = self.origins.adopt(known, all, self.replay.snaplen, bundle);
+            self.progress.strangers.add(strangers as u64);
+        }
         self.known = self.origins.len();
         Some(())
     }

@@ -46,7 +46,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 }
 
 fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
-    let replay = Replay::new(spec)?;
+    let replay = Replay::new(spec, options.snaplen)?;
     let halt = options.halt.below();
     let input = pipe::open(spec.name.as_ref(), &halt)?;
     let reader = &input.reader;

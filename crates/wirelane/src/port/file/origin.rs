@@ -13,8 +13,10 @@ struct Origin {
     /// Of packets that are not marked as sent, and of those that are.
     class: [Class; 2],
     is_selected: [bool; 2],
-    /// No interface before it has its queue and class.
-    is_first: bool,
+    /// Its number among the strands of the port.
+    strand: u32,
+    /// Queue and class do not tell which strand it is.
+    is_hidden: bool,
 }
 
 /// The interfaces of a file, by their number. A file may describe one before each of its packets, so nothing may look at
@@ -45,7 +47,7 @@ impl Origins {
             }
             let mut origin = Origin::new(number, source);
             let place = (origin.class[0] as u8, origin.queue);
-            origin.is_first = self.places.insert(place);
+            origin.is_hidden = !self.places.insert(place);
             if let Some(mask) = &self.mask {
                 origin.select(mask);
             }
@@ -72,30 +74,39 @@ impl Origins {
         origin.is_selected[sent].then_some((origin.queue, origin.class[sent]))
     }
 
-    /// Whether queue and class of a packet do not tell which interface it is of.
+    /// The number of an interface among the strands of the port, and whether queue and class of its packets do not tell
+    /// which that is.
     #[inline]
-    pub(super) fn is_hidden(&self, interface: u32) -> bool {
-        self.list.get(interface as usize).is_some_and(|origin| !origin.is_first)
+    pub(super) fn strand(&self, interface: u32) -> (u32, bool) {
+        let origin = self.list.get(interface as usize);
+        origin.map_or((0, false), |origin| (origin.strand, origin.is_hidden))
+    }
+
+    /// Makes strands of the interfaces from number `first` on, which were described when packets had come already, none of
+    /// whose packets is kept longer than `snaplen`. How many of them have to count as the first one.
+    pub(super) fn adopt(
+        &mut self,
+        first: usize,
+        all: &[Source],
+        snaplen: u32,
+        bundle: &Bundle,
+    ) -> usize {
+        let mut strangers = 0;
+        for (origin, source) in self.list.iter_mut().zip(all).skip(first) {
+            let adopted = bundle.adopt(cut(source, snaplen), origin.queue, origin.class[0]);
+            strangers += usize::from(adopted.is_none());
+            (origin.strand, origin.is_hidden) = (adopted.unwrap_or(0) as u32, true);
+        }
+        strangers
     }
 
     /// The places that packets of `interfaces` come from: one for each, of which no packet is kept longer than `snaplen`.
     /// Those that say neither queue nor class keep what they say of themselves, and packets that are marked as sent.
     pub(super) fn bundle(&self, interfaces: &[Source], snaplen: u32) -> Option<Bundle> {
         let strand = |(origin, source): (&Origin, &Source)| {
-            let mut source = source.clone();
-            source.snaplen =
-                if source.snaplen == 0 { snaplen } else { source.snaplen.min(snaplen) };
-            let classes = origin.class.to_vec();
-            (source, origin.queue, classes)
+            (cut(source, snaplen), origin.queue, origin.class.to_vec())
         };
         Bundle::new(self.list.iter().zip(interfaces).map(strand))
-    }
-
-    /// How many interfaces from number `first` on have a queue that `bundle` does not know: the file has described them
-    /// too late.
-    pub(super) fn strangers(&self, first: usize, bundle: Option<&Bundle>) -> usize {
-        let is_stranger = |o: &&Origin| !bundle.is_some_and(|b| b.contains(o.class[0], o.queue));
-        self.list.iter().skip(first).filter(is_stranger).count()
     }
 
     /// The queues of a class.
@@ -103,6 +114,12 @@ impl Origins {
         let of_class = self.list.iter().filter(|origin| origin.class.contains(&class));
         of_class.map(|origin| usize::from(origin.queue)).collect()
     }
+}
+
+/// As `source`, of which no packet is kept longer.
+fn cut(source: &Source, snaplen: u32) -> Source {
+    let snaplen = if source.snaplen == 0 { snaplen } else { source.snaplen.min(snaplen) };
+    Source { snaplen, ..source.clone() }
 }
 
 impl Origin {
@@ -119,7 +136,8 @@ impl Origin {
         // A queue that no mask can name is none that this library has recorded.
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
-        Self { queue, class, is_selected: [false; 2], is_first: true }
+        let strand = number as u32;
+        Self { queue, class, is_selected: [false; 2], strand, is_hidden: false }
     }
 
     fn select(&mut self, mask: &QueueMask) {

@@ -19,7 +19,7 @@ pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 pub(super) struct Progress {
     /// Frames for large packets, once there are any.
     pub(super) large: OnceLock<PoolGauge>,
-    /// Interfaces that the file describes behind packets of others.
+    /// Interfaces that the file describes behind packets of others, and that are too many.
     pub(super) strangers: Counter,
     /// Packets that were cut because no frame holds them.
     pub(super) cut: Counter,
@@ -40,8 +40,8 @@ impl Progress {
         let strangers = self.strangers.value();
         let first = || {
             format!(
-                "{strangers} interfaces are described after the first packet; their packets \
-                 count as packets of the first interface"
+                "there are too many interfaces: the packets of the last {strangers} count as packets \
+                 of the first one"
             )
         };
         let bare = self.bare.value();

@@ -28,6 +28,8 @@ pub(super) struct Sink {
     /// The interfaces of the file that the packets come from, and what it has beside them.
     bundle: Option<Arc<Bundle>>,
     shelf: Option<Arc<Shelf>>,
+    /// How many of the interfaces the file has.
+    described: u32,
     progress: Arc<Progress>,
     /// Wire lengths of the packets that are not yet safely in the file.
     waiting: VecDeque<u32>,
@@ -54,6 +56,9 @@ impl Sink {
             snaplen: options.snaplen as usize,
             bundle: beside.and_then(|beside| beside.bundle().cloned()),
             shelf: beside.map(|beside| beside.shelf(true)),
+            described: beside
+                .and_then(|beside| beside.bundle())
+                .map_or(1, |bundle| bundle.strands().len() as u32),
             progress: Arc::clone(progress),
             waiting: VecDeque::new(),
             written: 0,
@@ -83,6 +88,17 @@ impl Sink {
             let Some(annex) = Annex::new(&block).filter(|_| !self.has_failed) else { continue };
             let written = self.writer.write_annex(annex);
             self.note(written);
+        }
+    }
+
+    /// Adds the interfaces up to this one, which were described behind the first packet.
+    #[cold]
+    fn describe(&mut self, interface: u32) {
+        while self.described <= interface && !self.has_failed {
+            let found = self.bundle.as_ref().and_then(|all| all.strand(self.described as usize));
+            let added = found.map_or(Ok(0), |(source, _)| self.writer.add_source(source));
+            self.note(added.map(drop));
+            self.described += 1;
         }
     }
 
@@ -127,6 +143,9 @@ impl Transmit for Sink {
             let data = frame.data();
             let place = self.bundle.as_ref().map(|bundle| bundle.place_of(frame));
             let (interface, direction) = place.unwrap_or_default();
+            if interface >= self.described {
+                self.describe(interface);
+            }
             let record = Record {
                 interface,
                 timestamp,

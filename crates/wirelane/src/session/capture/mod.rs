@@ -39,7 +39,7 @@ use wirelane_os::clock;
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
 use self::names::Names;
-use self::roster::{Numbers, Roster};
+use self::roster::{Found, Numbers, Roster};
 pub use self::view::View;
 use self::view::ViewThread;
 use self::worker::{Lane, Route, Worker};
@@ -368,7 +368,15 @@ impl Writers {
             let (mut writer_inputs, mut interface) = (Vec::new(), 0);
             for (end, interfaces) in members {
                 let growing = inputs.iter().flatten().nth(end).and_then(Rx::growing);
-                let numbers = growing.map(|growing| Numbers::new(&roster, growing));
+                let rx = inputs.iter().flatten().nth(end);
+                // Of several lanes of a file, the first has what is found later.
+                let is_first = routes.get(end).is_some_and(|route| route.lanes.is_empty());
+                let late = rx.and_then(Rx::bundle).filter(|_| is_first).cloned();
+                let found = match growing {
+                    Some(growing) => Some(Found::Growing(Arc::clone(growing))),
+                    None => late.clone().map(Found::Late),
+                };
+                let numbers = found.map(|found| Numbers::new(&roster, found));
                 let (filled, filled_rx) = channel(chunks);
                 let (spent_tx, spent) = channel(chunks);
                 let watermark = Arc::new(Watermark::default());
@@ -376,6 +384,7 @@ impl Writers {
                 routes[end].lanes.push(Lane {
                     counters: interfaces.into_iter().map(|one| one.counters).collect(),
                     interface,
+                    fixed: if growing.is_some() { 0 } else { count },
                     numbers,
                     filled,
                     spent,
@@ -391,6 +400,7 @@ impl Writers {
                 });
                 writer_inputs.push(Input {
                     interface: (count == 1 && growing.is_none()).then_some(interface),
+                    late,
                     filled: filled_rx,
                     spent: spent_tx,
                     watermark,

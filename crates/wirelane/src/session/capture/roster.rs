@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::port::Growing;
+use crate::pcap::Source;
+use crate::port::{Bundle, Growing};
 use crate::session::interfaces::Interface;
 use crate::stats::RxCounters;
 use crate::sync::lock;
@@ -41,15 +42,32 @@ impl Roster {
 /// The numbers in a file of the interfaces that one receiving end finds.
 pub(super) struct Numbers {
     roster: Arc<Roster>,
-    growing: Arc<Growing>,
+    found: Found,
     /// By strand: number in the file, and counters.
     known: Vec<Option<(u32, Arc<RxCounters>)>>,
 }
 
+/// Who finds them.
+pub(super) enum Found {
+    /// A port without any at first.
+    Growing(Arc<Growing>),
+    /// A file that describes more of them behind packets.
+    Late(Arc<Bundle>),
+}
+
+impl Found {
+    /// Description and counters of the one with this number.
+    fn strand(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
+        match self {
+            Self::Growing(growing) => growing.strand(number),
+            Self::Late(bundle) => bundle.strand(bundle.strands().len() + number),
+        }
+    }
+}
+
 impl Numbers {
-    pub(super) fn new(roster: &Arc<Roster>, growing: &Arc<Growing>) -> Self {
-        let (roster, growing) = (Arc::clone(roster), Arc::clone(growing));
-        Self { roster, growing, known: Vec::new() }
+    pub(super) fn new(roster: &Arc<Roster>, found: Found) -> Self {
+        Self { roster: Arc::clone(roster), found, known: Vec::new() }
     }
 
     /// The number in the file of a strand, and its counters.
@@ -64,7 +82,7 @@ impl Numbers {
 
     #[cold]
     fn find(&mut self, place: usize) {
-        let Some((source, counters)) = self.growing.strand(place) else { return };
+        let Some((source, counters)) = self.found.strand(place) else { return };
         self.known.resize(self.known.len().max(place + 1), None);
         let number = self.roster.add(Interface { source, counters: Arc::clone(&counters) });
         if let Some(known) = self.known.get_mut(place) {

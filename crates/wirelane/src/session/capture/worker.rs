@@ -38,7 +38,9 @@ pub(super) struct Lane {
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Index of the interface description block of the first of them.
     pub(super) interface: u32,
-    /// What takes the place of both if interfaces are found while it runs.
+    /// How many of its interfaces are there from the start.
+    pub(super) fixed: u32,
+    /// Those that are found while it runs.
     pub(super) numbers: Option<Numbers>,
     pub(super) filled: Sender<Chunk>,
     pub(super) spent: Receiver<Chunk>,
@@ -112,12 +114,17 @@ impl Route {
         let lossless = *lossless;
         match self.lanes.as_mut_slice() {
             [] => {}
-            [lane] => lane.encode(batch, lossless, |frame| placing.place(frame)),
+            [lane] => lane.encode(batch, lossless, |frame| placing.place_late(frame)),
             lanes => {
                 for frame in batch.iter() {
-                    let (strand, direction) = placing.place(frame);
-                    if let Some(lane) = lanes.get_mut(strand as usize) {
-                        lane.encode(std::slice::from_ref(frame), lossless, |_| (0, direction));
+                    let (strand, direction) = placing.place_late(frame);
+                    let place = strand as usize;
+                    // What has no file of its own is found by the first one.
+                    let (place, strand) =
+                        if place < lanes.len() { (place, 0) } else { (0, 1 + place - lanes.len()) };
+                    if let Some(lane) = lanes.get_mut(place) {
+                        let frames = std::slice::from_ref(frame);
+                        lane.encode(frames, lossless, |_| (strand as u32, direction));
                     }
                 }
             }
@@ -146,13 +153,13 @@ impl Lane {
                 return self.lose(frames.get(done..).unwrap_or_default(), place);
             };
             let (strand, direction) = place(frame);
-            let interface = match &mut self.numbers {
-                None => self.interface + strand,
-                Some(numbers) => match numbers.of(strand) {
-                    Some((number, _)) => *number,
-                    // The port numbers no frame like this.
-                    None => continue,
-                },
+            let interface = if strand < self.fixed {
+                self.interface + strand
+            } else {
+                let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
+                // The port numbers no frame like this.
+                let Some((number, _)) = found.flatten() else { continue };
+                *number
             };
             chunk.push(interface, direction, frame);
         }
@@ -162,9 +169,11 @@ impl Lane {
     fn lose(&mut self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
         for frame in frames {
             let strand = place(frame).0;
-            let counters = match &mut self.numbers {
-                None => self.counters.get(strand as usize),
-                Some(numbers) => numbers.of(strand).map(|(_, counters)| counters),
+            let counters = if strand < self.fixed {
+                self.counters.get(strand as usize)
+            } else {
+                let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
+                found.flatten().map(|(_, counters)| counters)
             };
             if let Some(counters) = counters {
                 counters.count_unstored(1, u64::from(frame.original_len()));

@@ -14,7 +14,7 @@ use super::roster::Roster;
 use super::view::ViewInput;
 use crate::pcap::pcapng::Annex;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
-use crate::port::Shelf;
+use crate::port::{Bundle, Shelf};
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
 use crate::stats::RxCounters;
@@ -31,9 +31,19 @@ const LONGEST_WAIT: u64 = 10_000_000_000;
 pub(super) struct Input {
     /// The interface of its packets; `None` if they are of several.
     pub(super) interface: Option<u32>,
+    /// Who may find more.
+    pub(super) late: Option<Arc<Bundle>>,
     pub(super) filled: Receiver<Chunk>,
     pub(super) spent: Sender<Chunk>,
     pub(super) watermark: Arc<Watermark>,
+}
+
+impl Input {
+    /// The interface of all of its packets.
+    fn interface(&self) -> Option<u32> {
+        let has_more = self.late.as_ref().is_some_and(|late| late.has_late());
+        self.interface.filter(|_| !has_more)
+    }
 }
 
 pub(super) struct WriterThread {
@@ -253,7 +263,7 @@ impl WriterThread {
                 view.take(&run);
             }
             let Some(file) = file else { return Ok(()) };
-            match inputs.get(run.input).and_then(|input| input.interface) {
+            match inputs.get(run.input).and_then(Input::interface) {
                 Some(interface) => ledger.enter(interface, run.packets),
                 None => run
                     .records()
