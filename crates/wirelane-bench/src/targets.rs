@@ -97,7 +97,8 @@ impl Book<'_> {
             ] {
                 let of = |peer| self.samples("capture", "compress", peer, &at, metric);
                 let values = ratios(of(None), of(Some(program)));
-                let what = format!("A file compressed as it is captured, {word} beside {program} -1");
+                let what =
+                    format!("A file compressed as it is captured, {word} beside {program} -1");
                 self.add("capture", what, "×", limit, values, &["compress", program]);
             }
         }
