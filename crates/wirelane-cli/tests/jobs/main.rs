@@ -22,6 +22,8 @@ mod offload;
 mod ring;
 
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use wirelane_testkit::{privileged, tools};
@@ -96,6 +98,7 @@ impl Both {
     fn ready(&mut self, mark: &[u8], speak: impl Fn()) {
         while !self.theirs.iter().all(|peer| peer.count(mark) > 0) {
             speak();
+            thread::sleep(Duration::from_millis(50));
         }
     }
 
