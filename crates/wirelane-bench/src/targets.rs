@@ -84,6 +84,24 @@ impl Book<'_> {
                 self.add("capture", what, "×", Limit::AtLeast(1.9), values, &["sim", target]);
             }
         }
+        const RECEIVING: &str = "receiving_cpu_ns_per_packet";
+        let of = |how| self.samples("capture", "print", None, &[("printed", how)], RECEIVING);
+        let values = ratios(of("yes"), of("no"));
+        let what = "Receiving while packets are printed and written beside written".to_owned();
+        self.add("capture", what, "×", Limit::AtMost(1.1), values, &["print"]);
+        for program in ["zstd", "lz4", "gzip"] {
+            let at = [("compression", program), ("size", "imix")];
+            for (metric, word, limit) in [
+                ("bits_per_s", "rate", Limit::AtLeast(0.9)),
+                ("bytes_of_file", "size", Limit::AtMost(1.05)),
+            ] {
+                let of = |peer| self.samples("capture", "compress", peer, &at, metric);
+                let values = ratios(of(None), of(Some(program)));
+                let what =
+                    format!("A file compressed as it is captured, {word} beside {program} -1");
+                self.add("capture", what, "×", limit, values, &["compress", program]);
+            }
+        }
         let conditions = [("target", "memory"), ("size", "1500")];
         let of = |peer| self.samples("capture", "write", peer, &conditions, "bits_per_s");
         let values = ratios(of(None), of(Some("dd")));

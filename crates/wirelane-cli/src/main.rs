@@ -22,7 +22,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use wirelane::{Error, ErrorKind, halt};
 
 /// Capture, forward and generate packets on every queue of a network interface in parallel.
@@ -44,6 +44,7 @@ Ports: [backend:]NAME[@QUEUES][?key=value&…]
 Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     wirelane_os::memory::spare_address_space();
     // What cannot be written is an error to tell, not the end of the process.
     halt::survive_file_limits();
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
@@ -117,6 +118,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
+}
+
+/// The arguments. Of a command that is named first, only its own options are described to the parser; for help and for
+/// what is misspelt, those of all.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if command.get_subcommands().all(|one| first != one.get_name()) {
+        command.build();
+    }
+    let mut matches = command.try_get_matches()?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
 }
 
 /// Help and version as they are; what is wrong with the arguments on one line, as every error.

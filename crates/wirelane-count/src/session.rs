@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use wirelane::pipeline::{Allowance, Budget, Consumer, Outcome, Running, Threads, Work, by_thread};
+use wirelane::pipeline::{
+    Allowance, Budget, Consumer, Outcome, Running, Spread, Threads, Work, by_thread,
+};
 use wirelane::placement::Placement;
 use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
@@ -114,8 +116,8 @@ impl Counting {
             };
             Work { port, rx, consumer }
         };
-        let work: Vec<_> =
-            by_thread(ends, config.single, |(_, rx)| rx).into_iter().map(work).collect();
+        let spread = if config.single { Spread::One } else { Spread::Queue };
+        let work: Vec<_> = by_thread(ends, spread, |(_, rx)| rx).into_iter().map(work).collect();
         threads.store(work.len(), Ordering::Release);
         let crew = Threads::default().placed(config.placement.clone()).each_alone();
         Ok(Self {

@@ -3,6 +3,7 @@
 use crate::error::{OsError, Result};
 use rustix::thread::{CpuSet, Pid};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The CPUs that the calling thread may run on, ascending.
 ///
@@ -69,6 +70,15 @@ pub fn online_cpus() -> u32 {
     // SAFETY: sysconf reads a number and touches no memory of ours.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(count).unwrap_or(1).max(1)
+}
+
+/// Whether this machine has several NUMA nodes.
+pub fn has_several_nodes() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    // A list such as `0-1`; one node is a number.
+    let is_list = |text: String| text.trim().contains(['-', ',']);
+    let ask = || crate::file::small("/sys/devices/system/node/online").is_ok_and(is_list);
+    *SEVERAL.get_or_init(ask)
 }
 
 /// The NUMA node of a CPU, or `None` when the kernel does not tell: no such CPU, or no NUMA.

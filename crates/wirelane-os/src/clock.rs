@@ -5,7 +5,7 @@ use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_getti
 use std::fs::{self, File};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{OsError, Result};
@@ -157,8 +157,21 @@ fn run_time(text: &str) -> Option<u64> {
 
 /// CPU time of all threads of a running process; zero where the kernel does not tell.
 pub fn threads_cpu(process: u32) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| task_cpu(&task.path())).sum()
+    tasks(process).filter_map(|task| task_cpu(&task)).sum()
+}
+
+/// As [`threads_cpu`], of those whose names begin so.
+pub fn threads_cpu_named(process: u32, prefix: &str) -> Duration {
+    let is_named = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(prefix))
+    };
+    tasks(process).filter(is_named).filter_map(|task| task_cpu(&task)).sum()
+}
+
+/// The folders of the threads of a process.
+fn tasks(process: u32) -> impl Iterator<Item = PathBuf> {
+    let folders = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    folders.map(|folder| folder.path())
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -201,6 +214,8 @@ mod tests {
         assert_eq!(first.is_none(), own.is_zero(), "{first:?}, {own:?}");
         assert!(first.unwrap_or_default() <= threads_cpu(std::process::id()));
         assert_eq!(task_cpu(Path::new("/proc/no such")), None);
+        assert_eq!(threads_cpu_named(std::process::id(), "no such"), Duration::ZERO);
+        assert!(own <= threads_cpu_named(std::process::id(), ""));
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub enum Limit {
     Data,
 }
 
+/// By how much what malloc(3) has grows, at least.
+#[cfg(target_env = "gnu")]
+const HEAP_STEP: libc::c_int = 1 << 20;
+
+/// More than any machine has.
+const UNLIMITED: u64 = 1 << 60;
+
 /// How much more memory this process can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -107,10 +114,20 @@ pub fn lift_lock_limit() -> bool {
 /// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of it to have some of its
 /// own. To be called before there are any.
 pub fn spare_address_space() {
-    #[cfg(target_env = "gnu")]
     if getrlimit(Resource::As).current.is_some() {
-        // SAFETY: it sets a number that later calls of malloc() read.
-        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+        share_heap();
+    }
+}
+
+/// Threads share what malloc(3) has: for a program that starts some and allocates little in them, which a part of its own
+/// for each would cost more than it saves. To be called before there are any.
+pub fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets a number that later calls of malloc() read.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        // And the system is asked for more less often.
+        libc::mallopt(libc::M_TOP_PAD, HEAP_STEP);
     }
 }
 
@@ -158,12 +175,13 @@ impl Level {
     /// What it leaves, if it has a limit.
     fn left(&self) -> Option<Room> {
         let number = |file| self.read(file).and_then(|text| text.trim().parse::<u64>().ok());
-        let ([most, high], prefix) = match self.version {
-            Version::One => (["memory.limit_in_bytes"; 2], "total_"),
-            Version::Two => (["memory.max", "memory.high"], ""),
+        let (limits, prefix): (&[_], _) = match self.version {
+            Version::One => (&["memory.limit_in_bytes"], "total_"),
+            Version::Two => (&["memory.max", "memory.high"], ""),
         };
-        // "max" is no number.
-        let most = [number(most), number(high)].into_iter().flatten().min()?;
+        // "max" is no number; version 1 has one for it, of which nothing can be taken.
+        let limit = limits.iter().copied().filter_map(number).min();
+        let most = limit.filter(|most| *most < UNLIMITED)?;
         let statistics = self.read("memory.stat").unwrap_or_default();
         // What files have in memory goes when it is needed.
         let files = ["inactive_file", "active_file"]

@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::io::{self, Errno};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
@@ -17,7 +18,7 @@ use crate::error::{OsError, Result};
 pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
-    /// For answers: cleared once, not for each of them.
+    /// For answers. Nobody clears it: most of its pages are never touched.
     buffer: Vec<u8>,
 }
 
@@ -27,7 +28,7 @@ impl Netlink {
         let socket =
             socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
                 .map_err(|errno| OsError::new("socket AF_NETLINK", "", errno))?;
-        Ok(Netlink { socket, sequence: 0, buffer: vec![0; DATAGRAM] })
+        Ok(Netlink { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
     /// Sends one request for a single answer and returns the payload of every message that came back.
@@ -86,8 +87,9 @@ impl Netlink {
         send(&self.socket, &request, SendFlags::empty())?;
         let mut answer = Answer::default();
         loop {
-            let (_, length) = match recv(&self.socket, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
-            {
+            self.buffer.clear();
+            let spare = spare_capacity(&mut self.buffer);
+            let (_, length) = match recv(&self.socket, spare, RecvFlags::TRUNC) {
                 Err(Errno::INTR) => continue,
                 received => received?,
             };

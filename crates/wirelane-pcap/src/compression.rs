@@ -65,6 +65,17 @@ impl Compression {
         }
     }
 
+    /// Bytes of a chunk that becomes a frame, before compression. A frame begins without knowing anything: gzip and lz4
+    /// look back 64 KiB at most, and lose little by that; zstd looks back 512 KiB and more. With frames of 1 MiB, packets
+    /// that resemble each other take a quarter more than by `zstd -1` in one frame (IMIX of `sim:`), with these a
+    /// twentieth.
+    pub(crate) const fn chunk(self) -> usize {
+        match self {
+            Self::Gzip | Self::Lz4 => 1 << 20,
+            Self::Zstd => 4 << 20,
+        }
+    }
+
     /// What the first bytes of a file say.
     pub(crate) fn of_magic(start: &[u8]) -> Option<Self> {
         match start {

@@ -27,8 +27,6 @@ use crate::record::{Record, Source, Statistics};
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
-/// Bytes per compressed chunk, before compression.
-const COMPRESSED_CHUNK: usize = 1024 * 1024;
 /// Runs of blocks of this length are written without a copy into the buffer.
 const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
@@ -108,7 +106,7 @@ impl Output {
             }
             file.set_len(0).map_err(failed)?;
         }
-        let chunk = if packer.is_some() { COMPRESSED_CHUNK } else { CHUNK };
+        let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
         let mut output = Self {
             is_file,
             is_read,

@@ -44,6 +44,7 @@ pub(crate) struct Packer {
     /// Chunks that came back and were done with: their memory is used again.
     spare: Vec<Chunk>,
     is_abandoned: Arc<AtomicBool>,
+    chunk: usize,
 }
 
 struct Thread {
@@ -67,6 +68,7 @@ impl Packer {
             bytes: 0,
             spare: Vec::new(),
             is_abandoned: Arc::default(),
+            chunk: options.compression.chunk(),
         };
         for _ in 0..options.threads.max(1) {
             let mut compressor = Compressor::new(options)?;
@@ -88,6 +90,11 @@ impl Packer {
             packer.threads.push(Thread { plain: Some(plain), packed, handle: Some(handle) });
         }
         Ok(packer)
+    }
+
+    /// How many bytes a chunk should have before compression.
+    pub(crate) fn chunk(&self) -> usize {
+        self.chunk
     }
 
     /// Whether another chunk may go out; otherwise one has to come back first.

@@ -12,6 +12,9 @@ use crate::sync::lock;
 
 /// Amounts below this are not checked.
 const SMALL: usize = 256 << 10;
+/// Less than a process takes anyway: of this only the limit of the address space is asked, because to ask about all others
+/// takes longer than to use it.
+const LITTLE: u64 = 8 << 20;
 /// Reserved for memory that is not checked, such as the kernel's own for this process.
 const KEPT: u64 = 3 << 20;
 /// What a thread maps: its stack, a second one for signals, and some pages around them.
@@ -99,6 +102,9 @@ pub(crate) fn ask(
 
 /// What is left, for who may take `bytes` of it.
 fn room_for(bytes: u64) -> Room {
+    if bytes <= LITTLE {
+        return address_space().unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine });
+    }
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     let (now, mut known) = (clock::monotonic_ns(), lock(&KNOWN));
     if let Some(room) = known.as_mut().and_then(|known| known.room_for(bytes, now)) {

@@ -60,9 +60,12 @@ impl Placement {
     /// Runs `f` on the CPU of the queue at `position` where that makes a difference to memory that
     /// the kernel allocates meanwhile: on machines with several NUMA nodes.
     pub fn beside<T>(&self, position: usize, f: impl FnOnce() -> T) -> T {
-        let nodes = self.cpus.iter().map(|cpu| affinity::numa_node_of_cpu(*cpu));
-        let several = nodes.collect::<std::collections::BTreeSet<_>>().len() > 1;
-        let Some(cpu) = self.cpu(position).filter(|_| several) else { return f() };
+        let several = || {
+            let nodes = self.cpus.iter().map(|cpu| affinity::numa_node_of_cpu(*cpu));
+            nodes.collect::<std::collections::BTreeSet<_>>().len() > 1
+        };
+        let moves = affinity::has_several_nodes() && several();
+        let Some(cpu) = self.cpu(position).filter(|_| moves) else { return f() };
         let before = allowed();
         // Memory elsewhere is slower and no reason to fail.
         let moved = affinity::pin(cpu).is_ok();

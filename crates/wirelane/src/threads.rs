@@ -37,10 +37,9 @@ impl<T: Send + 'static> Crew<T> {
         open: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         memory::ask_for_threads(jobs.len())?;
-        let left = AtomicUsize::new(jobs.len());
-        let running = Arc::new(Count { left, ended: Event::new()? });
+        let running = Count::new()?;
         // Made before the first thread is, so that it cannot be taken for the last one.
-        let endings: Vec<_> = jobs.iter().map(|_| Ending(Arc::clone(&running))).collect();
+        let endings: Vec<_> = jobs.iter().map(|_| running.one_more()).collect();
         let mut crew =
             Self { threads: Vec::new(), running: Some(running).filter(|_| !jobs.is_empty()) };
         let (report, reports) = mpsc::channel();
@@ -71,7 +70,7 @@ impl<T: Send + 'static> Crew<T> {
 impl<T> Crew<T> {
     /// Waits until no job runs, at most `timeout`; true if none does.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.as_ref().is_none_or(|running| running.ended.wait(timeout))
+        self.running.as_ref().is_none_or(|running| running.wait(timeout))
     }
 
     /// A descriptor that is readable once no job runs any more; `None` if there never was one.
@@ -98,13 +97,34 @@ impl<T> Drop for Crew<T> {
 }
 
 /// How many threads run, and the end of the last one.
-struct Count {
+pub(crate) struct Count {
     left: AtomicUsize,
     ended: Event,
 }
 
+impl Count {
+    /// None yet.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { left: AtomicUsize::new(0), ended: Event::new()? }))
+    }
+
+    /// Counts one that is to run. None may have been the last one before.
+    pub(crate) fn one_more(self: &Arc<Self>) -> Ending {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        Ending(Arc::clone(self))
+    }
+
+    /// Waits until none runs any more, at most `timeout`; true if none does.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        self.left.load(Ordering::Acquire) == 0 || self.ended.wait(timeout)
+    }
+}
+
 /// One of the threads that run; it does until this is dropped, by a panic too.
-struct Ending(Arc<Count>);
+pub(crate) struct Ending(Arc<Count>);
 
 impl Drop for Ending {
     fn drop(&mut self) {

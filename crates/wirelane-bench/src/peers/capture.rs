@@ -47,12 +47,7 @@ pub const PROGRAMS: [Program; 4] = [
         package: None,
         ready: "capturing on",
         drain: Duration::from_millis(200),
-        arguments: |interface, file| {
-            let mut words = vec!["capture".to_owned(), format!("packet:{interface}")];
-            words.extend(["--json", "--tx-queues", "none", "--other", "off"].map(str::to_owned));
-            words.extend(file.iter().flat_map(|path| ["-w".to_owned(), text(path)]));
-            words
-        },
+        arguments: |interface, file| ours(interface, file, &["--json"]),
         count: |stdout, _| {
             let summary: Value = serde_json::from_str(stdout).ok()?;
             let total = |key: &str| summary["totals"][key].as_u64();
@@ -116,6 +111,20 @@ pub const PROGRAMS: [Program; 4] = [
     },
 ];
 
+/// Ours as [`PROGRAMS`] has it, and with a line per packet, too: how it is counted is the same.
+pub(crate) const PRINTING: [Program; 2] = [
+    Program {
+        arguments: |interface, file| ours(interface, file, &[]),
+        count: |_, stderr| of_headline(stderr),
+        ..PROGRAMS[0]
+    },
+    Program {
+        arguments: |interface, file| ours(interface, file, &["--print"]),
+        count: |_, stderr| of_headline(stderr),
+        ..PROGRAMS[0]
+    },
+];
+
 impl Program {
     /// Whether this is ours.
     pub fn is_ours(&self) -> bool {
@@ -134,6 +143,19 @@ impl Program {
     pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         (self.count)(stdout, stderr)
     }
+}
+
+fn ours(interface: &str, file: Option<&Path>, options: &[&str]) -> Vec<String> {
+    let mut words = split(&format!("capture packet:{interface} --tx-queues none --other off"));
+    words.extend(options.iter().map(|&option| option.to_owned()));
+    words.extend(file.iter().flat_map(|path| ["-w".to_owned(), text(path)]));
+    words
+}
+
+/// `1,200 captured, 0 filtered, 34 dropped → file`.
+fn of_headline(stderr: &str) -> Option<Counts> {
+    let line = stderr.lines().find(|line| line.contains(" captured, "))?.replace(',', "");
+    Some(Counts { captured: before(&line, " captured")?, dropped: before(&line, " dropped")? })
 }
 
 fn or_null(file: Option<&Path>) -> String {
@@ -176,7 +198,11 @@ mod tests {
         let text = "        1200  packets incoming (0 unread on exit)\n\
                     1234  packets passed filter\n  34  packets failed filter (out of space)\n";
         assert_eq!(said("netsniff-ng", text, ""), expected);
-        for program in PROGRAMS {
+        for program in PRINTING {
+            let line = "capturing on a\n1,200 captured, 0 filtered, 34 dropped → f (1 file)\n";
+            assert_eq!(program.counts("", line), expected);
+        }
+        for program in PROGRAMS.into_iter().chain(PRINTING) {
             assert!(program.counts("", "").is_none(), "{}", program.name);
         }
     }

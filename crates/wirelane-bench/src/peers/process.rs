@@ -96,6 +96,11 @@ impl Running {
         clock::threads_cpu(self.child.id())
     }
 
+    /// CPU time of those of its threads whose names begin so.
+    pub(crate) fn cpu_of(&self, threads: &str) -> Duration {
+        clock::threads_cpu_named(self.child.id(), threads)
+    }
+
     /// Waits until it has written `mark` anywhere.
     ///
     /// # Errors

@@ -43,12 +43,17 @@ const TRICKLE: u64 = 2_000;
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
 
+/// How the names of our threads that receive begin.
+const RECEIVERS: &str = "wl-rx";
+
 /// One run of one program.
 pub(super) struct PacedSample {
     /// CPU time of the whole process.
     total: Duration,
     /// The part of it from the first packet to the last one.
     loaded: Duration,
+    /// The part of that of threads of ours that receive.
+    receiving: Duration,
     captured: u64,
     sent: u64,
     /// CPU time of the sender.
@@ -99,6 +104,13 @@ pub(super) fn rows(subject: &Subject, samples: &[PacedSample]) -> [Row; 5] {
         }),
         row("lost_share", "1", &lost),
     ]
+}
+
+impl PacedSample {
+    /// CPU time of our receiving threads per packet, in nanoseconds.
+    pub(super) fn receiving_ns_per_packet(&self) -> f64 {
+        self.receiving.as_nanos() as f64 / self.captured.max(1) as f64
+    }
 }
 
 /// A cable, and a CPU for either end.
@@ -198,7 +210,7 @@ impl PacedBed {
         let mut running = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))?;
         running.wait_for(program.ready, LIMIT, stop)?;
         thread::sleep(SETTLE);
-        let start = running.cpu();
+        let start = (running.cpu(), running.cpu_of(RECEIVERS));
         let count = (rate as f64 * self.window.as_secs_f64()) as u64;
         let pace = Pace { count: Some(count), rate: Some(rate), cpu: Some(self.sender) };
         let send = || {
@@ -216,7 +228,8 @@ impl PacedBed {
             return Ok(None);
         }
         thread::sleep(program.drain);
-        let loaded = running.cpu().saturating_sub(start);
+        let loaded = running.cpu().saturating_sub(start.0);
+        let receiving = running.cpu_of(RECEIVERS).saturating_sub(start.1);
         let output = running.interrupt(LIMIT)?;
         let total = clock::children_cpu().since(before).total();
         self.memory.remove();
@@ -224,6 +237,6 @@ impl PacedBed {
             Error::failed(program.name, "does not tell how many packets it captured")
         })?;
         let (captured, sent, sender) = (counts.captured, sent.frames, sent.cpu.total());
-        Ok(Some(PacedSample { total, loaded, captured, sent, sender }))
+        Ok(Some(PacedSample { total, loaded, receiving, captured, sent, sender }))
     }
 }

@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
+use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::{Library, ours};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output};
-use wirelane_testkit::tools;
 use wirelane_testkit::veth::VethPair;
 
 use crate::processes::{self, Quiet};
 use crate::traffic;
-use wirelane_testkit::installed::Program;
 
 /// How long anything may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);

@@ -6,15 +6,15 @@ use std::fs;
 use std::path::Path;
 
 use wirelane_os::error::OsError;
-use wirelane_os::ethtool::{Channels, Ethtool};
+use wirelane_os::ethtool::{self, Channels, DriverInfo, Ethtool};
 use wirelane_os::file;
 use wirelane_os::netdev::{self, Link, Napi, NetdevQueue, QueueDirection};
 use wirelane_os::sysfs::Sysfs;
 
 use super::interrupts::{self, QueueInterrupts};
 use super::{
-    Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side, TxQueue,
-    notes, rss, rx_mapping,
+    Brief, Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side,
+    TxQueue, notes, rss, rx_mapping,
 };
 use crate::error::{Error, Result};
 
@@ -57,27 +57,35 @@ pub(super) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     let queues = netdev::queues(link.index).map_err(os)?.unwrap_or_default();
     let services = Services { queues, napis: Vec::new() };
     let host = Host::default();
-    let device = Device { name, host: &host, interrupts: QueueInterrupts::default() };
-    let channels = || {
-        let channels = Ethtool::open(name).and_then(|ethtool| ethtool.channels());
-        channels.ok().flatten().unwrap_or_default()
-    };
-    let rx = device
-        .count(&services, QueueDirection::Rx, link.rx_queues)
-        .or_else(|| total(&channels(), |channels| channels.rx));
-    let tx = device
-        .count(&services, QueueDirection::Tx, link.tx_queues)
-        .or_else(|| total(&channels(), |channels| channels.tx));
-    Ok((link.index, [rx, tx]))
+    let counts = Device::without_interrupts(&link, &host).counts(&link, &services);
+    Ok((link.index, counts))
+}
+
+/// What a port has to know about one interface.
+pub(super) fn brief(name: &str) -> Result<Brief> {
+    let (link, ethtool) = find(name)?;
+    let mut failures = Failures::default();
+    let driver = failures.keep(ethtool.driver());
+    let offloads = failures.keep(ethtool.offloads().map(Some)).unwrap_or_default();
+    let speed_mbps = failures.keep(ethtool.speed());
+    let queues = failures.keep(netdev::queues(link.index)).unwrap_or_default();
+    failures.check(name)?;
+    let services = Services { queues, napis: Vec::new() };
+    let host = Host::default();
+    let device = Device::without_interrupts(&link, &host);
+    let driver = driver_name(driver.as_ref(), &link);
+    Ok(Brief {
+        speed_mbps,
+        rx_queue_mapping: rx_mapping(driver.as_deref().unwrap_or_default()),
+        driver,
+        queues: device.counts(&link, &services),
+        offloads: offloads.into(),
+    })
 }
 
 /// Everything known about one interface.
 pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
-    let link = netdev::link(name).map_err(|error| match error.errno() {
-        Some(ENODEV) => missing(name),
-        _ => Error::os(name, error),
-    })?;
-    let ethtool = Ethtool::open(&link.name).map_err(|error| Error::os(name, error))?;
+    let (link, ethtool) = find(name)?;
     let mut failures = Failures::default();
 
     let driver = failures.keep(ethtool.driver());
@@ -90,12 +98,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         queues: failures.keep(netdev::queues(link.index)).unwrap_or_default(),
         napis: failures.keep(netdev::napis(link.index)).unwrap_or_default(),
     };
-    if failures.gone {
-        return Err(missing(name));
-    }
-    if let Some(error) = failures.exhausted {
-        return Err(Error::os(name, error));
-    }
+    failures.check(name)?;
     let device = Device::new(&link, host);
 
     let channels = channels.unwrap_or_default();
@@ -107,8 +110,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         .or_else(|| total(&channels, |channels| channels.tx));
     let rings = rings.unwrap_or_default();
     let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let driver_name =
-        driver.as_ref().and_then(|driver| known(&driver.driver)).or_else(|| link.kind.clone());
+    let driver_name = driver_name(driver.as_ref(), &link);
 
     let mut found = InterfaceQueues {
         name: link.name.clone(),
@@ -148,12 +150,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         },
         combined: combined(&channels),
         rss,
-        offloads: Offloads {
-            gro: offloads.gro,
-            lro: offloads.lro,
-            rx_vlan: offloads.rx_vlan,
-            tx_vlan: offloads.tx_vlan,
-        },
+        offloads: offloads.into(),
         notes: Vec::new(),
     };
     found.notes = notes::findings(&found, host.sysfs().is_some());
@@ -163,6 +160,22 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     }
     found.notes.extend(failures.messages);
     Ok(found)
+}
+
+/// The interface of this name, and who answers for its driver.
+fn find(name: &str) -> Result<(Link, Ethtool)> {
+    let link = netdev::link(name).map_err(|error| match error.errno() {
+        Some(ENODEV) => missing(name),
+        _ => Error::os(name, error),
+    })?;
+    let ethtool = Ethtool::open(&link.name).map_err(|error| Error::os(name, error))?;
+    Ok((link, ethtool))
+}
+
+/// As the driver calls itself, or as the kernel calls the kind of the interface.
+fn driver_name(driver: Option<&DriverInfo>, link: &Link) -> Option<String> {
+    let own = driver.map(|driver| driver.driver.clone()).filter(|name| !name.is_empty());
+    own.or_else(|| link.kind.clone())
 }
 
 fn missing(name: &str) -> Error {
@@ -181,6 +194,15 @@ struct Failures {
 }
 
 impl Failures {
+    /// # Errors
+    /// Something failed that makes the rest of the answer worthless.
+    fn check(&mut self, name: &str) -> Result<()> {
+        if self.gone {
+            return Err(missing(name));
+        }
+        self.exhausted.take().map_or(Ok(()), |error| Err(Error::os(name, error)))
+    }
+
     fn keep<T>(&mut self, answer: wirelane_os::error::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error: OsError| {
             self.gone |= error.errno() == Some(ENODEV);
@@ -227,9 +249,13 @@ struct Device<'a> {
 
 impl<'a> Device<'a> {
     fn new(link: &'a Link, host: &'a Host) -> Device<'a> {
-        let mut device = Device { name: &link.name, host, interrupts: QueueInterrupts::default() };
+        let mut device = Self::without_interrupts(link, host);
         device.interrupts = device.named_interrupts().unwrap_or_default();
         device
+    }
+
+    fn without_interrupts(link: &'a Link, host: &'a Host) -> Device<'a> {
+        Device { name: &link.name, host, interrupts: QueueInterrupts::default() }
     }
 
     /// A file of this interface in sysfs.
@@ -263,6 +289,20 @@ impl<'a> Device<'a> {
             .count(direction)
             .or_else(listed)
             .or_else(|| allocated.filter(|allocated| *allocated == 1))
+    }
+
+    /// [`Device::count`] of the receive and of the transmit queues, or what the driver says.
+    fn counts(&self, link: &Link, services: &Services) -> [Option<u32>; 2] {
+        let channels = || {
+            let channels = Ethtool::open(self.name).and_then(|ethtool| ethtool.channels());
+            channels.ok().flatten().unwrap_or_default()
+        };
+        let rx = self.count(services, QueueDirection::Rx, link.rx_queues);
+        let tx = self.count(services, QueueDirection::Tx, link.tx_queues);
+        [
+            rx.or_else(|| total(&channels(), |channels| channels.rx)),
+            tx.or_else(|| total(&channels(), |channels| channels.tx)),
+        ]
     }
 
     fn service(&self, services: &Services, direction: QueueDirection, index: u32) -> Service {
@@ -380,6 +420,13 @@ fn ring(current: u32, max: u32) -> Ring {
 
 fn nonzero(count: u32) -> Option<u32> {
     (count != 0).then_some(count)
+}
+
+impl From<ethtool::Offloads> for Offloads {
+    fn from(offloads: ethtool::Offloads) -> Self {
+        let ethtool::Offloads { gro, lro, rx_vlan, tx_vlan, .. } = offloads;
+        Self { gro, lro, rx_vlan, tx_vlan }
+    }
 }
 
 /// `ENODEV`, as [`OsError::errno`] gives it.

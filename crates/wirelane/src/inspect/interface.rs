@@ -138,6 +138,17 @@ pub enum CpusFrom {
     InterruptName,
 }
 
+/// A part of [`InterfaceQueues`].
+#[derive(Clone, Debug)]
+pub(crate) struct Brief {
+    pub(crate) driver: Option<String>,
+    pub(crate) speed_mbps: Option<u32>,
+    pub(crate) rx_queue_mapping: QueueMapping,
+    /// How many there are: receive queues, and transmit queues.
+    pub(crate) queues: [Option<u32>; 2],
+    pub(crate) offloads: Offloads,
+}
+
 /// Receive-side scaling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rss {

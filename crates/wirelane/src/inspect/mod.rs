@@ -29,6 +29,7 @@ mod rss;
 use gather::Host;
 
 pub use cpus::CpuList;
+pub(crate) use interface::Brief;
 pub use interface::{
     Combined, CpusFrom, InterfaceQueues, Offloads, Ring, Rss, RxQueue, Service, Side, TxQueue,
 };
@@ -61,6 +62,14 @@ pub fn interface(name: &str) -> Result<InterfaceQueues> {
 /// As [`interface`].
 pub(crate) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     gather::queue_counts(name)
+}
+
+/// What a port has to know about the interface `name`, as [`interface`] says; for a fraction of the cost.
+///
+/// # Errors
+/// As [`interface`].
+pub(crate) fn brief(name: &str) -> Result<Brief> {
+    gather::brief(name)
 }
 
 /// [`interface`] for every interface of this network namespace. One that vanishes in between is left out.

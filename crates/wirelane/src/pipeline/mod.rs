@@ -17,5 +17,5 @@ pub use self::consumer::Consumer;
 pub use self::forwarder::{Changing, Forwarder};
 pub use self::run::{run, run_with};
 pub(crate) use self::running::{Job, thread_name};
-pub use self::running::{Outcome, Running, Threads, Work, by_queue, by_thread, spawn};
+pub use self::running::{Outcome, Running, Spread, Threads, Work, by_queue, by_thread, spawn};
 pub use self::wait::{Wake, wait_any};

@@ -344,23 +344,37 @@ pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     groups.into_values().collect()
 }
 
-/// The ends of each thread, and the position of their port; `ends` has those of each port. The ends of a queue are
-/// together, as `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all of all ports if they are to be `single`.
+/// How receiving ends are spread over threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// All of all ports are on one.
+    One,
+    /// Those of a port are on one.
+    Port,
+    /// Those of a queue are on one, as `test_mqbpf` of "Multiqueue support for bpf" (2011) does.
+    Queue,
+}
+
+/// The ends of each thread, and the position of their port; `ends` has those of each port.
 pub fn by_thread<T>(
     ends: Vec<Vec<T>>,
-    single: bool,
+    spread: Spread,
     rx: impl Fn(&T) -> &Rx,
 ) -> Vec<(usize, Vec<T>)> {
-    if single {
+    if spread == Spread::One {
         let all: Vec<T> = ends.into_iter().flatten().collect();
         return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
     }
-    // The rings of all interfaces are not of one queue each: as many threads as there are processors.
-    let most = thread::available_parallelism().map_or(1, usize::from);
     let of_port = |(port, ends): (usize, Vec<T>)| {
         let is_growing = ends.iter().any(|end| rx(end).growing().is_some());
+        let most = match spread {
+            Spread::Queue if !is_growing => usize::MAX,
+            // The rings of all interfaces are not of one queue each: as many threads as there are processors.
+            Spread::Queue => thread::available_parallelism().map_or(1, usize::from),
+            Spread::One | Spread::Port => 1,
+        };
         let mut threads = by_queue(ends, &rx);
-        if is_growing && threads.len() > most {
+        if threads.len() > most {
             let more = threads.split_off(most);
             for (place, mut ends) in more.into_iter().enumerate() {
                 let thread = threads.get_mut(place % most);

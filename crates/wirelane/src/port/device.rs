@@ -1,8 +1,10 @@
 //! The interface under a port: what is asked of the system when it is opened.
 
+use std::sync::OnceLock;
+
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
-use crate::inspect::{self, InterfaceQueues, QueueMapping};
+use crate::inspect::{self, InterfaceQueues, Offloads, QueueMapping};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::spec::Spec;
 use wirelane_os::ethtool::Ethtool;
@@ -23,7 +25,9 @@ pub(super) struct Device {
     pub(super) speed: Option<u64>,
     /// Packets that the host sends can be selected.
     pub(super) outgoing: bool,
-    pub(super) inspected: InterfaceQueues,
+    pub(super) offloads: Offloads,
+    /// All there is to know, asked for when somebody wants it.
+    inspected: OnceLock<Option<InterfaceQueues>>,
 }
 
 impl Device {
@@ -50,24 +54,35 @@ impl Device {
         let link_type = link_type(hardware_type).ok_or_else(|| {
             Error::failed(name, format!("frames of ARPHRD type {hardware_type} are not supported"))
         })?;
-        let inspected = inspect::interface(name)?;
+        let brief = inspect::brief(name)?;
         let count = |count: Option<u32>| {
             u16::try_from(count.unwrap_or(1).clamp(1, MAX_QUEUES as u32)).unwrap_or(1)
         };
         Ok(Self {
             name: name.to_owned(),
             index,
-            rx_queues: count(inspected.rx.count),
-            tx_queues: count(inspected.tx.count),
-            mapping: inspected.rx_queue_mapping,
+            rx_queues: count(brief.queues[0]),
+            tx_queues: count(brief.queues[1]),
+            mapping: brief.rx_queue_mapping,
             link_type,
             mtu: iface::mtu(name).map_err(os)?,
             mac: iface::mac(name).ok().filter(|_| link_type == ETHERNET),
-            hardware: inspected.driver.clone(),
-            speed: inspected.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
+            hardware: brief.driver,
+            speed: brief.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
             outgoing: true,
-            inspected,
+            offloads: brief.offloads,
+            inspected: OnceLock::new(),
         })
+    }
+
+    /// None if the interface has gone since.
+    fn inspected(&self) -> Option<&InterfaceQueues> {
+        self.inspected.get_or_init(|| inspect::interface(&self.name).ok()).as_ref()
+    }
+
+    /// The NUMA node that it is attached to.
+    pub(super) fn numa_node(&self) -> Option<u32> {
+        self.inspected()?.numa_node
     }
 
     pub(super) fn is_ethernet(&self) -> bool {
@@ -175,7 +190,7 @@ impl Device {
         let allowed = affinity::allowed_cpus().ok()?;
         let steered =
             |tx: &&inspect::TxQueue| tx.xps_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
-        let queues = &self.inspected.tx.queues;
+        let queues = self.inspected().map_or(&[][..], |inspected| &inspected.tx.queues);
         if queues.iter().any(|tx| steered(&tx)) {
             // A CPU that is steered to several queues reaches each of them for some flows only.
             let reaches = |cpu: &u32| {
@@ -228,7 +243,7 @@ impl Device {
                 "every packet on {name} is seen twice: transmitted (TX queue 0) and received (OTHER)"
             ));
         }
-        let offloads = &self.inspected.offloads;
+        let offloads = &self.offloads;
         if offloads.gro == Some(true) || offloads.lro == Some(true) {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
             notes.push(format!(

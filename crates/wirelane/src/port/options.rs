@@ -130,6 +130,8 @@ pub enum Take {
 impl OpenOptions {
     /// The longest snap length, and the default.
     pub const MAX_SNAPLEN: u32 = 262_144;
+    /// Whoever wants so few packets is better off with little than with fast.
+    pub(crate) const FEW: u64 = 10_000;
 
     /// For a program that forwards, through the same port or another one opened like this. Frames
     /// arrive within about a millisecond, as they were on the wire or marked to be cut, which

@@ -10,7 +10,9 @@
 //! Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs; its time is not
 //! counted, but while it runs nothing else does on that CPU.
 
+pub mod compress;
 pub mod cost;
+pub mod print;
 pub mod short;
 mod timed;
 pub mod write;
@@ -99,7 +101,7 @@ pub struct CaptureSuite {
 
 impl Suite for CaptureSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [50, 420];
+    const USUAL: [u64; 2] = [85, 560];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // The report's folder is where the user wants large files to be.
@@ -135,8 +137,12 @@ impl Suite for CaptureSuite {
             disk: self.disk.as_deref().filter(|_| limit.is_none()),
         };
         short::short(&ProcessPlan { limit: share(left(), 0.2), ..plan }, report, stop, progress)?;
-        let plan = ProcessPlan { limit: share(left(), 0.8), ..plan };
+        let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
         cost::cost(&plan, report, stop, progress)?;
+        let plan = ProcessPlan { limit: share(left(), 0.3), ..plan };
+        print::print(&plan, report, stop, progress)?;
+        let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
+        compress::compress(&plan, report, stop, progress)?;
         write::write(&ProcessPlan { limit: left(), ..plan }, report, stop, progress)
     }
 }

@@ -35,6 +35,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let access = args.access.access()?;
     let mut config = args.config(access, &halt)?;
+    if config.is_short() {
+        // Before there are threads.
+        wirelane_os::memory::share_heap();
+    }
     let style = args.style()?;
     let split = || args.habits.split(&args.words, args.read.as_deref(), &|_| false);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;

@@ -14,11 +14,12 @@ use crate::port::spec::Spec;
 /// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
 const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
-/// Memory for each of the packets that a program wants, if it wants few: more than a frame of any MTU. Those that the
-/// kernel or the device has merged are longer, so that a ring holds fewer of them.
-const FRAME: usize = 10 << 10;
+/// Memory for each of the packets that a program wants, if it wants few: three full frames of the usual MTU. Those of
+/// other links, and those that the kernel or the device has merged, are longer, so that a ring holds fewer of them at a
+/// time.
+const FRAME: usize = 5 << 10;
 /// The least for such a program.
-const LEAST_OF_FEW: usize = 1 << 20;
+const LEAST_OF_FEW: usize = 512 << 10;
 const MOST: usize = 16 << 20;
 /// Large blocks, because each that fills up before its time is a wake-up more. But the timer hands
 /// them over however empty they are: a consumer that stalls for `retire` times the number of blocks
@@ -30,6 +31,8 @@ const BLOCKS: usize = 8;
 const SMALL_BLOCK: usize = 128 << 10;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
+/// Most rings to open or to close at a time.
+const AT_ONCE: usize = 32;
 /// A wake-up per ring and this time, which at moderate rates is most of what receiving costs.
 const RETIRE: Duration = Duration::from_millis(50);
 /// The kernel counts it in milliseconds.
@@ -110,12 +113,17 @@ impl Config {
         Ok(Self { ring, block, packets, retire, bypass, vnet, share })
     }
 
+    /// How many rings to open or to close at a time. Few packets are worth few threads.
+    pub(super) fn at_once(&self) -> usize {
+        if self.packets.is_some_and(|packets| packets <= OpenOptions::FEW) { 2 } else { AT_ONCE }
+    }
+
     /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
     /// case the masks change. Small, unless the user said how large rings are.
     pub(super) fn excluded(&self, selected: (usize, usize)) -> (usize, usize) {
         match self.ring.or(self.block) {
             Some(_) => selected,
-            None => (selected.0.min(LEAST / BLOCKS), BLOCKS),
+            None => (selected.0.min(LEAST / BLOCKS), selected.1.min(BLOCKS)),
         }
     }
 
@@ -228,7 +236,7 @@ mod tests {
             let config = Config::parse(&spec, &OpenOptions::default().packets(packets)).unwrap();
             (config.shape(rings), config.excluded(config.shape(rings)))
         };
-        let small = (128 << 10, 8);
+        let small = (128 << 10, 4);
         for packets in [0, 1, 100] {
             assert_eq!(shape("", packets, 5), (small, small));
         }

@@ -9,6 +9,7 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::ring::Ring;
 use super::sharing::Shared;
+use super::side_by_side::side_by_side;
 use super::turnstile::{Entrance, note};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -101,6 +102,8 @@ pub(super) struct Handle {
     pub(super) snaplen: u32,
     /// What is shared with other ports; there is one ring then.
     shared: Option<Shared>,
+    /// How many rings are closed at a time.
+    pub(super) at_once: usize,
     entrance: Entrance,
     state: Mutex<State>,
 }
@@ -137,7 +140,8 @@ impl Handle {
         let open = vec![false; rings.len()];
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
-        Self { rings, counters, progress, spec, device, snaplen, shared, entrance, state }
+        let at_once = usize::MAX;
+        Self { rings, counters, progress, spec, device, snaplen, shared, at_once, entrance, state }
     }
 
     /// What each socket is bound to and takes.
@@ -429,21 +433,17 @@ impl Driver for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Closing a packet socket waits until no processor is at it (tens of milliseconds); closing
-        // them side by side, they wait together.
-        let mut rings = std::mem::take(&mut self.rings);
-        let drain = self.entrance.take_drain();
-        std::thread::scope(|scope| {
-            if drain.is_some() {
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(drain));
-            }
-            while let Some(ring) = rings.pop() {
-                if rings.is_empty() {
-                    continue;
-                }
-                // Where no thread can be had, the ring is dropped with the closure.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(ring));
-            }
-        });
+        type Closing = Mutex<Option<Box<dyn Send>>>;
+        let closing = |one: Box<dyn Send>| Closing::new(Some(one));
+        let drain = self.entrance.take_drain().map(|drain| closing(Box::new(drain)));
+        let rings = std::mem::take(&mut self.rings);
+        let rings = rings.into_iter().map(|ring| closing(Box::new(ring)));
+        let all: Vec<_> = rings.chain(drain).collect();
+        let close = |_, one: &Closing| {
+            drop(lock(one).take());
+            Ok(())
+        };
+        // What cannot fail.
+        let _ = side_by_side(&all, self.at_once, close);
     }
 }

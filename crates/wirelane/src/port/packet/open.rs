@@ -135,7 +135,8 @@ impl PacketPlan {
         let identity = (self.spec, self.device, shared);
         let turnstile = entrance.turnstile().cloned();
         let rings = (rings, entrance);
-        let handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        let mut handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        handle.at_once = self.config.at_once();
         handle.set_filter(self.filter.as_ref())?;
         let receiver = |(place, (ring, counters)): (usize, (&Ring, &Arc<RxCounters>))| {
             let setup = Setup {
@@ -169,7 +170,7 @@ impl PacketPlan {
     /// One transmitting end per queue, and what counts its frames.
     fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
         let hands_on = self.hands_on();
-        let ends = side_by_side(&self.tx_queues, |_, queue| {
+        let ends = side_by_side(&self.tx_queues, self.config.at_once(), |_, queue| {
             let counters = Arc::new(TxCounters::new(*queue));
             let handing_on = hands_on.then(|| self.socket()).transpose()?;
             let sockets = (self.socket()?, handing_on);

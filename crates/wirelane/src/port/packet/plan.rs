@@ -53,7 +53,8 @@ impl PacketPlan {
             let cause = "a port that shares its interface cannot wait for another one";
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        let device = Device { outgoing: options.outgoing, ..Device::find(spec)? };
+        let mut device = Device::find(spec)?;
+        device.outgoing = options.outgoing;
         device.check_spec(spec)?;
         device.check_mask(spec, &options.mask)?;
         let mut notes = device.notes();

@@ -73,7 +73,7 @@ pub(super) fn open_rings(
         let sockets =
             selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(plan.socket()?)))));
         let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
-        match side_by_side(&sockets, |place, made| open(place, made, shape)) {
+        match side_by_side(&sockets, config.at_once(), |place, made| open(place, made, shape)) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 // Smaller for all, so that no queue is better off than another.
                 shape = config::smaller(shape).ok_or_else(|| {

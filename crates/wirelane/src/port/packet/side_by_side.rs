@@ -1,54 +1,78 @@
-//! Opening many sockets at once.
+//! Opening, and closing, many sockets at once.
 
-use std::io;
 use std::panic::resume_unwind;
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::error::Result;
 use crate::memory;
 
-/// Most sockets to open at a time.
-const AT_ONCE: usize = 32;
-
-/// Opens something for each of `items`, given with its place, several at a time: for every ring that it
-/// makes, the kernel waits until no processor is at the socket (synchronize_net in packet_set_ring), tens
-/// of milliseconds. Side by side they wait together.
+/// Does something with each of `items`, given with its place, `at_once` at a time: for every ring that it makes or takes
+/// down, the kernel waits until no processor is at the socket (synchronize_net in packet_set_ring), tens of milliseconds.
+/// Side by side they wait together; what a thread costs is CPU time.
 ///
 /// # Errors
 /// The first one; then nothing stays open.
 pub(super) fn side_by_side<I: Sync, T: Send>(
     items: &[I],
-    open: impl Fn(usize, &I) -> Result<T> + Sync,
+    at_once: usize,
+    act: impl Fn(usize, &I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(place) else { return done };
+            let result = act(place, item);
+            if result.is_err() {
+                // What the others have not begun is in vain.
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            done.push((place, result));
+        }
+    };
     // Where address space is limited, a thread that has no room ends the process.
-    let at_once = AT_ONCE.min(memory::room_for_threads() / 4);
-    if at_once < 2 {
-        return items.iter().enumerate().map(|(place, item)| open(place, item)).collect();
-    }
-    let open = &open;
-    let mut opened = Vec::with_capacity(items.len());
-    for group in items.chunks(at_once) {
-        let first = opened.len();
-        let results: Vec<Result<T>> = thread::scope(|scope| {
-            let spawn = |(place, item)| {
-                let spawned = thread::Builder::new().spawn_scoped(scope, move || open(place, item));
-                (place, item, spawned)
+    let at_once = at_once.min(items.len()).min(memory::room_for_threads() / 4);
+    let mut done = thread::scope(|scope| {
+        // Where no thread can be had, the others do its part.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let threads: Vec<_> = (1..at_once).filter_map(spawn).collect();
+        let mut done = work();
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn all_are_done_in_order_however_many_at_once() {
+        let items: Vec<usize> = (10..30).collect();
+        for at_once in [0, 1, 2, 7, 100] {
+            let done = side_by_side(&items, at_once, |place, item| {
+                assert_eq!(*item, place + 10);
+                Ok(place)
+            });
+            assert_eq!(done.unwrap(), (0..20).collect::<Vec<_>>());
+            let refuse = |place, _: &_| match place {
+                3 => Err(Error::failed("x", "refused")),
+                _ => Ok(()),
             };
-            let threads: Vec<_> = (first..).zip(group).map(spawn).collect();
-            let finish =
-                |(place, item, spawned): (usize, _, io::Result<ScopedJoinHandle<'_, _>>)| {
-                    match spawned.map(ScopedJoinHandle::join) {
-                        Ok(Ok(result)) => result,
-                        Ok(Err(panic)) => resume_unwind(panic),
-                        // Where no thread can be had, it is done here.
-                        Err(_) => open(place, item),
-                    }
-                };
-            threads.into_iter().map(finish).collect()
-        });
-        for result in results {
-            opened.push(result?);
+            assert_eq!(
+                side_by_side(&items, at_once, refuse).unwrap_err().to_string(),
+                "x: refused"
+            );
         }
     }
-    Ok(opened)
 }

@@ -129,7 +129,7 @@ impl Transmitter {
         let chunk_size = (longest as u32 + HEADROOM).next_multiple_of(2048).min(1 << 17);
         let budget = Allotment::of_rest().part(4);
         let frames = budget.fit(frames, LEAST_FRAMES, |n| Region::bytes_for(n, chunk_size));
-        let numa_node = device.inspected.numa_node;
+        let numa_node = device.numa_node();
         let region = Region::new(Region::bytes_for(frames, chunk_size), numa_node)?;
         let config = PoolConfig { chunks: frames, chunk_size, headroom: HEADROOM, numa_node };
         let pool = Pool::in_region(&region, config)?;

@@ -157,7 +157,7 @@ impl XdpPlan {
     /// Whether packets may come without the VLAN tags that they had on the wire, as far as is known.
     fn strips_tags(&self) -> bool {
         // What a veth has beside packets is the choice of the sender, its other end (veth_xmit).
-        self.is_veth() || self.device.inspected.offloads.rx_vlan == Some(true)
+        self.is_veth() || self.device.offloads.rx_vlan == Some(true)
     }
 
     fn lost_tags(&self, mode: PortMode) -> String {

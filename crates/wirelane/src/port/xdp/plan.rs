@@ -107,7 +107,7 @@ impl XdpPlan {
         let verdicts = Verdicts { keep_management: !options.take_management, filter };
         let mut plan = Self {
             offers: DeviceOffers::of(&device)?,
-            numa_node: device.inspected.numa_node.or(options.placement.numa_node(0)),
+            numa_node: device.numa_node().or(options.placement.numa_node(0)),
             spec: spec.clone(),
             config,
             device,

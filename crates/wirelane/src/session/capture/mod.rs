@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use wirelane_os::clock;
@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
-use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_thread, thread_name};
+use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
 use crate::port::{Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
@@ -56,7 +56,7 @@ use crate::session::monitor::Monitor;
 pub use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
 use crate::sync::{Doorbell, Watermark};
-use crate::threads::spawn;
+use crate::threads::{Count, spawn};
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
@@ -74,6 +74,8 @@ pub struct Capture {
 /// The writing threads. Dropping it waits for them.
 struct Writers {
     threads: Vec<JoinHandle<Finished>>,
+    /// How many of them, and of those that look, run.
+    running: Arc<Count>,
     /// The thread that looks.
     view: Option<ViewThread>,
     /// What is in files, by writing thread.
@@ -117,6 +119,7 @@ impl Capture {
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
             threads: Vec::new(),
+            running: Count::new()?,
             view: None,
             written: Vec::new(),
             failed: Arc::default(),
@@ -140,8 +143,14 @@ impl Capture {
         let zip =
             |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
         let ends = inputs.into_iter().zip(routes).map(zip).collect();
-        let jobs = by_thread(ends, config.single, |(rx, _): &End| rx).into_iter().map(job);
-        let threads = Threads::default().placed(config.placement.clone()).each_alone();
+        let (spread, placement) = match (config.single, config.is_short()) {
+            (true, _) => (Spread::One, config.placement.clone()),
+            (false, true) if ports.len() == 1 => (Spread::Port, config.placement.clone().on_one()),
+            (false, true) => (Spread::Port, config.placement.clone()),
+            (false, false) => (Spread::Queue, config.placement.clone()),
+        };
+        let jobs = by_thread(ends, spread, |(rx, _): &End| rx).into_iter().map(job);
+        let threads = Threads::default().placed(placement).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
@@ -184,19 +193,8 @@ impl Capture {
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let failed = || self.writers.failed.load(Ordering::Acquire);
-        while self.running.wait(Some(deadline.saturating_duration_since(Instant::now()))) {
-            let view = &self.writers.view;
-            if self.writers.threads.iter().all(JoinHandle::is_finished)
-                && view.as_ref().is_none_or(ViewThread::is_finished)
-            {
-                return true;
-            }
-            if Instant::now() >= deadline || failed() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        failed()
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.running.wait(Some(left())) && self.writers.running.wait(left()) || failed()
     }
 
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not
@@ -309,7 +307,9 @@ impl Writers {
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let lossless = ports.iter().all(|port| port.info().lossless);
         let waits = lossless && !merges;
-        let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
+        // As much again as lanes have of their own, so that it is not scarce from the start.
+        let wanted = config.most_before_writer(2 * OWN * lanes * CHUNK);
+        let wanted = wanted.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
         self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
@@ -334,7 +334,8 @@ impl Writers {
         let mut view_input = match view {
             None => None,
             Some(view) => {
-                let (thread, input) = ViewThread::start(view, lossless, Arc::clone(&self.failed))?;
+                let (thread, input) =
+                    ViewThread::start(view, lossless, Arc::clone(&self.failed), &self.running)?;
                 self.view = Some(thread);
                 Some(input)
             }
@@ -358,7 +359,9 @@ impl Writers {
                 sources.iter().for_each(|source| view.describe(source));
             }
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
+            let ending = self.running.one_more();
             let handle = spawn("wl-write", move || {
+                let _ending = ending;
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
             })?;
             let bell = Arc::new(Doorbell::new(handle.thread().clone()));
@@ -412,6 +415,7 @@ impl Writers {
                 file,
                 view,
                 inputs: writer_inputs,
+                ended: 0,
                 shelves,
                 roster,
                 counters,

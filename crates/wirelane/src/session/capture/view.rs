@@ -22,7 +22,7 @@ use crate::pcap::{Record, Source};
 use crate::ring::{Receiver, Sender, channel};
 use crate::session::viewed::Viewed;
 use crate::sync::{Counter, Doorbell, lock};
-use crate::threads::spawn;
+use crate::threads::{Count, spawn};
 
 /// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown as a whole.
 const CHUNK: usize = 128 * 1024;
@@ -97,7 +97,7 @@ pub(super) struct ViewThread {
 }
 
 impl ViewThread {
-    /// Starts the thread. `failed` is set when nothing more can be shown.
+    /// Starts the thread, one of those that are `running`. `failed` is set when nothing more can be shown.
     ///
     /// # Errors
     /// The system has no room for it.
@@ -105,12 +105,17 @@ impl ViewThread {
         view: Box<dyn View>,
         waits: bool,
         failed: Arc<AtomicBool>,
+        running: &Arc<Count>,
     ) -> Result<(Self, ViewInput)> {
         let (filled, filled_rx) = channel(CHUNKS);
         let (spent_tx, spent) = channel(CHUNKS);
         let tally = Arc::new(Tally::default());
         let (send_eye, eye) = mpsc::channel::<Eye>();
-        let handle = spawn("wl-view", move || eye.recv().ok().and_then(Eye::run))?;
+        let ending = running.one_more();
+        let handle = spawn("wl-view", move || {
+            let _ending = ending;
+            eye.recv().ok().and_then(Eye::run)
+        })?;
         let bell = Arc::new(Doorbell::new(handle.thread().clone()));
         let eye = Eye {
             view,
@@ -140,10 +145,6 @@ impl ViewThread {
     pub(super) fn counts(&self) -> impl Fn() -> Viewed + Send + Sync + 'static {
         let tally = Arc::clone(&self.tally);
         move || tally.viewed()
-    }
-
-    pub(super) fn is_finished(&self) -> bool {
-        self.handle.is_finished()
     }
 
     /// Waits for its end; what went wrong, if anything did.
@@ -266,7 +267,7 @@ impl Eye {
                 return error;
             }
             let filled = &mut self.filled;
-            self.bell.sleep(|| filled.is_ready(), LONGEST_SLEEP);
+            self.bell.sleep(|| filled.is_ready() || filled.is_finished(), LONGEST_SLEEP);
         }
     }
 

@@ -97,13 +97,17 @@ impl Consumer for Worker {
     /// Hands over the rest and ends the lanes.
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
+        let mut bells: Vec<Arc<Doorbell>> = Vec::new();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();
             let Lane { filled, bell, .. } = lane;
-            // In this order: who wakes up finds the lane ended.
             drop(filled);
-            bell.ring();
+            if !bells.iter().any(|one| Arc::ptr_eq(one, &bell)) {
+                bells.push(bell);
+            }
         }
+        // Who wakes up finds all lanes ended.
+        bells.iter().for_each(|bell| bell.ring());
         Ok(())
     }
 }

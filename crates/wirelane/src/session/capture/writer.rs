@@ -52,6 +52,8 @@ pub(super) struct WriterThread {
     /// Who looks at the packets.
     pub(super) view: Option<ViewInput>,
     pub(super) inputs: Vec<Input>,
+    /// How many of them have ended.
+    pub(super) ended: usize,
     /// Blocks of files that are read, for the file.
     pub(super) shelves: Vec<Arc<Shelf>>,
     /// The interfaces of the file, and their counters as far as they are described in it.
@@ -209,7 +211,7 @@ impl WriterThread {
 
     /// Takes over new chunks; true once every input has ended.
     fn collect(&mut self, merge: &mut ChunkMerge) -> bool {
-        let mut finished = true;
+        let mut ended = 0;
         for (i, input) in self.inputs.iter_mut().enumerate() {
             // Read before the ring: everything older was handed over before.
             let time = input.watermark.get();
@@ -220,11 +222,12 @@ impl WriterThread {
                     give_back(&mut input.spent, absorbed);
                 });
             }
-            let ended = input.filled.is_finished();
-            merge.set_watermark(i, if ended { u64::MAX } else { time });
-            finished &= ended;
+            let is_finished = input.filled.is_finished();
+            merge.set_watermark(i, if is_finished { u64::MAX } else { time });
+            ended += usize::from(is_finished);
         }
-        finished
+        self.ended = ended;
+        ended == self.inputs.len()
     }
 
     /// Describes interfaces that were found since. Their packets come after them.
@@ -297,9 +300,19 @@ impl WriterThread {
     }
 
     fn sleep(&mut self) {
-        let inputs = &mut self.inputs;
-        let ready = || inputs.iter_mut().any(|input| input.filled.is_ready());
-        self.bell.sleep(ready, LONGEST_SLEEP);
+        let Self { inputs, ended, bell, .. } = self;
+        // An end is news, too, but once.
+        let ready = || {
+            let mut finished = 0;
+            for input in inputs.iter_mut() {
+                if input.filled.is_ready() {
+                    return true;
+                }
+                finished += usize::from(input.filled.is_finished());
+            }
+            finished > *ended
+        };
+        bell.sleep(ready, LONGEST_SLEEP);
     }
 
     /// Counts packets that were handed over but did not reach the file as dropped, until all inputs

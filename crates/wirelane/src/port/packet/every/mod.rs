@@ -162,7 +162,7 @@ fn rings(
 ) -> Result<(Vec<Ring>, Entrance)> {
     let numbers: Vec<u16> = (0..=queues).collect();
     let asked = config.shape(numbers.len());
-    let budget = Allotment::of_rest();
+    let budget = Allotment::of_rest_for(asked.0 * asked.1 * numbers.len());
     let mut shape = asked;
     while shape.0 * shape.1 * numbers.len() > budget.bytes {
         let Some(smaller) = config::smaller(shape) else { break };
@@ -188,7 +188,7 @@ fn rings(
             let ring = options.placement.beside(place, open);
             ring.map_err(|error| Error::os(NAME, error))
         };
-        match side_by_side(&numbers, open) {
+        match side_by_side(&numbers, config.at_once(), open) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 shape = config::smaller(shape).ok_or(error)?;
             }

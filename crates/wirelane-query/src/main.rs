@@ -1,0 +1,37 @@
+//! `wirelane-query`: flows as files for engines. `wirelane` starts it; it holds what would make that command large.
+
+mod sink;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use wirelane::ErrorKind;
+
+/// Flows as files for engines: Parquet in a directory or an object store.
+#[derive(Parser)]
+#[command(name = "wirelane-query", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Sink(sink::SinkArgs),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Sink(args) => sink::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "wirelane-query: {error}");
+            ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One file that grows for each hour in which flows began.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use wirelane::Result;
+use wirelane_flow::Flow;
+
+use super::layout;
+use super::parquet_file::ParquetFile;
+
+/// More files than this do not grow at once: a capture of years has many hours.
+const MOST: usize = 8;
+
+/// A file that is complete.
+pub(crate) struct Finished {
+    pub(crate) path: String,
+    pub(crate) bytes: Bytes,
+    pub(crate) flows: u64,
+}
+
+/// The files that grow.
+pub(crate) struct Partitions {
+    host: String,
+    size: usize,
+    rotate: Duration,
+    /// How many files there were.
+    number: u64,
+    open: BTreeMap<u64, Open>,
+}
+
+struct Open {
+    file: ParquetFile,
+    since: Instant,
+    /// When its first flow began.
+    start: u64,
+}
+
+impl Partitions {
+    /// Files of about `size` bytes, which end `rotate` after their first flow.
+    pub(crate) fn new(host: &str, size: usize, rotate: Duration) -> Self {
+        let host = layout::clean(host);
+        Self { host, size, rotate, number: 0, open: BTreeMap::new() }
+    }
+
+    /// Adds a flow; `done` takes files that are complete.
+    pub(crate) fn add(
+        &mut self,
+        flow: Flow,
+        now: impl FnOnce() -> Instant,
+        done: &mut impl FnMut(Finished),
+    ) -> Result<()> {
+        let start = flow.start();
+        let hour = layout::hour_of(start);
+        if !self.open.contains_key(&hour) && self.open.len() >= MOST {
+            let oldest = self.open.iter().min_by_key(|(_, open)| open.since).map(|it| *it.0);
+            self.close(oldest.into_iter().collect(), done)?;
+        }
+        let open = match self.open.entry(hour) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(Open { file: ParquetFile::new()?, since: now(), start })
+            }
+        };
+        open.start = open.start.min(start);
+        open.file.add(flow)?;
+        if open.file.size() >= self.size { self.close(vec![hour], done) } else { Ok(()) }
+    }
+
+    /// Ends files that are old enough.
+    pub(crate) fn close_old(
+        &mut self,
+        now: Instant,
+        done: &mut impl FnMut(Finished),
+    ) -> Result<()> {
+        let is_old = |open: &Open| now.saturating_duration_since(open.since) >= self.rotate;
+        let old = self.open.iter().filter(|(_, open)| is_old(open)).map(|(hour, _)| *hour);
+        self.close(old.collect(), done)
+    }
+
+    /// Ends all files.
+    pub(crate) fn close_all(&mut self, done: &mut impl FnMut(Finished)) -> Result<()> {
+        self.close(self.open.keys().copied().collect(), done)
+    }
+
+    fn close(&mut self, hours: Vec<u64>, done: &mut impl FnMut(Finished)) -> Result<()> {
+        for hour in hours {
+            let Some(open) = self.open.remove(&hour) else { continue };
+            let path = layout::path(hour, &self.host, open.start, self.number);
+            self.number += 1;
+            let flows = open.file.flows();
+            done(Finished { path, bytes: open.file.finish()?, flows });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane_flow::Half;
+
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000_000;
+
+    fn flow(start: u64) -> Flow {
+        Flow { forward: Half { packets: 1, start, ..Half::default() }, ..Flow::default() }
+    }
+
+    #[test]
+    fn each_hour_has_its_file() {
+        let mut partitions = Partitions::new("a", 1 << 20, Duration::from_secs(60));
+        let (now, mut files) = (Instant::now(), Vec::new());
+        let mut done = |file: Finished| files.push((file.path, file.flows));
+        for start in [5, HOUR + 1, 7, HOUR + 2, 9] {
+            partitions.add(flow(start), || now, &mut done).unwrap();
+        }
+        partitions.close_old(now + Duration::from_secs(59), &mut done).unwrap();
+        partitions.close_old(now + Duration::from_secs(60), &mut done).unwrap();
+        partitions.close_all(&mut done).unwrap();
+        let found: Vec<_> = files.iter().map(|(path, flows)| (&path[..24], *flows)).collect();
+        assert_eq!(
+            found,
+            [("date=1970-01-01/hour=00/", 3), ("date=1970-01-01/hour=01/", 2)][..]
+                .iter()
+                .map(|it| (&it.0[..24], it.1))
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_file_ends_at_its_size_and_few_grow_at_once() {
+        let mut partitions = Partitions::new("a", 1000, Duration::MAX);
+        let (now, mut flows) = (Instant::now(), Vec::new());
+        for number in 0..100 {
+            let mut done = |file: Finished| flows.push(file.flows);
+            partitions.add(flow(number), || now, &mut done).unwrap();
+        }
+        assert!(flows.len() >= 4 && flows.iter().all(|count| *count <= 25), "{flows:?}");
+        for number in 0..20 {
+            let mut done = |file: Finished| flows.push(file.flows);
+            partitions.add(flow(number * HOUR), || now, &mut done).unwrap();
+            assert!(partitions.open.len() <= MOST);
+        }
+        partitions.close_all(&mut |file: Finished| flows.push(file.flows)).unwrap();
+        assert_eq!(flows.iter().sum::<u64>(), 120);
+    }
+}

@@ -1,0 +1,166 @@
+//! Puts complete files into a store, on a thread of its own; while the store is away, files wait within a limit.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+use tokio::runtime::{Builder, Runtime};
+use wirelane::{Error, Result};
+
+use super::counts::Counts;
+use super::partitions::Finished;
+use super::place::Opened;
+
+/// Between attempts: the first pause, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+
+/// The sending end.
+pub(crate) struct Store {
+    files: Sender<Finished>,
+    thread: JoinHandle<()>,
+    shared: Arc<Shared>,
+    limit: usize,
+    patience: Duration,
+}
+
+#[derive(Default)]
+struct Shared {
+    counts: Mutex<Counts>,
+    /// Bytes of files that wait.
+    waiting: AtomicUsize,
+    /// When to give up, once there are no more files.
+    deadline: Mutex<Option<Instant>>,
+}
+
+impl Store {
+    /// At most `limit` bytes wait, and at the end no longer than `patience`.
+    pub(crate) fn start(opened: Opened, limit: usize, patience: Duration) -> Result<Self> {
+        let (files, incoming) = channel();
+        let shared = Arc::new(Shared::default());
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("network", "epoll_create", error))?;
+        let worker = Worker { opened, runtime, shared: Arc::clone(&shared) };
+        let thread = thread::Builder::new()
+            .name("store".into())
+            .spawn(move || worker.run(&incoming))
+            .map_err(|error| Error::io("a thread", "clone", error))?;
+        Ok(Self { files, thread, shared, limit, patience })
+    }
+
+    /// Takes a file; the newest is lost when there is no room. A file alone always has room.
+    pub(crate) fn put(&self, file: Finished) {
+        let (size, flows) = (file.bytes.len(), file.flows);
+        let waiting = self.shared.waiting.fetch_add(size, Ordering::Relaxed);
+        let has_room = waiting == 0 || waiting + size <= self.limit;
+        if !has_room || self.files.send(file).is_err() {
+            self.shared.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.shared.counts().lost += flows;
+        }
+    }
+
+    /// Waits for the store, and says what became of all files.
+    pub(crate) fn finish(self) -> Counts {
+        let Self { files, thread, shared, patience, .. } = self;
+        *shared.deadline() = Some(Instant::now() + patience);
+        drop(files);
+        // What it counted stands, whatever ended it.
+        let _ = thread.join();
+        shared.counts().clone()
+    }
+}
+
+impl Shared {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deadline(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Worker {
+    opened: Opened,
+    runtime: Runtime,
+    shared: Arc<Shared>,
+}
+
+impl Worker {
+    fn run(self, files: &Receiver<Finished>) {
+        while let Ok(file) = files.recv() {
+            let size = file.bytes.len();
+            let outcome = self.deliver(&file);
+            self.shared.waiting.fetch_sub(size, Ordering::Relaxed);
+            let mut counts = self.shared.counts();
+            if outcome {
+                counts.flows += file.flows;
+                counts.files += 1;
+                counts.bytes += size as u64;
+            } else {
+                counts.lost += file.flows;
+            }
+        }
+    }
+
+    /// Tries until the store takes the file; `false` if that was too late.
+    fn deliver(&self, file: &Finished) -> bool {
+        let path = Path::from_iter(
+            self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),
+        );
+        let mut pause = PAUSES[0];
+        loop {
+            match self.attempt(&path, file) {
+                Ok(()) => return true,
+                Err(cause) => {
+                    let mut counts = self.shared.counts();
+                    counts.failures += 1;
+                    counts.failure = Some(cause);
+                }
+            }
+            let end = Instant::now() + pause;
+            while Instant::now() < end {
+                if self.is_late() {
+                    return false;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            if self.is_late() {
+                return false;
+            }
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    fn attempt(&self, path: &Path, file: &Finished) -> std::result::Result<(), String> {
+        self.runtime.block_on(async {
+            let put = self.opened.store.put(path, file.bytes.clone().into());
+            let limit = attempt_limit(self.remaining());
+            match tokio::time::timeout(limit, put).await {
+                Ok(outcome) => outcome.map(|_| ()).map_err(|error| error.to_string()),
+                Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+            }
+        })
+    }
+
+    fn is_late(&self) -> bool {
+        self.remaining().is_some_and(|left| left.is_zero())
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        let deadline = *self.shared.deadline();
+        deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// How long an attempt may take: object stores try again for minutes by themselves.
+fn attempt_limit(left: Option<Duration>) -> Duration {
+    const USUAL: Duration = Duration::from_secs(120);
+    const LEAST: Duration = Duration::from_secs(1);
+    left.map_or(USUAL, |left| left.clamp(LEAST, USUAL))
+}
