@@ -1,9 +1,11 @@
 //! The table of one thread, or of all together.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use foldhash::fast::RandomState;
 
 use crate::sum::Sum;
 
@@ -30,7 +32,7 @@ impl Room {
 
 /// Sums by key, as long as there is room.
 pub(crate) struct Table<K> {
-    sums: HashMap<K, Sum, Seed>,
+    sums: HashMap<K, Sum, RandomState>,
     /// What found no room.
     pub(crate) unplaced: Sum,
     share: Share,
@@ -39,7 +41,7 @@ pub(crate) struct Table<K> {
 impl<K: Hash + Eq + Copy> Table<K> {
     pub(crate) fn new(room: &Arc<Room>) -> Self {
         let share = Share { room: Arc::clone(room), granted: 0 };
-        Self { sums: HashMap::with_hasher(Seed::new()), unplaced: Sum::default(), share }
+        Self { sums: HashMap::default(), unplaced: Sum::default(), share }
     }
 
     /// An empty one in the same room.
@@ -113,55 +115,6 @@ impl Drop for Share {
     }
 }
 
-/// Begins each hash with a secret of the process: who sends packets must not be able to choose what collides.
-#[derive(Clone)]
-struct Seed(u64);
-
-impl Seed {
-    fn new() -> Self {
-        Self(RandomState::new().hash_one(0))
-    }
-}
-
-impl BuildHasher for Seed {
-    type Hasher = Folded;
-
-    #[inline]
-    fn build_hasher(&self) -> Folded {
-        Folded { state: self.0, secret: self.0.rotate_left(32) | 1 }
-    }
-}
-
-/// Hashes words by multiplying them, with both halves of each product folded into one. The library's own hash is
-/// made for strings: it takes longer than to decode a packet.
-struct Folded {
-    state: u64,
-    secret: u64,
-}
-
-impl Hasher for Folded {
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        let product =
-            u128::from(self.state ^ word) * u128::from(self.secret ^ 0x9e37_79b9_7f4a_7c15);
-        self.state = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.secret);
-    }
-
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            self.write_u64(u64::from_ne_bytes(word));
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.state
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,19 +165,5 @@ mod tests {
         let mut all = Table::new(&Room::new(10));
         all.join(table);
         assert_eq!((all.len(), all.unplaced.sent.packets), (10, 90));
-    }
-
-    #[test]
-    fn hashes_spread() {
-        let seed = Seed::new();
-        let mut low = [0_u32; 256];
-        let mut high = [0_u32; 128];
-        for key in 0..65_536_u64 {
-            let hash = seed.hash_one([4, 0, 0x0a00_0000 + key]);
-            low[(hash & 255) as usize] += 1;
-            high[(hash >> 57) as usize] += 1;
-        }
-        assert!(low.iter().all(|count| (128..512).contains(count)), "{low:?}");
-        assert!(high.iter().all(|count| (256..1024).contains(count)), "{high:?}");
     }
 }

@@ -44,6 +44,17 @@ impl Conversation {
     }
 }
 
+/// Who sent all packets of a flow; `None` if both did.
+fn sender(flow: &Flow) -> Option<(IpAddr, u16)> {
+    let key = &flow.key;
+    match (flow.forward.packets, flow.reverse.packets) {
+        (_, 0) => Some((key.source, key.source_port)),
+        // What it answers was not seen here.
+        (0, _) => Some((key.destination, key.destination_port)),
+        _ => None,
+    }
+}
+
 /// Holds flows of which one direction was seen until the other comes, or cannot come any more.
 pub(crate) struct Joiner {
     /// How long apart both halves may end, in ns: that of which packets come ends when it is silent.
@@ -65,17 +76,17 @@ impl Joiner {
 
     /// Takes a flow; `out` gets what is complete. `now` is the time of packets, in ns.
     pub(crate) fn add(&mut self, flow: Flow, now: u64, out: &mut Vec<Flow>) {
-        if flow.reverse.packets > 0 {
+        let Some(sender) = sender(&flow) else {
             out.push(flow);
             return;
-        }
+        };
         let Some(conversation) = Conversation::of(&flow) else {
             out.push(flow);
             return;
         };
         let waiting = self.halves.entry(conversation.clone()).or_default();
         let is_other_half = |other: &Flow| {
-            other.key.source == flow.key.destination
+            self::sender(other) != Some(sender)
                 && other.start() <= flow.last().saturating_add(self.patience)
                 && flow.start() <= other.last().saturating_add(self.patience)
         };
@@ -127,5 +138,86 @@ impl Joiner {
             self.held -= 1;
             released += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane_wire::TcpFlags;
+
+    use super::*;
+    use crate::flow::Half;
+
+    const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
+
+    /// What client and server sent, as two tables have it that saw nothing of each other.
+    fn halves(start: u64) -> [Flow; 2] {
+        let mut client = Flow::default();
+        client.key.source = [10, 0, 0, 1].into();
+        client.key.destination = [10, 0, 0, 2].into();
+        (client.key.source_port, client.key.destination_port) = (4000, 80);
+        client.key.protocol = Protocol::TCP;
+        // Who answers a SYN did not begin: the table knows that.
+        let mut server = client.clone();
+        let half = |packets, start, tcp_flags| Half {
+            packets,
+            octets: packets * 40,
+            start,
+            end: start + 10,
+            tcp_flags,
+            min_ttl: 64,
+            ..Half::default()
+        };
+        client.forward = half(3, start, TcpFlags::SYN.with(TcpFlags::ACK));
+        client.handshake_rtt = Some(7);
+        server.reverse = half(2, start + 1, SYN_ACK);
+        [client, server]
+    }
+
+    #[test]
+    fn halves_are_joined_whichever_comes_first() {
+        for order in [[0, 1], [1, 0]] {
+            let (mut joiner, mut out) = (Joiner::new(100, 10), Vec::new());
+            for at in order {
+                joiner.add(halves(1000)[at].clone(), 1000, &mut out);
+            }
+            let [flow] = &mut out[..] else { panic!("{out:?}") };
+            flow.settle();
+            assert_eq!((flow.key.source_port, flow.key.destination_port), (4000, 80));
+            assert_eq!((flow.forward.packets, flow.reverse.packets), (3, 2));
+            assert_eq!((flow.handshake_rtt, flow.start(), flow.last()), (Some(7), 1000, 1011));
+            assert_eq!((joiner.held, joiner.halves.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn halves_that_began_in_the_middle_are_joined() {
+        let [client, mut server] = halves(1000);
+        std::mem::swap(&mut server.forward, &mut server.reverse);
+        std::mem::swap(&mut server.key.source, &mut server.key.destination);
+        std::mem::swap(&mut server.key.source_port, &mut server.key.destination_port);
+        let (mut joiner, mut out) = (Joiner::new(100, 10), Vec::new());
+        joiner.add(server, 1000, &mut out);
+        joiner.add(client, 1000, &mut out);
+        assert_eq!((out.len(), out[0].key.source_port, out[0].forward.packets), (1, 4000, 3));
+    }
+
+    #[test]
+    fn what_stays_alone_goes_after_a_while_or_for_lack_of_room() {
+        let (mut joiner, mut out) = (Joiner::new(100, 2), Vec::new());
+        let [client, _] = halves(1000);
+        joiner.add(client.clone(), 1000, &mut out);
+        joiner.tick(1100, &mut out);
+        assert!(out.is_empty());
+        joiner.tick(1101, &mut out);
+        assert_eq!(out.len(), 1);
+        // The same conversation much later is another flow; nothing is joined with itself.
+        for start in [1000, 5000, 9000] {
+            joiner.add(halves(start)[0].clone(), start, &mut out);
+        }
+        assert_eq!((out.len(), joiner.held), (2, 2));
+        joiner.finish(&mut out);
+        assert_eq!((out.len(), joiner.held), (4, 0));
+        assert!(out.iter().all(|flow| flow.packets() == 3));
     }
 }

@@ -17,6 +17,8 @@ use crate::tunnels::Tunnels;
 const BATCH: usize = 32;
 /// How long the packets after the end of a TCP connection still belong to it.
 const LINGER: Duration = Duration::from_secs(1);
+/// The same, if only one direction comes by this queue: the other may go on for a while.
+const HALF_LINGER: Duration = Duration::from_secs(5);
 /// Flows that are compared to find one to evict.
 const SAMPLE: usize = 16;
 
@@ -90,6 +92,7 @@ pub struct Meter {
     idle: u64,
     active: u64,
     linger: u64,
+    half_linger: u64,
     /// The time of the newest packet.
     now: u64,
     waiting: Vec<Pending>,
@@ -133,6 +136,7 @@ impl Meter {
             idle,
             active,
             linger: nanoseconds(LINGER).min(idle),
+            half_linger: nanoseconds(HALF_LINGER).min(idle),
             now: 0,
             waiting: Vec::with_capacity(BATCH),
             counts: MeterCounts::default(),
@@ -205,11 +209,9 @@ impl Meter {
     pub fn finish(&mut self) {
         self.flush();
         for slot in 0..self.slab.begun() as u32 {
-            if self.slab.get(slot).is_some_and(Entry::lives) {
-                let why = match self.slab.get(slot).is_some_and(Entry::is_closed) {
-                    true => EndReason::Ended,
-                    false => EndReason::Forced,
-                };
+            if let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) {
+                let has_ended = entry.is_closed() || entry.is_half_closed();
+                let why = if has_ended { EndReason::Ended } else { EndReason::Forced };
                 self.end(slot, why);
             }
         }
@@ -269,14 +271,25 @@ impl Meter {
             },
         };
         let Some(entry) = self.slab.get_mut(slot) else { return };
-        let was_closed = entry.is_closed();
+        let was_closing = entry.is_closed() || entry.is_half_closed();
         let order = entry.add(seen);
-        if entry.is_closed() && !was_closed {
+        if !was_closing && (entry.is_closed() || entry.is_half_closed()) {
+            let (quiet, _) = self.silence(slot);
             self.wheel.remove(&mut self.slab, slot);
-            self.wheel.add(&mut self.slab, slot, seen.time.saturating_add(self.linger));
+            self.wheel.add(&mut self.slab, slot, seen.time.saturating_add(quiet));
         }
         if order != Order::Follows {
             self.reorder(slot, seen.is_reversed, order);
+        }
+    }
+
+    /// After how long without a packet a flow ends, in ns, and why then.
+    #[inline]
+    fn silence(&self, slot: u32) -> (u64, EndReason) {
+        match self.slab.get(slot) {
+            Some(entry) if entry.is_closed() => (self.linger, EndReason::Ended),
+            Some(entry) if entry.is_half_closed() => (self.half_linger, EndReason::Ended),
+            _ => (self.idle, EndReason::Idle),
         }
     }
 
@@ -294,8 +307,9 @@ impl Meter {
         if entry.is_empty() {
             return None;
         }
-        if pause > self.idle {
-            return Some(EndReason::Idle);
+        let (quiet, why) = self.silence(slot);
+        if pause > quiet {
+            return Some(why);
         }
         let lasts = seen.time.saturating_sub(entry.start()) >= self.active || entry.is_full();
         lasts.then_some(EndReason::Active)
@@ -411,7 +425,7 @@ impl Meter {
         for first in self.wheel.turn(now) {
             let mut at = first;
             while let Some((entry, next)) = self.slab.get(at).map(|entry| (entry, entry.next)) {
-                let quiet = if entry.is_closed() { self.linger } else { self.idle };
+                let (quiet, why) = self.silence(at);
                 let silent = entry.end().saturating_add(quiet);
                 let due = match entry.is_closed() || entry.is_empty() {
                     true => silent,
@@ -420,7 +434,6 @@ impl Meter {
                 if due >= now {
                     self.wheel.add(&mut self.slab, at, due);
                 } else if silent < now {
-                    let why = if entry.is_closed() { EndReason::Ended } else { EndReason::Idle };
                     self.end_off_the_wheel(at, why);
                 } else {
                     self.export(at, EndReason::Active);

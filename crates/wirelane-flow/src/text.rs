@@ -286,6 +286,34 @@ mod tests {
     }
 
     #[test]
+    fn every_field_is_documented() {
+        let document = include_str!("../../../docs/flows.md");
+        let text = text(TextFormat::Csv, &[]);
+        assert_eq!(text, "", "without flows, only what is asked for");
+        let mut head = Vec::new();
+        Text::new(TextFormat::Csv).head(&mut head);
+        let names = String::from_utf8(head).unwrap();
+        let mut explained = Vec::new();
+        for name in names.trim_end().split(',') {
+            let of_the_way_back = name.strip_prefix("reverse_").map(|name| format!("| `{name}` |"));
+            let times = ["reverse_start", "reverse_end"].contains(&name);
+            let row = format!("| `{name}` |");
+            let is_there =
+                |row: &String| document.lines().any(|line| line.starts_with(row.as_str()));
+            assert!(
+                is_there(&row) || of_the_way_back.is_some_and(|row| is_there(&row)) || times,
+                "{name}"
+            );
+            explained.push(row);
+        }
+        // And nothing else.
+        let fields = document.split("## Fields").nth(1).unwrap();
+        for line in fields.lines().filter(|line| line.starts_with("| `")) {
+            assert!(explained.iter().any(|row| line.starts_with(row.as_str())), "{line}");
+        }
+    }
+
+    #[test]
     fn words_of_csv_are_quoted() {
         assert!(text(TextFormat::Csv, &[flow()]).contains(",forced,\"a\"\"b,\n\",1:AAAA"));
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use wirelane_pcap::CaptureReader;
@@ -14,8 +14,9 @@ use wirelane_testkit::tools;
 const LINK_TYPES: [u16; 10] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276];
 const CAPTURES: usize = 100;
 
-/// Captures with a layer in front of IP that is printed by its name and length only.
-const OTHER_LAYERS: [(&str, &str); 6] = [
+/// Captures with a layer in front of IP that is printed by its name and length only, and one with lengths that cannot be.
+const OTHER_LAYERS: [(&str, &str); 7] = [
+    ("aoe-oobr-1.pcap", "packets that had fewer bytes than there are, says the file"),
     ("arista_ether.pcap", "a time stamp of a vendor in front of IP"),
     ("macsec-", "MACsec that does not encrypt"),
     ("mpls-over-udp.pcap", "MPLS in UDP"),
@@ -26,6 +27,18 @@ const OTHER_LAYERS: [(&str, &str); 6] = [
 
 #[test]
 fn addresses_ports_flags_and_lengths_are_those_of_tcpdump() {
+    compare(&Style::default(), &[], facts);
+}
+
+#[test]
+fn link_headers_and_what_more_there_is_are_those_of_tcpdump() {
+    let style = Style { link: true, verbose: 1, ..Style::default() };
+    compare(&style, &["-e", "-v"], details);
+}
+
+/// Prints all captures in this style, and has tcpdump print them with these options. What it says, we say.
+#[track_caller]
+fn compare(style: &Style, options: &[&str], facts: fn(&str) -> Vec<String>) {
     if !tools::require("tcpdump") {
         return;
     }
@@ -37,9 +50,9 @@ fn addresses_ports_flags_and_lengths_are_those_of_tcpdump() {
         if OTHER_LAYERS.iter().any(|(start, _)| name.starts_with(start)) {
             continue;
         }
-        let Some(ours) = ours(&path) else { continue };
+        let Some(ours) = ours(&path, style) else { continue };
         let mut any = false;
-        for (number, theirs) in tcpdump(&path) {
+        for (number, theirs) in tcpdump(&path, options) {
             let ours = ours.get(number - 1).map_or("", String::as_str);
             let expected = facts(&theirs);
             let have = facts(ours);
@@ -139,9 +152,55 @@ fn facts(line: &str) -> Vec<String> {
     facts
 }
 
-fn ours(path: &Path) -> Option<Vec<String>> {
+/// What tcpdump knows, and is printed as a number here.
+const OTHER_NAMES: [&str; 6] = [
+    "DN (0x6003)",
+    "GeoNet (old) (0x0707)",
+    "CALM FAST (0x1111)",
+    "OSI (0xfefe)",
+    "CFM (old) (0xabcd)",
+    "Mobile IP (old)",
+];
+
+/// What a line says of headers, as far as both programs say it with -e and -v.
+fn details(line: &str) -> Vec<String> {
+    let mut facts = Vec::new();
+    // aa:bb:cc:dd:ee:ff > 11:22:33:44:55:66, ethertype IPv4 (0x0800), length 60:
+    let is_mac = |word: &str| word.len() == 17 && word.matches(':').count() == 5;
+    let mut words = line.split([' ', ',']);
+    if is_mac(words.next().unwrap_or_default())
+        && let Some(at) = line.find(", length ")
+        && line.get(..at).is_some_and(|before| before.contains(", ethertype "))
+    {
+        let digits = line.get(at + 9..).unwrap_or_default();
+        let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        facts.push(format!("{}, length {digits}", line.get(..at).unwrap_or_default()));
+    }
+    for (start, end) in [
+        ("(tos ", ", length "),
+        ("(class ", ")"),
+        ("(flowlabel ", ")"),
+        ("(hlim ", ")"),
+        (", cksum 0x", ")"),
+        ("[bad udp cksum ", "]"),
+        ("[bad icmp6 cksum ", "]"),
+        ("[udp sum ok", "]"),
+        ("[icmp6 sum ok", "]"),
+    ] {
+        let Some(rest) = line.find(start).and_then(|at| line.get(at..)) else { continue };
+        // Checksums of DCCP are not looked at.
+        if line.contains(" DCCP (") && start == ", cksum 0x" {
+            continue;
+        }
+        facts.extend(rest.split_once(end).map(|(part, _)| format!("{part}{end}")));
+    }
+    facts.retain(|fact| !OTHER_NAMES.iter().any(|name| fact.contains(name)));
+    facts
+}
+
+fn ours(path: &Path, style: &Style) -> Option<Vec<String>> {
     let mut reader = CaptureReader::open(path).ok()?;
-    let mut printer = Printer::new(Style { time: Time::None, ..Style::default() });
+    let mut printer = Printer::new(Style { time: Time::None, ..style.clone() });
     let mut lines = Vec::new();
     while let Ok(true) = reader.advance() {
         let record = reader.current();
@@ -164,15 +223,24 @@ fn ours(path: &Path) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Its lines by the numbers of the packets, without what it adds below them.
-fn tcpdump(path: &Path) -> BTreeMap<usize, String> {
-    let output =
-        Command::new("tcpdump").args(["-#", "-nn", "-t", "-r"]).arg(path).output().unwrap();
-    let mut lines = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let Some((number, text)) = line.trim_start().split_once("  ") else { continue };
-        if let Ok(number) = number.parse() {
+/// Its lines by the numbers of the packets. Below a line may be more, of which only that of IP belongs to it.
+fn tcpdump(path: &Path, options: &[&str]) -> BTreeMap<usize, String> {
+    let mut command = Command::new("tcpdump");
+    let output = command.args(["-#", "-nn", "-t"]).args(options).arg("-r").arg(path).output();
+    let mut lines: BTreeMap<usize, String> = BTreeMap::new();
+    let mut last = 0;
+    for line in String::from_utf8_lossy(&output.unwrap().stdout).lines() {
+        let numbered = line.trim_start().split_once("  ");
+        let numbered = numbered.and_then(|(number, text)| Some((number.parse().ok()?, text)));
+        if let Some((number, text)) = numbered {
+            last = number;
             lines.entry(number).or_insert_with(|| text.to_owned());
+        } else if let Some(before) = lines.get_mut(&last)
+            && before.ends_with(')')
+            && line.starts_with("    ")
+        {
+            before.push(' ');
+            before.push_str(line.trim_start());
         }
     }
     lines

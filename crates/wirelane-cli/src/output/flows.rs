@@ -13,7 +13,8 @@ pub(crate) struct FlowFigures {
     pub(crate) flows: FlowCounts,
 }
 
-/// Of a summary: `packets` + `not_ip` + `truncated` + `malformed` + `dropped_packets` are all that were delivered.
+/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `truncated` and `malformed` together are all
+/// that were delivered.
 #[derive(Serialize)]
 pub(crate) struct Flows {
     /// Flows that went out, and the packets in them.
@@ -21,9 +22,12 @@ pub(crate) struct Flows {
     packets: u64,
     /// Of them, those that made way for others.
     evicted: u64,
-    /// Flows that nobody took, and the packets in them.
+    /// Flows for which the output was too slow, and the packets in them.
     dropped: u64,
     dropped_packets: u64,
+    /// Flows that came after the output had failed, and the packets in them.
+    refused: u64,
+    refused_packets: u64,
     not_ip: u64,
     truncated: u64,
     malformed: u64,
@@ -96,6 +100,8 @@ impl Flows {
             evicted: metered.evicted,
             dropped: flows.dropped,
             dropped_packets: flows.dropped_packets,
+            refused: flows.refused,
+            refused_packets: flows.refused_packets,
             not_ip: metered.not_ip,
             truncated: metered.truncated,
             malformed: metered.malformed,

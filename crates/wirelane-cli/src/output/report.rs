@@ -183,8 +183,8 @@ impl Report<'_> {
                 None => name,
             };
             let cells = columns.iter().map(|column| match (column.of)(queue) {
-                // The rings that several interfaces share have lost it; another row has the number.
-                None if queue.interface.is_some() => "-".to_owned(),
+                // The rings that several interfaces share have lost or rejected it; another row has the number.
+                None if queue.interface.is_some() && queue.received.is_some() => "-".to_owned(),
                 count => counter(count),
             });
             table.row([name].into_iter().chain(cells));

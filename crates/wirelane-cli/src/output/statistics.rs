@@ -465,9 +465,14 @@ impl Section {
 }
 
 impl Column {
-    /// Whether another row counts it: what was lost in rings that several interfaces share.
+    /// Whether another row counts it: what was lost or rejected in rings that several interfaces share.
     fn is_elsewhere(&self, row: &Value) -> bool {
-        row["interface"].is_string() && self.1.starts_with("/dropped/") && self.value(row).is_none()
+        let is_shared = match self.1 {
+            // Otherwise it is unknown.
+            "/filtered" => row["received"].is_u64(),
+            place => place.starts_with("/dropped/"),
+        };
+        is_shared && row["interface"].is_string() && self.value(row).is_none()
     }
 
     /// `None` if nobody knows.

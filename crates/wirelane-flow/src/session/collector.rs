@@ -33,6 +33,10 @@ pub struct FlowCounts {
     pub dropped: u64,
     /// Packets in them.
     pub dropped_packets: u64,
+    /// Flows that came after a sink had failed.
+    pub refused: u64,
+    /// Packets in them.
+    pub refused_packets: u64,
 }
 
 #[derive(Default)]
@@ -41,6 +45,8 @@ struct Shared {
     packets: AtomicU64,
     dropped: AtomicU64,
     dropped_packets: AtomicU64,
+    refused: AtomicU64,
+    refused_packets: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -148,14 +154,24 @@ fn counts(shared: &Shared) -> FlowCounts {
         packets: shared.packets.load(Ordering::Relaxed),
         dropped: shared.dropped.load(Ordering::Relaxed),
         dropped_packets: shared.dropped_packets.load(Ordering::Relaxed),
+        refused: shared.refused.load(Ordering::Relaxed),
+        refused_packets: shared.refused_packets.load(Ordering::Relaxed),
     }
 }
 
 impl Shared {
+    /// Counts flows that found no room on their way to the sinks.
     fn lose(&self, flows: &[Flow]) {
         self.dropped.fetch_add(flows.len() as u64, Ordering::Relaxed);
         let packets = flows.iter().map(Flow::packets).sum();
         self.dropped_packets.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// Counts flows that a sink did not take.
+    fn refuse(&self, flows: &[Flow]) {
+        self.refused.fetch_add(flows.len() as u64, Ordering::Relaxed);
+        let packets = flows.iter().map(Flow::packets).sum();
+        self.refused_packets.fetch_add(packets, Ordering::Relaxed);
     }
 }
 
@@ -211,7 +227,7 @@ impl Giver {
 
     fn give(&mut self, failed: bool) -> Result<()> {
         if failed {
-            self.shared.lose(&self.whole);
+            self.shared.refuse(&self.whole);
             self.whole.clear();
             return Ok(());
         }
@@ -229,7 +245,7 @@ impl Giver {
         self.shared.flows.fetch_add(given as u64, Ordering::Relaxed);
         let packets = taken.iter().map(Flow::packets).sum();
         self.shared.packets.fetch_add(packets, Ordering::Relaxed);
-        self.shared.lose(lost);
+        self.shared.refuse(lost);
         self.whole.clear();
         outcome
     }

@@ -212,6 +212,16 @@ impl Entry {
         self.has(bits::CLOSED)
     }
 
+    /// Its only direction has ended; the other one, if there is any, comes by another queue.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        let state = self.key.state;
+        let is = |direction: u16| {
+            let (fin, other) = (bits::FIN << direction, bits::SEQUENCE << (1 - direction));
+            state & (fin | other) == fin
+        };
+        is(0) || is(1)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.halves.iter().all(|half| half.packets == 0)
     }

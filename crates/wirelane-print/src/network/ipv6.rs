@@ -84,7 +84,10 @@ fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> S
                 (usize::from(bytes.u8(1)?) + 1) * 8
             }
             Protocol::ROUTING => {
-                print_routing(line, bytes)?;
+                let last = print_routing(line, bytes)?;
+                if let (Ends::V6 { destination, .. }, Some(last)) = (&mut upper.ends, last) {
+                    *destination = last;
+                }
                 (usize::from(bytes.u8(1)?) + 1) * 8
             }
             Protocol::FRAGMENT => {
@@ -111,7 +114,9 @@ fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> S
     }
 }
 
-fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
+/// Prints a routing header; the address at which the packet ends its way, if it is not there yet: that is the one which
+/// checksums cover (RFC 8200, section 8.1).
+fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<Option<[u8; 16]>, Cut> {
     let [_, len, kind, left] = bytes.array(0)?;
     line.put("RT6 (len=").number(len).put(", type=").number(kind);
     line.put(if kind == 0 { " [Deprecated]" } else { "" }).put(", segleft=").number(left);
@@ -121,5 +126,12 @@ fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
         }
     }
     line.put(") ");
-    Ok(())
+    let last = match kind {
+        _ if left == 0 || len < 2 => None,
+        0 | 2 => Some(8 + (usize::from(len / 2) - 1) * 16),
+        // Segments stand in reverse order (RFC 8754, section 2).
+        4 => Some(8),
+        _ => None,
+    };
+    last.map(|at| bytes.array(at)).transpose()
 }

@@ -143,6 +143,40 @@ fn privileged_changes_lose_no_count() {
     assert_conserved(&port);
 }
 
+/// When the link comes back, the kernel makes the group anew, in the order in which its sockets were made.
+#[test]
+fn privileged_the_count_goes_on_when_the_link_comes_back() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-flap", 4);
+    let masks = mask(&[0, 1, 3], &[], true);
+    let mut port = quick(&ns, "wl-flap", &masked(masks).filter(filter("greater 200")));
+    let (mut ends, control) = (port.rx(), port.control());
+    port.start().unwrap();
+    let mut got = Vec::new();
+    for round in 0..3 {
+        for n in 0..20 {
+            let length = if n < 4 { 300 } else { 100 };
+            tap.write(n as usize % 4, &packets::udp4(round * 20 + n).length(length).build());
+        }
+        ns.run("ip", ["link", "set", "wl-flap", "down"]);
+        ns.run("ip", ["link", "set", "wl-flap", "up"]);
+        let before = got.len();
+        assert!(eventually(|| {
+            ends.iter_mut().for_each(|rx| {
+                take(rx, &mut got);
+            });
+            got.len() == before + 3
+        }));
+    }
+    got.extend(finish(&*control, &mut ends));
+    let by_queue = [0, 1, 2, 3].map(|queue| counted(&ends, Class::Rx, queue));
+    assert_eq!(by_queue, [(15, 12), (15, 12), (0, 0), (15, 12)]);
+    assert_eq!(got.len(), 9);
+}
+
 #[test]
 fn privileged_all_interfaces_count_together() {
     if !privileged::require() {

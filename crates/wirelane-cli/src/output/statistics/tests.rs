@@ -110,12 +110,12 @@ fn tables_fit_the_terminal() {
     }
 }
 
-/// What shared rings have lost stands in one row, and in the total.
+/// What shared rings have lost, or their filter has rejected, stands in one row, and in the total.
 #[test]
 fn interfaces_of_one_port_have_rows_of_their_own() {
     let row = |interface: &str, packets: u64, kernel: Option<u64>| {
         json!({ "port": 0, "interface": interface, "queue": 0, "class": "rx", "received": packets,
-            "packets": packets, "bytes": packets, "filtered": 0, "merged": 0,
+            "packets": packets, "bytes": packets, "filtered": kernel, "merged": 0,
             "dropped": { "kernel": kernel, "ring_full": kernel, "writer": 0, "fault": 0, "tx_full": 0 } })
     };
     let rows =
@@ -123,11 +123,18 @@ fn interfaces_of_one_port_have_rows_of_their_own() {
     let now = json!({ "command": "capture", "queues": rows });
     let text = Statistics { now: &now, before: None, width: None }.text();
     let expected = "\nqueue      received  delivered  bytes  filtered  kernel  ring_full  writer
-eth0 rx 0         1          1      1         0       -          -       0
-eth1 rx 0         2          2      2         0       -          -       0
-any rx 0          0          0      0         0       7          7       0
-total             3          3      3         0       7          7       0\n";
+eth0 rx 0         1          1      1         -       -          -       0
+eth1 rx 0         2          2      2         -       -          -       0
+any rx 0          0          0      0         7       7          7       0
+total             3          3      3         7       7          7       0\n";
     assert!(text.contains(expected), "{text}");
+
+    // Nobody counts what is rejected.
+    let mut row = row("eth0", 1, None);
+    row["received"] = Value::Null;
+    let now = json!({ "command": "capture", "queues": [row] });
+    let text = Statistics { now: &now, before: None, width: None }.text();
+    assert!(text.contains("eth0 rx 0   unknown          1      1   unknown       -"), "{text}");
 }
 
 /// Another version may leave out anything.
