@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_sentence_says_what_was_running() {
-        let mask = QueueMask { rx: "0-1".parse().unwrap(), other: false, ..QueueMask::ALL };
+        let mask = QueueMask { rx: "0-2".parse().unwrap(), other: false, ..QueueMask::ALL };
         let provenance = Provenance { filter: Some("tcp port 80"), mask: &mask, is_live: true };
         let words = ["wirelane", "capture", "eth0", "it's", ""].map(quoted);
         let text = provenance.sentence(words.into_iter());
@@ -87,7 +87,7 @@ mod tests {
             before,
             format!("wirelane {} on {}", env!("CARGO_PKG_VERSION"), machine::host())
         );
-        let expected = "wirelane capture eth0 'it'\\''s' ''; filter: tcp port 80; RX queues: 0-1; \
+        let expected = "wirelane capture eth0 'it'\\''s' ''; filter: tcp port 80; RX queues: 0-2; \
                         other packets: off";
         assert_eq!(text, expected);
         let long = provenance.sentence(["ä".repeat(70_000)].into_iter());

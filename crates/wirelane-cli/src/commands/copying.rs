@@ -13,7 +13,7 @@ use wirelane::pcap::{
 };
 use wirelane::{Error, Result};
 
-use crate::output::{self, plural};
+use crate::output::{self, grouped, plural, scaled};
 
 /// How often it is looked whether it has come to its end, and whether somebody asks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -62,7 +62,7 @@ impl Copying<'_> {
         }
         let name = name(self.output, "standard output");
         let stopped = (report.stopped && report.failure.is_none()).then(|| {
-            let packets = plural(report.written.packets, "packet");
+            let packets = packets(report.written.packets);
             let cause = format!("it has only the first {packets}, because a signal ended ");
             Error::failed(name, cause + "the " + self.command)
                 .help(format!("{} again", self.command))
@@ -98,13 +98,13 @@ impl Copying<'_> {
         let mut text = String::new();
         for input in &report.inputs {
             let name = name(&input.path, "standard input");
-            let packets = plural(input.packets, "packet");
-            text += &format!("{name}: {packets}, {}", plural(input.interfaces as u64, "interface"));
+            let interfaces = plural(input.interfaces as u64, "interface");
+            text += &format!("{name}: {}, {interfaces}", packets(input.packets));
             if input.left > 0 {
-                text += &format!(", {} left out", input.left);
+                text += &format!(", {} left out", grouped(input.left));
             }
             if input.out_of_order > 0 {
-                text += &format!(", {} out of order", input.out_of_order);
+                text += &format!(", {} out of order", grouped(input.out_of_order));
             }
             text += "\n";
             for note in notes(input) {
@@ -112,10 +112,10 @@ impl Copying<'_> {
             }
         }
         let name = name(self.output, "standard output");
-        let packets = plural(report.written.packets, "packet");
-        text += &format!("{name}: {packets}, {} bytes", report.written.bytes);
+        let bytes = scaled(report.written.bytes as f64);
+        text += &format!("{name}: {}, {bytes}B", packets(report.written.packets));
         if report.out_of_order > 0 {
-            let count = report.out_of_order;
+            let count = grouped(report.out_of_order);
             text += &format!(", {count} out of order, as in the input");
         }
         text += "\n";
@@ -130,10 +130,15 @@ impl Copying<'_> {
 fn notes(input: &MergedInput) -> Vec<String> {
     let mut notes = input.odd_times.notes();
     if input.cut > 0 {
-        let packets = plural(input.cut, "packet");
+        let packets = packets(input.cut);
         notes.push(format!("{packets} longer than {MAX_PACKET} bytes cut to that length"));
     }
     notes
+}
+
+/// So many packets.
+fn packets(count: u64) -> String {
+    format!("{} packet{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn name(path: &Path, dash: &str) -> String {
