@@ -84,10 +84,8 @@ impl Book<'_> {
                 self.add("capture", what, "×", Limit::AtLeast(1.9), values, &["sim", target]);
             }
         }
-        let of = |printed| {
-            let at = [("port", "packet"), ("printed", printed)];
-            self.samples("capture", "print", None, &at, "receiving_cpu_ns_per_packet")
-        };
+        const RECEIVING: &str = "receiving_cpu_ns_per_packet";
+        let of = |how| self.samples("capture", "print", None, &[("printed", how)], RECEIVING);
         let values = ratios(of("yes"), of("no"));
         let what = "Receiving while packets are printed and written beside written".to_owned();
         self.add("capture", what, "×", Limit::AtMost(1.1), values, &["print"]);
@@ -99,9 +97,8 @@ impl Book<'_> {
             ] {
                 let of = |peer| self.samples("capture", "compress", peer, &at, metric);
                 let values = ratios(of(None), of(Some(program)));
-                let what = format!(
-                    "Writing a file compressed by {program}, its {word}, beside {program} -1"
-                );
+                let what =
+                    format!("A file compressed as it is captured, {word} beside {program} -1");
                 self.add("capture", what, "×", limit, values, &["compress", program]);
             }
         }
