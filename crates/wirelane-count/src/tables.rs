@@ -104,13 +104,19 @@ impl Row {
 }
 
 impl Counts {
-    /// Sorts the rows: most bytes first, or most packets.
-    pub fn sort(&mut self, by_bytes: bool) {
-        self.rows.sort_by_cached_key(|row| {
+    /// Puts the largest rows to the front, by bytes or by packets, and sorts those; all of them, if `most` says so.
+    /// The others stay in no order.
+    pub fn sort(&mut self, by_bytes: bool, most: usize) {
+        let size = |row: &Row| {
             let Load { packets, bytes } = row.all();
-            let most = if by_bytes { (bytes, packets) } else { (packets, bytes) };
-            (Reverse(most), row.key.clone())
-        });
+            Reverse(if by_bytes { (bytes, packets) } else { (packets, bytes) })
+        };
+        let order = |a: &Row, b: &Row| size(a).cmp(&size(b)).then_with(|| a.key.cmp(&b.key));
+        let most = most.min(self.rows.len());
+        if most < self.rows.len() {
+            self.rows.select_nth_unstable_by(most, order);
+        }
+        self.rows.get_mut(..most).unwrap_or_default().sort_unstable_by(order);
     }
 }
 
@@ -251,4 +257,37 @@ fn rows<K: Hash + Eq + Copy>(
     let mut rows = Vec::with_capacity(table.len());
     rows.extend(table.iter().map(row));
     (rows, table.unplaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_rows_come_first() {
+        let row = |port: u16| {
+            let packets = u64::from(port) * 7 % 100;
+            let sent = Load { packets, bytes: packets * packets % 101 };
+            let key = Key::Port(port, wirelane::wire::Protocol::TCP);
+            Row { key, sum: Sum { sent, ..Sum::default() } }
+        };
+        let rows: Vec<_> = (0..100).map(row).collect();
+        for by_bytes in [false, true] {
+            let mut all = Counts {
+                by: By::Port,
+                rows: rows.clone(),
+                without: Vec::new(),
+                unplaced: Sum::default(),
+            };
+            all.sort(by_bytes, usize::MAX);
+            let size = |row: &Row| if by_bytes { row.all().bytes } else { row.all().packets };
+            assert!(all.rows.is_sorted_by_key(|row| Reverse(size(row))));
+            for most in [0, 1, 20, 99, 100] {
+                let mut some = Counts { rows: rows.clone(), ..all.clone() };
+                some.sort(by_bytes, most);
+                assert_eq!(some.rows[..most], all.rows[..most]);
+                assert_eq!(some.rows.len(), 100);
+            }
+        }
+    }
 }

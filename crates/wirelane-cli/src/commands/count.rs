@@ -161,11 +161,12 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let mut outcome = counting.join();
-    let tables = views(&mut outcome.tables, args);
+    let most = args.top(if args.session.json { usize::MAX } else { TOP });
+    let tables = views(&mut outcome.tables, args, most);
     let elapsed = started.elapsed();
     if !args.session.json {
         let width = screen::width_of_output().unwrap_or(usize::MAX);
-        let texts: Vec<_> = tables.iter().map(|table| table.text(args.top(), width)).collect();
+        let texts: Vec<_> = tables.iter().map(|table| table.text(width)).collect();
         output::print(&texts.join("\n"))?;
     }
     let summary = Summary::of_count(&outcome, tables, elapsed, clock::process_cpu());
@@ -189,10 +190,10 @@ impl CountArgs {
         })
     }
 
-    /// How many rows people see.
-    fn top(&self) -> usize {
+    /// How many rows of each table are shown, unless it is said: `usual`.
+    fn top(&self, usual: usize) -> usize {
         match self.top {
-            None => TOP,
+            None => usual,
             Some(0) => usize::MAX,
             Some(rows) => rows,
         }
@@ -207,17 +208,17 @@ fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, sta
     session::attend(wait, &args.session, halt, started, |moment| match (moment, &mut progress) {
         (Moment::Asked, _) => {
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
-            for table in views(&mut counting.counts(), args) {
-                let text = table.text(args.top(), screen::size().0);
+            for table in views(&mut counting.counts(), args, args.top(TOP)) {
+                let text = table.text(screen::size().0);
                 text.lines().for_each(|line| output::line(format_args!("{line}")));
             }
         }
         (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
-            let tables = views(&mut counting.counts(), args);
-            let Some(first) = tables.first() else { return Vec::new() };
             // A line for the head, and one for what is left out.
-            let rows = args.top().min(room.saturating_sub(2));
-            let text = first.text(rows, screen::size().0.saturating_sub(1));
+            let rows = args.top(TOP).min(room.saturating_sub(2));
+            let tables = views(&mut counting.counts(), args, rows);
+            let Some(first) = tables.first() else { return Vec::new() };
+            let text = first.text(screen::size().0.saturating_sub(1));
             text.lines().map(str::to_owned).collect()
         }),
         (Moment::Passed, None) => {}
@@ -227,11 +228,9 @@ fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, sta
     }
 }
 
-/// What was counted, the largest rows first.
-fn views(tables: &mut [Counts], args: &CountArgs) -> Vec<TableView> {
-    let most = if args.session.json { args.top.filter(|top| *top > 0) } else { None };
-    let view = |counts: &mut Counts| TableView::new(counts, args.sort, most);
-    tables.iter_mut().map(view).collect()
+/// What was counted: so many rows, the largest first.
+fn views(tables: &mut [Counts], args: &CountArgs, most: usize) -> Vec<TableView> {
+    tables.iter_mut().map(|counts| TableView::new(counts, args.sort, most)).collect()
 }
 
 /// Whether a word names a file to read, or a directory, which is none.

@@ -92,8 +92,8 @@ struct Without {
 
 impl TableView {
     /// The rows, the largest first; `most` of them, if there are more.
-    pub(crate) fn new(counts: &mut Counts, order: Order, most: Option<usize>) -> Self {
-        counts.sort(order == Order::Bytes);
+    pub(crate) fn new(counts: &mut Counts, order: Order, most: usize) -> Self {
+        counts.sort(order == Order::Bytes, most);
         let by = counts.by;
         let without = |(why, load): &(Reason, Load)| Without {
             reason: why.as_str(),
@@ -114,7 +114,7 @@ impl TableView {
         Self {
             by: by.as_str(),
             rows_total: counts.rows.len(),
-            rows: counts.rows.iter().take(most.unwrap_or(usize::MAX)).map(row).collect(),
+            rows: counts.rows.iter().take(most).map(row).collect(),
             without: counts.without.iter().map(without).collect(),
             no_room: Directions::new(by, &counts.unplaced),
             kind: by,
@@ -123,19 +123,17 @@ impl TableView {
         }
     }
 
-    /// A table of so many rows, of as much as fits in `width` columns; then what is not in it.
-    pub(crate) fn text(&self, most: usize, width: usize) -> String {
-        let shown = self.rows.get(..most).unwrap_or(&self.rows);
+    /// A table of as much as fits in `width` columns; then what is not in it.
+    pub(crate) fn text(&self, width: usize) -> String {
         let columns = [Columns::All, Columns::Packets, Columns::Sum, Columns::Least];
-        let tables = columns.into_iter().map(|columns| self.table(shown, columns));
+        let tables = columns.into_iter().map(|columns| self.table(columns));
         let mut fitting = tables.filter(|table| table.width() <= width);
-        let table = fitting.next().unwrap_or_else(|| self.stacked(shown));
+        let table = fitting.next().unwrap_or_else(|| self.stacked());
         let mut text = table.to_string();
-        let rest = self.rows.get(shown.len()..).unwrap_or_default();
-        if !rest.is_empty() {
-            let rows = if rest.len() == 1 { "row" } else { "rows" };
-            text +=
-                &format!("and {} smaller {rows} (--top 0 shows all)\n", grouped(rest.len() as u64));
+        let rest = self.rows_total.saturating_sub(self.rows.len());
+        if rest > 0 {
+            let rows = if rest == 1 { "row" } else { "rows" };
+            text += &format!("and {} smaller {rows} (--top 0 shows all)\n", grouped(rest as u64));
         }
         for Without { why, load, .. } in &self.without {
             text += &format!("{} {}\n", packets(load.packets), reason(*why, self.kind));
@@ -149,10 +147,10 @@ impl TableView {
         text
     }
 
-    fn table(&self, rows: &[RowView], columns: Columns) -> Table {
+    fn table(&self, columns: Columns) -> Table {
         let has_directions = self.kind.has_directions();
         let mut table = Table::figures(&columns.titles(self.by, has_directions));
-        for row in rows {
+        for row in &self.rows {
             let cells = columns.cells(&row.load, self.share(&row.load.all), has_directions);
             table.row([row.key.clone()].into_iter().chain(cells));
         }
@@ -160,9 +158,9 @@ impl TableView {
     }
 
     /// For keys that are too long: flows with an end on each line, and what that end sent.
-    fn stacked(&self, rows: &[RowView]) -> Table {
+    fn stacked(&self) -> Table {
         let mut table = Table::figures(&[self.by, "packets", "bytes"]);
-        for row in rows {
+        for row in &self.rows {
             let cells = |load: &Amount| [grouped(load.packets), grouped(load.bytes)];
             match (&row.parts, row.load.sent, row.load.received) {
                 (Parts::Flow { source, destination, protocol }, Some(sent), Some(received)) => {

@@ -1,7 +1,8 @@
 //! What metering came to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wirelane_flow::MeterCounts;
+use wirelane_flow::ipfix::Sent;
 use wirelane_flow::session::FlowCounts;
 
 use super::{grouped, line, plural};
@@ -35,6 +36,59 @@ pub(crate) struct Flows {
     /// The stores that they are of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<String>,
+    /// Collectors, and directories or stores of files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) exports: Vec<Export>,
+}
+
+/// What became of flows that left for elsewhere: as `wirelane-query` says it, too.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Export {
+    to: String,
+    /// Flows that went out.
+    flows: u64,
+    /// Flows that will not.
+    lost: u64,
+    /// Of a collector: messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    messages: Option<u64>,
+    /// Of a directory or store: files that are complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    bytes: u64,
+    /// How often it was away.
+    failures: u64,
+    last_failure: Option<String>,
+}
+
+impl Export {
+    pub(crate) fn of_collector(to: &str, sent: Sent) -> Self {
+        Self {
+            to: to.to_owned(),
+            flows: sent.flows,
+            lost: sent.lost,
+            messages: Some(sent.messages),
+            files: None,
+            bytes: sent.octets,
+            failures: sent.failures,
+            last_failure: sent.last_failure,
+        }
+    }
+
+    fn print(&self) {
+        let files = self.files.map_or(String::new(), |it| format!(" in {}", of(it, "file")));
+        let flows = of(self.flows, "flow");
+        let bytes = grouped(self.bytes);
+        let lost = match self.lost {
+            0 => String::new(),
+            lost => format!("; {} lost", of(lost, "flow")),
+        };
+        let away = match &self.last_failure {
+            Some(cause) => format!("; {} ({cause})", of(self.failures, "failure")),
+            None => String::new(),
+        };
+        line(format_args!("→ {}: {flows}{files}, {bytes} bytes{lost}{away}", self.to));
+    }
 }
 
 impl Flows {
@@ -53,6 +107,7 @@ impl Flows {
             malformed: metered.malformed,
             tunnels_not_told_apart: metered.tunnels_lost,
             stores,
+            exports: Vec::new(),
         }
     }
 
@@ -63,6 +118,7 @@ impl Flows {
 
     /// What is in no flow, and what became of flows before their time.
     pub(super) fn print(&self) {
+        self.exports.iter().for_each(Export::print);
         let parts = [
             (self.not_ip, "not IP"),
             (self.truncated, "cut before their ports"),

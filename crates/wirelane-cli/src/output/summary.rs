@@ -19,8 +19,8 @@ use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
 use super::counts::TableView;
-pub(crate) use super::flows::FlowFigures;
 use super::flows::Flows;
+pub(crate) use super::flows::{Export, FlowFigures};
 use super::sent::Sent;
 use super::store::Store;
 
@@ -330,6 +330,14 @@ impl Summary {
         let stores = stores.iter().map(|path| path.display().to_string()).collect();
         summary.flows = Some(Flows::new(figures, stores));
         summary
+    }
+
+    /// Adds where flows went.
+    pub(crate) fn with_exports(mut self, exports: Vec<Export>) -> Self {
+        if let Some(flows) = &mut self.flows {
+            flows.exports = exports;
+        }
+        self
     }
 
     /// What is common to all.

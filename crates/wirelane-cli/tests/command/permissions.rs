@@ -41,6 +41,7 @@ fn files_are_for_their_owner_unless_a_mode_is_given() {
         &["capture", "-q", "sim:2?count=200", "--split", "-w", "FILE"],
         &["capture", "-q", "sim:2?count=200", "--rotate-packets", "20", "-w", "FILE.gz"],
         &["merge", input, input, "-w", "FILE.zst"],
+        &["convert", input, "FILE"],
         &["extract", "-q", store, "-w", "FILE"],
         &["forward", "-q", "sim:1?count=20", "file:FILE"],
     ] {

@@ -293,8 +293,12 @@ fn ports_that_are_alike_are_told_apart() {
     assert_eq!(names, ["sim#1", "sim#1", "sim#2", "sim#2"]);
     let words = ["capture", "-q", "-t", "sim:2?count=100", "sim:2?count=100"];
     let printed = output(&mut wirelane(words)).stdout;
+    let read = output(&mut wirelane(["capture", "-q", "-t", "-r", &path("x.pcapng")])).stdout;
+    assert_eq!(read.lines().count(), 200);
     for place in ["sim#1 rx0 ", "sim#1 rx1 ", "sim#2 rx0 ", "sim#2 rx1 "] {
-        assert!(printed.lines().any(|line| line.starts_with(place)), "{place}: {printed}");
+        for text in [&printed, &read] {
+            assert!(text.lines().any(|line| line.starts_with(place)), "{place}: {text}");
+        }
     }
     let split = super::capture(&[&ports[..], &["--split", "-w", &path("y.pcapng")]].concat());
     assert_eq!(split["totals"]["written"], 400);

@@ -5,7 +5,7 @@ use crate::shared::refused;
 #[test]
 fn what_contradicts_itself_is_refused() {
     for (args, parts) in [
-        (&["flows"][..], &["SOURCE"][..]),
+        (&["flows"][..], &["port", "none is named"][..]),
         (&["flows", "/none/at/all.pcap"], &["No such file"]),
         (&["flows", "sim:1", "-w", "flows.xml"], &["flows.xml", ".json"]),
         (&["flows", "sim:1", "--json", "-w", "-"], &["--json", "standard output"]),

@@ -77,12 +77,12 @@ fn write(path: &Path, seed: u64, packets: usize) {
         let header = Tcp { sequence: begin, flags, window, ..Tcp::between(from, to) };
         let mac = MacAddr([2, 0, 0, 0, 0, 9]);
         let mut link = packet::ethernet(mac, mac);
-        if client % 5 == 0 {
+        if client.is_multiple_of(5) {
             link = link.vlan(7);
         }
         let (ttl, ecn) = (dice.one_of(&[64, 64, 63]), dice.one_of(&[0, 0, 3]));
         let is_udp = client % 7 == 3;
-        let packet = if client % 2 == 0 {
+        let packet = if client.is_multiple_of(2) {
             let hosts = [[10, 0, 0, client as u8], [10, 0, 1, 1]];
             let [source, destination] = [hosts[back], hosts[1 - back]];
             let ip = link.ipv4(source.into(), destination.into()).ttl(ttl).ecn(ecn);

@@ -6,6 +6,7 @@
 mod shared;
 
 mod bad_input;
+mod export;
 mod generated;
 mod live;
 mod oracle;

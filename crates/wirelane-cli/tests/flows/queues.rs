@@ -4,6 +4,9 @@ use serde_json::Value;
 use tempfile::tempdir;
 use wirelane_testkit::process::{output, run};
 
+use wirelane::pcap::{CaptureWriter, Direction, LINK_TYPE_ETHERNET, Record, Source, WriterOptions};
+use wirelane::wire::{MacAddr, packet};
+
 use crate::oracle;
 use crate::shared::{number, summary, wirelane};
 
@@ -40,6 +43,39 @@ fn a_file_a_store_and_a_port_have_the_same_flows() {
     assert!(filtered.unwrap().status.success());
     let rows = std::fs::read_to_string(&csv).unwrap();
     assert_eq!(rows.lines().count(), of_file.len() + 1);
+}
+
+/// As in a capture of `any`: one interface is there from the start, one comes later.
+#[test]
+fn interfaces_of_a_file_tell_flows_apart() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("two.pcapng");
+    let source =
+        |name: &str, link_type| Source { name: name.into(), link_type, ..Source::default() };
+    let options = WriterOptions::of_path(&file);
+    let first = [source("eth0", LINK_TYPE_ETHERNET)];
+    let mut writer = CaptureWriter::create(&file, &first, options, 0).unwrap();
+    let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+    let packet = packet::ethernet(mac, mac).ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let mut frame = [0; 100];
+    let len = packet.udp(1, 2, b"").emit(&mut frame).unwrap();
+    let write = |writer: &mut CaptureWriter, interface, data: &[u8]| {
+        let original_len = data.len() as u32;
+        let direction = Direction::Unknown;
+        writer.write(&Record { interface, timestamp: 5, original_len, direction, data }).unwrap();
+    };
+    write(&mut writer, 0, &frame[..len]);
+    writer.add_source(source("eth1", LINK_TYPE_ETHERNET)).unwrap();
+    write(&mut writer, 1, &frame[..len]);
+    write(&mut writer, 0, &frame[..len]);
+    writer.finish(&[]).unwrap();
+    let flows = oracle::flows(&file, &[]);
+    let mut told: Vec<_> = flows
+        .iter()
+        .map(|flow| (flow["interface"].as_str().unwrap(), number(&flow["packets"])))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, [("eth0", 2), ("eth1", 1)]);
 }
 
 fn sorted(flows: &[Value]) -> Vec<String> {

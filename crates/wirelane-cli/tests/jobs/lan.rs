@@ -56,8 +56,14 @@ impl Lan {
         let (ns, interface) = at;
         let file = self.path(&format!("{name}.pcapng"));
         let args = [&["-w", file.to_str().unwrap(), interface], ours].concat();
-        let theirs = Peer::tcpdump(ns, interface, &self.path(&format!("{name}.pcap")), theirs);
+        let theirs = self.tcpdump(name, at, theirs);
         Both { ours: (Running::start(Some(ns), &args), file), theirs: vec![theirs] }
+    }
+
+    /// Starts tcpdump; its file has a name that no other begins with.
+    #[track_caller]
+    fn tcpdump(&self, name: &str, (ns, interface): At<'_>, args: &[&str]) -> Peer {
+        Peer::tcpdump(ns, interface, &self.path(&format!("tcpdump-{name}.pcap")), args)
     }
 
     /// The place of a file.

@@ -22,6 +22,8 @@ mod offload;
 mod ring;
 
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use wirelane_testkit::{privileged, tools};
@@ -74,7 +76,14 @@ fn between(file: &Path, first: &[u8], last: &[u8]) -> Vec<Seen> {
 fn assert_same(ours: &[Seen], theirs: &[Seen]) {
     let lengths = |packets: &[Seen]| packets.iter().map(|it| it.0).collect::<Vec<_>>();
     assert_eq!(lengths(ours), lengths(theirs));
-    assert!(ours == theirs, "other bytes");
+    let other = ours.iter().zip(theirs).position(|(our, their)| our != their);
+    if let Some(at) = other {
+        let heads = |packets: &[Seen]| {
+            let near = packets.iter().skip(at.saturating_sub(1)).take(4);
+            near.map(|it| format!("{:02x?}", &it.1[..it.1.len().min(48)])).collect::<Vec<_>>()
+        };
+        panic!("packet {at} is another: {:#?} {:#?}", heads(ours), heads(theirs));
+    }
 }
 
 /// What `wirelane capture -w FILE ARGS` and other programs make of the same packets.
@@ -89,6 +98,7 @@ impl Both {
     fn ready(&mut self, mark: &[u8], speak: impl Fn()) {
         while !self.theirs.iter().all(|peer| peer.count(mark) > 0) {
             speak();
+            thread::sleep(Duration::from_millis(50));
         }
     }
 

@@ -30,12 +30,18 @@ fn privileged_a_ring_of_five_files() {
         let common = [interface, "-f", "icmp", "-W", "5", "-w", file.to_str().unwrap()];
         Running::start(Some(ns), &[&common, rotation].concat())
     };
+    // It sets its filter after it has said that it listens: what comes in between it loses.
+    let args = ["-C", "1", "-W", "5", "icmp"];
+    let slow = Peer::tcpdump(ns, interface, &tcpdump, &args);
+    while slow.count(READY) < 2 {
+        host.ping(other.address, 1, READY, ONCE);
+    }
     let captures = [ours(&count, &["--rotate-packets", "800"]), ours(&size, &["-C", "1M"])];
     let ring = ["-f", "icmp", "-b", "packets:800", "-b", "files:5"];
     let theirs = [
+        slow,
         Peer::dumpcap(ns, interface, &all, &["-f", "icmp"]),
         Peer::dumpcap(ns, interface, &dumpcap, &ring),
-        Peer::tcpdump(ns, interface, &tcpdump, &["-C", "1", "-W", "5", "icmp"]),
     ];
     // An answer follows its request, and the next request the answer: there is one order.
     host.ping(other.address, PINGS, b"a packet", 1400);

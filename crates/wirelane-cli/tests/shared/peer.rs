@@ -9,7 +9,7 @@ use wirelane_testkit::process::ChildGuard;
 
 use super::shared::*;
 
-/// tcpdump or dumpcap; killed when dropped.
+/// tcpdump or dumpcap; killed when dropped. No other file of the directory begins with the name of its file.
 pub(crate) struct Peer {
     child: ChildGuard,
     file: PathBuf,
@@ -20,7 +20,8 @@ impl Peer {
     #[track_caller]
     pub(crate) fn tcpdump(ns: &Namespace, interface: &str, file: &Path, args: &[&str]) -> Self {
         let mut command = ns.command("tcpdump");
-        command.args(["-i", interface, "-s", "0", "-B", "65536", "-U", "--immediate-mode", "-w"]);
+        // In immediate mode each packet would take as much of the memory as the longest.
+        command.args(["-i", interface, "-s", "0", "-B", "65536", "-U", "-w"]);
         // It cannot give up its privileges for a directory of root's.
         command.arg(file).args(["-Z", "root", "--time-stamp-precision", "nano"]).args(args);
         Self::start(&mut command, file, "listening on")
@@ -55,6 +56,8 @@ impl Peer {
         self.child.interrupt();
         let ended = self.child.wait(PATIENCE);
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let lost_none = ["\n0 packets dropped by kernel", "(pcap:0/dumpcap:0/"];
+        assert!(lost_none.iter().any(|words| ended.stderr.contains(words)), "{}", ended.stderr);
         self.file
     }
 }

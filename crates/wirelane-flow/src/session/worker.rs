@@ -68,7 +68,7 @@ impl Consumer for Worker {
         let Self { ends, meter, .. } = self;
         let Some(end) = ends.get_mut(input) else { return Ok(()) };
         for frame in batch.iter() {
-            let place = end.placing.place(frame).0;
+            let place = end.placing.place_late(frame).0;
             let known = end.interfaces.get(place as usize).copied().flatten();
             let Some((interface, link_type)) = known.or_else(|| end.find(place, meter)) else {
                 continue;
@@ -136,7 +136,7 @@ impl End {
         Self { placing, interfaces }
     }
 
-    /// An interface that was found while the port runs.
+    /// An interface that was found while the port runs, or is described late in a file.
     #[cold]
     fn find(&mut self, place: u32, meter: &mut Meter) -> Option<(u16, u16)> {
         let source = self.placing.found(place)?;

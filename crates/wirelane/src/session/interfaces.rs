@@ -77,11 +77,16 @@ impl Placing {
         self.growing.is_some()
     }
 
-    /// The description of the interface at this position, if it was found while the port runs. Those that were there
-    /// before are in [`interfaces`].
+    /// The description of the interface at this position, also if it was found while the port runs or is described
+    /// late in a file. `None` for the only one of a port.
     pub fn found(&self, position: u32) -> Option<Source> {
-        let (source, _) = self.growing.as_ref()?.strand(position as usize)?;
-        Some(source)
+        let position = position as usize;
+        let strand = match (&self.bundle, &self.growing) {
+            (Some(bundle), _) => bundle.strand(position),
+            (None, Some(growing)) => growing.strand(position),
+            (None, None) => None,
+        };
+        strand.map(|(source, _)| source)
     }
 
     /// The position of a frame's interface among those of its receiving end, and where it went if
@@ -102,7 +107,7 @@ impl Placing {
     /// As [`Placing::place`]; an interface that a file describes behind the first packet has a position of its own behind
     /// those of [`interfaces`].
     #[inline]
-    pub(crate) fn place_late(&self, frame: &Frame) -> (u32, Direction) {
+    pub fn place_late(&self, frame: &Frame) -> (u32, Direction) {
         match &self.bundle {
             Some(bundle) => bundle.place_of(frame),
             None => self.place(frame),

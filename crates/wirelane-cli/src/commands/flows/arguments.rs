@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wirelane::{Error, Result};
+use wirelane_flow::ipfix::Collector;
 use wirelane_flow::session::FlowConfig;
 use wirelane_flow::{MeterConfig, TextFormat};
 use wirelane_store::random_number;
@@ -35,9 +36,13 @@ pub(crate) struct FlowsArgs {
     /// Read packets from FILE instead of a port; - is standard input. All words are a filter then
     #[arg(short = 'r', long, value_name = "FILE")]
     pub(super) read: Option<PathBuf>,
-    /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl, .csv
-    #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
+    /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl, .csv. A directory (DIR/)
+    /// or s3://BUCKET/PREFIX gets Parquet, by the program wirelane-query
+    #[arg(short = 'w', long = "write", value_name = "FILE|DIR/|URL", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
+    /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more than once
+    #[arg(long, value_name = "URL", help_heading = "Output")]
+    pub(super) ipfix: Vec<Collector>,
     /// What flows become on standard output [default: table on a terminal, else json]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
     pub(super) format: Option<Format>,
@@ -74,6 +79,8 @@ const AFTER_HELP: &str = "\
 Examples:
   wirelane flows eth0
   wirelane flows trace.pcapng.zst tcp port 443 -w web.csv
+  wirelane flows eth0 --ipfix udp://collector:4739
+  wirelane flows eth0 -w flows/
   wirelane flows /data/store --from -5m --format json | jq .community_id
 
 Exit status: 0 done, 1 failed, 2 wrong usage.";

@@ -61,7 +61,8 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = metering.join();
-    let summary = Summary::of_flows(&outcome, started.elapsed(), clock::process_cpu());
+    let summary = Summary::of_flows(&outcome, started.elapsed(), clock::process_cpu())
+        .with_exports(told.exports());
     let mut errors = outcome.errors;
     errors.extend(told.print().err());
     session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)

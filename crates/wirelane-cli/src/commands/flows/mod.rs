@@ -3,6 +3,7 @@
 mod arguments;
 mod live;
 mod output;
+mod program;
 mod sinks;
 mod store;
 mod top;

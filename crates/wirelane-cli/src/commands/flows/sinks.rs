@@ -2,21 +2,26 @@
 
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wirelane::halt::Halt;
 use wirelane::pcap::Access;
 use wirelane::{Error, Result};
+use wirelane_flow::ipfix::{Exporter, Limits, Watch};
 use wirelane_flow::{Sink, TextFormat};
 
 use super::arguments::{FlowsArgs, Format};
 use super::output::TextSink;
+use super::program::{self, ProgramSink, Told};
 use super::top::{Top, TopSink};
+use crate::output::summary::Export;
 
 /// What is told at the end.
 pub(super) struct Sinks<'a> {
     write: Option<&'a Path>,
     top: Option<Arc<Mutex<Top>>>,
+    collectors: Vec<(String, Watch)>,
+    program: Told,
 }
 
 impl<'a> Sinks<'a> {
@@ -30,10 +35,11 @@ impl<'a> Sinks<'a> {
             return Err(Error::usage("--json", "standard output already takes the flows")
                 .help("write the flows to a file with -w, and leave --format out"));
         }
-        if let Some(path) = args.write.as_deref().filter(|path| !is_stdout(path)) {
-            format_of(path)?;
+        match args.write.as_deref().filter(|path| !is_stdout(path)) {
+            None => Ok(()),
+            Some(path) if program::takes(path) => program::find().map(|_| ()),
+            Some(path) => format_of(path).map(|_| ()),
         }
-        Ok(())
     }
 
     /// Opens what takes the flows.
@@ -47,8 +53,19 @@ impl<'a> Sinks<'a> {
     ) -> Result<(Vec<Box<dyn Sink>>, Self)> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         let write = args.write.as_deref();
-        if let Some(path) = write.filter(|path| !is_stdout(path)) {
+        let program = Told::default();
+        if let Some(path) = write.filter(|path| program::takes(path)) {
+            sinks.push(Box::new(ProgramSink::start(path, &program)?));
+        } else if let Some(path) = write.filter(|path| !is_stdout(path)) {
             sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
+        }
+        let mut collectors = Vec::new();
+        for collector in &args.ipfix {
+            // Its thread is slower than files; packets of ports never wait for it.
+            let limits = Limits { waits: true, ..Limits::default() };
+            let exporter = Exporter::start(collector, limits)?;
+            collectors.push((collector.to_string(), exporter.watch()));
+            sinks.push(Box::new(exporter));
         }
         let is_terminal = std::io::stdout().is_terminal();
         let format = match (args.format, write) {
@@ -57,6 +74,7 @@ impl<'a> Sinks<'a> {
             (None, Some(path)) if is_stdout(path) => Some(Format::Json),
             _ if is_terminal => Some(Format::Table),
             (None, Some(_)) => None,
+            (None, None) if !args.ipfix.is_empty() => None,
             (None, None) => Some(Format::Json),
         };
         let mut top = None;
@@ -70,12 +88,20 @@ impl<'a> Sinks<'a> {
                 top = Some(table);
             }
         }
-        Ok((sinks, Self { write, top }))
+        Ok((sinks, Self { write, top, collectors, program }))
     }
 
     /// The file that grows.
     pub(super) fn path(&self) -> Option<&'a Path> {
-        self.write
+        self.write.filter(|path| !program::is_url(path))
+    }
+
+    /// Where flows went that left this process, and what became of them.
+    pub(super) fn exports(&self) -> Vec<Export> {
+        let told = self.program.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let files = told.and_then(|told| serde_json::from_value(told).ok());
+        let sent = self.collectors.iter().map(|(to, watch)| Export::of_collector(to, watch.sent()));
+        files.into_iter().chain(sent).collect()
     }
 
     /// Prints the table, if there is one.
@@ -100,6 +126,6 @@ fn format_of(path: &Path) -> Result<TextFormat> {
         Some("json" | "jsonl" | "ndjson") => Ok(TextFormat::JsonLines),
         Some("csv") => Ok(TextFormat::Csv),
         _ => Err(Error::usage(path.display().to_string(), "the suffix names no format of flows")
-            .help("end the name with .json, .jsonl or .csv")),
+            .help("end the name with .json, .jsonl or .csv, or with / for a directory of Parquet")),
     }
 }

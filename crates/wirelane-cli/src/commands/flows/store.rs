@@ -54,7 +54,8 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let figures = FlowFigures { metered, flows };
     let counted = (search.packets, search.octets);
     let summary =
-        Summary::of_stored_flows(&paths, counted, figures, started.elapsed(), clock::process_cpu());
+        Summary::of_stored_flows(&paths, counted, figures, started.elapsed(), clock::process_cpu())
+            .with_exports(told.exports());
     let mut errors: Vec<_> = failure_of_sink.into_iter().collect();
     errors.extend(told.print().err());
     match report.map_err(failure) {

@@ -63,6 +63,8 @@ pub(super) struct Selected {
     pub(super) timestamp: u64,
     pub(super) queue: u16,
     pub(super) class: Class,
+    /// There is an attachment.
+    pub(super) says_more: bool,
 }
 
 /// A place in a file.
@@ -174,9 +176,10 @@ impl Cursor {
                 self.learn()?;
             }
             self.newest = self.newest.max(timestamp);
-            if let Some((queue, class)) = self.origins.selected(interface, direction) {
+            if let Some((queue, class, is_hidden)) = self.origins.selected(interface, direction) {
                 let is_due = !self.replay.is_paced || self.wait().is_zero();
-                return is_due.then_some(Selected { timestamp, queue, class });
+                let says_more = is_hidden || !self.reader.options().is_empty();
+                return is_due.then_some(Selected { timestamp, queue, class, says_more });
             }
             self.is_at_packet = false;
             *skips = skips.checked_sub(1)?;
@@ -189,13 +192,10 @@ impl Cursor {
         self.seek(&mut { 0 }).is_some()
     }
 
-    /// What the file says of the packet that [`Cursor::seek`] found, if it is more than the packet itself: the number of its
-    /// strand, and the options of its block.
-    #[inline(always)]
-    pub(super) fn attachment(&self) -> Option<(u32, &[u8])> {
-        let options = self.reader.options();
-        let (strand, is_hidden) = self.origins.strand(self.reader.current().interface);
-        (is_hidden || !options.is_empty()).then_some((strand, options))
+    /// What the file says of the packet that [`Cursor::seek`] found: the number of its strand, and the options of its block.
+    #[cold]
+    pub(super) fn attachment(&self) -> (u32, &[u8]) {
+        (self.origins.strand(self.reader.current().interface), self.reader.options())
     }
 
     /// Bytes and wire length of the packet that [`Cursor::seek`] found.

@@ -66,20 +66,22 @@ impl Origins {
         self.mask = Some(mask);
     }
 
-    /// Queue and class of a packet, if it is selected.
+    /// Queue and class of a packet, if it is selected, and whether these do not tell which strand it is of.
     #[inline]
-    pub(super) fn selected(&self, interface: u32, direction: Direction) -> Option<(u16, Class)> {
+    pub(super) fn selected(
+        &self,
+        interface: u32,
+        direction: Direction,
+    ) -> Option<(u16, Class, bool)> {
         let origin = self.list.get(interface as usize)?;
         let sent = usize::from(direction == Direction::Outbound);
-        origin.is_selected[sent].then_some((origin.queue, origin.class[sent]))
+        let place = (origin.queue, origin.class[sent], origin.is_hidden);
+        origin.is_selected[sent].then_some(place)
     }
 
-    /// The number of an interface among the strands of the port, and whether queue and class of its packets do not tell
-    /// which that is.
-    #[inline]
-    pub(super) fn strand(&self, interface: u32) -> (u32, bool) {
-        let origin = self.list.get(interface as usize);
-        origin.map_or((0, false), |origin| (origin.strand, origin.is_hidden))
+    /// The number of an interface among the strands of the port.
+    pub(super) fn strand(&self, interface: u32) -> u32 {
+        self.list.get(interface as usize).map_or(0, |origin| origin.strand)
     }
 
     /// Makes strands of the interfaces from number `first` on, which were described when packets had come already, none of

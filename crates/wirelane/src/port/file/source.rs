@@ -45,13 +45,9 @@ impl Source {
             let Some(selected) = self.cursor.seek(&mut skips) else { break };
             let (data, original_len) = self.cursor.packet();
             let data = data.get(..self.snaplen).unwrap_or(data);
-            let is_whole = frame.fill(data)
-                && match self.cursor.attachment() {
-                    None => true,
-                    Some((interface, options)) => frame.attach(interface, options),
-                };
+            let is_whole = frame.fill(data) && (!selected.says_more || self.attach(frame));
             if !is_whole {
-                let Some(large) = self.large_frame() else { break };
+                let Some(large) = self.large_frame(selected.says_more) else { break };
                 *frame = large;
             }
             frame.set_original_len(original_len);
@@ -65,9 +61,16 @@ impl Source {
         filled
     }
 
+    /// Keeps with the frame what the file says of its packet; false if there is no room.
+    #[cold]
+    fn attach(&self, frame: &mut Frame) -> bool {
+        let (strand, options) = self.cursor.attachment();
+        frame.attach(strand, options)
+    }
+
     /// A frame with the packet that exceeds the usual ones; `None` while no such frame is free.
     #[cold]
-    fn large_frame(&mut self) -> Option<Frame> {
+    fn large_frame(&mut self, says_more: bool) -> Option<Frame> {
         let pool = match &mut self.large {
             Some(pool) => pool,
             None => match large_frames() {
@@ -93,12 +96,11 @@ impl Source {
         }
         let is_filled = frame.fill(data.get(..len.min(frame.capacity())).unwrap_or_default());
         debug_assert!(is_filled);
-        if let Some((interface, options)) = self.cursor.attachment()
-            && !frame.attach(interface, options)
-        {
+        if says_more && !self.attach(&mut frame) {
+            let (strand, options) = self.cursor.attachment();
             self.progress.bare.add(u64::from(!options.is_empty()));
             // Only if the packet itself takes all that there is.
-            let _ = frame.attach(interface, &[]);
+            let _ = frame.attach(strand, &[]);
         }
         Some(frame)
     }

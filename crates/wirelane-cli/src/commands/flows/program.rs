@@ -1,0 +1,117 @@
+//! Flows to `wirelane-query`, which makes files of them: the process with privileges holds neither its code nor its
+//! connections.
+
+use std::env;
+use std::io::{self, BufWriter, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use wirelane::{Error, Result};
+use wirelane_flow::ipfix::Pipe;
+use wirelane_flow::{Flow, Sink};
+
+const NAME: &str = "wirelane-query";
+
+/// What the program said at its end.
+pub(super) type Told = Arc<Mutex<Option<Value>>>;
+
+/// Gives flows to the program.
+pub(super) struct ProgramSink {
+    child: Child,
+    /// `None` once all flows were given.
+    pipe: Option<Pipe<BufWriter<ChildStdin>>>,
+    told: Told,
+}
+
+/// Whether flows that go there are the program's concern: a directory, or a store by its URL.
+pub(super) fn takes(path: &Path) -> bool {
+    is_url(path) || path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Whether it is no path of this machine.
+pub(super) fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains("://"))
+}
+
+/// The program: beside this command, or on the `PATH`.
+///
+/// # Errors
+/// There is none.
+pub(super) fn find() -> Result<PathBuf> {
+    let beside = env::current_exe().ok().and_then(|it| Some(it.parent()?.join(NAME)));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&path).map(|directory| directory.join(NAME));
+    beside.into_iter().chain(on_path).find(|it| it.is_file()).ok_or_else(|| {
+        Error::failed(format!("program {NAME}"), "it is not beside wirelane, and not on the PATH")
+            .help("build it: cargo build --release -p wirelane-query; or write to a .json or .csv file")
+    })
+}
+
+impl ProgramSink {
+    /// Starts it for flows that go to `to`; what becomes of them is put into `told`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(to: &Path, told: &Told) -> Result<Self> {
+        let mut command = Command::new(find()?);
+        command.args(["sink", "--json", "--"]).arg(to);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed("execve", error))?;
+        let pipe = child.stdin.take().map(|input| Pipe::new(BufWriter::new(input)));
+        Ok(Self { child, pipe, told: Arc::clone(told) })
+    }
+
+    fn pipe(&mut self) -> io::Result<&mut Pipe<BufWriter<ChildStdin>>> {
+        self.pipe.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Sink for ProgramSink {
+    fn add(&mut self, flow: &Flow) -> Result<()> {
+        self.pipe().and_then(|pipe| pipe.add(flow)).map_err(|error| failed("write", error))
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        self.pipe().and_then(Pipe::flush).map_err(|error| failed("write", error))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let flushed = self.tick();
+        // The end of its input.
+        self.pipe = None;
+        let mut text = String::new();
+        if let Some(output) = &mut self.child.stdout {
+            output.read_to_string(&mut text).map_err(|error| failed("read", error))?;
+        }
+        let status = self.child.wait().map_err(|error| failed("wait", error))?;
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) =
+            serde_json::from_str(&text).ok();
+        if !status.success() {
+            // It said why.
+            return Err(Error::failed(format!("program {NAME}"), format!("it failed ({status})")));
+        }
+        flushed
+    }
+}
+
+impl Drop for ProgramSink {
+    fn drop(&mut self) {
+        // Without its input it ends; nothing waits for it in vain.
+        self.pipe = None;
+        let _ = self.child.wait();
+    }
+}
+
+fn failed(call: &'static str, error: io::Error) -> Error {
+    let error = match error.kind() {
+        // Not the reader of our own output: see `ErrorKind::BrokenPipe` of the library.
+        io::ErrorKind::BrokenPipe => io::Error::other("it ended early"),
+        _ => error,
+    };
+    Error::io(format!("program {NAME}"), call, error)
+}

@@ -1,0 +1,81 @@
+//! Flows that leave for elsewhere.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use wirelane_testkit::installed::Program;
+use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::process::{ChildGuard, output};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// 500 flows of 20 packets each.
+const SOURCE: &str = "sim:2?rate=100kpps&flows=500";
+
+fn flows(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+    command.args(["flows", SOURCE, "-c", "10000", "--json", "-q"]).args(args);
+    command
+}
+
+#[test]
+fn nfcapd_gets_the_flows_that_the_summary_counts() {
+    if !Program::require(&["nfcapd"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Program::find("nfcapd").unwrap().command(Library::Stock, None);
+    command.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(directory.path());
+    let mut collector = ChildGuard::spawn(&mut command);
+    collector.wait_until(PATIENCE, |it| it.stderr().contains("Startup nfcapd"));
+    let ended = output(&mut flows(&["--ipfix", &format!("udp://127.0.0.1:{port}")]));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let export = &summary["flows"]["exports"][0];
+    assert_eq!((&export["lost"], &export["failures"]), (&0.into(), &0.into()), "{summary}");
+    assert_eq!(export["flows"], summary["flows"]["exported"]);
+    let expected = format!("Flows: {}, Packets: {},", export["flows"], summary["flows"]["packets"]);
+    // It reads until nothing waits, also when it is asked to end.
+    collector.wait_until(PATIENCE, |_| waiting(port) == 0);
+    collector.interrupt();
+    let said = collector.wait(PATIENCE);
+    assert!(said.stderr.contains(&expected), "{expected} in {}", said.stderr);
+    assert!(said.stderr.contains("Sequence Errors: 0, Bad Packets: 0"), "{}", said.stderr);
+}
+
+/// The bytes that wait in the socket of this port.
+fn waiting(port: u16) -> u64 {
+    let table = std::fs::read_to_string("/proc/net/udp").unwrap();
+    let line = table.lines().find(|line| line.contains(&format!(":{port:04X} "))).unwrap();
+    let queues = line.split_whitespace().nth(4).unwrap();
+    u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
+}
+
+#[test]
+fn a_collector_that_is_away_is_a_failure_with_counts() {
+    let ended = output(&mut flows(&["--ipfix", "tcp://127.0.0.1:1"]));
+    assert_eq!(ended.status.code(), Some(1));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let export = &summary["flows"]["exports"][0];
+    assert_eq!(export["lost"], summary["flows"]["exported"], "{summary}");
+    assert!(ended.stderr.contains("flows were not sent: Connection refused"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_no_collector_and_what_has_no_program_is_said() {
+    let ended = output(&mut flows(&["--ipfix", "nms:4739"]));
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(ended.stderr.contains("udp://HOST:PORT"), "{}", ended.stderr);
+    // The command alone in a directory: nothing is beside it.
+    let directory = tempfile::tempdir().unwrap();
+    let alone = directory.path().join("wirelane");
+    wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
+    let to = format!("{}/", directory.path().display());
+    let mut command = Command::new(alone);
+    command.args(["flows", SOURCE, "-c", "10", "-w", &to]).env("PATH", directory.path());
+    let ended = output(&mut command);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("cargo build --release -p wirelane-query"), "{}", ended.stderr);
+}

@@ -1,0 +1,130 @@
+//! `wirelane-query sink` as `wirelane flows -w` starts it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt64Type;
+use arrow_ipc::reader::StreamReader;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+use wirelane_flow::ipfix::Pipe;
+use wirelane_flow::{Flow, Half};
+
+/// 2026-11-23, 02:41:44.
+const START: u64 = 1_795_401_704_123_456_789;
+const HOUR: u64 = 3_600_000_000_000;
+
+/// Flows that begin in three hours.
+fn flows(count: u64) -> Vec<Flow> {
+    let flow = |number: u64| {
+        let start = START + number % 3 * HOUR;
+        let forward =
+            Half { packets: number, octets: number * 100, start, end: start, ..Half::default() };
+        Flow { forward, interface: "eth0".into(), ..Flow::default() }
+    };
+    (1..=count).map(flow).collect()
+}
+
+fn messages(flows: &[Flow]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut pipe = Pipe::new(&mut bytes);
+    flows.iter().for_each(|flow| pipe.add(flow).unwrap());
+    pipe.flush().unwrap();
+    bytes
+}
+
+fn sink(to: &Path, more: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
+    command.arg("sink").arg(to).args(more);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn told(ended: &Output) -> Value {
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
+/// The files below a directory, whatever their names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn packets(batch: &RecordBatch) -> Vec<u64> {
+    batch.column_by_name("packets").unwrap().as_primitive::<UInt64Type>().values().to_vec()
+}
+
+fn packets_of(path: &Path) -> Vec<u64> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    builder.build().unwrap().flat_map(|batch| packets(&batch.unwrap())).collect()
+}
+
+#[test]
+fn every_flow_is_in_the_file_of_its_hour() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("flows");
+    let ended = sink(&to, &["--json", "--host", "probe/1"], &messages(&flows(1000)));
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let told = told(&ended);
+    assert_eq!(
+        (&told["flows"], &told["files"], &told["lost"]),
+        (&1000.into(), &3.into(), &0.into())
+    );
+    let paths = files(&to);
+    let size: u64 = paths.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert_eq!(told["bytes"], size);
+    let mut all = Vec::new();
+    for (path, hour) in paths.iter().zip(["02", "03", "04"]) {
+        let place = format!("date=2026-11-23/hour={hour}/host=probe_1/flows-{hour}4144-");
+        assert!(path.strip_prefix(&to).unwrap().to_str().unwrap().starts_with(&place), "{path:?}");
+        all.extend(packets_of(path));
+    }
+    all.sort_unstable();
+    assert_eq!(all, (1..=1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_came_before_a_broken_message_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = messages(&flows(2000));
+    let ended = sink(directory.path(), &["--json"], &whole[..whole.len() - 10]);
+    assert_eq!(ended.status.code(), Some(1));
+    let written: usize = files(directory.path()).iter().map(|path| packets_of(path).len()).sum();
+    assert!(written > 0 && written < 2000);
+    assert_eq!(told(&ended)["flows"], written);
+}
+
+#[test]
+fn a_store_that_takes_nothing_is_named_and_flows_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    // A file where a directory would have to be.
+    fs::write(directory.path().join("date=2026-11-23"), "").unwrap();
+    let ended = sink(directory.path(), &["--json", "--patience", "0s"], &messages(&flows(10)));
+    assert_eq!(ended.status.code(), Some(1));
+    let told = told(&ended);
+    assert_eq!((&told["flows"], &told["lost"]), (&0.into(), &10.into()), "{told}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("10 of 10 flows were not written"), "{said}");
+    assert_eq!(files(directory.path()).len(), 1);
+}
+
+#[test]
+fn standard_output_takes_a_stream_of_arrow() {
+    let ended = sink(Path::new("-"), &[], &messages(&flows(9000)));
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let stream = StreamReader::try_new(&ended.stdout[..], None).unwrap();
+    let all: Vec<u64> = stream.flat_map(|batch| packets(&batch.unwrap())).collect();
+    assert_eq!(all, (1..=9000).collect::<Vec<_>>());
+}
