@@ -100,6 +100,8 @@ pub struct Meter {
     done: Vec<Flow>,
     /// For the choice of those to evict.
     dice: u64,
+    /// [`Meter::finish`] has looked at the slots before this one.
+    finished: u32,
 }
 
 /// A packet that waits for its batch.
@@ -142,6 +144,7 @@ impl Meter {
             counts: MeterCounts::default(),
             done: Vec::new(),
             dice: next() | 1,
+            finished: 0,
         }
     }
 
@@ -205,16 +208,22 @@ impl Meter {
         self.tick(time);
     }
 
-    /// Ends all flows.
-    pub fn finish(&mut self) {
+    /// Ends flows, at most so many, as no more packets come; false once there are none left. In parcels, so that not
+    /// all of a large table has to be in memory twice.
+    pub fn finish(&mut self, most: usize) -> bool {
         self.flush();
-        for slot in 0..self.slab.begun() as u32 {
+        let mut room = most;
+        while room > 0 && (self.finished as usize) < self.slab.begun() {
+            let slot = self.finished;
+            self.finished += 1;
             if let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) {
                 let has_ended = entry.is_closed() || entry.is_half_closed();
                 let why = if has_ended { EndReason::Ended } else { EndReason::Forced };
                 self.end(slot, why);
+                room -= 1;
             }
         }
+        (self.finished as usize) < self.slab.begun()
     }
 
     /// Moves the flows that have ended to the end of `flows`.

@@ -43,7 +43,8 @@ impl Bench {
     }
 
     fn end(mut self) -> Vec<Flow> {
-        self.meter.finish();
+        // In several parcels, as the session does.
+        while self.meter.finish(3) {}
         self.meter.take(&mut self.flows);
         let counts = self.meter.counts();
         let in_flows: u64 = self.flows.iter().map(Flow::packets).sum();

@@ -93,13 +93,18 @@ impl Collector {
         self.outbox.clone()
     }
 
-    /// Takes the flows of a table that have ended, if they are enough to be worth it, or `all`.
-    pub fn take_from(&self, meter: &mut Meter, all: bool) {
-        if meter.ready() >= PARCEL || all {
+    /// Takes the flows of a table that have ended, if they are enough to be worth it.
+    pub fn take_from(&self, meter: &mut Meter) {
+        if meter.ready() >= PARCEL {
             let mut flows = Vec::with_capacity(meter.ready());
             meter.take(&mut flows);
             self.outbox.send(&mut flows, meter.now());
         }
+    }
+
+    /// Ends all flows of a table, and takes them.
+    pub fn finish(&self, meter: &mut Meter) {
+        self.outbox.finish(meter);
     }
 
     /// What became of flows so far.
@@ -126,8 +131,25 @@ impl Collector {
 impl Outbox {
     /// Sends flows, which are then gone from there. `time` is that of the newest packet.
     pub(crate) fn send(&self, flows: &mut Vec<Flow>, time: u64) {
-        let parcel = (std::mem::take(flows), time);
-        let lost = if self.waits {
+        self.post(std::mem::take(flows), time, self.waits);
+    }
+
+    /// Ends all flows of a table, and sends them. Nobody waits for packets any more, so this waits for the sinks.
+    pub(crate) fn finish(&self, meter: &mut Meter) {
+        loop {
+            let has_more = meter.finish(PARCEL);
+            let mut flows = Vec::with_capacity(meter.ready());
+            meter.take(&mut flows);
+            self.post(flows, meter.now(), true);
+            if !has_more {
+                return;
+            }
+        }
+    }
+
+    fn post(&self, flows: Vec<Flow>, time: u64, waits: bool) {
+        let parcel = (flows, time);
+        let lost = if waits {
             self.parcels.send(parcel).err().map(|error| error.0)
         } else {
             self.parcels.try_send(parcel).err().map(|error| match error {

@@ -52,13 +52,17 @@ impl Worker {
 
     fn send(&mut self, time: u64) {
         self.sent = time;
-        if let Ok(mut counts) = self.counts.lock() {
-            *counts = self.meter.counts();
-        }
+        self.tell();
         let Some(outbox) = self.outbox.as_ref().filter(|_| self.meter.ready() > 0) else { return };
         let mut flows = Vec::with_capacity(self.meter.ready());
         self.meter.take(&mut flows);
         outbox.send(&mut flows, time);
+    }
+
+    fn tell(&self) {
+        if let Ok(mut counts) = self.counts.lock() {
+            *counts = self.meter.counts();
+        }
     }
 }
 
@@ -115,9 +119,10 @@ impl Consumer for Worker {
 
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
-        self.meter.finish();
-        self.send(self.meter.now());
-        self.outbox = None;
+        if let Some(outbox) = self.outbox.take() {
+            outbox.finish(&mut self.meter);
+        }
+        self.tell();
         Ok(())
     }
 }

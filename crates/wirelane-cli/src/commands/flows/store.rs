@@ -41,14 +41,13 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let most = args.session.count.unwrap_or(u64::MAX);
     let report = query::run(&stores, &query, |found| {
         search.take(found);
-        collector.take_from(&mut search.meter, false);
+        collector.take_from(&mut search.meter);
         match search.packets >= most || collector.has_failed() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     });
-    search.meter.finish();
-    collector.take_from(&mut search.meter, true);
+    collector.finish(&mut search.meter);
     let metered = search.meter.counts();
     let (flows, failure_of_sink) = collector.join();
     let figures = FlowFigures { metered, flows };
