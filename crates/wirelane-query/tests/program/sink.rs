@@ -1,19 +1,16 @@
 //! `wirelane-query sink` as `wirelane flows -w` starts it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::UInt64Type;
 use arrow_ipc::reader::StreamReader;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Half};
+
+use crate::files::{files, packets, packets_of};
 
 /// 2026-11-23, 02:41:44.
 const START: u64 = 1_795_401_704_123_456_789;
@@ -49,26 +46,6 @@ fn sink(to: &Path, more: &[&str], input: &[u8]) -> Output {
 
 fn told(ended: &Output) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()
-}
-
-/// The files below a directory, whatever their names.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
-}
-
-fn packets(batch: &RecordBatch) -> Vec<u64> {
-    batch.column_by_name("packets").unwrap().as_primitive::<UInt64Type>().values().to_vec()
-}
-
-fn packets_of(path: &Path) -> Vec<u64> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    builder.build().unwrap().flat_map(|batch| packets(&batch.unwrap())).collect()
 }
 
 #[test]
