@@ -84,6 +84,17 @@ impl Book<'_> {
                 self.add("capture", what, "×", Limit::AtLeast(1.9), values, &["sim", target]);
             }
         }
+        for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
+            let of = |processes| {
+                let at = [("target", target), ("processes", processes)];
+                self.samples("capture", "several", None, &at, "cpu_ns_per_packet_under_load")
+            };
+            let values = ratios(of("1"), of("3"));
+            let what = format!(
+                "CPU time of a packet, one capture of three interfaces beside three, {words}"
+            );
+            self.add("capture", what, "×", Limit::AtMost(1.1), values, &["several"]);
+        }
         const RECEIVING: &str = "receiving_cpu_ns_per_packet";
         let of = |how| self.samples("capture", "print", None, &[("printed", how)], RECEIVING);
         let values = ratios(of("yes"), of("no"));

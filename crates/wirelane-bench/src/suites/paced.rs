@@ -35,13 +35,13 @@ const FLOWS: u64 = 64;
 const QUEUES: u16 = 2;
 /// No sample is shorter: otherwise what a program does without packets (waking up to look, the first pass through its
 /// ring), and what else the machine does, would be a large part of the figure.
-const SHORTEST: Duration = Duration::from_secs(1);
+pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to get ready, and to end.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Packets per second that keep nobody busy.
 const TRICKLE: u64 = 2_000;
 /// From the moment that a program says it is ready until it is.
-const SETTLE: Duration = Duration::from_millis(300);
+pub(super) const SETTLE: Duration = Duration::from_millis(300);
 
 /// How the names of our threads that receive begin.
 const RECEIVERS: &str = "wl-rx";
@@ -113,6 +113,19 @@ impl PacedSample {
     }
 }
 
+/// A CPU for who sends, and one for who captures.
+pub(super) fn cpus() -> Result<[u32; 2]> {
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let pair = cpus.first_chunk().copied();
+    pair.ok_or_else(|| Error::failed("CPU time of captures", "it takes two CPUs to measure"))
+}
+
+/// What is sent.
+pub(super) fn frames() -> Result<Vec<Vec<u8>>> {
+    let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
+    Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())
+}
+
 /// A cable, and a CPU for either end.
 pub(super) struct PacedBed {
     window: Duration,
@@ -139,14 +152,9 @@ impl PacedBed {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
-        let Some([sender, capturer]) = cpus.first_chunk().copied() else {
-            return Err(Error::failed("CPU time of captures", "it takes two CPUs to measure"));
-        };
-        let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
-        let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
+        let [sender, capturer] = cpus()?;
         let memory = Folder::new(Path::new(leftovers::MEMORY))?;
-        Ok(Self { window: window.max(SHORTEST), lab, frames, sender, capturer, memory })
+        Ok(Self { window: window.max(SHORTEST), lab, frames: frames()?, sender, capturer, memory })
     }
 
     /// Where to capture.

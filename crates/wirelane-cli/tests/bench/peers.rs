@@ -8,7 +8,7 @@ use wirelane_bench::peers::capture::PROGRAMS;
 use wirelane_bench::peers::find;
 use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::report::Report;
-use wirelane_bench::suites::capture::{cost, short, write};
+use wirelane_bench::suites::capture::{cost, print, several, short, write};
 use wirelane_bench::suites::noloss;
 use wirelane_bench::suites::send::{self, SendCase, SendPlan};
 use wirelane_bench::suites::sockets::replay;
@@ -54,6 +54,28 @@ fn privileged_captures_cost_cpu_time_and_have_ratios() {
     }
     // One after the other: their files are in the same folder.
     others_send_and_write(&plan);
+}
+
+#[test]
+fn privileged_what_printing_and_other_interfaces_cost_is_measured() {
+    if !privileged::require() {
+        return;
+    }
+    let own = Path::new(env!("CARGO_BIN_EXE_wirelane"));
+    let window = Duration::from_secs(1);
+    let plan = ProcessPlan { own, samples: 1, window, limit: None, disk: None };
+    let mut report = Report::new("test".into());
+    print::print(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    several::several(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    report.finish();
+    assert!(report.skipped.is_empty(), "{:?}", report.skipped);
+    let of = |case| report.rows.iter().filter(move |row| row.case == case);
+    // With lines and without; read and written, by one process and by three.
+    assert_eq!((of("print").count(), of("several").count()), (2, 4));
+    assert!(of("print").chain(of("several")).all(|row| row.samples[0] > 0.0));
+    let targets = report.targets.iter().filter(|target| target.what.contains("beside three"));
+    assert_eq!(targets.clone().count(), 2);
+    assert!(targets.clone().all(|target| target.median.is_some()));
 }
 
 fn others_send_and_write(plan: &ProcessPlan<'_>) {

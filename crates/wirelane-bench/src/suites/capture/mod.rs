@@ -13,6 +13,7 @@
 pub mod compress;
 pub mod cost;
 pub mod print;
+pub mod several;
 pub mod short;
 mod timed;
 pub mod write;
@@ -139,6 +140,8 @@ impl Suite for CaptureSuite {
         short::short(&ProcessPlan { limit: share(left(), 0.2), ..plan }, report, stop, progress)?;
         let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
         cost::cost(&plan, report, stop, progress)?;
+        let plan = ProcessPlan { limit: share(left(), 0.3), ..plan };
+        several::several(&plan, report, stop, progress)?;
         let plan = ProcessPlan { limit: share(left(), 0.3), ..plan };
         print::print(&plan, report, stop, progress)?;
         let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
