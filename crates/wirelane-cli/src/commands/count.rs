@@ -2,11 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use wirelane::port::{Backend, Control, Spec};
+use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result, clock};
 use wirelane_count::{By, CountConfig, Counting, Counts};
 
@@ -17,7 +16,6 @@ use crate::output::counts::{Order, TableView};
 use crate::output::summary::Summary;
 use crate::output::{self, headline, screen};
 use crate::session::{self, Moment, Privileges, SessionArgs, VerboseArgs};
-use crate::take::Toll;
 use crate::{args, netns};
 
 /// Count packets of ports or capture files by protocol, host, port, queue, VLAN or flow.
@@ -146,14 +144,11 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if !args.session.quiet {
         counting.ports().for_each(|port| session::announce("counting on", port));
     }
-    let served = |(control, toll): (&Arc<dyn Control>, Option<Toll>)| {
-        Served::new(Arc::clone(control), look.filter()).guarded_by(toll)
-    };
     let control = ControlServer::start(Subject {
         command: "count",
         started,
         monitor: counting.monitor(),
-        ports: counting.controls().iter().zip(tolls).map(served).collect(),
+        ports: Served::all(counting.controls(), tolls, look.filter()),
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });

@@ -50,6 +50,16 @@ impl Served {
         Self { toll, ..self }
     }
 
+    /// Ports that were opened with this filter, each with what it takes from the host.
+    pub(crate) fn all(
+        controls: &[Arc<dyn Control>],
+        tolls: Vec<Option<Toll>>,
+        filter: Option<&str>,
+    ) -> Vec<Self> {
+        let served = |(control, toll)| Self::new(Arc::clone(control), filter).guarded_by(toll);
+        controls.iter().zip(tolls).map(served).collect()
+    }
+
     /// Replaces the filter.
     fn set_filter(&self, text: Option<&str>) -> Result<()> {
         let filter = text.map(str::parse::<Filter>).transpose()?;

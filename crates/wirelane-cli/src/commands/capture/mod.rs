@@ -3,10 +3,9 @@
 mod arguments;
 pub(crate) mod elsewhere;
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use wirelane::port::{Backend, Control};
+use wirelane::port::Backend;
 use wirelane::session::capture::Capture;
 use wirelane::{Error, Result, clock};
 
@@ -16,7 +15,6 @@ use crate::output::summary::Summary;
 use crate::print::Lines;
 use crate::provenance::Provenance;
 use crate::session::{self, Privileges, Screen};
-use crate::take::Toll;
 use crate::{habits, netns};
 
 /// Runs the command.
@@ -69,14 +67,11 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     if !args.session.quiet {
         capture.ports().for_each(|port| session::announce("capturing on", port));
     }
-    let served = |(control, toll): (&Arc<dyn Control>, Option<Toll>)| {
-        Served::new(Arc::clone(control), look.filter()).guarded_by(toll)
-    };
     let control = ControlServer::start(Subject {
         command: "capture",
         started,
         monitor: capture.monitor(),
-        ports: capture.controls().iter().zip(tolls).map(served).collect(),
+        ports: Served::all(capture.controls(), tolls, look.filter()),
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });

@@ -2,11 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use wirelane::halt::Halt;
-use wirelane::port::Control;
 use wirelane::{Result, clock};
 use wirelane_flow::session::Metering;
 
@@ -15,7 +13,6 @@ use super::sinks::Sinks;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges, Screen};
-use crate::take::Toll;
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     args.check_no_span()?;
@@ -44,14 +41,11 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     if !args.session.quiet {
         metering.ports().for_each(|port| session::announce("flows of", port));
     }
-    let served = |(control, toll): (&Arc<dyn Control>, Option<Toll>)| {
-        Served::new(Arc::clone(control), look.filter()).guarded_by(toll)
-    };
     let control = ControlServer::start(Subject {
         command: "flows",
         started,
         monitor: metering.monitor(),
-        ports: metering.controls().iter().zip(tolls).map(served).collect(),
+        ports: Served::all(metering.controls(), tolls, look.filter()),
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
-use super::ring::Ring;
+use super::ring::{self, Ring};
 use super::sharing::Shared;
 use super::side_by_side::side_by_side;
 use super::turnstile::{Entrance, note};
@@ -351,13 +351,8 @@ impl Control for Handle {
     }
 
     fn passed(&self) -> Result<Option<Passed>> {
-        let mut passed = Passed::default();
-        for ring in &self.rings {
-            ring.count().map_err(|error| Error::os(self.device.name.as_str(), error))?;
-            passed.packets += ring.counted();
-            passed.dropped += ring.dropped();
-        }
-        Ok(Some(passed))
+        let passed = ring::passed(&self.rings);
+        passed.map(Some).map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
     /// A packet that was sent through a socket of a fanout group is shown to no socket of that group
@@ -373,27 +368,7 @@ impl Control for Handle {
             return;
         }
         state.phase = Phase::Stopped;
-        let reject = || {
-            for ring in &self.rings {
-                // It can only fail for want of a few bytes of memory; then `readiness` ends by its
-                // time limit.
-                let _ = ring.attach(&REJECT_ALL);
-            }
-        };
-        // A packet that met the old program may still be on its way into a ring. Closing a packet
-        // socket waits until no processor is at it any more (synchronize_net in packet_release).
-        // With a turnstile it is counted, so the filter has to be what it was until then.
-        match self.entrance.turnstile() {
-            Some(turnstile) => {
-                turnstile.close();
-                drop(state.spare.take());
-                reject();
-            }
-            None => {
-                reject();
-                drop(state.spare.take());
-            }
-        }
+        self.entrance.shut(&self.rings, state.spare.take());
         state.open.fill(false);
         self.progress.stop();
         drop(state);

@@ -28,6 +28,7 @@ use wirelane_os::packet::{
 
 use crate::frame::{Meta, Owner};
 use crate::pool::blocks::{Blocks, Users};
+use crate::port::control::Passed;
 use crate::port::selection::{REJECT_ALL, Selection};
 
 /// Bytes of a VLAN tag, for which there must be room between a `Meta` and its packet. The kernel
@@ -289,4 +290,18 @@ unsafe fn leave(ring: NonNull<Shared>) {
             drop(Box::from_raw(ring.as_ptr()));
         }
     }
+}
+
+/// What all rings together were given and could not keep, by the kernel's count.
+///
+/// # Errors
+/// The system refuses to say.
+pub(super) fn passed(rings: &[Ring]) -> wirelane_os::Result<Passed> {
+    let mut passed = Passed::default();
+    for ring in rings {
+        ring.count()?;
+        passed.packets += ring.counted();
+        passed.dropped += ring.dropped();
+    }
+    Ok(passed)
 }

@@ -85,6 +85,31 @@ impl Entrance {
         self.turnstile.as_ref()
     }
 
+    /// Lets nothing more into the rings. `spare` is a packet socket of the port.
+    ///
+    /// A packet that met the old program may still be on its way into a ring. Closing a packet socket waits until no
+    /// processor is at it any more (synchronize_net in packet_release). With a turnstile it is counted, so the filter has
+    /// to be what it was until then.
+    pub(super) fn shut(&self, rings: &[Ring], spare: Option<PacketSocket>) {
+        let reject = || {
+            for ring in rings {
+                // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
+                let _ = ring.attach(&REJECT_ALL);
+            }
+        };
+        match &self.turnstile {
+            Some(turnstile) => {
+                turnstile.close();
+                drop(spare);
+                reject();
+            }
+            None => {
+                reject();
+                drop(spare);
+            }
+        }
+    }
+
     /// Why what filters reject is not counted; `None` if it is.
     pub(super) fn uncounted(&self) -> Option<&str> {
         self.turnstile.is_none().then_some(&self.uncounted)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::super::control::{Progress, count_blocks, may_reject};
-use super::super::ring::Ring;
+use super::super::ring::{self, Ring};
 use super::super::turnstile::{Entrance, note};
 use super::name::NAME;
 use super::program;
@@ -17,7 +17,7 @@ use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::{ETHERNET, LINK_TYPES};
 use crate::port::growing::Growing;
-use crate::port::selection::{self, REJECT_ALL};
+use crate::port::selection;
 use crate::sync::lock;
 
 /// The port's rings and what is attached to each.
@@ -184,13 +184,7 @@ impl Control for Handle {
     }
 
     fn passed(&self) -> Result<Option<Passed>> {
-        let mut passed = Passed::default();
-        for ring in &self.rings {
-            ring.count().map_err(|error| Error::os(NAME, error))?;
-            passed.packets += ring.counted();
-            passed.dropped += ring.dropped();
-        }
-        Ok(Some(passed))
+        ring::passed(&self.rings).map(Some).map_err(|error| Error::os(NAME, error))
     }
 
     fn stop(&self) {
@@ -198,24 +192,7 @@ impl Control for Handle {
         if std::mem::replace(&mut state.is_stopped, true) {
             return;
         }
-        let reject = || {
-            for ring in &self.rings {
-                // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
-                let _ = ring.attach(&REJECT_ALL);
-            }
-        };
-        // As in a port for one interface: closing it waits until no processor is at the old program any more.
-        match self.entrance.turnstile() {
-            Some(turnstile) => {
-                turnstile.close();
-                drop(state.spare.take());
-                reject();
-            }
-            None => {
-                reject();
-                drop(state.spare.take());
-            }
-        }
+        self.entrance.shut(&self.rings, state.spare.take());
         self.progress.stop();
     }
 }
