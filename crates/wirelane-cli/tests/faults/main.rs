@@ -51,20 +51,20 @@ struct Bed {
 }
 
 impl Bed {
-    /// Anybody may write there.
+    /// Anybody may write there, and read the files.
     fn new() -> Self {
         let directory = tempdir().unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
-        let file = directory.path().join("in.pcapng");
+        let make = |name, port| {
+            let arguments = ["capture", "-q", port, "--mode", "644", "-w"];
+            let made = output(wirelane(arguments).arg(directory.path().join(name)));
+            assert!(made.status.success(), "{}", made.stderr);
+        };
         let began = Instant::now();
-        let made =
-            output(wirelane(["capture", "-q", "sim:2?count=5000&size=imix", "-w"]).arg(&file));
-        assert!(made.status.success(), "{}", made.stderr);
+        make("in.pcapng", "sim:2?count=5000&size=imix");
         // On a busy machine everything takes longer, as this has.
         let bound = BOUND + 20 * began.elapsed();
-        let small = directory.path().join("small.pcapng");
-        let made = output(wirelane(["capture", "-q", "sim:2?count=100", "-w"]).arg(&small));
-        assert!(made.status.success(), "{}", made.stderr);
+        make("small.pcapng", "sim:2?count=100");
         let mut bed = Self { directory, bound, pipe: None };
         bed.renew_pipe();
         bed
