@@ -83,6 +83,9 @@ pub fn room() -> Room {
 
 /// How much can be mapped, used or not; `None` without a limit.
 pub fn address_space() -> Option<Room> {
+    if cfg!(miri) {
+        return None;
+    }
     let is_limited = |resource| getrlimit(resource).current.is_some();
     if ![Resource::As, Resource::Data].into_iter().any(is_limited) {
         return None;
