@@ -1,7 +1,6 @@
 //! `wirelane-query sink`: flows come as IPFIX messages on standard input, and become files.
 
 mod arguments;
-mod batch;
 mod counts;
 mod input;
 mod layout;

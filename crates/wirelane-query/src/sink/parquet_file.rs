@@ -11,7 +11,7 @@ use parquet::schema::types::ColumnPath;
 use wirelane::{Error, Result};
 use wirelane_flow::Flow;
 
-use super::batch::Batches;
+use wirelane_arrow::Flows;
 
 /// Flows of a row group: what is sorted at once, and what a query reads at least a column of.
 const GROUP: usize = 1 << 17;
@@ -19,7 +19,7 @@ const GROUP: usize = 1 << 17;
 /// A file that is being made.
 pub(crate) struct ParquetFile {
     writer: ArrowWriter<Vec<u8>>,
-    batches: Batches,
+    batches: Flows,
     /// The row group that is not full yet.
     group: Vec<Flow>,
     flows: u64,
@@ -27,7 +27,7 @@ pub(crate) struct ParquetFile {
 
 impl ParquetFile {
     pub(crate) fn new() -> Result<Self> {
-        let batches = Batches::new();
+        let batches = Flows::new();
         let writer = ArrowWriter::try_new(Vec::new(), batches.schema(), Some(properties()?))
             .map_err(failed)?;
         Ok(Self { writer, batches, group: Vec::new(), flows: 0 })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use reqwest::Url;
+use url::Url;
 use wirelane::{Error, Result};
 
 /// What an argument names.
@@ -49,8 +49,6 @@ fn directory(path: &str) -> Result<Opened> {
 
 /// Keys, region and endpoint are in the environment, by the names that the clouds' own programs use.
 fn remote(text: &str) -> Result<Opened> {
-    // Somebody else may have chosen ciphers already; there is nobody.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let object = || format!("store {text}");
     let url = Url::parse(text).map_err(|error| Error::usage(object(), error.to_string()))?;
     let variables = env::vars_os()

@@ -7,8 +7,8 @@ use arrow_schema::ArrowError;
 use wirelane::{Error, Result};
 use wirelane_flow::Flow;
 
-use super::batch::Batches;
 use super::counts::Counts;
+use wirelane_arrow::Flows;
 
 /// Flows of a batch.
 const BATCH: usize = 8192;
@@ -16,14 +16,14 @@ const BATCH: usize = 8192;
 /// The writing end.
 pub(crate) struct Stream<W: Write> {
     writer: StreamWriter<W>,
-    batches: Batches,
+    batches: Flows,
     waiting: Vec<Flow>,
     counts: Counts,
 }
 
 impl<W: Write> Stream<W> {
     pub(crate) fn new(to: W) -> Result<Self> {
-        let batches = Batches::new();
+        let batches = Flows::new();
         let writer = StreamWriter::try_new(to, &batches.schema()).map_err(failed)?;
         Ok(Self { writer, batches, waiting: Vec::new(), counts: Counts::default() })
     }

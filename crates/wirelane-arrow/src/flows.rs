@@ -15,13 +15,13 @@ use wirelane_flow::{Fields, Flow, write_community_id};
 /// What times are in: nanoseconds since 1970.
 const ZONE: &str = "UTC";
 
-/// Makes batches of one schema.
-pub(crate) struct Batches {
+/// Makes batches of flows, of one schema.
+pub struct Flows {
     schema: SchemaRef,
 }
 
-impl Batches {
-    pub(crate) fn new() -> Self {
+impl Flows {
+    pub fn new() -> Self {
         let mut names = Names(Vec::new());
         Flow::default().fields(&mut names);
         let fields = names.0.into_iter().map(|name| {
@@ -31,11 +31,11 @@ impl Batches {
         Self { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())) }
     }
 
-    pub(crate) fn schema(&self) -> SchemaRef {
+    pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    pub(crate) fn of(&self, flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
+    pub fn of(&self, flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
         let columns = self.schema.fields().iter().map(|field| Column::of(field.name()));
         let mut row = Row { columns: columns.collect(), next: 0, text: Vec::new() };
         for flow in flows {
