@@ -59,6 +59,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     outcome += unpacked::run_setup(context, |program| find(program).is_some());
     outcome += test_runner(context);
     outcome += snappi(context);
+    outcome += readers(context);
     outcome += nightly(context);
     outcome
 }
@@ -131,26 +132,37 @@ fn programs(context: &Context) -> Outcome {
     outcome
 }
 
-/// The Python client of the Open Traffic Generator, in an environment of its own. One test has it write
-/// flow files anew; without it, those of the repository must do.
+/// The Python client of the Open Traffic Generator. One test has it write flow files anew; without it, those of the
+/// repository must do.
 fn snappi(context: &Context) -> Outcome {
-    let directory = context.target("snappi");
+    python(context, "snappi", &["snappi"]).map_or_else(Outcome::skip, |()| Outcome::single(true))
+}
+
+/// Other engines that read our files of flows.
+fn readers(context: &Context) -> Outcome {
+    match python(context, "readers", &["pyarrow", "duckdb"]) {
+        Ok(()) => Outcome::single(true),
+        Err(note) => context.unavailable(1, note),
+    }
+}
+
+/// A Python with packages, in an environment of its own that stays; what to do when there is none.
+fn python(context: &Context, name: &str, packages: &[&str]) -> Result<(), String> {
+    let directory = context.target(name);
     let python = directory.join("bin/python3");
-    let is_there = || {
-        let import = cargo::output(Command::new(&python).args(["-c", "import snappi"]));
-        import.is_some()
-    };
+    let import = format!("import {}", packages.join(", "));
+    let is_there = || cargo::output(Command::new(&python).args(["-c", &import])).is_some();
     if !is_there() && find("python3").is_some() {
         let made = cargo::succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory));
-        let install = ["-m", "pip", "install", "--quiet", "snappi"];
-        let _ = made && cargo::succeeds(Command::new(&python).args(install));
+        let install = ["-m", "pip", "install", "--quiet"];
+        let _ = made && cargo::succeeds(Command::new(&python).args(install).args(packages));
     }
     if is_there() {
-        return Outcome::single(true);
+        return Ok(());
     }
-    let directory = directory.display();
-    Outcome::skip(format!(
-        "missing: snappi; python3 -m venv {directory} && {directory}/bin/pip install snappi"
+    let (directory, packages) = (directory.display(), packages.join(" "));
+    Err(format!(
+        "missing: {packages}; python3 -m venv {directory} && {directory}/bin/pip install {packages}"
     ))
 }
 

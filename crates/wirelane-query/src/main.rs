@@ -1,6 +1,8 @@
 //! `wirelane-query`: flows as files for engines. `wirelane` starts it; it holds what would make that command large.
 
+mod cluster;
 mod sink;
+mod stores;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -18,11 +20,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Executor(cluster::ExecutorArgs),
+    Scheduler(cluster::SchedulerArgs),
     Sink(sink::SinkArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Executor(args) => cluster::run_executor(&args),
+        Command::Scheduler(args) => cluster::run_scheduler(&args),
         Command::Sink(args) => sink::run(&args),
     };
     match outcome {

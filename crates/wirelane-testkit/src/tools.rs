@@ -77,6 +77,34 @@ pub fn snappi() -> Option<PathBuf> {
     found
 }
 
+/// A Python of `cargo xtask test setup` that has `modules`: the environment `name` in the target directory, or the
+/// `python3` on the `PATH`; without one the test is reported as skipped and should return.
+///
+/// # Panics
+/// When there is none and `WIRELANE_REQUIRE_TOOLS=1`.
+#[track_caller]
+pub fn python(name: &str, modules: &str) -> Option<PathBuf> {
+    // The programs of the tests are in `target/debug/deps` or one like it.
+    let program = env::current_exe().unwrap_or_default();
+    let installed = program.ancestors().skip(1).map(|path| path.join(name).join("bin/python3"));
+    let has = |python: &PathBuf| {
+        let import = Command::new(python).args(["-c", &format!("import {modules}")]).output();
+        import.is_ok_and(|import| import.status.success())
+    };
+    let installed = installed.filter(|python| python.is_file());
+    let found = installed.chain(find("python3")).find(has);
+    if found.is_none() {
+        let test = gate::test_name(Location::caller());
+        let reason = format!("needs a Python with {modules}: cargo xtask test setup");
+        assert!(
+            !gate::demanded("WIRELANE_REQUIRE_TOOLS"),
+            "{test}: {reason}, and WIRELANE_REQUIRE_TOOLS=1"
+        );
+        gate::skip(&test, &reason);
+    }
+    found
+}
+
 /// The path of the program `tool`.
 ///
 /// Looks in the `sbin` directories too: `ip` and `ethtool` live there, and an ordinary user's

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let counts = match place {
         Place::Output => stream(&input)?,
         Place::Store(opened) => {
-            let store = Store::start(opened, args.spool, args.patience)?;
+            let name = (!args.quiet).then(|| args.to.clone());
+            let store = Store::start(opened, name, args.spool, args.patience)?;
             files(args, &input, store)?
         }
     };

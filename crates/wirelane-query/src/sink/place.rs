@@ -1,15 +1,15 @@
 //! Where files go: a directory, an object store, or standard output.
 
-use std::env;
 use std::fs;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::time::Duration;
 
-use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use url::Url;
 use wirelane::{Error, Result};
+
+use crate::stores::{self, Opened, Patience};
 
 /// What an argument names.
 pub(crate) enum Place {
@@ -17,11 +17,8 @@ pub(crate) enum Place {
     Store(Opened),
 }
 
-/// A store, and where in it.
-pub(crate) struct Opened {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) prefix: Path,
-}
+/// Whole files: 128 MiB, and not every host has a fast uplink. While nobody answers, it is the spool that waits.
+const WRITING: Patience = Patience { request: Duration::from_secs(120), retries: 2 };
 
 impl Place {
     pub(crate) fn parse(text: &str) -> Result<Self> {
@@ -29,7 +26,7 @@ impl Place {
             return Ok(Self::Output);
         }
         match text.split_once("://") {
-            Some((scheme, _)) if scheme != "file" => remote(text),
+            Some((scheme, _)) if scheme != "file" => stores::open(text, WRITING),
             Some((_, path)) => directory(path),
             None => directory(text),
         }
@@ -45,17 +42,4 @@ fn directory(path: &str) -> Result<Opened> {
         .map_err(|error| Error::failed(object(), error.to_string()))?
         .with_automatic_cleanup(false);
     Ok(Opened { store: Arc::new(store), prefix: Path::default() })
-}
-
-/// Keys, region and endpoint are in the environment, by the names that the clouds' own programs use.
-fn remote(text: &str) -> Result<Opened> {
-    let object = || format!("store {text}");
-    let url = Url::parse(text).map_err(|error| Error::usage(object(), error.to_string()))?;
-    let variables = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let (store, prefix) = object_store::parse_url_opts(&url, variables).map_err(|error| {
-        Error::usage(object(), error.to_string())
-            .help("write DIR, s3://BUCKET/PREFIX, gs://… or az://…")
-    })?;
-    Ok(Opened { store: store.into(), prefix })
 }

@@ -1,5 +1,6 @@
 //! Puts complete files into a store, on a thread of its own; while the store is away, files wait within a limit.
 
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use wirelane::{Error, Result};
 
 use super::counts::Counts;
 use super::partitions::Finished;
-use super::place::Opened;
+use crate::stores::{self, Opened};
 
 /// Between attempts: the first pause, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
@@ -37,15 +38,21 @@ struct Shared {
 }
 
 impl Store {
-    /// At most `limit` bytes wait, and at the end no longer than `patience`.
-    pub(crate) fn start(opened: Opened, limit: usize, patience: Duration) -> Result<Self> {
+    /// At most `limit` bytes wait, and at the end no longer than `patience`. What happens to the store is said of
+    /// `name`, if it has one.
+    pub(crate) fn start(
+        opened: Opened,
+        name: Option<String>,
+        limit: usize,
+        patience: Duration,
+    ) -> Result<Self> {
         let (files, incoming) = channel();
         let shared = Arc::new(Shared::default());
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::io("network", "epoll_create", error))?;
-        let worker = Worker { opened, runtime, shared: Arc::clone(&shared) };
+        let worker = Worker { opened, name, runtime, shared: Arc::clone(&shared) };
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || worker.run(&incoming))
@@ -85,8 +92,17 @@ impl Shared {
     }
 }
 
+/// Why a file is not there.
+struct Failure {
+    cause: String,
+    /// The store will answer the same as long as nobody changes something.
+    is_refusal: bool,
+}
+
 struct Worker {
     opened: Opened,
+    /// What the user calls it; `None` if nothing is to be said.
+    name: Option<String>,
     runtime: Runtime,
     shared: Arc<Shared>,
 }
@@ -108,42 +124,64 @@ impl Worker {
         }
     }
 
-    /// Tries until the store takes the file; `false` if that was too late.
+    /// Tries until the store takes the file; `false` if that was too late. A store that refuses is asked again only
+    /// while there is more to come: somebody may give it rights meanwhile.
     fn deliver(&self, file: &Finished) -> bool {
         let path = Path::from_iter(
             self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),
         );
-        let mut pause = PAUSES[0];
+        let (mut pause, mut has_failed) = (PAUSES[0], false);
         loop {
-            match self.attempt(&path, file) {
-                Ok(()) => return true,
-                Err(cause) => {
-                    let mut counts = self.shared.counts();
-                    counts.failures += 1;
-                    counts.failure = Some(cause);
+            let Err(failure) = self.attempt(&path, file) else {
+                if has_failed {
+                    self.tell("takes files again");
                 }
+                return true;
+            };
+            let mut counts = self.shared.counts();
+            counts.failures += 1;
+            counts.failure = Some(failure.cause.clone());
+            drop(counts);
+            let gives_up =
+                || self.is_late() || failure.is_refusal && self.remaining().is_some();
+            if gives_up() {
+                return false;
+            }
+            if !has_failed {
+                has_failed = true;
+                self.tell(&format!("{}; files wait", failure.cause));
             }
             let end = Instant::now() + pause;
             while Instant::now() < end {
-                if self.is_late() {
+                if gives_up() {
                     return false;
                 }
                 thread::sleep(Duration::from_millis(20));
-            }
-            if self.is_late() {
-                return false;
             }
             pause = (pause * 2).min(PAUSES[1]);
         }
     }
 
-    fn attempt(&self, path: &Path, file: &Finished) -> std::result::Result<(), String> {
+    fn tell(&self, what: &str) {
+        if let Some(name) = &self.name {
+            // Nobody may be there to read it.
+            let _ = writeln!(io::stderr(), "wirelane-query: {name}: {what}");
+        }
+    }
+
+    fn attempt(&self, path: &Path, file: &Finished) -> Result<(), Failure> {
         self.runtime.block_on(async {
             let put = self.opened.store.put(path, file.bytes.clone().into());
             let limit = attempt_limit(self.remaining());
             match tokio::time::timeout(limit, put).await {
-                Ok(outcome) => outcome.map(|_| ()).map_err(|error| error.to_string()),
-                Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+                Ok(outcome) => outcome.map(|_| ()).map_err(|error| Failure {
+                    cause: stores::explain(&error),
+                    is_refusal: stores::is_refusal(&error),
+                }),
+                Err(_) => {
+                    let cause = format!("no answer within {} s", limit.as_secs());
+                    Err(Failure { cause, is_refusal: false })
+                }
             }
         })
     }

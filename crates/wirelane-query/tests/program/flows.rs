@@ -8,7 +8,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use wirelane_testkit::process::{self, ChildGuard};
 
-use crate::files::{files, packets_of};
+use crate::files::files;
+use crate::rows::packets_of;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

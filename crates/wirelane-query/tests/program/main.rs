@@ -1,6 +1,8 @@
 //! The program, alone and behind `wirelane flows -w`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+#[path = "../shared/files.rs"]
 mod files;
 mod flows;
+mod rows;
 mod sink;

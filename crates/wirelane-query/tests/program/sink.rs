@@ -10,7 +10,8 @@ use serde_json::Value;
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Half};
 
-use crate::files::{files, packets, packets_of};
+use crate::files::files;
+use crate::rows::{packets, packets_of};
 
 /// 2026-11-23, 02:41:44.
 const START: u64 = 1_795_401_704_123_456_789;

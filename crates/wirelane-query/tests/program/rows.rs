@@ -1,23 +1,12 @@
 //! What is in the files that were written.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::UInt64Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-
-/// The files below a directory, whatever their names.
-pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
-}
 
 /// The column of that name.
 pub(crate) fn packets(batch: &RecordBatch) -> Vec<u64> {

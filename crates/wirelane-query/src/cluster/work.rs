@@ -1,0 +1,46 @@
+//! The directory of intermediate results: ours alone, and gone with the executor.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::{env, process};
+
+use wirelane::{Error, Result};
+
+/// Removes the directory when it is dropped.
+pub(crate) struct Work(PathBuf);
+
+impl Work {
+    /// Below `parent`, or where temporary files are.
+    pub(crate) fn new(parent: Option<&Path>) -> Result<Self> {
+        let parent = parent.map_or_else(env::temp_dir, Path::to_owned);
+        let path = parent.join(format!("wirelane-executor-{}", process::id()));
+        let object = || format!("directory {}", path.display());
+        fs::create_dir_all(&parent)
+            .map_err(|error| Error::io(format!("directory {}", parent.display()), "mkdir", error))?;
+        // Left by a process with the same number that was killed.
+        if path.is_dir() {
+            fs::remove_dir_all(&path).map_err(|error| Error::io(object(), "unlink", error))?;
+        }
+        // It must be new: what others made below a common directory is not ours.
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| Error::io(object(), "mkdir", error))?;
+        if path.to_str().is_none() {
+            return Err(Error::usage(object(), "its name is no text"));
+        }
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What cannot be removed stays; the next one has another name.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

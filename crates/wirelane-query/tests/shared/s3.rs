@@ -1,0 +1,68 @@
+//! An S3 server of a test: a program of its own, over a directory that goes with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use wirelane_testkit::process::ChildGuard;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A program of the workspace, as it lies beside `wirelane-query`.
+pub(crate) fn program(name: &str) -> Command {
+    let path = Path::new(env!("CARGO_BIN_EXE_wirelane-query")).with_file_name(name);
+    assert!(path.is_file(), "no {}: cargo build -p wirelane-cli -p wirelane-s3", path.display());
+    Command::new(path)
+}
+
+/// A server with the buckets `flows`, and `fixed`, which nobody may write to.
+pub(crate) struct S3 {
+    root: TempDir,
+    address: String,
+    server: Option<ChildGuard>,
+}
+
+impl S3 {
+    pub(crate) fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for bucket in ["flows", "fixed"] {
+            fs::create_dir(root.path().join(bucket)).unwrap();
+        }
+        let mut server = Self { root, address: "127.0.0.1:0".into(), server: None };
+        server.come_back();
+        server
+    }
+
+    /// The files of a bucket.
+    pub(crate) fn bucket(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Nobody answers any more.
+    pub(crate) fn go_away(&mut self) {
+        self.server = None;
+    }
+
+    /// At the same address.
+    pub(crate) fn come_back(&mut self) {
+        let mut command = program("wirelane-s3");
+        command.args(["--read-only", "fixed", "--listen", &self.address]).arg(self.root.path());
+        let mut server = ChildGuard::spawn(&mut command);
+        server.wait_until(LIMIT, |server| server.stdout().ends_with('\n'));
+        self.address = server.stdout().trim().to_owned();
+        self.server = Some(server);
+    }
+
+    /// What a client has in its environment.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 5] {
+        [
+            ("AWS_ACCESS_KEY_ID", "key".into()),
+            ("AWS_SECRET_ACCESS_KEY", "secret".into()),
+            ("AWS_REGION", "us-east-1".into()),
+            ("AWS_ENDPOINT", format!("http://{}", self.address)),
+            ("AWS_ALLOW_HTTP", "true".into()),
+        ]
+    }
+}

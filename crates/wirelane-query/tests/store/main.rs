@@ -1,0 +1,10 @@
+//! Flows in object stores, and the files as other programs read them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod cost;
+#[path = "../shared/files.rs"]
+mod files;
+mod flows;
+mod readers;
+#[path = "../shared/s3.rs"]
+mod s3;
