@@ -1,6 +1,8 @@
-//! `wirelane-query`: flows as files for engines. `wirelane` starts it; it holds what would make that command large.
+//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds what would make that
+//! command large.
 
 mod cluster;
+mod query;
 mod sink;
 mod stores;
 
@@ -10,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use wirelane::ErrorKind;
 
-/// Flows as files for engines: Parquet in a directory or an object store.
+/// Flows and packets as tables: Parquet in a directory or an object store, and SQL.
 #[derive(Parser)]
 #[command(name = "wirelane-query", version, max_term_width = 100)]
 struct Cli {
@@ -21,6 +23,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Executor(cluster::ExecutorArgs),
+    Query(query::QueryArgs),
     Scheduler(cluster::SchedulerArgs),
     Sink(sink::SinkArgs),
 }
@@ -28,6 +31,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Executor(args) => cluster::run_executor(&args),
+        Command::Query(args) => query::run(&args),
         Command::Scheduler(args) => cluster::run_scheduler(&args),
         Command::Sink(args) => sink::run(&args),
     };

@@ -35,7 +35,8 @@ pub(crate) const READING: Patience = Patience { request: Duration::from_secs(30)
 /// Opens a store; nothing is asked of it yet.
 pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
     let failed = |cause: String| {
-        Error::usage(format!("store {text}"), cause).help("write s3://BUCKET/PREFIX, gs://… or az://…")
+        Error::usage(format!("store {text}"), cause)
+            .help("write s3://BUCKET/PREFIX, gs://… or az://…")
     };
     let url = Url::parse(text).map_err(|error| failed(error.to_string()))?;
     let (scheme, prefix) =
@@ -99,18 +100,22 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
 pub(crate) fn explain(error: &object_store::Error) -> String {
     use object_store::Error as It;
     let text = brief(&error.to_string());
-    let said = said(&text);
-    let said = said.as_deref();
-    match (error, said) {
-        (_, Some(said)) if said.starts_with("NoSuchBucket") || said.starts_with("ContainerNotFound") => {
+    match (error, said(&text)) {
+        (_, Some(said))
+            if said.starts_with("NoSuchBucket") || said.starts_with("ContainerNotFound") =>
+        {
             format!("there is no such bucket ({said}); make it, or name another")
         }
-        (It::PermissionDenied { .. } | It::Unauthenticated { .. }, _) => {
-            let said = said.unwrap_or("access denied");
+        (It::PermissionDenied { .. } | It::Unauthenticated { .. }, Some(said)) => {
             format!("it refuses ({said}); check the keys in the environment and their rights")
         }
-        (It::NotFound { path, .. }, _) => format!("there is no {path}"),
+        (It::PermissionDenied { source, .. } | It::Unauthenticated { source, .. }, None) => {
+            let source = brief(&source.to_string());
+            format!("access is denied ({source}); check the rights, and of a store the keys")
+        }
+        (It::NotFound { .. }, _) => "there is no such file".to_owned(),
         (_, Some(said)) => format!("it answered {said}"),
+        (It::Generic { source, .. }, None) => brief(&source.to_string()),
         _ => text,
     }
 }

@@ -71,7 +71,8 @@ async fn serve(cli: Cli) -> io::Result<()> {
 }
 
 fn service(cli: &Cli) -> io::Result<S3Service> {
-    let files = FileSystem::new(&cli.root).map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let files =
+        FileSystem::new(&cli.root).map_err(|error| io::Error::other(format!("{error:?}")))?;
     let mut service = S3ServiceBuilder::new(files);
     service.set_auth(SimpleAuth::from_single(cli.key.as_str(), cli.secret.as_str()));
     service.set_access(Rights { root: cli.root.clone(), read_only: cli.read_only.clone() });

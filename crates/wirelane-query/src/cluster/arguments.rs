@@ -16,9 +16,12 @@ pub(crate) struct SchedulerArgs {
     /// Where clients and executors connect; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
     pub(crate) listen: SocketAddr,
-    /// Take an executor for lost that was silent for so long; what it did is done again by others
+    /// Take an executor for lost that was silent for so long; queries that run then fail
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = silence)]
     pub(crate) executor_timeout: Duration,
+    /// Say what it does
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// Run parts of a cluster's queries.
@@ -42,6 +45,9 @@ pub(crate) struct ExecutorArgs {
     /// Where intermediate results lie, removed at the end [default: a directory below that for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<PathBuf>,
+    /// Say what it does
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// Executors that have all they can do say so every five seconds.

@@ -2,10 +2,15 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ballista_core::config::BallistaConfig;
 use ballista_core::extension::SessionStateExt as _;
-use datafusion::prelude::SessionContext;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
+use datafusion::prelude::{DataFrame, SessionContext};
 use wirelane::{Error, Result};
 
 use super::address::Address;
@@ -13,30 +18,56 @@ use super::address::Address;
 /// How long a scheduler may take to say that it is there.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The same tables and settings, with queries run by the cluster of this scheduler.
+/// Tasks of a step, unless the client's machine can do more by itself. Executors take them as they have time, so there
+/// should be some more than CPUs of a small cluster.
+const TASKS: usize = 16;
+
+/// A cluster that can take queries.
+pub(crate) struct Cluster<'a>(&'a Address);
+
+impl<'a> Cluster<'a> {
+    /// # Errors
+    /// There is no scheduler, or it has no executors.
+    pub(crate) fn find(scheduler: &'a Address) -> Result<Self> {
+        if has_executors(scheduler)? {
+            return Ok(Self(scheduler));
+        }
+        Err(failed(scheduler, "it has no executors".to_owned())
+            .help(format!("start some: wirelane-query executor --scheduler {scheduler}")))
+    }
+
+    /// The same tables and settings, with queries run by the cluster.
+    ///
+    /// # Errors
+    /// The settings are none that a cluster can have.
+    pub(crate) fn over(&self, context: &SessionContext) -> Result<SessionContext> {
+        let Address { host, port } = self.0;
+        let mut state = context.state();
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = TASKS.max(options.execution.target_partitions);
+        // Otherwise the new state begins with an empty catalog.
+        options.catalog.create_default_catalog_and_schema = false;
+        let state = state
+            .upgrade_for_ballista(format!("http://{host}:{port}"))
+            .map_err(|error| failed(self.0, error.to_string()))?;
+        Ok(SessionContext::new_with_state(state))
+    }
+}
+
+/// What one machine would do for a query that a cluster runs; `None` if none does.
 ///
 /// # Errors
-/// There is no scheduler, or it has no executors.
-pub(crate) fn over(context: &SessionContext, scheduler: &Address) -> Result<SessionContext> {
-    if !has_executors(scheduler)? {
-        return Err(failed(scheduler, "it has no executors".to_owned())
-            .help(format!("start some: wirelane-query executor --scheduler {scheduler}")));
+/// As those of planning.
+pub(crate) async fn local(
+    frame: &DataFrame,
+) -> Result<Option<Arc<dyn ExecutionPlan>>, DataFusionError> {
+    let (state, plan) = frame.clone().into_parts();
+    let is_plain = state.config_options().extensions.get::<BallistaConfig>().is_none();
+    if is_plain {
+        return Ok(None);
     }
-    let url = format!("http://{}:{}", scheduler.host, scheduler.port);
-    let before = context.state();
-    let functions = before.scalar_functions().clone();
-    let state = before
-        .upgrade_for_ballista(url)
-        .map_err(|error| failed(scheduler, error.to_string()))?;
-    let context = SessionContext::new_with_state(state);
-    // The upgrade leaves those of DataFusion alone.
-    let known = context.state().scalar_functions().clone();
-    for (name, function) in functions {
-        if !known.contains_key(&name) {
-            context.register_udf(function.as_ref().clone());
-        }
-    }
-    Ok(context)
+    let plan = state.optimize(&plan)?;
+    DefaultPhysicalPlanner::default().create_physical_plan(&plan, &state).await.map(Some)
 }
 
 /// Whether a scheduler answers there at all.
@@ -66,8 +97,9 @@ fn ask(scheduler: &Address) -> io::Result<String> {
             Ok(mut connection) => {
                 connection.set_read_timeout(Some(LIMIT))?;
                 connection.set_write_timeout(Some(LIMIT))?;
-                let request =
-                    format!("GET /readyz HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n");
+                let request = format!(
+                    "GET /readyz HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n"
+                );
                 connection.write_all(request.as_bytes())?;
                 let mut answer = Vec::new();
                 // The first line is enough; who sends no end of it is cut.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::health::ExecutorHealth;
 use wirelane::{Error, Result};
@@ -13,15 +14,16 @@ use wirelane::{Error, Result};
 use super::address::Address;
 use super::arguments::ExecutorArgs;
 use super::client::is_there;
-use super::session;
 use super::system::{runtime, signal};
 use super::work::Work;
+use super::{log, session};
 
 /// How often it looks whether the scheduler answers.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs until it is told to end.
 pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
+    log::start(args.verbose);
     is_there(&args.scheduler)?;
     let address = free(args.listen)?;
     let work = Work::new(args.work.as_deref())?;
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         external_host: args.advertise.clone().or_else(|| reachable(address)),
         scheduler_host: args.scheduler.host.clone(),
         scheduler_port: args.scheduler.port,
+        task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
         vcores: args.tasks.map_or_else(cpus, usize::from),
         work_dir: Some(work.path()),
         override_config_producer: Some(session::config()),
@@ -48,7 +51,9 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         watch.abort();
         match outcome {
             Ok(()) if asked.is_finished() => Ok(()),
-            Ok(()) => Err("it ended by itself: its port was taken, or a part of it failed".to_owned()),
+            Ok(()) => {
+                Err("it ended by itself: its port was taken, or a part of it failed".to_owned())
+            }
             Err(error) => Err(error.to_string()),
         }
     });

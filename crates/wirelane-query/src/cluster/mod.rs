@@ -4,6 +4,8 @@ mod address;
 mod arguments;
 mod client;
 mod executor;
+mod log;
+mod losses;
 mod scheduler;
 mod session;
 mod system;
@@ -11,6 +13,6 @@ mod work;
 
 pub(crate) use address::Address;
 pub(crate) use arguments::{ExecutorArgs, SchedulerArgs};
-pub(crate) use client::over;
+pub(crate) use client::{Cluster, local};
 pub(crate) use executor::run as run_executor;
 pub(crate) use scheduler::run as run_scheduler;

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
@@ -12,41 +13,50 @@ use tokio::net::TcpListener;
 use wirelane::{Error, Result};
 
 use super::arguments::SchedulerArgs;
-use super::session;
+use super::losses::Losses;
 use super::system::{runtime, signal};
+use super::{log, session};
 
 /// Runs until it is told to end.
 pub(crate) fn run(args: &SchedulerArgs) -> Result<()> {
+    log::start(args.verbose);
     runtime()?.block_on(serve(args))
 }
 
 async fn serve(args: &SchedulerArgs) -> Result<()> {
     let object = || format!("address {}", args.listen);
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .map_err(|error| Error::io(object(), "bind", error))?;
+    let listener =
+        TcpListener::bind(args.listen).await.map_err(|error| Error::io(object(), "bind", error))?;
     let address =
         listener.local_addr().map_err(|error| Error::io(object(), "getsockname", error))?;
-    let failed = |error: BallistaError| Error::failed(format!("scheduler at {address}"), error.to_string());
+    let failed =
+        |error: BallistaError| Error::failed(format!("scheduler at {address}"), error.to_string());
     let silence = args.executor_timeout.as_secs();
     let config = SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
+        // Executors come for work: nobody has to reach them but for results.
+        scheduling_policy: TaskSchedulingPolicy::PullStaged,
         // A part of a query to each executor, not all to the first that asks.
         task_distribution: TaskDistributionPolicy::RoundRobin,
         executor_timeout_seconds: silence,
         expire_dead_executor_interval_seconds: 1,
+        // The first loss is one too many: see `losses`.
+        stage_max_failures: 1,
         no_executors_grace_period_seconds: silence,
         override_config_producer: Some(session::config()),
         override_session_builder: Some(session::builder()),
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
+    let losses = Losses::new(cluster.cluster_state());
+    let cluster = BallistaCluster::new(losses.clone(), cluster.job_state());
     let scheduler =
         create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config))
             .await
             .map_err(failed)?;
+    losses.of(scheduler.clone());
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "scheduler at df://{address}; ^C ends it");
     tokio::select! {

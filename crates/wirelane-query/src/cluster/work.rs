@@ -16,8 +16,9 @@ impl Work {
         let parent = parent.map_or_else(env::temp_dir, Path::to_owned);
         let path = parent.join(format!("wirelane-executor-{}", process::id()));
         let object = || format!("directory {}", path.display());
-        fs::create_dir_all(&parent)
-            .map_err(|error| Error::io(format!("directory {}", parent.display()), "mkdir", error))?;
+        fs::create_dir_all(&parent).map_err(|error| {
+            Error::io(format!("directory {}", parent.display()), "mkdir", error)
+        })?;
         // Left by a process with the same number that was killed.
         if path.is_dir() {
             fs::remove_dir_all(&path).map_err(|error| Error::io(object(), "unlink", error))?;

@@ -142,8 +142,7 @@ impl Worker {
             counts.failures += 1;
             counts.failure = Some(failure.cause.clone());
             drop(counts);
-            let gives_up =
-                || self.is_late() || failure.is_refusal && self.remaining().is_some();
+            let gives_up = || self.is_late() || failure.is_refusal && self.remaining().is_some();
             if gives_up() {
                 return false;
             }

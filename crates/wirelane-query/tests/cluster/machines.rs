@@ -81,10 +81,10 @@ pub(crate) fn fill(server: &S3, flows: u64) {
     }
 }
 
-/// `wirelane query SQL s3://flows/all`, here or on a cluster.
+/// `query SQL s3://flows/all`, here or on a cluster.
 pub(crate) fn query(server: &S3, cluster: Option<&str>, sql: &str) -> Command {
-    let mut command = program("wirelane");
-    command.args(["query", sql, "s3://flows/all", "--json"]).envs(server.environment());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
+    command.args(["query", sql, "s3://flows/all", "--format", "json"]).envs(server.environment());
     if let Some(url) = cluster {
         command.args(["--cluster", url]);
     }

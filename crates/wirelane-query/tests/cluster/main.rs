@@ -3,6 +3,8 @@
 
 mod answers;
 mod failures;
+#[path = "../shared/files.rs"]
+mod files;
 mod machines;
 #[path = "../shared/s3.rs"]
 mod s3;

@@ -4,5 +4,7 @@
 #[path = "../shared/files.rs"]
 mod files;
 mod flows;
+mod made;
+mod query;
 mod rows;
 mod sink;

@@ -31,7 +31,7 @@ impl S3 {
             fs::create_dir(root.path().join(bucket)).unwrap();
         }
         let mut server = Self { root, address: "127.0.0.1:0".into(), server: None };
-        server.come_back();
+        server.be_there(true);
         server
     }
 
@@ -40,13 +40,12 @@ impl S3 {
         self.root.path().join(name)
     }
 
-    /// Nobody answers any more.
-    pub(crate) fn go_away(&mut self) {
+    /// Nobody answers any more, or again, at the same address.
+    pub(crate) fn be_there(&mut self, is_there: bool) {
         self.server = None;
-    }
-
-    /// At the same address.
-    pub(crate) fn come_back(&mut self) {
+        if !is_there {
+            return;
+        }
         let mut command = program("wirelane-s3");
         command.args(["--read-only", "fixed", "--listen", &self.address]).arg(self.root.path());
         let mut server = ChildGuard::spawn(&mut command);

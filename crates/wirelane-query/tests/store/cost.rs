@@ -41,7 +41,10 @@ impl Random {
 fn conversation(random: &mut Random, number: u64) -> Flow {
     let address = |network: u32, host: u64| IpAddr::V4(Ipv4Addr::from(network + host as u32));
     let (octets, back) = (40 + random.skewed(100_000), 40 + random.skewed(10_000_000));
-    let (start, rtt) = (START + number * 6_000_000 + random.below(6_000_000), 100_000 + random.skewed(100_000_000));
+    let (start, rtt) = (
+        START + number * 6_000_000 + random.below(6_000_000),
+        100_000 + random.skewed(100_000_000),
+    );
     let end = start + 3 * rtt + random.skewed(60_000_000_000);
     let half = |octets: u64, start, end, ttl: u64| Half {
         packets: 5 + octets / 1400,

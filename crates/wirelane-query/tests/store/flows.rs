@@ -91,10 +91,10 @@ fn a_store_that_refuses_is_named_and_nobody_waits() {
 fn files_wait_for_a_store_that_is_away() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, source) = (S3::start(), capture(directory.path()));
-    server.go_away();
+    server.be_there(false);
     let mut command = ChildGuard::spawn(&mut flows(&source, "s3://flows", &server));
     command.wait_until(LIMIT, |command| command.stderr().contains("files wait"));
-    server.come_back();
+    server.be_there(true);
     let ended = command.wait(LIMIT);
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(ended.stderr.contains("s3://flows: takes files again"), "{}", ended.stderr);
@@ -108,7 +108,7 @@ fn files_wait_for_a_store_that_is_away() {
 #[test]
 fn flows_for_a_store_that_stays_away_are_counted() {
     let mut server = S3::start();
-    server.go_away();
+    server.be_there(false);
     let mut messages = Vec::new();
     let mut pipe = Pipe::new(&mut messages);
     (0..50).for_each(|_| pipe.add(&Flow::default()).unwrap());

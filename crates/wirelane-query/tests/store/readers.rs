@@ -16,10 +16,12 @@ const STEP: usize = 12;
 /// Captures of real protocols whose flows are to be had.
 fn captures() -> Vec<PathBuf> {
     let has_flows = |path: &PathBuf| {
-        let ended = process::output(program("wirelane").args(["flows", "--format", "json"]).arg(path));
+        let ended =
+            process::output(program("wirelane").args(["flows", "--format", "json"]).arg(path));
         ended.status.success() && !ended.stdout.is_empty()
     };
-    let found: Vec<_> = tools::tcpdump_captures().into_iter().step_by(STEP).filter(has_flows).collect();
+    let found: Vec<_> =
+        tools::tcpdump_captures().into_iter().step_by(STEP).filter(has_flows).collect();
     assert!(found.len() >= 20, "{found:?}");
     found
 }
@@ -37,7 +39,8 @@ fn compare(python: &Path, engines: &[&str]) {
         let mut flows = program("wirelane");
         flows.arg("flows").arg(capture).args(["--quiet", "-w", "s3://flows/real"]);
         process::run(flows.envs(server.environment()));
-        lines += &process::run(program("wirelane").args(["flows", "--format", "json"]).arg(capture));
+        lines +=
+            &process::run(program("wirelane").args(["flows", "--format", "json"]).arg(capture));
     }
     fs::write(&path, &lines).unwrap();
     let endpoint = server.environment()[3].1.replace("http://", "");
