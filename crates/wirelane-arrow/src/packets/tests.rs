@@ -130,7 +130,8 @@ fn any_number_of_addresses_comes_out_as_it_went_in() {
 
 #[test]
 fn columns_come_in_the_order_of_their_names() {
-    let frames = [frame(&link().ipv4([1, 2, 3, 4].into(), [5, 6, 7, 8].into()).udp(9, 10, b"data"))];
+    let frames =
+        [frame(&link().ipv4([1, 2, 3, 4].into(), [5, 6, 7, 8].into()).udp(9, 10, b"data"))];
     let names = ["data", "destination_port", "time"];
     let batch = batch(&mut Packets::of(&names).unwrap(), &frames);
     let found: Vec<_> = batch.schema().fields().iter().map(|it| it.name().clone()).collect();
@@ -151,7 +152,8 @@ fn a_batch_without_columns_has_rows() {
 fn interfaces_are_told_apart() {
     let mut packets = Packets::of(&["interface", "queue", "class"]).unwrap();
     let unnamed = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
-    let sources = [Source::new("a", Class::Tx, None), unnamed, Source::new("a", Class::Rx, Some(1))];
+    let sources =
+        [Source::new("a", Class::Tx, None), unnamed, Source::new("a", Class::Rx, Some(1))];
     for source in sources.iter().chain(&sources) {
         let number = packets.interface(source);
         packets.push(number, &Record { direction: Direction::Outbound, ..record(0, &[]) });
