@@ -266,7 +266,10 @@ impl Entry {
         let direction = usize::from(seen.is_reversed);
         let [first, second] = &mut self.halves;
         let half = if seen.is_reversed { second } else { first };
-        self.start = self.start.min(seen.time);
+        // The line of the key is written only if something changes, as it costs to bring it back to memory.
+        if seen.time < self.start {
+            self.start = seen.time;
+        }
         half.add(seen);
         let Some(segment) = &seen.tcp else { return Order::Follows };
         let flags = segment.flags;
@@ -304,7 +307,10 @@ impl Entry {
             half.next_sequence = segment.sequence;
             half.order(segment, seen.payload)
         };
-        self.key.state = state | of(bits::SEQUENCE);
+        let state = state | of(bits::SEQUENCE);
+        if state != self.key.state {
+            self.key.state = state;
+        }
         order
     }
 
