@@ -15,9 +15,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     let values = ratios(of("10000"), of("1000000"));
     let what = "A million flows at one time beside ten thousand, rate of packets".to_owned();
     book.add(SUITE, what, "×", Limit::AtLeast(0.7), values, &["many"]);
-    let of = |command| {
-        book.samples(SUITE, "live", None, &[("command", command)], "packets_per_s")
-    };
+    let of = |command| book.samples(SUITE, "live", None, &[("command", command)], "packets_per_s");
     let values = ratios(of("flows"), of("capture"));
     let what = "Highest rate of flows without loss beside a capture without a file".to_owned();
     book.add(SUITE, what, "×", Limit::AtLeast(0.9), values, &["live"]);

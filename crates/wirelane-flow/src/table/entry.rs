@@ -162,12 +162,8 @@ impl HalfEntry {
 
 impl Entry {
     /// Not on the table.
-    pub(crate) const NEW: Self = Self {
-        key: Compact::NEW,
-        handshake: 0,
-        start: u64::MAX,
-        halves: [HalfEntry::NEW; 2],
-    };
+    pub(crate) const NEW: Self =
+        Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
     /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that the tunnel's ends
     /// were swapped.

@@ -32,7 +32,8 @@ fn the_packets_of_a_port_are_in_the_rows_of_its_files() {
     let port = "sim:2?count=5000&flows=50&seed=3";
     let options = ["--size", "1M", "--rotate", "90s", "--host", "probe"];
     let mut command = wirelane();
-    let ended = process::output(command.args(["flows", port, "--json", "-w"]).arg(&to).args(options));
+    let ended =
+        process::output(command.args(["flows", port, "--json", "-w"]).arg(&to).args(options));
     assert!(ended.status.success(), "{}", ended.stderr);
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(summary["totals"]["received"], 5000);

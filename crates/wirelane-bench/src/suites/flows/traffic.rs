@@ -49,7 +49,8 @@ impl Traffic {
             let (flow, is_back) = self.flow(number);
             let size = self.sizes.get(number as usize % self.sizes.len()).copied().unwrap_or(64);
             let payload = payload.get(..size.saturating_sub(HEADERS)).unwrap_or_default();
-            let sequence = sequences.get_mut(flow as usize).map(|both| &mut both[usize::from(is_back)]);
+            let sequence =
+                sequences.get_mut(flow as usize).map(|both| &mut both[usize::from(is_back)]);
             let len = emit(flow, is_back, payload, sequence, &mut frame)?;
             let data = frame.get(..len).unwrap_or_default();
             let record = Record {
@@ -124,7 +125,8 @@ mod tests {
             let key = wirelane_wire::FlowKey::parse(record.data).unwrap().unwrap();
             tcp += u32::from(key.protocol == wirelane_wire::Protocol::TCP);
             let is_back = number / 20 == 1;
-            rounds[number as usize / 20].insert(if is_back { key.reversed() } else { key }.to_string());
+            rounds[number as usize / 20]
+                .insert(if is_back { key.reversed() } else { key }.to_string());
             number += 1;
         }
         assert_eq!((number, tcp, rounds[0].len()), (60, 30, 20));

@@ -37,7 +37,8 @@ impl FileArgs {
     /// As the program takes them.
     pub(super) fn words(&self) -> Vec<String> {
         let size = self.size.map(|bytes| ["--size".to_owned(), bytes.to_string()]);
-        let rotate = self.rotate.map(|time| ["--rotate".to_owned(), format!("{}ms", time.as_millis())]);
+        let rotate =
+            self.rotate.map(|time| ["--rotate".to_owned(), format!("{}ms", time.as_millis())]);
         let host = self.host.clone().map(|name| ["--host".to_owned(), name]);
         [size, rotate, host].into_iter().flatten().flatten().collect()
     }
