@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crate::aarch64;
 use crate::api;
-use crate::background::{self, Background};
+use crate::background::{self, Background, Share};
 use crate::cargo;
 use crate::context::Context;
 use crate::fuzz;
@@ -30,6 +30,9 @@ const STEPS: [Step<Context>; 12] = [
     Step { name: "tsan", about: "data races, by ThreadSanitizer", run: thread_sanitizer },
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
+
+/// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
+const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
 
 /// The steps that neither send packets nor measure: in a whole run they run in the background.
 const BACKGROUND: [&str; 5] = ["aarch64", "loom", "miri", "tsan", "fuzz"];
@@ -83,19 +86,29 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 /// A failed step does not stop the run: one run shows all that is wrong.
 fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
-    let (behind, front): (Vec<_>, Vec<_>) =
-        steps.iter().copied().partition(|step| BACKGROUND.contains(&step.name));
-    let (setup, front) =
-        front.split_at(front.iter().take_while(|step| step.name == "setup").count());
+    let among = |names: &'static [&str]| move |step: &&Step<Context>| names.contains(&step.name);
+    let (setup, rest): (Vec<_>, Vec<_>) = steps.iter().copied().partition(among(&["setup"]));
+    let (behind, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(among(&BACKGROUND));
+    let (early, front): (Vec<_>, Vec<_>) = rest.into_iter().partition(among(&BEFORE_SETUP));
+    let mut done = beside(context, &setup, Share::Fair, &early);
+    done.extend(beside(context, &behind, Share::Idle, &front));
+    done
+}
+
+/// Runs the steps of `behind` in the background of those of `front`.
+fn beside(
+    context: &Context,
+    behind: &[&Step<Context>],
+    share: Share,
+    front: &[&Step<Context>],
+) -> Vec<Done> {
     let execute = |step: &&Step<Context>| step.execute(context);
-    let mut done: Vec<Done> = setup.iter().map(execute).collect();
     if front.is_empty() || behind.is_empty() {
-        done.extend(front.iter().chain(&behind).map(execute));
-        return done;
+        return behind.iter().chain(front).map(execute).collect();
     }
     let names: Vec<_> = behind.iter().map(|step| step.name).collect();
-    let background = Background::start(context, &names);
-    done.extend(front.iter().map(execute));
+    let background = Background::start(context, &names, share);
+    let mut done: Vec<Done> = front.iter().map(execute).collect();
     let rest = background.map_err(|error| format!("cannot start: {error}"));
     done.extend(rest.and_then(Background::finish).unwrap_or_else(background::failure));
     done
