@@ -13,7 +13,8 @@ pub(crate) fn exception(error: &Error) -> PyErr {
             _ => "Error",
         };
         let errno = error.errno();
-        match classes(py).and_then(|module| module.getattr(class)?.call1((errno, error.to_string())))
+        match classes(py)
+            .and_then(|module| module.getattr(class)?.call1((errno, error.to_string())))
         {
             Ok(value) => PyErr::from_value(value),
             // The package is damaged.

@@ -21,8 +21,8 @@ use wirelane_flow::{Flow, MeterConfig, Sink};
 
 use crate::batch::{self, Batch};
 use crate::error::OrRaise as _;
-use crate::opening;
 use crate::open::file;
+use crate::opening;
 use crate::options::Arguments;
 use crate::pause;
 use crate::receiver::Step;
@@ -97,7 +97,10 @@ impl Flows {
         let shared = Arc::new(Shared { batches, stops: AtomicBool::new(false) });
         let own = Arc::clone(&shared);
         let wait = move || {
-            while !own.stops.load(Ordering::Relaxed) && !metering.wait(NAP) {}
+            let mut has_ended = false;
+            while !has_ended && !own.stops.load(Ordering::Relaxed) {
+                has_ended = metering.wait(NAP);
+            }
             metering.join()
         };
         let metering = Mutex::new(Some(threads::spawn("wl-metering", wait)?));

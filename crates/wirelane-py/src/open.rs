@@ -14,7 +14,7 @@ use crate::values::Queues;
 #[pyfunction]
 #[pyo3(signature = (
     spec, *, filter=None, rx_queues=None, tx_queues=None, other=true, snaplen=None, promiscuous=false, ring=None,
-    count=None, columns=None, receive=true, transmit=false, take="nothing".to_owned()
+    count=None, columns=None, receive=true, transmit=false, take="nothing"
 ))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn open(
@@ -31,7 +31,7 @@ pub(crate) fn open(
     columns: Option<Vec<String>>,
     receive: bool,
     transmit: bool,
-    take: String,
+    take: &str,
 ) -> PyResult<Port> {
     let spec = Spec::try_from(spec.as_os_str()).or_raise()?;
     let arguments = Arguments {
@@ -45,7 +45,7 @@ pub(crate) fn open(
         count,
         receive,
         transmit,
-        take,
+        take: take.to_owned(),
     };
     Port::open(py, spec, arguments, columns.as_deref())
 }

@@ -29,6 +29,9 @@ use crate::values::{Queues, python};
 /// How long the first packet of a batch waits for others, in seconds.
 const PATIENCE: f64 = 0.1;
 
+// Signatures say these numbers to Python, which shows no names of constants.
+const _: () = assert!(Packets::USUAL == 8192 && PATIENCE == 0.1);
+
 /// An open port: packets as batches of Arrow or as frames, by any number of threads.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Port {
@@ -94,9 +97,8 @@ impl Shared {
     }
 
     fn check_open(&self, py: Python<'_>) -> PyResult<()> {
-        let is_open = py.detach(|| {
-            self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-        });
+        let is_open =
+            py.detach(|| self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_some());
         is_open.then_some(()).ok_or_else(|| PyValueError::new_err("the port is closed"))
     }
 }
@@ -147,7 +149,11 @@ impl Port {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change_mask(&self, py: Python<'_>, change: impl FnOnce(&mut QueueMask) + Send) -> PyResult<()> {
+    fn change_mask(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut QueueMask) + Send,
+    ) -> PyResult<()> {
         let set = || {
             let control = self.control();
             let mut mask = control.mask();
@@ -186,7 +192,7 @@ impl Port {
     }
 
     /// Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds.
-    #[pyo3(signature = (rows=Packets::USUAL, wait=PATIENCE))]
+    #[pyo3(signature = (rows=8192, wait=0.1))]
     fn batches(&self, py: Python<'_>, rows: usize, wait: f64) -> PyResult<Batches> {
         self.shared.check_open(py)?;
         let rows = rows.max(1);
@@ -195,7 +201,7 @@ impl Port {
     }
 
     /// The next batch; None at the end, or if no packet comes within `timeout` seconds.
-    #[pyo3(signature = (rows=Packets::USUAL, wait=PATIENCE, timeout=None))]
+    #[pyo3(signature = (rows=8192, wait=0.1, timeout=None))]
     fn batch(
         &self,
         py: Python<'_>,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use wirelane::pcap::{Direction, Record, Source};
 use wirelane::pipeline;
 use wirelane::port::{Port, PortInfo, Rx};
-use wirelane::pcap::{Direction, Record, Source};
 use wirelane::session::interfaces::{Placing, interfaces};
 use wirelane::{Batch, Error, Frame, Result};
 use wirelane_arrow::Packets;
@@ -159,7 +159,7 @@ impl Receiver {
                     self.from = at;
                     return Some(Ok(true));
                 }
-                if self.turn % UNASKED == 0
+                if self.turn.is_multiple_of(UNASKED)
                     && let Err(error) = rx.readiness()
                 {
                     return Some(Err(error));

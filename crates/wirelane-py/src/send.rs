@@ -133,7 +133,11 @@ impl Sending<'_> {
 }
 
 /// Runs `act` with a transmitting end of the port.
-fn with_tx<T>(port: &Port, queue: Option<u16>, act: impl FnOnce(&mut Tx) -> Result<T>) -> Result<T> {
+fn with_tx<T>(
+    port: &Port,
+    queue: Option<u16>,
+    act: impl FnOnce(&mut Tx) -> Result<T>,
+) -> Result<T> {
     let mut all = port.tx.lock().unwrap_or_else(PoisonError::into_inner);
     let known: Vec<_> = all.iter().map(Tx::queue).collect();
     let found = all.iter_mut().find(|tx| queue.is_none_or(|queue| tx.queue() == queue));

@@ -16,9 +16,12 @@ def test_the_package_needs_nothing_else():
     assert run(code).stdout == "set()\n"
 
 
-def test_the_stubs_say_what_there_is():
-    # What C functions do not say of themselves, and aliases of the stubs.
-    stubtest = [sys.executable, "-m", "mypy.stubtest", "--concise", "--ignore-disjoint-bases", "wirelane"]
+def test_the_stubs_say_what_there_is(tmp_path):
+    # Buffers have no method in Python before 3.12.
+    allowed = tmp_path / "allowed"
+    allowed.write_text("wirelane.Frame.__buffer__\n")
+    stubtest = [sys.executable, "-m", "mypy.stubtest", "--concise", "--ignore-disjoint-bases"]
+    stubtest += ["--allowlist", str(allowed), "--ignore-unused-allowlist", "wirelane"]
     ended = subprocess.run(stubtest, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 

@@ -2,6 +2,7 @@
 //!
 //! `tests/python` has these, for pytest. Here is what they need: maturin in an environment that stays in `target`, and a
 //! new one for the wheel. Both take packages from PyPI.
+#![allow(clippy::unwrap_used)]
 
 mod environment;
 
@@ -31,7 +32,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     let tests = package().join("tests/python");
     let mut pytest = empty.python();
     pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5"]).arg(tests);
-    println!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
+    eprintln!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
 }
 
 /// Builds the wheel as the tests themselves were built, so that both share what is compiled.
