@@ -8,8 +8,8 @@
 //!  flows      ─▶ Flows ─▶ Batch, stream             flows as columns of Arrow
 //! ```
 //!
-//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `receiver`; `frame`, `batch`, `stream`; `port`, `open`,
-//! `send`, `flows`.
+//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `receiver`; `frame`, `batch`, `stream`; `sender`, `port`,
+//! `open`, `send`, `flows`.
 
 mod batch;
 mod error;
@@ -22,6 +22,7 @@ mod pause;
 mod port;
 mod receiver;
 mod send;
+mod sender;
 mod stream;
 mod values;
 

@@ -10,9 +10,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::json;
-use wirelane::port::{Accounting, Control, PortInfo, Spec, Tx};
+use wirelane::port::{Accounting, Control, PortInfo, Spec};
 use wirelane::session::monitor::Monitor;
-use wirelane::stats::{QueueStats, TxCounters};
+use wirelane::stats::QueueStats;
 use wirelane::{Error, QueueMask};
 use wirelane_arrow::Packets;
 
@@ -23,6 +23,7 @@ use crate::opening;
 use crate::options::{self, Arguments};
 use crate::pause;
 use crate::receiver::{Receiver, Step};
+use crate::sender::Sender;
 use crate::stream::Stream;
 use crate::values::{Queues, python};
 
@@ -36,10 +37,9 @@ const _: () = assert!(Packets::USUAL == 8192 && PATIENCE == 0.1);
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Port {
     shared: Arc<Shared>,
-    pub(crate) tx: Mutex<Vec<Tx>>,
+    sender: Sender,
     info: PortInfo,
     monitor: Monitor,
-    tx_counters: Vec<Arc<TxCounters>>,
     accounting: Accounting,
     /// What masks are changed by: one at a time.
     control: Mutex<Arc<dyn Control>>,
@@ -129,20 +129,15 @@ impl Port {
         Ok(Self {
             info: port.info().clone(),
             monitor,
-            tx_counters: tx.iter().map(|tx| Arc::clone(tx.counters())).collect(),
             accounting: port.accounting(),
             control: Mutex::new(port.control()),
-            tx: Mutex::new(tx),
+            sender: Sender::new(tx, &port.info().spec),
             shared: Arc::new(Shared {
                 schema: rows.schema(),
                 receiver: Mutex::new(Some(Receiver::new(port, rx, rows, count))),
                 has_ended: AtomicBool::new(false),
             }),
         })
-    }
-
-    pub(crate) fn info(&self) -> &PortInfo {
-        &self.info
     }
 
     fn control(&self) -> MutexGuard<'_, Arc<dyn Control>> {
@@ -297,7 +292,7 @@ impl Port {
     /// Its counters: by queue, and their sums. What nobody can know is None.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let queues = self.monitor.queues();
-        let tx: Vec<_> = self.tx_counters.iter().map(|counters| counters.snapshot(0)).collect();
+        let tx = self.sender.stats();
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
         let totals = json!({
             "received": sum(|queue| queue.received),
@@ -315,8 +310,13 @@ impl Port {
 
     /// Sends packets, anything with a buffer, by the TX queue of this number. Returns how many were sent.
     #[pyo3(signature = (frames, queue=None))]
-    fn send(&self, py: Python<'_>, frames: &Bound<'_, PyAny>, queue: Option<u16>) -> PyResult<u64> {
-        crate::send::to(py, self, frames, queue)
+    pub(crate) fn send(
+        &self,
+        py: Python<'_>,
+        frames: &Bound<'_, PyAny>,
+        queue: Option<u16>,
+    ) -> PyResult<u64> {
+        self.sender.send(py, frames, queue)
     }
 
     /// Lets no more packets in. Those that came before can still be taken.
@@ -328,7 +328,7 @@ impl Port {
     pub(crate) fn close(&self, py: Python<'_>) {
         py.detach(|| {
             self.control().stop();
-            self.tx.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.sender.close();
             *self.shared.receiver.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.shared.has_ended.store(true, Ordering::Relaxed);
         });
