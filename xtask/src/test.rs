@@ -34,8 +34,9 @@ const STEPS: [Step<Context>; 12] = [
 /// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
 const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
 
-/// The steps that neither send packets nor measure: in a whole run they run in the background.
-const BACKGROUND: [&str; 5] = ["aarch64", "loom", "miri", "tsan", "fuzz"];
+/// The steps that neither send packets nor measure: in a whole run they run in the background, in two processes, as
+/// much of each is one thread.
+const BACKGROUND: [&[&str]; 2] = [&["aarch64", "loom", "miri"], &["tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -86,31 +87,38 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 /// A failed step does not stop the run: one run shows all that is wrong.
 fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
-    let among = |names: &'static [&str]| move |step: &&Step<Context>| names.contains(&step.name);
-    let (setup, rest): (Vec<_>, Vec<_>) = steps.iter().copied().partition(among(&["setup"]));
-    let (behind, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(among(&BACKGROUND));
-    let (early, front): (Vec<_>, Vec<_>) = rest.into_iter().partition(among(&BEFORE_SETUP));
-    let mut done = beside(context, &setup, Share::Fair, &early);
-    done.extend(beside(context, &behind, Share::Idle, &front));
+    let mut rest = steps.to_vec();
+    let mut take = |names: &[&str]| -> Vec<_> {
+        rest.extract_if(.., |step| names.contains(&step.name)).collect()
+    };
+    let (setup, early) = (take(&["setup"]), take(&BEFORE_SETUP));
+    let computing = BACKGROUND.map(take);
+    let mut done = beside(context, &[setup], Share::Fair, &early);
+    done.extend(beside(context, &computing, Share::Idle, &rest));
     done
 }
 
-/// Runs the steps of `behind` in the background of those of `front`.
+/// Runs the steps of `front`, and in the background those of `behind`: each list in a process of its own.
 fn beside(
     context: &Context,
-    behind: &[&Step<Context>],
+    behind: &[Vec<&Step<Context>>],
     share: Share,
     front: &[&Step<Context>],
 ) -> Vec<Done> {
     let execute = |step: &&Step<Context>| step.execute(context);
-    if front.is_empty() || behind.is_empty() {
-        return behind.iter().chain(front).map(execute).collect();
+    if front.is_empty() {
+        return behind.iter().flatten().map(execute).collect();
     }
-    let names: Vec<_> = behind.iter().map(|step| step.name).collect();
-    let background = Background::start(context, &names, share);
+    let start = |steps: &Vec<&Step<Context>>| {
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        Background::start(context, &names, share)
+    };
+    let running: Vec<_> = behind.iter().filter(|steps| !steps.is_empty()).map(start).collect();
     let mut done: Vec<Done> = front.iter().map(execute).collect();
-    let rest = background.map_err(|error| format!("cannot start: {error}"));
-    done.extend(rest.and_then(Background::finish).unwrap_or_else(background::failure));
+    for background in running {
+        let background = background.map_err(|error| format!("cannot start: {error}"));
+        done.extend(background.and_then(Background::finish).unwrap_or_else(background::failure));
+    }
     done
 }
 
