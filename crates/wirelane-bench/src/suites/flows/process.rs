@@ -15,7 +15,11 @@ pub(super) const SUITE: &str = "flows";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a program to its end on one CPU: its CPU time per packet in ns, and what it wrote.
-pub(super) fn run(mut command: Command, packets: u64, report: &mut Report) -> Result<(f64, Output)> {
+pub(super) fn run(
+    mut command: Command,
+    packets: u64,
+    report: &mut Report,
+) -> Result<(f64, Output)> {
     report.environment.add_command(line(&command));
     let last = affinity::allowed_cpus().unwrap_or_default().last().copied();
     // Nothing else is started until it has ended: the difference is its own.
