@@ -13,6 +13,8 @@ use wirelane_flow::{Flow, Sink};
 
 use crate::companion::{self, NAME};
 
+use super::files::FileArgs;
+
 /// What the program said at its end.
 pub(super) type Told = Arc<Mutex<Option<Value>>>;
 
@@ -39,9 +41,9 @@ impl ProgramSink {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(to: &Path, told: &Told) -> Result<Self> {
+    pub(super) fn start(to: &Path, files: &FileArgs, told: &Told) -> Result<Self> {
         let mut command = Command::new(companion::find()?);
-        command.args(["sink", "--json", "--"]).arg(to);
+        command.args(["sink", "--json"]).args(files.words()).arg("--").arg(to);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
