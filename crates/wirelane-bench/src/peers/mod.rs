@@ -8,9 +8,11 @@ pub mod testpmd;
 
 use std::env;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde::Serialize;
+
+use self::process::answer;
 
 /// A program to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +90,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The first line that it writes to its standard output, or else to the other one.
+/// The first line that it writes to its standard output, or else to the other one. `None` also if it hangs.
 fn first_line(command: &mut Command) -> Option<String> {
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    let line = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
+    let output = answer(command)?;
+    let line = |text: &str| {
         let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
         Some(line.to_owned())
     };

@@ -1,6 +1,8 @@
 //! What a benchmark leaves, however it ends: nothing but its report.
 #![allow(clippy::unwrap_used)]
 
+mod capture;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -282,9 +284,10 @@ impl Bench {
 
 // Two tests, because most of the time of either is waiting.
 #[test]
-fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing() {
+fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing_but_its_figures() {
     if privileged::require() {
-        ends_by_itself(&[CAPTURE]);
+        let report = ends_by_itself(&[CAPTURE]).remove(0);
+        capture::has_its_figures(&serde_json::from_str(&report).unwrap());
     }
 }
 
@@ -295,20 +298,22 @@ fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
     }
 }
 
-fn ends_by_itself(suites: &[&[&str]]) {
+/// The reports.
+fn ends_by_itself(suites: &[&[&str]]) -> Vec<String> {
+    let mut reports = Vec::new();
     for suite in suites {
         let mut bench = Bench::start(&[*suite, &["--samples", "1", "--json"]].concat());
         bench.watch(Duration::from_secs(600));
         assert!(!bench.child.is_running(), "{suite:?} takes too long");
         let status = bench.child.stderr();
-        assert!(
-            bench.child.stdout().contains("\"schema\":\"wirelane.bench/1\""),
-            "{suite:?}: {status}"
-        );
+        let report = bench.child.stdout();
+        assert!(report.contains("\"schema\":\"wirelane.bench/1\""), "{suite:?}: {status}");
+        reports.push(report);
         assert!(!bench.namespaces.is_empty(), "{suite:?} was not seen at work");
         bench.assert_report_only(suite);
         bench.assert_gone();
     }
+    reports
 }
 
 #[test]
