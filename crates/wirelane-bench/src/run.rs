@@ -63,7 +63,9 @@ impl Run<'_> {
             suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect();
         // Who asks for samples has the time for them.
         let budget = match effort {
-            Effort { quick: true, .. } => Some(Budget { all: QUICK, latest: LATEST, name: "--quick" }),
+            Effort { quick: true, .. } => {
+                Some(Budget { all: QUICK, latest: LATEST, name: "--quick" })
+            }
             Effort { samples: Some(_), .. } => None,
             _ => Some(Budget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
         };

@@ -104,7 +104,9 @@ fn why(on: Quiet) -> String {
         None => "one of those whose pace is not known".to_owned(),
     };
     match on.interrupts {
-        Some(count) => format!("{pace}, and of these the one with the fewest device interrupts: {count}"),
+        Some(count) => {
+            format!("{pace}, and of these the one with the fewest device interrupts: {count}")
+        }
         None => format!("{pace}, and of these the last"),
     }
 }

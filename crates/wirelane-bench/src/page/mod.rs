@@ -220,8 +220,7 @@ mod tests {
         let mut report = Report::new("wirelane bench all --report <x>".into());
         report.rows.push(row("rxdrop", params("native"), "packets_per_s", &[1.4e6, 1.5e6, 1.6e6]));
         report.rows.push(row("l2fwd", params("generic"), "packets_per_s", &[]));
-        let params =
-            [("port", "xdp"), ("mode", "native"), ("target", "none"), ("size", "1500")];
+        let params = [("port", "xdp"), ("mode", "native"), ("target", "none"), ("size", "1500")];
         let params = Params(params.map(|(name, value)| (name, Param::Text(value))).into());
         let capture = row("multi", Vec::new(), "bits_per_s", &[4e9]);
         report.rows.push(Row { suite: "capture", params, unit: "bit/s", ..capture });

@@ -85,8 +85,11 @@ fn capture() -> Table {
     };
     // What the source does not have, and most of Linux uses.
     let ring = |label, target| {
-        let cell =
-            |case| Cell { published: None, ours: Some(ours(case, "packet", target)), without: None };
+        let cell = |case| Cell {
+            published: None,
+            ours: Some(ours(case, "packet", target)),
+            without: None,
+        };
         let none = || Cell { published: None, ours: None, without: None };
         line(label, vec![cell("multi"), cell("single"), none(), none()])
     };
@@ -239,14 +242,18 @@ fn segmentation(case: &'static str) -> Table {
             _ => "Fragmentation, UDP over IPv6 in 9 KB datagrams",
         },
         setting: match is_tcp {
-            true => "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
+            true => {
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
                      namespaces, with a share of a CPU in place of a frequency. \"None\" is the source's: TCP makes every \
                      packet itself (\"stack\" in bench gso). The last two columns are beside a stronger one, which the \
                      source does not have: the kernel's own software cuts, just before the TAP device. Wirelane cuts \
-                     although the device would take long frames, as a wire does not.",
-            false => "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
+                     although the device would take long frames, as a wire does not."
+            }
+            false => {
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
                       namespaces, with a share of a CPU in place of a frequency. \"None\": the stack fragments, before the \
-                      TAP device.",
+                      TAP device."
+            }
         },
         unit: "Mbit/s",
         columns: match is_tcp {

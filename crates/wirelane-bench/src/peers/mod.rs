@@ -9,6 +9,7 @@ pub mod testpmd;
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
 use serde::Serialize;
 
@@ -78,7 +79,11 @@ pub fn installed() -> Vec<Installed> {
         });
         Installed { name: peer.name, package: peer.package, installed, version }
     };
-    PEERS.iter().map(look).collect()
+    // At the same time: one that hangs holds up nobody else.
+    thread::scope(|scope| {
+        let looks = PEERS.each_ref().map(|peer| scope.spawn(move || look(peer)));
+        looks.into_iter().filter_map(|look| look.join().ok()).collect()
+    })
 }
 
 /// The path of `program`, also where only root looks for programs.

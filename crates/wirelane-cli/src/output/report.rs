@@ -223,7 +223,9 @@ impl Report<'_> {
             title => {
                 is_known(column.of)
                     || self.verbose
-                        && (title == last || { !["writer", "tx_full", "bad_header"].contains(&title) })
+                        && (title == last || {
+                            !["writer", "tx_full", "bad_header"].contains(&title)
+                        })
             }
         };
         let column = |(title, of, always)| Column { title, of, always };

@@ -19,7 +19,8 @@ fn sockets_rows(report: &Value, samples: u64) -> &[Value] {
         assert!(peer.is_none_or(|peer| [PEER, NOWHERE, "tcpreplay"].contains(&peer)), "{row}");
         assert_eq!(row["samples"], samples, "{row}");
         let case = row["case"].as_str().unwrap();
-        let cases = ["rxdrop", "txpush", "l2fwd", "xdp-drop", "xdp-redirect", "rxdrop-paced", "replay"];
+        let cases =
+            ["rxdrop", "txpush", "l2fwd", "xdp-drop", "xdp-redirect", "rxdrop-paced", "replay"];
         assert!(cases.contains(&case), "{row}");
         let metric = row["metric"].as_str().unwrap();
         let unit = match metric {

@@ -341,8 +341,13 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
                 continue;
             }
             bench.child.interrupt();
+            let asked = Instant::now();
             bench.watch(PATIENCE);
             assert!(!bench.child.is_running(), "{suite:?} goes on after ^C");
+            eprintln!(
+                "{suite:?}, {moment:?}: ended {:.1} s after ^C",
+                asked.elapsed().as_secs_f64()
+            );
             bench.assert_gone();
             bench.assert_report_only(suite);
             // What was measured until then is told.

@@ -372,7 +372,9 @@ impl CaptureBed {
         let lab = self.lab.as_ref().filter(|_| case.port != "sim");
         let spec: Spec = match (&case.named, lab) {
             (Some(named), _) => named.clone(),
-            (None, Some(_)) if case.port == "tap" => format!("tap:{TAP}?queues={QUEUES}").parse()?,
+            (None, Some(_)) if case.port == "tap" => {
+                format!("tap:{TAP}?queues={QUEUES}").parse()?
+            }
             (None, Some(lab)) => format!("{}:{}", case.port, lab.far.interface()).parse()?,
             (None, None) => format!("sim:{QUEUES}?size={}&flows=256", case.size).parse()?,
         };

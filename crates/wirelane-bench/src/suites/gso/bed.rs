@@ -264,7 +264,8 @@ impl Trial<'_> {
         // Of a busy machine the path may have had no time at all, and nothing is no rate.
         while counted && transfer.received() == bytes {
             if begin.elapsed() > self.window + STALL {
-                let cause = format!("nothing has arrived in {:.1} s", begin.elapsed().as_secs_f64());
+                let cause =
+                    format!("nothing has arrived in {:.1} s", begin.elapsed().as_secs_f64());
                 return Err(Error::failed("transfer", cause));
             }
             counted = until(Instant::now() + Duration::from_millis(10));

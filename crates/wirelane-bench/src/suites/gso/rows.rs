@@ -129,8 +129,7 @@ fn case_rows(
         let is_none = case.protocol.none_of_source() == offloading;
         line(case).filter(|_| is_none).map(|line| line.speedup().source())
     };
-    let (beside_none, beside_stack) =
-        (of_source(Offloading::None), of_source(Offloading::Stack));
+    let (beside_none, beside_stack) = (of_source(Offloading::None), of_source(Offloading::Stack));
     rows.extend([
         row("speedup", "1", over(none, &faster), beside_none),
         row("speedup_per_cpu", "1", over(none, &cheaper), None),
@@ -205,7 +204,8 @@ mod tests {
         assert_eq!(row("speedup_per_cpu").samples, [2.0, 1.0]);
         assert_eq!(row("bits_per_s").samples, [32_000.0, 8_000.0]);
         assert_eq!(row("bits_per_s").source.unwrap().value, 8087e6);
-        let rates = report.rows.iter().filter(|row| row.peer.is_none() && row.metric == "bits_per_s");
+        let rates =
+            report.rows.iter().filter(|row| row.peer.is_none() && row.metric == "bits_per_s");
         let sources: Vec<_> = rates.map(|row| row.source.map(|source| source.value)).collect();
         assert_eq!(sources, [Some(8087e6), None, Some(4075e6)]);
         assert_eq!(row("cpu_s_per_gb").samples, [1.0, 4.0]);

@@ -114,7 +114,8 @@ impl Program<'_> {
     fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
-        match running.wait_until(|running| self.other.is_ready(running, self.far), LIMIT, self.stop) {
+        match running.wait_until(|running| self.other.is_ready(running, self.far), LIMIT, self.stop)
+        {
             Err(_) if is_stopped() => return Ok(None),
             ready => ready?,
         }

@@ -109,7 +109,8 @@ impl Kernel {
             let sent = push(&mut tx, &self.frames, window)?;
             tx.drain(FAREWELL).map(|_| sent)
         };
-        let panicked = |_| Err(Error::failed(self.interface.as_str(), "a sender panicked: a defect"));
+        let panicked =
+            |_| Err(Error::failed(self.interface.as_str(), "a sender panicked: a defect"));
         let sent = thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(panicked));
         port.control().stop();
         sent

@@ -10,7 +10,7 @@ use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::row::{Param, Params, Row};
+use crate::row::{Param, Params, Row, summary};
 
 const SUITE: &str = "qdisc";
 const PEER: &str = "rte_ring";
@@ -58,8 +58,8 @@ pub(super) struct Rings {
     cycles: Option<f64>,
     ours: Vec<RingSample>,
     peers: Vec<RingSample>,
-    /// Nanoseconds between the CPUs, there and back, each time that it was measured.
-    round_trips: Vec<f64>,
+    /// Nanoseconds between the CPUs, there and back, each time that it was measured, with the round.
+    round_trips: Vec<(u32, f64)>,
     /// Why there is nothing more of the peer.
     missing: Option<String>,
     /// A producer and a consumer can run at the same time.
@@ -100,7 +100,7 @@ impl Rings {
                 let value = measure() * cycles;
                 self.ours.push(RingSample { round, figure, apart: None, value });
             } else if self.two_cores {
-                let found = self.in_place(measure);
+                let found = self.in_place(round, measure);
                 let sample = |(value, apart)| RingSample {
                     round,
                     figure,
@@ -117,10 +117,10 @@ impl Rings {
         if self.missing.is_some() {
             return;
         }
-        let before = self.distance();
+        let before = self.distance(round);
         match rte_ring::measure(PEER_TIMEOUT, stop) {
             Ok(figures) => {
-                let stayed = self.distance() == before;
+                let stayed = self.distance(round) == before;
                 self.have_moved |= !stayed;
                 for (figure, value) in figures {
                     match figure {
@@ -140,11 +140,11 @@ impl Rings {
     }
 
     /// A figure, and where the CPUs lay before and after it; `None` if they do not stay.
-    fn in_place(&mut self, measure: fn() -> f64) -> Option<(f64, Distance)> {
-        let mut before = self.distance();
+    fn in_place(&mut self, round: u32, measure: fn() -> f64) -> Option<(f64, Distance)> {
+        let mut before = self.distance(round);
         for _ in 0..ATTEMPTS {
             let value = measure();
-            let after = self.distance();
+            let after = self.distance(round);
             if before == after {
                 return Some((value, before));
             }
@@ -154,9 +154,9 @@ impl Rings {
         None
     }
 
-    fn distance(&mut self) -> Distance {
+    fn distance(&mut self, round: u32) -> Distance {
         let round_trip = round_trip_ns(CPUS);
-        self.round_trips.push(round_trip);
+        self.round_trips.push((round, round_trip));
         Distance::of(round_trip)
     }
 
@@ -170,7 +170,7 @@ impl Rings {
                 params: Params(vec![("cores", Param::Number(2))]),
                 metric: "round_trip_ns",
                 unit: "ns",
-                samples: self.round_trips,
+                samples: by_round(&self.round_trips),
                 source: None,
             });
         }
@@ -204,6 +204,15 @@ impl Rings {
             report.skip(SUITE, PEER, reason);
         }
     }
+}
+
+/// The median of each round.
+fn by_round(values: &[(u32, f64)]) -> Vec<f64> {
+    let of_round = |of: &[(u32, f64)]| {
+        let values: Vec<_> = of.iter().map(|(_, value)| *value).collect();
+        summary(&values).map(|[_, median, _]| median)
+    };
+    values.chunk_by(|(round, _), (next, _)| round == next).filter_map(of_round).collect()
 }
 
 /// A ratio is that of a round: ours of rounds without theirs come last, and theirs without ours are left out.
@@ -251,7 +260,7 @@ mod tests {
             cycles: Some(2.0),
             ours: of(ours),
             peers: of(peers),
-            round_trips: vec![20.0],
+            round_trips: vec![(1, 20.0), (1, 30.0), (1, 90.0), (2, 25.0)],
             missing: None,
             two_cores: true,
             have_moved: false,
@@ -280,6 +289,8 @@ mod tests {
         assert_eq!(target(&report), [0.5, 2.0]);
         let apart = rings(&[(1, Cache, 40.0)], &[(1, Core, 8.0)]);
         assert!(apart.ratios.is_empty() && target(&apart).is_empty());
-        assert!(apart.rows.iter().any(|row| row.metric == "round_trip_ns"));
+        let mut rows = apart.rows.iter();
+        let way = rows.find(|row| row.metric == "round_trip_ns").unwrap();
+        assert_eq!(way.samples, [30.0, 25.0]);
     }
 }

@@ -124,7 +124,8 @@ pub fn scaling(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let cores = affinity::allowed_cpus().map_or(1, |cpus| cpus.len() as u32).min(MOST);
-    let cores = port.map_or(Ok(cores), |port| queues_of(port, plan.take_all).map(|n| n.min(cores)))?;
+    let cores =
+        port.map_or(Ok(cores), |port| queues_of(port, plan.take_all).map(|n| n.min(cores)))?;
     let counts: Vec<u32> = counts(cores);
     let with = |queues: &u32| match port {
         Some(port) => {

@@ -4,8 +4,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use wirelane_os::bpf::{
-    Alu, AsmError, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg, Size,
-    XdpAction, XdpMode,
+    Alu, AsmError, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg,
+    Size, XdpAction, XdpMode,
 };
 use wirelane_os::{OsError, iface};
 

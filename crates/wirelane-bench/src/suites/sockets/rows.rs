@@ -139,8 +139,7 @@ mod tests {
     fn what_is_above_dropping_is_of_one_round_and_mode() {
         let series = |subject, mode: &str, rates: &[f64]| {
             let mut one = PortSeries::new(subject, "xdp", 64, true);
-            let sample =
-                |rate: &f64| PortSample { packets_per_s: *rate, ..PortSample::default() };
+            let sample = |rate: &f64| PortSample { packets_per_s: *rate, ..PortSample::default() };
             one.samples = rates.iter().map(sample).collect();
             one.nature = Some(Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 });
             one
@@ -154,8 +153,7 @@ mod tests {
             series(Subject::XdpDrop(XdpMode::Native), "native", &[10e6, 10e6, 10e6]),
             series(Subject::XdpDrop(XdpMode::Generic), "generic", &[4e6]),
         ];
-        let rows: Vec<_> =
-            over_drop(&all).into_iter().map(|row| (row.case, row.samples)).collect();
+        let rows: Vec<_> = over_drop(&all).into_iter().map(|row| (row.case, row.samples)).collect();
         let expected =
             [("rxdrop", vec![100.0, 150.0]), ("l2fwd", vec![250.0]), (XDP_REDIRECT, vec![25.0])];
         assert_eq!(rows, expected);

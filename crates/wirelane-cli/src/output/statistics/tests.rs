@@ -1,7 +1,8 @@
 use super::*;
 
 fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
-    let dropped = json!({ "kernel": null, "ring_full": 0, "writer": 0, "bad_header": 0, "tx_full": 3 });
+    let dropped =
+        json!({ "kernel": null, "ring_full": 0, "writer": 0, "bad_header": 0, "tx_full": 3 });
     let class = json!({ "class": "tcp4", "super_frames": frames, "segments": 44 * frames,
         "bytes": 1000 * frames, "smallest_frame": 60, "largest_frame": 1514, "smallest_mss": 6,
         "largest_mss": 1460 });
