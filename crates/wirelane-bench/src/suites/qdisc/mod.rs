@@ -122,20 +122,6 @@ pub fn qdisc(
         let [spin, mutex] = &mut locks;
         spin.push(uncontended_lock(PAIRS));
         mutex.push(uncontended_mutex(PAIRS));
-        for (case, samples) in cases.iter().zip(&mut samples) {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let plural = if case.producers == 1 { "" } else { "s" };
-            progress(round, &format!("{}, {} producer{plural}", case.discipline, case.producers));
-            let window = plan.window * if case.producers > cores { 2 } else { 1 };
-            let sample = bench.measure(case, window)?;
-            if sample.dropped > 0 {
-                let cause = format!("{} dropped {} packets", case.discipline, sample.dropped);
-                return Err(Error::failed("benchmark", cause));
-            }
-            samples.push(sample);
-        }
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -155,6 +141,20 @@ pub fn qdisc(
             rings.measure_peer(round, stop);
             longest_peer = longest_peer.max(started.elapsed());
             rounds.leave_out(started.elapsed());
+        }
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let plural = if case.producers == 1 { "" } else { "s" };
+            progress(round, &format!("{}, {} producer{plural}", case.discipline, case.producers));
+            let window = plan.window * if case.producers > cores { 2 } else { 1 };
+            let sample = bench.measure(case, window)?;
+            if sample.dropped > 0 {
+                let cause = format!("{} dropped {} packets", case.discipline, sample.dropped);
+                return Err(Error::failed("benchmark", cause));
+            }
+            samples.push(sample);
         }
     }
     if !plan.peers {
