@@ -32,7 +32,7 @@ const DEPTH: usize = 4;
 const VXLAN_LINUX: u16 = 8472;
 
 /// What a packet is to its flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) key: Compact,
     /// It is from the second end of the key to the first.
@@ -48,7 +48,7 @@ pub(crate) struct Seen {
 }
 
 /// What a TCP header says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) sequence: u32,
     pub(crate) flags: TcpFlags,
@@ -76,7 +76,6 @@ pub(crate) enum Unmetered {
 
 impl Seen {
     /// Decodes a packet; with the tunnel that it came through, if any.
-    #[inline]
     pub(crate) fn of(packet: &Packet<'_>) -> Result<(Self, Option<Outer>), Unmetered> {
         let Packet { link_type, data, original_len, time, interface, queue } = *packet;
         let link = Link::parse(link_type, data);
@@ -199,9 +198,7 @@ impl<'a> Ip<'a> {
     #[inline]
     fn may_carry(&self) -> bool {
         match self.transport.protocol {
-            Protocol::UDP => {
-                matches!(self.destination_port(), vxlan::PORT | geneve::PORT | VXLAN_LINUX)
-            }
+            Protocol::UDP => is_tunnel(self.destination_port()),
             protocol => matches!(protocol, Protocol::GRE | Protocol::IPV4 | Protocol::IPV6),
         }
     }
@@ -282,6 +279,12 @@ impl<'a> Ip<'a> {
             _ => 0,
         })
     }
+}
+
+/// Whether a packet to this port of UDP may hold another one.
+#[inline]
+pub(crate) fn is_tunnel(port: u16) -> bool {
+    matches!(port, vxlan::PORT | geneve::PORT | VXLAN_LINUX)
 }
 
 #[cold]

@@ -4,6 +4,7 @@
 mod all;
 mod broken;
 mod compare;
+mod flows;
 mod gso;
 mod page;
 mod peers;
@@ -31,6 +32,7 @@ fn help_and_wrong_usage() {
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk", "--port", "--all"]),
         ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
         ("libpcap", &["--quick", "--json", "--samples", "--case"]),
+        ("flows", &["--quick", "--json", "--samples", "--case", "--packets"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",
