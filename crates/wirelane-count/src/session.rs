@@ -237,7 +237,7 @@ struct Links {
     /// Of all, or of those whose interface is not known.
     whole: u16,
     placing: Placing,
-    /// Of the interfaces that were found while it runs.
+    /// Of the interfaces, as far as they had packets.
     found: Vec<u16>,
 }
 
@@ -248,10 +248,10 @@ impl Links {
 
     #[inline]
     fn of_frame(&mut self, frame: &Frame) -> u16 {
-        if !self.placing.is_growing() {
+        if self.placing.is_one() {
             return self.whole;
         }
-        let (place, _) = self.placing.place(frame);
+        let place = self.placing.position(frame);
         while self.found.len() <= place as usize {
             let source = self.placing.found(self.found.len() as u32);
             self.found.push(source.map_or(self.whole, |source| source.link_type));

@@ -128,10 +128,10 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let config = args.config()?;
     let split = || args.habits.split(&args.words, args.read.as_deref(), &is_file);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
-    specs.iter().try_for_each(check)?;
+    specs.iter().try_for_each(|spec| check(spec, args.netns.is_some()))?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
-    look.every_interface = true;
+    look.tells_apart = true;
     look.only_headers = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
     let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
@@ -233,19 +233,20 @@ fn is_file(word: &OsStr) -> bool {
     word == "-" || Path::new(word).exists()
 }
 
-/// A word that is no port was perhaps to be a file.
+/// A word that is no port was perhaps to be a file. `elsewhere`: interfaces are those of another namespace.
 ///
 /// # Errors
-/// It looks like one that is not there.
-fn check(spec: &Spec) -> Result<()> {
+/// It is a directory, or there is nothing of this name.
+fn check(spec: &Spec, elsewhere: bool) -> Result<()> {
     let name = spec.name_text();
     if spec.backend == Some(Backend::File) && Path::new(&spec.name).is_dir() {
-        return Err(Error::failed(name.to_owned(), "it is a directory"));
+        return Err(Error::failed(name.to_owned(), "it is a directory").help("name a file in it"));
     }
-    let is_path = spec.backend.is_none() && name.contains(['/', '.']);
-    if is_path && !wirelane_os::iface::exists(name).unwrap_or(false) {
+    let may_be_file = spec.backend.is_none() && (!elsewhere || name.contains(['/', '.']));
+    if may_be_file && name != "any" && !wirelane_os::iface::exists(name).unwrap_or(true) {
         let cause = "there is neither a file nor an interface of this name";
-        return Err(Error::failed(name.to_owned(), cause));
+        let help = "check the path; `wirelane queues` lists the interfaces";
+        return Err(Error::failed(name.to_owned(), cause).help(help));
     }
     Ok(())
 }

@@ -374,7 +374,8 @@ fn signals_tell_and_end_it() {
 fn what_cannot_be_counted_is_refused() {
     for (args, status, parts) in [
         (&["count", "nothing.pcap"][..], 1, &["nothing.pcap: there is neither"][..]),
-        (&["count", "/tmp"], 1, &["/tmp: it is a directory"]),
+        (&["count", "/tmp"], 1, &["/tmp: it is a directory; name a file in it"]),
+        (&["count", "wl-none"], 1, &["neither a file nor an interface", "wirelane queues"]),
         (&["count", "tcp", "port", "80"], 2, &["name no port"]),
         (&["count", "sim:1", "--by", "colour"], 2, &["colour"]),
         (&["count", "sim:1", "-f", "tcp", "udp"], 2, &["there are two"]),
