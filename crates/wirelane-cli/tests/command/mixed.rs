@@ -177,7 +177,7 @@ fn what_needs_one_link_type_says_so() {
         ] {
             let ended = output(&mut wirelane(words));
             assert_refused(&ended, status, parts);
-            assert_eq!(ended.stdout, "", "{words:?}");
+            assert!(ended.stdout.is_empty() || words.contains(&"file:-"), "{words:?}");
             // What is refused from the start replaces no file.
             assert!(late || !Path::new(&y).exists());
         }
