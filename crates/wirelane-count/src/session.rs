@@ -30,6 +30,8 @@ pub struct CountConfig {
     pub by: Vec<By>,
     /// How many keys each table has room for. Twice as many are in memory at times, of at most 100 bytes each.
     pub keys: usize,
+    /// What tunnels carry counts, by the innermost IP header, and not the outermost one.
+    pub inner: bool,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
     /// The CPUs of the receiving threads.
@@ -43,6 +45,7 @@ impl Default for CountConfig {
         Self {
             by: vec![By::Proto],
             keys: 1 << 20,
+            inner: false,
             single: false,
             placement: Placement::default(),
             packets: None,
@@ -90,7 +93,7 @@ impl Counting {
     pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Self> {
         let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
-        let room = Tables::new(&config.by, config.keys);
+        let room = Tables::new(&config.by, config.keys, config.inner);
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
@@ -124,7 +127,7 @@ impl Counting {
             running: crew.start(ports, work)?,
             monitor,
             by: config.by.clone(),
-            tables: Mutex::new(Tables::new(&config.by, config.keys)),
+            tables: Mutex::new(Tables::new(&config.by, config.keys, config.inner)),
             handed_over,
             asked,
             threads,

@@ -14,7 +14,7 @@
 //!
 //! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`icmpv4`],
 //! [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then [`checksum`], and finally
-//! [`link`], [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
+//! [`link`], [`flow`], [`tunnel`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
 //!
 //! ```
 //! use wirelane_wire::{FlowKey, HashInput, IndirectionTable, ToeplitzKey};
@@ -59,6 +59,7 @@ pub mod link;
 pub mod packet;
 pub mod rewrite;
 pub mod rss;
+pub mod tunnel;
 
 mod error;
 mod field;
@@ -80,6 +81,7 @@ pub use protocol::Protocol;
 pub use rewrite::PacketMut;
 pub use rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
 pub use tcp::{Tcp, TcpFlags, TcpMut, TcpView};
+pub use tunnel::TunnelKind;
 pub use udp::{Udp, UdpMut, UdpView};
 pub use vlan::{Vlan, VlanView};
 pub use vxlan::{Vxlan, VxlanView};

@@ -23,7 +23,7 @@ use crate::{args, netns};
 /// One pass counts by everything that is asked for. Each queue has its own thread and its own tables, which
 /// are joined at the end. The tables are printed on standard output, the largest rows first. On a port, a
 /// terminal shows the largest rows of the first table meanwhile, SIGUSR1 prints all tables so far on standard
-/// error, and ^C ends the count. The outermost IP header counts; what travels in tunnels does not.
+/// error, and ^C ends the count. The outermost IP header counts, and with --inner what travels in tunnels.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CountArgs {
@@ -55,6 +55,10 @@ pub(crate) struct CountArgs {
         help_heading = "Output"
     )]
     sort: Order,
+    /// Count what tunnels carry (VXLAN, Geneve, GRE, IP in IP): hosts, ports, protocols and flows are those of the
+    /// innermost IP header. Other packets count as without it
+    #[arg(long)]
+    inner: bool,
     /// How many rows each table has room for (k, M: units of 1000), in at most 200 bytes each. Packets whose row
     /// finds no room are counted together
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1M", help_heading = "Limits")]
@@ -179,6 +183,7 @@ impl CountArgs {
         Ok(CountConfig {
             by,
             keys: usize::try_from(self.max_rows).unwrap_or(usize::MAX),
+            inner: self.inner,
             single: self.look.single,
             placement: self.look.placement(&self.session)?,
             packets: self.session.count,
