@@ -1,7 +1,8 @@
-//! Steps that only compute, in a background process on the CPU time that the others leave.
+//! Steps that run beside others, in a process of their own.
 //!
-//! Tests with traffic wait much of their time. They are not disturbed: the kernel runs a process
-//! with the policy `SCHED_IDLE` only while no other wants the CPU (sched(7)).
+//! What only computes gets the CPU time that the others leave. Tests with traffic wait much of their
+//! time, and are not disturbed: the kernel runs a process with the policy `SCHED_IDLE` only while no
+//! other wants the CPU (sched(7)).
 
 use std::fs::{self, File};
 use std::io;
@@ -14,8 +15,18 @@ use crate::context::Context;
 use crate::setup;
 use crate::step::{Done, Outcome};
 
+/// The CPU time that a background gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// As much as any other process.
+    Fair,
+    /// What others leave.
+    Idle,
+}
+
 /// The process.
 pub(crate) struct Background {
+    names: String,
     child: Child,
     log: PathBuf,
     report: PathBuf,
@@ -23,8 +34,8 @@ pub(crate) struct Background {
 
 impl Background {
     /// Starts the steps `names`. Call it from the thread that finishes it: they end with it.
-    pub(crate) fn start(context: &Context, names: &[&str]) -> io::Result<Self> {
-        let directory = context.target("background");
+    pub(crate) fn start(context: &Context, names: &[&str], share: Share) -> io::Result<Self> {
+        let directory = context.target("background").join(names.join("-"));
         fs::create_dir_all(&directory)?;
         let (log, report) = (directory.join("log"), directory.join("report.json"));
         // What an earlier run left must not be taken for this one's.
@@ -33,7 +44,7 @@ impl Background {
         }
         let output = File::create(&log)?;
         let program = std::env::current_exe()?;
-        let mut command = match setup::find("chrt") {
+        let mut command = match setup::find("chrt").filter(|_| share == Share::Idle) {
             Some(chrt) => {
                 let mut command = Command::new(chrt);
                 command.args(["--idle", "0"]).arg(program);
@@ -47,14 +58,15 @@ impl Background {
         }
         command.args(context.quick.then_some("--quick")).args(context.ci.then_some("--ci"));
         command.stdin(std::process::Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        println!("\n=== in the background: {} (to {})", names.join(", "), log.display());
+        let names = names.join(", ");
+        println!("\n=== in the background: {names} (to {})", log.display());
         let child = end_with_thread(&mut command).spawn()?;
-        Ok(Self { child, log, report })
+        Ok(Self { names, child, log, report })
     }
 
     /// Waits for the end, shows what they wrote, and returns how they went.
     pub(crate) fn finish(mut self) -> Result<Vec<Done>, String> {
-        println!("\n=== waiting for what runs in the background");
+        println!("\n=== waiting for what runs in the background: {}", self.names);
         let status = self.child.wait().map_err(|error| format!("cannot wait for it: {error}"))?;
         let log = fs::read(&self.log).unwrap_or_default();
         println!("{}", String::from_utf8_lossy(&log));

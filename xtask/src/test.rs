@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crate::aarch64;
 use crate::api;
-use crate::background::{self, Background};
+use crate::background::{self, Background, Share};
 use crate::cargo;
 use crate::context::Context;
 use crate::fuzz;
@@ -31,8 +31,12 @@ const STEPS: [Step<Context>; 12] = [
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
 
-/// The steps that neither send packets nor measure: in a whole run they run in the background.
-const BACKGROUND: [&str; 5] = ["aarch64", "loom", "miri", "tsan", "fuzz"];
+/// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
+const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
+
+/// The steps that neither send packets nor measure: in a whole run they run in the background, in two processes, as
+/// much of each is one thread.
+const BACKGROUND: [&[&str]; 2] = [&["aarch64", "loom", "miri"], &["tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -83,21 +87,38 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 /// A failed step does not stop the run: one run shows all that is wrong.
 fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
-    let (behind, front): (Vec<_>, Vec<_>) =
-        steps.iter().copied().partition(|step| BACKGROUND.contains(&step.name));
-    let (setup, front) =
-        front.split_at(front.iter().take_while(|step| step.name == "setup").count());
+    let mut rest = steps.to_vec();
+    let mut take = |names: &[&str]| -> Vec<_> {
+        rest.extract_if(.., |step| names.contains(&step.name)).collect()
+    };
+    let (setup, early) = (take(&["setup"]), take(&BEFORE_SETUP));
+    let computing = BACKGROUND.map(take);
+    let mut done = beside(context, &[setup], Share::Fair, &early);
+    done.extend(beside(context, &computing, Share::Idle, &rest));
+    done
+}
+
+/// Runs the steps of `front`, and in the background those of `behind`: each list in a process of its own.
+fn beside(
+    context: &Context,
+    behind: &[Vec<&Step<Context>>],
+    share: Share,
+    front: &[&Step<Context>],
+) -> Vec<Done> {
     let execute = |step: &&Step<Context>| step.execute(context);
-    let mut done: Vec<Done> = setup.iter().map(execute).collect();
-    if front.is_empty() || behind.is_empty() {
-        done.extend(front.iter().chain(&behind).map(execute));
-        return done;
+    if front.is_empty() {
+        return behind.iter().flatten().map(execute).collect();
     }
-    let names: Vec<_> = behind.iter().map(|step| step.name).collect();
-    let background = Background::start(context, &names);
-    done.extend(front.iter().map(execute));
-    let rest = background.map_err(|error| format!("cannot start: {error}"));
-    done.extend(rest.and_then(Background::finish).unwrap_or_else(background::failure));
+    let start = |steps: &Vec<&Step<Context>>| {
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        Background::start(context, &names, share)
+    };
+    let running: Vec<_> = behind.iter().filter(|steps| !steps.is_empty()).map(start).collect();
+    let mut done: Vec<Done> = front.iter().map(execute).collect();
+    for background in running {
+        let background = background.map_err(|error| format!("cannot start: {error}"));
+        done.extend(background.and_then(Background::finish).unwrap_or_else(background::failure));
+    }
     done
 }
 

@@ -21,6 +21,7 @@ pub struct Flows {
 }
 
 impl Flows {
+    /// Batches with a column for each field.
     pub fn new() -> Self {
         let mut names = Names(Vec::new());
         Flow::default().fields(&mut names);
@@ -31,10 +32,15 @@ impl Flows {
         Self { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())) }
     }
 
+    /// What the columns are.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
+    /// A row for each of these.
+    ///
+    /// # Errors
+    /// The columns do not fit together.
     pub fn of(&self, flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
         let columns = self.schema.fields().iter().map(|field| Column::of(field.name()));
         let mut row = Row { columns: columns.collect(), next: 0, text: Vec::new() };

@@ -4,6 +4,7 @@
 //! round, before the median: a slow moment of the machine hits both sides.
 
 mod book;
+mod flows;
 mod libpcap;
 mod record;
 
@@ -22,6 +23,7 @@ pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     book.capture();
     record::targets(&mut book);
     libpcap::targets(&mut book);
+    flows::targets(&mut book);
     book.sockets();
     book.noloss();
     book.send();

@@ -2,7 +2,7 @@
 
 use wirelane::wire::flow::Transport;
 use wirelane::wire::link::Link;
-use wirelane::wire::{Addresses, EtherType, Layers, Ports, Protocol, WireError};
+use wirelane::wire::{Addresses, EtherType, Layers, Ports, Protocol, Tunnel, WireError};
 
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
@@ -87,14 +87,14 @@ fn internet(
     };
     if inner {
         for _ in 0..DEPTH {
-            let Some(inside) = layers.1.and_then(|transport| transport.inside()) else { break };
+            let Some(outer) = layers.1.filter(|outer| !outer.is_fragment) else { break };
+            let Some(tunnel) = Tunnel::of(outer.protocol, outer.bytes) else { break };
+            let bytes = outer.bytes.get(tunnel.at..).unwrap_or_default();
             // What is no IP packet, or not there as a whole, leaves the packet that carries it.
-            let Ok(inside_layers @ (_, Some(_))) =
-                Layers::network(inside.ethertype, inside.bytes, 0)
-            else {
+            let Ok(inside @ (_, Some(_))) = Layers::network(tunnel.ethertype, bytes, 0) else {
                 break;
             };
-            (layers, ethertype) = (inside_layers, inside.ethertype);
+            (layers, ethertype) = (inside, tunnel.ethertype);
         }
     }
     let (network, transport) = layers;

@@ -21,6 +21,7 @@ impl Ends {
     }
 
     /// In order, and whether they had to be swapped.
+    #[inline]
     pub(crate) fn ordered(self) -> (Self, bool) {
         let [from, to] = self.ports;
         if (self.first, from) > (self.second, to) { (self.swapped(), true) } else { (self, false) }
@@ -35,7 +36,7 @@ impl Ends {
 }
 
 /// What all packets of a flow share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq)]
 #[repr(C)]
 pub(crate) struct Compact {
     first: [u64; 2],

@@ -21,6 +21,7 @@ mod join;
 mod key;
 mod meter;
 mod packet;
+mod plain;
 pub mod session;
 mod sink;
 mod table;

@@ -14,7 +14,7 @@ use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
 use crate::tunnels::Tunnels;
 
 /// Packets that are looked up together, so that their cache misses overlap.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 /// How long the packets after the end of a TCP connection still belong to it.
 const LINGER: Duration = Duration::from_secs(1);
 /// The same, if only one direction comes by this queue: the other may go on for a while.
@@ -108,6 +108,8 @@ pub struct Meter {
 struct Pending {
     seen: Seen,
     hash: u32,
+    /// Where its flow probably is.
+    guess: Option<u32>,
     tunnel_reversed: bool,
 }
 
@@ -164,6 +166,15 @@ impl Meter {
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) {
         self.counts.packets += 1;
+        match Seen::plain(packet) {
+            Some(seen) => self.wait(seen, false),
+            None => self.push_other(packet),
+        }
+    }
+
+    /// One that is not as most packets are.
+    #[inline(never)]
+    fn push_other(&mut self, packet: &Packet<'_>) {
         let (mut seen, outer) = match Seen::of(packet) {
             Ok(seen) => seen,
             Err(why) => return self.refuse(why),
@@ -178,8 +189,14 @@ impl Meter {
                 None => self.counts.tunnels_lost += 1,
             }
         }
+        self.wait(seen, tunnel_reversed);
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, seen: Seen, tunnel_reversed: bool) {
         let hash = seen.key.hash(&self.seed);
-        self.waiting.push(Pending { seen, hash, tunnel_reversed });
+        self.index.prefetch(hash);
+        self.waiting.push(Pending { seen, hash, guess: None, tunnel_reversed });
         if self.waiting.len() == BATCH {
             self.flush();
         }
@@ -188,14 +205,12 @@ impl Meter {
     /// Meters all packets that came.
     pub fn flush(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        // Nothing is made of what is read here: it is in the cache afterwards, and the misses overlap.
-        let mut warm = 0;
-        for Pending { hash, .. } in &waiting {
-            if let Some(entry) = self.index.guess(*hash).and_then(|slot| self.slab.get(slot)) {
-                warm ^= entry.warm();
+        for Pending { seen, hash, guess, .. } in &mut waiting {
+            *guess = self.index.guess(*hash);
+            if let Some(entry) = guess.and_then(|slot| self.slab.get(slot)) {
+                entry.prefetch(seen.is_reversed);
             }
         }
-        std::hint::black_box(warm);
         for pending in waiting.drain(..) {
             self.meter(&pending);
         }
@@ -217,7 +232,7 @@ impl Meter {
             let slot = self.finished;
             self.finished += 1;
             if let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) {
-                let has_ended = entry.is_closed() || entry.is_half_closed();
+                let has_ended = entry.is_ending();
                 let why = if has_ended { EndReason::Ended } else { EndReason::Forced };
                 self.end(slot, why);
                 room -= 1;
@@ -248,7 +263,7 @@ impl Meter {
 
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        self.slab.bytes() + self.index.bytes()
+        self.slab.bytes() + self.index.bytes() + self.wheel.bytes()
     }
 
     #[cold]
@@ -262,12 +277,23 @@ impl Meter {
 
     #[inline]
     fn meter(&mut self, pending: &Pending) {
-        let Pending { seen, hash, .. } = pending;
+        let Pending { seen, hash, guess, .. } = pending;
         if seen.time > self.now {
             self.tick(seen.time);
         }
-        let is = |slot| self.slab.get(slot).is_some_and(|entry| entry.key == seen.key);
-        let slot = match self.index.find(*hash, is) {
+        // A slot without a flow has a key, too, though that of no packet that is usual.
+        let is = |entry: &Entry| entry.key == seen.key && entry.lives();
+        if let Some(slot) = *guess
+            && let Some(entry) = self.slab.get_mut(slot).filter(|entry| is(entry))
+            && entry.goes_on(seen, self.idle, self.active)
+        {
+            let order = entry.add(seen);
+            if order != Order::Follows || entry.is_ending() {
+                self.added(slot, seen, order, false);
+            }
+            return;
+        }
+        let slot = match self.index.find(*hash, |slot| self.slab.get(slot).is_some_and(is)) {
             Some(slot) => {
                 if let Some(why) = self.is_over(slot, seen) {
                     self.begin_again(slot, pending, why);
@@ -280,12 +306,18 @@ impl Meter {
             },
         };
         let Some(entry) = self.slab.get_mut(slot) else { return };
-        let was_closing = entry.is_closed() || entry.is_half_closed();
+        let was_ending = entry.is_ending();
         let order = entry.add(seen);
-        if !was_closing && (entry.is_closed() || entry.is_half_closed()) {
+        self.added(slot, seen, order, was_ending);
+    }
+
+    /// What else a packet did to its flow.
+    fn added(&mut self, slot: u32, seen: &Seen, order: Order, was_ending: bool) {
+        let is_ending = self.slab.get(slot).is_some_and(Entry::is_ending);
+        if is_ending && !was_ending {
             let (quiet, _) = self.silence(slot);
-            self.wheel.remove(&mut self.slab, slot);
-            self.wheel.add(&mut self.slab, slot, seen.time.saturating_add(quiet));
+            self.wheel.remove(slot);
+            self.wheel.add(slot, seen.time.saturating_add(quiet));
         }
         if order != Order::Follows {
             self.reorder(slot, seen.is_reversed, order);
@@ -335,8 +367,8 @@ impl Meter {
             entry.begin(&pending.seen, pending.tunnel_reversed);
             self.holes.forget(slot);
         }
-        self.wheel.remove(&mut self.slab, slot);
-        self.wheel.add(&mut self.slab, slot, pending.seen.time.saturating_add(self.idle));
+        self.wheel.remove(slot);
+        self.wheel.add(slot, pending.seen.time.saturating_add(self.idle));
     }
 
     /// A slot for a new flow. If there is no room, another one goes.
@@ -357,7 +389,7 @@ impl Meter {
         };
         self.slab.get_mut(slot)?.begin(&pending.seen, pending.tunnel_reversed);
         self.index.insert(pending.hash, slot);
-        self.wheel.add(&mut self.slab, slot, pending.seen.time.saturating_add(self.idle));
+        self.wheel.add(slot, pending.seen.time.saturating_add(self.idle));
         Some(slot)
     }
 
@@ -432,8 +464,10 @@ impl Meter {
     fn turn(&mut self) {
         let now = self.now;
         for first in self.wheel.turn(now) {
-            let mut at = first;
-            while let Some((entry, next)) = self.slab.get(at).map(|entry| (entry, entry.next)) {
+            let mut next = Some(first);
+            while let Some(at) = next {
+                next = self.wheel.after(at);
+                let Some(entry) = self.slab.get(at) else { break };
                 let (quiet, why) = self.silence(at);
                 let silent = entry.end().saturating_add(quiet);
                 let due = match entry.is_closed() || entry.is_empty() {
@@ -441,7 +475,7 @@ impl Meter {
                     false => silent.min(entry.start().saturating_add(self.active)),
                 };
                 if due >= now {
-                    self.wheel.add(&mut self.slab, at, due);
+                    self.wheel.add(at, due);
                 } else if silent < now {
                     self.end_off_the_wheel(at, why);
                 } else {
@@ -449,16 +483,15 @@ impl Meter {
                     if let Some(entry) = self.slab.get_mut(at) {
                         entry.go_on();
                     }
-                    self.wheel.add(&mut self.slab, at, silent);
+                    self.wheel.add(at, silent);
                 }
-                at = next;
             }
         }
     }
 
     /// Exports and removes a flow.
     fn end(&mut self, slot: u32, why: EndReason) {
-        self.wheel.remove(&mut self.slab, slot);
+        self.wheel.remove(slot);
         self.end_off_the_wheel(slot, why);
     }
 

@@ -1,10 +1,13 @@
 //! From the bytes of a packet to what its flow needs of it.
 
 use wirelane_wire::flow::{Layers, Network, Transport};
-use wirelane_wire::{EtherType, Link, Protocol, TcpFlags, TunnelKind, gre};
+use wirelane_wire::{
+    EtherType, GeneveView, GreView, Link, Protocol, TcpFlags, VxlanView, geneve, gre, udp, vxlan,
+};
 
 use crate::compact::{Compact, Ends};
 use crate::icmp;
+use crate::key::TunnelKind;
 
 /// A packet to be metered.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +28,11 @@ pub struct Packet<'a> {
 
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
+/// What Linux takes for VXLAN when it is not told the port.
+const VXLAN_LINUX: u16 = 8472;
 
 /// What a packet is to its flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) key: Compact,
     /// It is from the second end of the key to the first.
@@ -43,7 +48,7 @@ pub(crate) struct Seen {
 }
 
 /// What a TCP header says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) sequence: u32,
     pub(crate) flags: TcpFlags,
@@ -71,7 +76,6 @@ pub(crate) enum Unmetered {
 
 impl Seen {
     /// Decodes a packet; with the tunnel that it came through, if any.
-    #[inline]
     pub(crate) fn of(packet: &Packet<'_>) -> Result<(Self, Option<Outer>), Unmetered> {
         let Packet { link_type, data, original_len, time, interface, queue } = *packet;
         let link = Link::parse(link_type, data);
@@ -83,7 +87,7 @@ impl Seen {
         }
         let mut ip = Ip::parse(ethertype, data.get(at..).unwrap_or_default(), original_len, at)?;
         let mut outer = None;
-        if ip.transport.may_carry() {
+        if ip.may_carry() {
             for _ in 0..DEPTH {
                 let Some((inside, through)) = ip.inside() else { break };
                 (ip, outer) = (inside, Some(through));
@@ -190,16 +194,58 @@ impl<'a> Ip<'a> {
         Ok(Self { transport, ends, octets, header_len, dscp, ecn, ttl })
     }
 
+    /// Whether it may be the outside of a tunnel: quick, for most are none.
+    #[inline]
+    fn may_carry(&self) -> bool {
+        match self.transport.protocol {
+            Protocol::UDP => is_tunnel(self.destination_port()),
+            protocol => matches!(protocol, Protocol::GRE | Protocol::IPV4 | Protocol::IPV6),
+        }
+    }
+
+    #[inline]
+    fn destination_port(&self) -> u16 {
+        let (Ends { ports: [first, second], .. }, is_reversed, _) = self.ends;
+        if is_reversed { first } else { second }
+    }
+
     /// The packet in it, if it is a tunnel's and holds a whole IP header. Otherwise it is a packet as any other.
     fn inside(&self) -> Option<(Self, Outer)> {
-        let inside = self.transport.inside()?;
-        let left = self.octets.saturating_sub(self.header_len + inside.at as u32);
-        let packet = Self::parse(inside.ethertype, inside.bytes, left, 0).ok()?;
+        if self.transport.is_fragment || !self.may_carry() {
+            return None;
+        }
+        let bytes = self.transport.bytes;
+        let (kind, ethertype, at, id) = match self.transport.protocol {
+            Protocol::IPV4 => (TunnelKind::Ip, EtherType::IPV4, 0, 0),
+            Protocol::IPV6 => (TunnelKind::Ip, EtherType::IPV6, 0, 0),
+            Protocol::GRE => {
+                let view = GreView::new(bytes).ok()?;
+                (TunnelKind::Gre, view.protocol(), view.header_len(), view.key().unwrap_or(0))
+            }
+            _ if self.destination_port() == geneve::PORT => {
+                let view = GeneveView::new(bytes.get(udp::LEN..)?).ok()?;
+                let at = udp::LEN + view.header_len();
+                (TunnelKind::Geneve, view.protocol(), at, view.id())
+            }
+            _ => {
+                let view = VxlanView::new(bytes.get(udp::LEN..)?).ok()?;
+                (TunnelKind::Vxlan, EtherType::BRIDGED, udp::LEN + vxlan::LEN, view.id())
+            }
+        };
+        let inner = bytes.get(at..)?;
+        let (ethertype, skipped) = match ethertype {
+            EtherType::BRIDGED => match Link::ethernet(inner) {
+                Link::Network { ethertype, at, .. } => (ethertype, at),
+                Link::Unknown | Link::Short => return None,
+            },
+            ethertype => (ethertype, 0),
+        };
+        let left = self.octets.saturating_sub(self.header_len + (at + skipped) as u32);
+        let inside = Self::parse(ethertype, inner.get(skipped..)?, left, 0).ok()?;
         let (ends, is_reversed, _) = self.ends;
         // Ports of UDP are the hash of what is inside: they are no part of the tunnel.
         let ends = if is_reversed { ends.swapped() } else { ends };
-        let ends = Ends { ports: [0; 2], ..ends };
-        Some((packet, Outer { kind: inside.kind, ends, id: inside.id }))
+        Some((inside, Outer { kind, ends: Ends { ports: [0; 2], ..ends }, id }))
     }
 
     /// What its TCP header says, if it is there.
@@ -233,6 +279,12 @@ impl<'a> Ip<'a> {
             _ => 0,
         })
     }
+}
+
+/// Whether a packet to this port of UDP may hold another one.
+#[inline]
+pub(crate) fn is_tunnel(port: u16) -> bool {
+    matches!(port, vxlan::PORT | geneve::PORT | VXLAN_LINUX)
 }
 
 #[cold]

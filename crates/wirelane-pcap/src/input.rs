@@ -60,6 +60,13 @@ impl<R: Read> Window<R> {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
+    /// The first words from the current position, as they are there; 0 where fewer are in memory.
+    #[inline]
+    pub(crate) fn words<const N: usize>(&self) -> [u32; N] {
+        let words = self.bytes().as_chunks::<4>().0.first_chunk::<N>();
+        words.map_or([0; N], |words| words.map(u32::from_ne_bytes))
+    }
+
     /// Bytes of the buffer itself, by the positions that [`Window::position`] gave.
     #[inline]
     pub(crate) fn slice(&self, start: usize, len: usize) -> &[u8] {

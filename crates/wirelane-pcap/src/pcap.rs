@@ -203,8 +203,12 @@ impl<R: Read> PcapReader<R> {
             Filled::Partial => return Err(self.truncated()),
             Filled::Empty => return Ok(false),
         }
-        let (seconds, fraction) = (self.word(0), self.word(4));
-        let (captured, original_len) = (self.word(8) as usize, self.word(12));
+        let mut header = self.window.words::<{ PACKET_HEADER / 4 }>();
+        if self.swapped {
+            header = header.map(u32::swap_bytes);
+        }
+        let [seconds, fraction, captured, original_len] = header;
+        let captured = captured as usize;
         if captured > MAX_PACKET {
             return Err(self.malformed("packet longer than 256 KiB"));
         }

@@ -44,7 +44,7 @@ pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::mend::{MendReport, Mended, mend};
 pub use self::names::SegmentName;
-pub use self::narrow::Plan;
+pub use self::narrow::{Keys, Plan};
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};

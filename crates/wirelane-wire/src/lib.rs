@@ -14,7 +14,7 @@
 //!
 //! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`icmpv4`],
 //! [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then [`checksum`], and finally
-//! [`link`], [`flow`], [`tunnel`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
+//! [`link`], [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
 //!
 //! ```
 //! use wirelane_wire::{FlowKey, HashInput, IndirectionTable, ToeplitzKey};
@@ -50,16 +50,17 @@ pub mod udp;
 
 pub mod geneve;
 pub mod gre;
+pub mod tunnel;
 pub mod vxlan;
 
 pub mod checksum;
 
 pub mod flow;
+pub mod internet;
 pub mod link;
 pub mod packet;
 pub mod rewrite;
 pub mod rss;
-pub mod tunnel;
 
 mod error;
 mod field;
@@ -72,6 +73,7 @@ pub use geneve::{Geneve, GeneveView};
 pub use gre::{Gre, GreView};
 pub use icmpv4::{Echo, Icmpv4, Icmpv4Mut, Icmpv4View};
 pub use icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
+pub use internet::Internet;
 pub use ipv4::{Ipv4, Ipv4Mut, Ipv4View};
 pub use ipv6::{Fragment, FragmentView, Ipv6, Ipv6Mut, Ipv6View};
 pub use link::Link;
@@ -81,7 +83,7 @@ pub use protocol::Protocol;
 pub use rewrite::PacketMut;
 pub use rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
 pub use tcp::{Tcp, TcpFlags, TcpMut, TcpView};
-pub use tunnel::TunnelKind;
+pub use tunnel::{Tunnel, TunnelKind};
 pub use udp::{Udp, UdpMut, UdpView};
 pub use vlan::{Vlan, VlanView};
 pub use vxlan::{Vxlan, VxlanView};

@@ -1,24 +1,10 @@
-//! Tunnels that carry packets: what is inside of VXLAN, Geneve, GRE, and IP in IP.
-//!
-//! ```
-//! use wirelane_wire::Layers;
-//!
-//! /// The protocol of the innermost IP header of a frame.
-//! fn innermost(frame: &[u8]) -> Option<wirelane_wire::Protocol> {
-//!     let mut transport = Layers::parse(frame).ok()?.transport?;
-//!     while let Some(inside) = transport.inside() {
-//!         match Layers::network(inside.ethertype, inside.bytes, 0) {
-//!             Ok((_, Some(inner))) => transport = inner,
-//!             _ => break,
-//!         }
-//!     }
-//!     Some(transport.protocol)
-//! }
-//! # assert_eq!(innermost(&[0; 60]), None);
-//! ```
+//! What travels in IP packets of others: VXLAN, Geneve, GRE, IP in IP.
 
-use crate::flow::Transport;
-use crate::{EtherType, GeneveView, GreView, Link, Protocol, VxlanView, geneve, udp, vxlan};
+use crate::link::Link;
+use crate::{
+    EtherType, GeneveView, GreView, Protocol, VxlanView, field::be16, field::split, geneve, udp,
+    vxlan,
+};
 
 /// What Linux takes for VXLAN when it is not told the port.
 const VXLAN_LINUX: u16 = 8472;
@@ -38,7 +24,6 @@ pub enum TunnelKind {
 
 impl TunnelKind {
     /// As in text.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Vxlan => "vxlan",
@@ -49,74 +34,80 @@ impl TunnelKind {
     }
 }
 
-/// What a tunnel carries, behind its own headers and those of a frame in it.
+/// What stands between an outer IP header and an inner network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inside<'a> {
-    /// How it is wrapped.
+pub struct Tunnel {
+    /// How the packet is wrapped.
     pub kind: TunnelKind,
     /// VNI of VXLAN and Geneve, key of GRE; 0 where there is none.
     pub id: u32,
-    /// What it is.
+    /// What is inside, behind any inner Ethernet header and tags.
     pub ethertype: EtherType,
-    /// Where it begins, from the transport header of the tunnel on.
+    /// Where that begins, from the outer transport header on.
     pub at: usize,
-    /// Its bytes, as far as they are there.
-    pub bytes: &'a [u8],
 }
 
-impl<'a> Transport<'a> {
-    /// Whether it may be the outside of a tunnel: quick, for most are none.
+impl Tunnel {
+    /// Reads what an IP packet carries; `None` if it is no tunnel's, or cut, or of a kind unknown here.
     #[inline]
-    #[must_use]
-    pub fn may_carry(&self) -> bool {
-        match self.protocol {
+    pub fn of(protocol: Protocol, bytes: &[u8]) -> Option<Self> {
+        // Most are none.
+        match protocol {
             Protocol::UDP => {
-                matches!(self.destination(), Some(vxlan::PORT | geneve::PORT | VXLAN_LINUX))
+                let (header, _) = split::<4>(bytes).ok()?;
+                match be16::<2, 4>(header) {
+                    vxlan::PORT | VXLAN_LINUX => vxlan_of(bytes),
+                    geneve::PORT => geneve_of(bytes),
+                    _ => None,
+                }
             }
-            protocol => matches!(protocol, Protocol::GRE | Protocol::IPV4 | Protocol::IPV6),
+            Protocol::GRE => gre_of(bytes),
+            Protocol::IPV4 => Some(Self::ip(EtherType::IPV4)),
+            Protocol::IPV6 => Some(Self::ip(EtherType::IPV6)),
+            _ => None,
         }
     }
 
-    /// What it carries, if it is a tunnel's; for [`Layers::network`](crate::Layers::network), which says whether that is a
-    /// packet.
-    #[must_use]
-    pub fn inside(&self) -> Option<Inside<'a>> {
-        if self.is_fragment || !self.may_carry() {
-            return None;
-        }
-        let bytes = self.bytes;
-        let (kind, ethertype, at, id) = match self.protocol {
-            Protocol::IPV4 => (TunnelKind::Ip, EtherType::IPV4, 0, 0),
-            Protocol::IPV6 => (TunnelKind::Ip, EtherType::IPV6, 0, 0),
-            Protocol::GRE => {
-                let view = GreView::new(bytes).ok()?;
-                (TunnelKind::Gre, view.protocol(), view.header_len(), view.key().unwrap_or(0))
-            }
-            _ if self.destination() == Some(geneve::PORT) => {
-                let view = GeneveView::new(bytes.get(udp::LEN..)?).ok()?;
-                let at = udp::LEN + view.header_len();
-                (TunnelKind::Geneve, view.protocol(), at, view.id())
-            }
-            _ => {
-                let view = VxlanView::new(bytes.get(udp::LEN..)?).ok()?;
-                (TunnelKind::Vxlan, EtherType::BRIDGED, udp::LEN + vxlan::LEN, view.id())
-            }
-        };
-        let inner = bytes.get(at..)?;
-        let (ethertype, skipped) = match ethertype {
-            EtherType::BRIDGED => match Link::ethernet(inner) {
-                Link::Network { ethertype, at, .. } => (ethertype, at),
-                Link::Unknown | Link::Short => return None,
-            },
-            ethertype => (ethertype, 0),
-        };
-        Some(Inside { kind, id, ethertype, at: at + skipped, bytes: inner.get(skipped..)? })
+    const fn ip(ethertype: EtherType) -> Self {
+        Self { kind: TunnelKind::Ip, id: 0, ethertype, at: 0 }
     }
 
-    #[inline]
-    fn destination(&self) -> Option<u16> {
-        self.ports().ok().flatten().map(|ports| ports.destination)
+    /// What is inside lies `at` bytes in: the Ethernet frame or the packet.
+    fn around(
+        kind: TunnelKind,
+        id: u32,
+        ethertype: EtherType,
+        at: usize,
+        bytes: &[u8],
+    ) -> Option<Self> {
+        if ethertype != EtherType::BRIDGED {
+            return Some(Self { kind, id, ethertype, at });
+        }
+        match Link::ethernet(bytes.get(at..)?) {
+            Link::Network { ethertype, at: skipped, .. } => {
+                Some(Self { kind, id, ethertype, at: at + skipped })
+            }
+            Link::Unknown | Link::Short => None,
+        }
     }
+}
+
+fn vxlan_of(bytes: &[u8]) -> Option<Tunnel> {
+    let view = VxlanView::new(bytes.get(udp::LEN..)?).ok()?;
+    let at = udp::LEN + vxlan::LEN;
+    Tunnel::around(TunnelKind::Vxlan, view.id(), EtherType::BRIDGED, at, bytes)
+}
+
+fn geneve_of(bytes: &[u8]) -> Option<Tunnel> {
+    let view = GeneveView::new(bytes.get(udp::LEN..)?).ok()?;
+    let at = udp::LEN + view.header_len();
+    Tunnel::around(TunnelKind::Geneve, view.id(), view.protocol(), at, bytes)
+}
+
+fn gre_of(bytes: &[u8]) -> Option<Tunnel> {
+    let view = GreView::new(bytes).ok()?;
+    let id = view.key().unwrap_or(0);
+    Tunnel::around(TunnelKind::Gre, id, view.protocol(), view.header_len(), bytes)
 }
 
 #[cfg(test)]
@@ -143,11 +134,10 @@ mod tests {
     fn innermost(frame: &[u8]) -> (Protocol, Vec<(TunnelKind, u32)>) {
         let mut transport = Layers::parse(frame).unwrap().transport.unwrap();
         let mut wraps = Vec::new();
-        while let Some(inside) = transport.inside() {
-            let inner = Layers::network(inside.ethertype, inside.bytes, 0).unwrap();
-            assert_eq!(transport.bytes[inside.at..].len(), inside.bytes.len());
-            wraps.push((inside.kind, inside.id));
-            transport = inner.1.unwrap();
+        while let Some(tunnel) = Tunnel::of(transport.protocol, transport.bytes) {
+            let inner = Layers::network(tunnel.ethertype, &transport.bytes[tunnel.at..], 0);
+            wraps.push((tunnel.kind, tunnel.id));
+            transport = inner.unwrap().1.unwrap();
         }
         (transport.protocol, wraps)
     }
@@ -179,8 +169,9 @@ mod tests {
         let outer = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame(6, &[0; 20])[..]].concat());
         for len in 42..outer.len() {
             let transport = Layers::parse(&outer[..len]).unwrap().transport.unwrap();
+            let tunnel = Tunnel::of(transport.protocol, transport.bytes);
             // The Ethernet header in it has to be there.
-            assert_eq!(transport.inside().is_some(), len >= 42 + 8 + 14, "{len}");
+            assert_eq!(tunnel.is_some(), len >= 42 + 8 + 14, "{len}");
         }
     }
 }

@@ -48,12 +48,7 @@ pub const PROGRAMS: [Program; 4] = [
         ready: "capturing on",
         drain: Duration::from_millis(200),
         arguments: |interface, file| ours(interface, file, &["--json"]),
-        count: |stdout, _| {
-            let summary: Value = serde_json::from_str(stdout).ok()?;
-            let total = |key: &str| summary["totals"][key].as_u64();
-            let captured = total("written").or_else(|| total("delivered"))?;
-            Some(Counts { captured, dropped: total("dropped")? })
-        },
+        count: |stdout, _| of_summary(stdout),
     },
     // It cannot only count: without -w it decodes and prints, which costs far more.
     Program {
@@ -125,6 +120,15 @@ pub(crate) const PRINTING: [Program; 2] = [
     },
 ];
 
+/// Ours, which makes flows of packets and gives them to nobody.
+pub(crate) const METERING: Program = Program {
+    ready: "flows of",
+    arguments: |interface, _| {
+        split(&format!("flows packet:{interface} --tx-queues none --other off --json"))
+    },
+    ..PROGRAMS[0]
+};
+
 impl Program {
     /// Whether this is ours.
     pub fn is_ours(&self) -> bool {
@@ -150,6 +154,14 @@ fn ours(interface: &str, file: Option<&Path>, options: &[&str]) -> Vec<String> {
     words.extend(options.iter().map(|&option| option.to_owned()));
     words.extend(file.iter().flat_map(|path| ["-w".to_owned(), text(path)]));
     words
+}
+
+/// What a summary counts.
+fn of_summary(text: &str) -> Option<Counts> {
+    let summary: Value = serde_json::from_str(text).ok()?;
+    let total = |key: &str| summary["totals"][key].as_u64();
+    let captured = total("written").or_else(|| total("delivered"))?;
+    Some(Counts { captured, dropped: total("dropped")? })
 }
 
 /// `1,200 captured, 0 filtered, 34 dropped → file`.
@@ -202,6 +214,7 @@ mod tests {
             let line = "capturing on a\n1,200 captured, 0 filtered, 34 dropped → f (1 file)\n";
             assert_eq!(program.counts("", line), expected);
         }
+        assert_eq!(METERING.counts(summary, ""), expected);
         for program in PROGRAMS.into_iter().chain(PRINTING) {
             assert!(program.counts("", "").is_none(), "{}", program.name);
         }

@@ -24,7 +24,7 @@ pub struct Peer {
 }
 
 /// All of them.
-pub const PEERS: [Peer; 14] = [
+pub const PEERS: [Peer; 17] = [
     Peer { name: "dpdk-testpmd", package: "dpdk-dev", version: None },
     Peer { name: "dpdk-test", package: "dpdk-dev", version: None },
     Peer { name: "netsniff-ng", package: "netsniff-ng", version: Some("--version") },
@@ -38,6 +38,9 @@ pub const PEERS: [Peer; 14] = [
     Peer { name: "stenographer", package: "stenographer", version: None },
     Peer { name: "curl", package: "curl", version: Some("--version") },
     Peer { name: "lz4", package: "lz4", version: Some("--version") },
+    Peer { name: "nfpcapd", package: "nfdump", version: Some("-V") },
+    Peer { name: "softflowd", package: "softflowd", version: None },
+    Peer { name: "argus", package: "argus-server", version: None },
     Peer { name: "dd", package: "coreutils", version: Some("--version") },
 ];
 

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod filter;
+pub mod flows;
 pub mod gso;
 pub mod libpcap;
 mod loop_plan;
@@ -20,10 +21,11 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use crate::suite::{Listed, Ready};
 
 /// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
-pub const SUITES: [Listed; 10] = [
+pub const SUITES: [Listed; 11] = [
     Listed::of::<capture::CaptureSuite>(),
     Listed::of::<record::RecordSuite>(),
     Listed::of::<libpcap::LibpcapSuite>(),
+    Listed::of::<flows::FlowsSuite>(),
     Listed::of::<sockets::SocketsSuite>(),
     Listed::of::<noloss::NolossSuite>(),
     Listed::of::<send::SendSuite>(),

@@ -20,6 +20,7 @@ use wirelane::port::sim::Stream;
 use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::{affinity, clock};
 use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::ndr::Shot;
 
 use crate::leftovers::{self, Folder};
 use crate::peers::capture::Program;
@@ -56,6 +57,8 @@ pub(super) struct PacedSample {
     receiving: Duration,
     captured: u64,
     sent: u64,
+    /// How long that took.
+    elapsed: Duration,
     /// CPU time of the sender.
     sender: Duration,
 }
@@ -107,6 +110,13 @@ pub(super) fn rows(subject: &Subject, samples: &[PacedSample]) -> [Row; 5] {
 }
 
 impl PacedSample {
+    /// For a search of a rate.
+    pub(super) fn shot(&self) -> Shot {
+        let (sent, duration) = (self.sent, self.elapsed);
+        let rate = sent as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE);
+        Shot { duration, sent, lost: sent.saturating_sub(self.captured), rate }
+    }
+
     /// CPU time of our receiving threads per packet, in nanoseconds.
     pub(super) fn receiving_ns_per_packet(&self) -> f64 {
         self.receiving.as_nanos() as f64 / self.captured.max(1) as f64
@@ -244,7 +254,8 @@ impl PacedBed {
         let counts = program.counts(&output.stdout, &output.stderr).ok_or_else(|| {
             Error::failed(program.name, "does not tell how many packets it captured")
         })?;
-        let (captured, sent, sender) = (counts.captured, sent.frames, sent.cpu.total());
-        Ok(Some(PacedSample { total, loaded, receiving, captured, sent, sender }))
+        let (captured, elapsed) = (counts.captured, sent.elapsed);
+        let (sent, sender) = (sent.frames, sent.cpu.total());
+        Ok(Some(PacedSample { total, loaded, receiving, captured, sent, elapsed, sender }))
     }
 }

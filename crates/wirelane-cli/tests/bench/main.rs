@@ -3,6 +3,7 @@
 
 mod all;
 mod compare;
+mod flows;
 mod gso;
 mod page;
 mod peers;
@@ -28,6 +29,7 @@ fn help_and_wrong_usage() {
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
         ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
         ("libpcap", &["--quick", "--json", "--samples", "--case"]),
+        ("flows", &["--quick", "--json", "--samples", "--case", "--packets"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",

@@ -68,6 +68,13 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
     let ended = output(&mut flows(&["--ipfix", "nms:4739"]));
     assert_eq!(ended.status.code(), Some(2));
     assert!(ended.stderr.contains("udp://HOST:PORT"), "{}", ended.stderr);
+    let file = tempfile::NamedTempFile::with_suffix(".csv").unwrap();
+    for option in [["--size", "1M"], ["--rotate", "1m"], ["--host", "a"]] {
+        let ended = output(flows(&["-w"]).arg(file.path()).args(option));
+        assert_eq!(ended.status.code(), Some(2));
+        let said = format!("{}: only files of Parquet have it", option[0]);
+        assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+    }
     // The command alone in a directory: nothing is beside it.
     let directory = tempfile::tempdir().unwrap();
     let alone = directory.path().join("wirelane");

@@ -1,21 +1,21 @@
 //! A flow while it lasts.
 
+use wirelane_os::memory;
 use wirelane_wire::{Protocol, TcpFlags};
 
 use crate::compact::{Compact, Ends};
 use crate::flow::Half;
 use crate::packet::{Seen, Segment};
 
-/// A flow while it lasts: three cache lines, of which a packet touches two.
+/// A flow while it lasts: three cache lines, of which a packet touches two, the first and that of its direction.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(crate) key: Compact,
-    /// The next and the previous slot on its list of the wheel.
-    pub(crate) next: u32,
-    pub(crate) previous: u32,
     /// When SYN was seen, or how long its handshake took, in ns.
     handshake: u64,
+    /// The time of the first packet; the end of time before it.
+    start: u64,
     /// From the first end of the key to the second, and back.
     pub(crate) halves: [HalfEntry; 2],
 }
@@ -162,13 +162,8 @@ impl HalfEntry {
 
 impl Entry {
     /// Not on the table.
-    pub(crate) const NEW: Self = Self {
-        key: Compact::NEW,
-        next: u32::MAX,
-        previous: u32::MAX,
-        handshake: 0,
-        halves: [HalfEntry::NEW; 2],
-    };
+    pub(crate) const NEW: Self =
+        Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
     /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that the tunnel's ends
     /// were swapped.
@@ -186,12 +181,14 @@ impl Entry {
             self.key.state |= bits::TUNNEL_REVERSED;
         }
         self.handshake = 0;
+        self.start = u64::MAX;
         self.halves = [HalfEntry::NEW; 2];
     }
 
     /// Begins the next record of a flow that goes on.
     pub(crate) fn go_on(&mut self) {
         self.handshake = 0;
+        self.start = u64::MAX;
         self.key.state &= !((bits::SYN * 3) | (bits::TIMED * 3));
         for half in &mut self.halves {
             let HalfEntry { next_sequence, end, .. } = *half;
@@ -222,19 +219,33 @@ impl Entry {
         is(0) || is(1)
     }
 
+    /// It waits for nothing but its last packets.
+    #[inline]
+    pub(crate) fn is_ending(&self) -> bool {
+        // Most flows have neither mark.
+        self.has(bits::CLOSED | bits::FIN * 3) && (self.is_closed() || self.is_half_closed())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.halves.iter().all(|half| half.packets == 0)
     }
 
-    /// The time of its first packet.
+    /// The time of its first packet; the end of time before it.
     #[inline]
     pub(crate) fn start(&self) -> u64 {
-        let [a, b] = &self.halves;
-        match (a.packets, b.packets) {
-            (_, 0) => a.start,
-            (0, _) => b.start,
-            _ => a.start.min(b.start),
-        }
+        self.start
+    }
+
+    /// Whether a packet surely continues it: nothing has ended, its own direction was not silent for `idle`, and the flow
+    /// does not last for `active`. Reads nothing of the other direction, of which the same may be true.
+    #[inline]
+    pub(crate) fn goes_on(&self, seen: &Seen, idle: u64, active: u64) -> bool {
+        let [first, second] = &self.halves;
+        let half = if seen.is_reversed { second } else { first };
+        self.key.state & (bits::CLOSED | bits::FIN * 3) == 0
+            && seen.time.saturating_sub(half.end) <= idle
+            && seen.time.saturating_sub(self.start) < active
+            && half.packets.wrapping_sub(1) < u32::MAX - 1
     }
 
     /// The time of its last packet.
@@ -249,7 +260,12 @@ impl Entry {
     #[inline]
     pub(crate) fn add(&mut self, seen: &Seen) -> Order {
         let direction = usize::from(seen.is_reversed);
-        let Some(half) = self.halves.get_mut(direction) else { return Order::Follows };
+        let [first, second] = &mut self.halves;
+        let half = if seen.is_reversed { second } else { first };
+        // The line of the key is written only if something changes, as it costs to bring it back to memory.
+        if seen.time < self.start {
+            self.start = seen.time;
+        }
         half.add(seen);
         let Some(segment) = &seen.tcp else { return Order::Follows };
         let flags = segment.flags;
@@ -287,7 +303,10 @@ impl Entry {
             half.next_sequence = segment.sequence;
             half.order(segment, seen.payload)
         };
-        self.key.state = state | of(bits::SEQUENCE);
+        let state = state | of(bits::SEQUENCE);
+        if state != self.key.state {
+            self.key.state = state;
+        }
         order
     }
 
@@ -334,11 +353,12 @@ impl Entry {
         if self.has(bits::REVERSED) { ends.swapped() } else { ends }
     }
 
-    /// Something of each of its lines that are needed for a packet.
+    /// Lets both of its lines that a packet needs come into the cache.
     #[inline]
-    pub(crate) fn warm(&self) -> u64 {
-        let [a, b] = &self.halves;
-        u64::from(self.next) ^ a.end ^ b.end
+    pub(crate) fn prefetch(&self, is_reversed: bool) {
+        let [first, second] = &self.halves;
+        memory::prefetch(self);
+        memory::prefetch(if is_reversed { second } else { first });
     }
 
     pub(crate) fn is_tunnel_reversed(&self) -> bool {

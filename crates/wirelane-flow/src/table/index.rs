@@ -1,5 +1,7 @@
 //! From the hash of a key to the slot of its entry: open addressing over groups of a cache line.
 
+use wirelane_os::memory;
+
 /// Places of a group.
 const WIDTH: usize = 8;
 /// A place that was never used since its group was full.
@@ -35,7 +37,7 @@ pub(crate) struct Index {
 impl Index {
     /// The least index.
     pub(crate) fn new() -> Self {
-        Self { groups: vec![Group::NEW; 16], used: 0, graves: 0 }
+        Self { groups: groups(16), used: 0, graves: 0 }
     }
 
     /// Bytes of memory.
@@ -59,15 +61,24 @@ impl Index {
         None
     }
 
-    /// Some slot with this hash, which need not be the right one: reading it ahead brings the group into the cache.
+    /// Lets the group of this hash come into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u32) {
+        if let Some(group) = self.groups.get(self.begin(hash)) {
+            memory::prefetch(group);
+        }
+    }
+
+    /// Some slot with this hash, which need not be the right one.
     #[inline]
     pub(crate) fn guess(&self, hash: u32) -> Option<u32> {
         let group = self.groups.get(self.begin(hash))?;
-        let mut found = None;
-        for (other, slot) in group.hashes.iter().zip(&group.slots) {
-            found = if *other == hash { Some(*slot) } else { found };
+        let mut found = 0_usize;
+        // All of them: which one it is, no CPU foresees.
+        for (place, other) in group.hashes.iter().enumerate() {
+            found |= usize::from(*other == hash) << place;
         }
-        found.filter(|slot| *slot < GRAVE)
+        group.slots.get(found.trailing_zeros() as usize).copied().filter(|slot| *slot < GRAVE)
     }
 
     /// Adds a slot, which is not there.
@@ -131,7 +142,7 @@ impl Index {
     fn rebuild(&mut self) {
         let places = self.groups.len() * WIDTH;
         let groups = if self.used * 2 > places { self.groups.len() * 2 } else { self.groups.len() };
-        let old = std::mem::replace(&mut self.groups, vec![Group::NEW; groups]);
+        let old = std::mem::replace(&mut self.groups, self::groups(groups));
         self.graves = 0;
         for group in &old {
             for (hash, slot) in group.hashes.iter().zip(&group.slots) {
@@ -141,6 +152,13 @@ impl Index {
             }
         }
     }
+}
+
+fn groups(count: usize) -> Vec<Group> {
+    let mut groups = Vec::with_capacity(count);
+    memory::prefer_huge_pages(groups.spare_capacity_mut());
+    groups.resize(count, Group::NEW);
+    groups
 }
 
 #[cfg(test)]

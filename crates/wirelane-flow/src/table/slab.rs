@@ -1,11 +1,15 @@
-//! The memory of entries: it grows by pieces and never moves.
+//! The memory of entries: it grows by pieces, each twice as large as the one before, and never moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use wirelane_os::memory;
+
 use super::entry::Entry;
 
-/// Entries of a piece.
-const PIECE: usize = 256;
+/// Entries of the first piece: less than a huge page.
+const FIRST: usize = 4096;
+/// Room that a table takes at once, in entries.
+const STEP: usize = 256;
 
 /// How many flows all tables together may still hold.
 #[derive(Debug)]
@@ -28,12 +32,21 @@ impl Room {
 
 /// Entries by their slots.
 pub(crate) struct Slab {
-    pieces: Vec<Box<[Entry]>>,
-    /// Slots that may be used, of all that there are.
+    /// Memory of each is there as far as slots of it were in use.
+    pieces: Vec<Vec<Entry>>,
+    /// Slots that may be used.
     allowed: usize,
     free: Vec<u32>,
     /// Slots below were in use.
     begun: usize,
+}
+
+/// The piece of a slot, and its place there.
+#[inline(always)]
+fn place(slot: u32) -> (usize, usize) {
+    let number = slot as usize / FIRST + 1;
+    let piece = number.ilog2() as usize;
+    (piece, slot as usize - ((1 << piece) - 1) * FIRST)
 }
 
 impl Slab {
@@ -53,17 +66,19 @@ impl Slab {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.pieces.len() * PIECE * size_of::<Entry>() + self.free.capacity() * size_of::<u32>()
+        self.begun * size_of::<Entry>() + self.free.capacity() * size_of::<u32>()
     }
 
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<&Entry> {
-        self.pieces.get(slot as usize / PIECE)?.get(slot as usize % PIECE)
+        let (piece, at) = place(slot);
+        self.pieces.get(piece)?.get(at)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
-        self.pieces.get_mut(slot as usize / PIECE)?.get_mut(slot as usize % PIECE)
+        let (piece, at) = place(slot);
+        self.pieces.get_mut(piece)?.get_mut(at)
     }
 
     /// A free slot; `None` if there is no room.
@@ -72,16 +87,23 @@ impl Slab {
             return Some(slot);
         }
         if self.begun == self.allowed {
-            self.allowed += room.take(PIECE - self.allowed % PIECE);
+            self.allowed += room.take(STEP - self.allowed % STEP);
         }
         if self.begun == self.allowed {
             return None;
         }
-        if self.begun == self.pieces.len() * PIECE {
-            self.pieces.push(vec![Entry::NEW; PIECE].into_boxed_slice());
+        let slot = u32::try_from(self.begun).ok()?;
+        let (piece, at) = place(slot);
+        if piece == self.pieces.len() {
+            let mut piece = Vec::with_capacity(FIRST << piece);
+            memory::prefer_huge_pages(piece.spare_capacity_mut());
+            self.pieces.push(piece);
         }
+        let piece = self.pieces.get_mut(piece)?;
+        debug_assert_eq!(piece.len(), at);
+        piece.push(Entry::NEW);
         self.begun += 1;
-        u32::try_from(self.begun - 1).ok()
+        Some(slot)
     }
 
     pub(crate) fn give_back(&mut self, slot: u32) {
@@ -95,6 +117,21 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_slot_has_a_place_of_its_own() {
+        let room = Room::new(20_000);
+        let mut table = Slab::new();
+        while let Some(slot) = table.take(&room) {
+            table.get_mut(slot).unwrap().key.tunnel = slot as u16;
+        }
+        assert_eq!(table.len(), 20_000);
+        for slot in 0..20_000 {
+            assert_eq!(table.get(slot).unwrap().key.tunnel, slot as u16);
+        }
+        assert!(table.get(20_000).is_none() && table.get(u32::MAX).is_none());
+        assert!(table.bytes() <= 20_000 * 192);
+    }
 
     #[test]
     fn tables_share_the_room() {

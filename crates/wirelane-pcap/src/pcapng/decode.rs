@@ -307,8 +307,13 @@ impl<R: Read> PcapngReader<R> {
         if len < PACKET_HEADER + 4 {
             return Err("packet block too short");
         }
-        let (interface, scale) = self.interface_of(self.word(8))?;
-        let (high, low, captured) = (self.word(12), self.word(16), self.word(20) as usize);
+        let mut header = self.window.words::<{ PACKET_HEADER / 4 }>();
+        if self.swapped {
+            header = header.map(u32::swap_bytes);
+        }
+        let [_, _, interface, high, low, captured, original_len] = header;
+        let (interface, scale) = self.interface_of(interface)?;
+        let captured = captured as usize;
         let room = len - PACKET_HEADER - 4;
         if captured > room {
             return Err("packet longer than its block");
@@ -321,7 +326,7 @@ impl<R: Read> PcapngReader<R> {
         self.current = Current {
             interface,
             timestamp: scale.of_packet(high, low, &mut self.odd_times),
-            original_len: self.word(24),
+            original_len,
             direction,
             start: self.window.position() + PACKET_HEADER,
             len: captured,

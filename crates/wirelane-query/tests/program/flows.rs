@@ -1,6 +1,6 @@
 //! `wirelane flows -w DIRECTORY/`: from packets to Parquet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -30,10 +30,15 @@ fn the_packets_of_a_port_are_in_the_rows_of_its_files() {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("new/");
     let port = "sim:2?count=5000&flows=50&seed=3";
-    let ended = process::output(wirelane().args(["flows", port, "--json", "-w"]).arg(&to));
+    let options = ["--size", "1M", "--rotate", "90s", "--host", "probe"];
+    let mut command = wirelane();
+    let ended =
+        process::output(command.args(["flows", port, "--json", "-w"]).arg(&to).args(options));
     assert!(ended.status.success(), "{}", ended.stderr);
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(summary["totals"]["received"], 5000);
+    let is_of_probe = |path: &PathBuf| path.iter().any(|part| part == "host=probe");
+    assert!(files(&to).iter().all(is_of_probe), "{:?}", files(&to));
     let (packets, rows) = written(&to);
     assert_eq!(packets, 5000);
     let export = &summary["flows"]["exports"][0];

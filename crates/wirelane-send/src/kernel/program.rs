@@ -451,8 +451,9 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.emit(Insn::store(Size::Double, Reg::R10, NOW, Reg::R0));
     asm.jump(left);
     asm.place(heads);
-    // Not too soon after the group before.
+    // Not too soon after the group before, if there was one.
     asm.emit(Insn::load(Size::Double, Reg::R1, STATE, LAST));
+    asm.jump_if(Cond::Eq, Reg::R1, 0, spaced);
     asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R0, 24));
     asm.emit(Insn::alu64_reg(Alu::Add, Reg::R1, Reg::R2));
     asm.jump_if_reg(Cond::Ge, FRAME, Reg::R1, spaced);

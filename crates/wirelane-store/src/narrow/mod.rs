@@ -14,6 +14,7 @@
 //! analysis loses its way, it asks for less, never for more.
 
 mod condition;
+mod keys;
 mod range;
 mod show;
 mod state;
@@ -25,6 +26,7 @@ use wirelane_filter::Program;
 
 use self::condition::{Condition, Conditions, Form};
 
+pub use self::keys::Keys;
 use self::state::State;
 use crate::extent_set::ExtentSet;
 use crate::index::Layout;
@@ -46,6 +48,14 @@ impl Plan {
             Some(layout) => walk::walk(program.ops(), &State::new(layout), &mut conditions),
             None => Condition::ALL,
         };
+        Self { forms: conditions.extract(condition) }
+    }
+
+    /// What somebody asks of an extent who knows which keys the packets have.
+    #[must_use]
+    pub fn of_keys(keys: &Keys) -> Self {
+        let mut conditions = Conditions::new();
+        let condition = keys.condition(&mut conditions);
         Self { forms: conditions.extract(condition) }
     }
 

@@ -18,6 +18,7 @@ use super::sweep::Sweep;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::index::FlowId;
+use crate::narrow::Plan;
 
 /// Hands every packet that the query asks for to `sink`, in order of time: over lanes, segments and
 /// stores. Of packets of the same time, those of an earlier store come first, of that those of a
@@ -85,7 +86,8 @@ impl<'a> Search<'a> {
     /// What is asked for; with conversations, those are found first. `None` if it was ended meanwhile.
     fn sieve(&mut self, aim: Aim) -> Result<Option<Sieve>> {
         let (from, to) = (self.query.from, self.query.to);
-        let sieve = Sieve { aim, from, to, flows: None };
+        let keys = self.query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
+        let sieve = Sieve { aim, from, to, keys, flows: None };
         if !self.query.flows {
             return Ok(Some(sieve));
         }

@@ -9,8 +9,9 @@ use super::sift::Sieve;
 use crate::error::Result;
 use crate::extent::Extent;
 use crate::extent_set::ExtentSet;
-use crate::index::Index;
+use crate::index::{Index, Layout, TAGS};
 use crate::key::{Field, Term};
+use crate::narrow::Plan;
 
 /// The extents that may hold packets which the sieve keeps, by the index and by their times. And what
 /// of the index is damaged: there, every extent may.
@@ -35,7 +36,16 @@ fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
         // The index does not tell link types apart.
         if !seen.contains(&interface.link_type) {
             seen.push(interface.link_type);
-            found.unite(&lookup.of_verdict(&interface.verdict));
+            let mut of_type = lookup.of_verdict(&interface.verdict);
+            if let (Some(keys), Some(layout)) = (&sieve.keys, Layout::of(interface.link_type)) {
+                let mut held = lookup.of_plan(keys);
+                if !layout.tags && layout.ether_type.is_some() {
+                    // What is behind a tag has no keys there.
+                    TAGS.iter().for_each(|tag| held.unite(&lookup.of_term(&tagged(*tag))));
+                }
+                of_type.intersect(&held);
+            }
+            found.unite(&of_type);
         }
     }
     // Extents of other times count only for conversations.
@@ -51,6 +61,10 @@ fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
     (found, lookup.damage)
 }
 
+fn tagged(ether_type: u16) -> Term {
+    Term::equal(Field::EtherType, ether_type)
+}
+
 struct Lookup<'a> {
     opened: &'a Opened,
     index: &'a Index,
@@ -63,11 +77,14 @@ impl Lookup<'_> {
         match verdict {
             Verdict::All => ExtentSet::all(universe),
             Verdict::Nothing => ExtentSet::none(universe),
-            Verdict::Some(_, plan) => {
-                let lookup = |term: &Term| Ok::<_, Infallible>(self.of_term(term));
-                plan.candidates(universe, lookup).unwrap_or_else(|never| match never {})
-            }
+            Verdict::Some(_, plan) => self.of_plan(plan),
         }
+    }
+
+    fn of_plan(&mut self, plan: &Plan) -> ExtentSet {
+        let universe = self.index.extents().len();
+        let lookup = |term: &Term| Ok::<_, Infallible>(self.of_term(term));
+        plan.candidates(universe, lookup).unwrap_or_else(|never| match never {})
     }
 
     fn of_term(&mut self, term: &Term) -> ExtentSet {

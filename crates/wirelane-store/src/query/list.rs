@@ -1,6 +1,7 @@
 //! Where an answer may be, as names, headers and indexes tell.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::candidates::candidates;
 use super::engine::Engines;
@@ -12,6 +13,7 @@ use crate::directory::Directory;
 use crate::error::Result;
 use crate::extent::ExtentHeader;
 use crate::names::SegmentName;
+use crate::narrow::Plan;
 
 /// A segment that may hold what is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,8 @@ pub struct Listed {
 pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)> {
     let mut atlas = Atlas::new(stores, Engines::new(query.filter.as_ref()))?;
     let mut report = Report { segments: atlas.places.len() as u64, ..Report::default() };
-    let sieve = Sieve { aim: Aim::Count, from: query.from, to: query.to, flows: None };
+    let keys = query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
+    let sieve = Sieve { aim: Aim::Count, from: query.from, to: query.to, keys, flows: None };
     let mut listed = Vec::new();
     for rank in 0..atlas.places.len() as u32 {
         if query.halt.is_asked() {

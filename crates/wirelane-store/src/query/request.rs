@@ -8,6 +8,8 @@ use wirelane_filter::Filter;
 use wirelane_os::halt::Halt;
 use wirelane_pcap::{Record, Source};
 
+use crate::narrow::Keys;
+
 /// Which packets are asked for, and how gently they are looked for.
 #[derive(Clone, Debug)]
 pub struct Query {
@@ -17,6 +19,9 @@ pub struct Query {
     pub to: Option<u64>,
     /// Only the packets that it accepts.
     pub filter: Option<Filter>,
+    /// Only packets of extents that hold such keys are looked at. It saves reading, and is no filter:
+    /// the answer may have packets without these keys. It counts for link types whose packets have keys.
+    pub keys: Option<Keys>,
     /// Also the other packets of the conversations that those belong to, whatever their time.
     pub flows: bool,
     /// Most bytes that are read per second; `None` reads as fast as it can.
@@ -43,6 +48,7 @@ impl Query {
             from: None,
             to: None,
             filter: None,
+            keys: None,
             flows: false,
             rate: None,
             memory: 256 << 20,

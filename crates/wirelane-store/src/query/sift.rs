@@ -13,6 +13,7 @@ use super::flows::Flows;
 use super::order::{Key, Run, Window};
 use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
+use crate::narrow::Plan;
 
 /// What one way through the stores is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) struct Sieve {
     pub(super) aim: Aim,
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
+    /// What the keys of an extent have to fulfil.
+    pub(super) keys: Option<Arc<Plan>>,
     /// Also those of these conversations, of any time.
     pub(super) flows: Option<Arc<Flows>>,
 }
@@ -65,6 +68,7 @@ impl Sieve {
     /// Whether the header of an extent says how many of its packets are asked for: all.
     pub(super) fn counts_unread(&self, header: &ExtentHeader, interfaces: &[Interface]) -> bool {
         self.aim == Aim::Count
+            && self.keys.is_none()
             && self.includes(header.oldest)
             && self.includes(header.newest)
             && interfaces.iter().all(|interface| matches!(interface.verdict, Verdict::All))

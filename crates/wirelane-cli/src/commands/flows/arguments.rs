@@ -11,6 +11,7 @@ use wirelane_flow::session::FlowConfig;
 use wirelane_flow::{MeterConfig, TextFormat};
 use wirelane_store::random_number;
 
+use super::files::FileArgs;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
@@ -40,6 +41,8 @@ pub(crate) struct FlowsArgs {
     /// or s3://BUCKET/PREFIX gets Parquet, by the program wirelane-query
     #[arg(short = 'w', long = "write", value_name = "FILE|DIR/|URL", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
     /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more than once
     #[arg(long, value_name = "URL", help_heading = "Output")]
     pub(super) ipfix: Vec<Collector>,
@@ -57,7 +60,7 @@ pub(crate) struct FlowsArgs {
     /// A flow that lasts is exported every TIME
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "5m", help_heading = "Flows")]
     active_timeout: Duration,
-    /// At most N flows at one time, about 220 bytes each. For more, those that were silent for long are exported
+    /// At most N flows at one time, about 225 bytes each. For more, those that were silent for long are exported
     /// early
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1000000", help_heading = "Flows")]
     max_flows: u64,

@@ -1,6 +1,7 @@
 //! `wirelane flows`: two-way flows of ports, files and stores.
 
 mod arguments;
+mod files;
 mod live;
 mod output;
 mod program;

@@ -12,6 +12,8 @@ use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
 
+use super::files::FileArgs;
+
 const NAME: &str = "wirelane-query";
 
 /// What the program said at its end.
@@ -54,9 +56,9 @@ impl ProgramSink {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(to: &Path, told: &Told) -> Result<Self> {
+    pub(super) fn start(to: &Path, files: &FileArgs, told: &Told) -> Result<Self> {
         let mut command = Command::new(find()?);
-        command.args(["sink", "--json", "--"]).arg(to);
+        command.args(["sink", "--json"]).args(files.words()).arg("--").arg(to);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -35,6 +35,9 @@ impl<'a> Sinks<'a> {
             return Err(Error::usage("--json", "standard output already takes the flows")
                 .help("write the flows to a file with -w, and leave --format out"));
         }
+        if !args.write.as_deref().is_some_and(program::takes) {
+            args.files.check_none()?;
+        }
         match args.write.as_deref().filter(|path| !is_stdout(path)) {
             None => Ok(()),
             Some(path) if program::takes(path) => program::find().map(|_| ()),
@@ -55,7 +58,7 @@ impl<'a> Sinks<'a> {
         let write = args.write.as_deref();
         let program = Told::default();
         if let Some(path) = write.filter(|path| program::takes(path)) {
-            sinks.push(Box::new(ProgramSink::start(path, &program)?));
+            sinks.push(Box::new(ProgramSink::start(path, &args.files, &program)?));
         } else if let Some(path) = write.filter(|path| !is_stdout(path)) {
             sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
         }

@@ -4,6 +4,8 @@ use wirelane_testkit::packets;
 
 use super::ask;
 use super::stores::{Packet, SegmentFile, sources, store};
+use crate::key::{Field, Term};
+use crate::narrow::Keys;
 use crate::query::{Query, count, list};
 
 #[test]
@@ -42,6 +44,20 @@ fn the_list_tells_what_the_index_knows() {
     assert_eq!(report.opened, 2);
     let counted = count(&stores, &query).unwrap();
     assert_eq!((counted.packets, counted.extents_read), (5, 1));
+
+    // The same by keys, which are no filter: the whole extent is in the answer.
+    let key = Keys::Term(Term::equal(Field::Port, port));
+    for (keys, packets, read) in [
+        (key.clone(), 10, 1),
+        (Keys::All(vec![key.clone(), key.clone()]), 10, 1),
+        (Keys::Any(vec![key.clone(), Keys::Any(Vec::new())]), 10, 1),
+        (Keys::All(vec![key, Keys::Any(Vec::new())]), 0, 0),
+        (Keys::All(Vec::new()), 100, 10),
+    ] {
+        let query = Query { keys: Some(keys), ..Query::all() };
+        let counted = count(&stores, &query).unwrap();
+        assert_eq!((counted.packets, counted.extents_read), (packets, read), "{query:?}");
+    }
 
     // Times narrow segments by their names, and extents by their headers.
     let query = Query { from: Some(1058), to: Some(1061), ..Query::all() };

@@ -1,0 +1,97 @@
+//! A column that grows, by a few rows at a time.
+
+use std::sync::Arc;
+
+use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::types::{
+    ArrowPrimitiveType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type,
+};
+use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::ArrowError;
+use wirelane_pcap::Source;
+
+use super::field::{Definition, Values};
+use super::row::Row;
+use super::text::Texts;
+
+/// A column.
+pub(super) struct Column {
+    pub(super) definition: &'static Definition,
+    values: Growing,
+}
+
+enum Growing {
+    Time(Vec<i64>),
+    Byte(Vec<u8>),
+    Short(Vec<u16>),
+    Word(Vec<u32>),
+    Text(Box<Texts>),
+    Data(Box<BinaryViewBuilder>),
+}
+
+impl Column {
+    pub(super) fn new(definition: &'static Definition) -> Self {
+        let values = match definition.values {
+            Values::Time(_) => Growing::Time(Vec::new()),
+            Values::Byte(_) => Growing::Byte(Vec::new()),
+            Values::Short(_) => Growing::Short(Vec::new()),
+            Values::Word(_) => Growing::Word(Vec::new()),
+            Values::Text(..) => Growing::Text(Box::new(Texts::new())),
+            Values::Data => Growing::Data(Box::new(BinaryViewBuilder::new())),
+        };
+        Self { definition, values }
+    }
+
+    /// Adds the bytes of a packet, to a column of these.
+    #[inline]
+    pub(super) fn push_data(&mut self, data: &[u8]) {
+        if let Growing::Data(builder) = &mut self.values {
+            builder.append_value(data);
+        }
+    }
+
+    /// Adds rows.
+    pub(super) fn extend(&mut self, rows: &[Row], sources: &[Source]) {
+        match (&mut self.values, self.definition.values) {
+            (Growing::Time(to), Values::Time(values)) => values(rows, to),
+            (Growing::Byte(to), Values::Byte(values)) => values(rows, to),
+            (Growing::Short(to), Values::Short(values)) => values(rows, to),
+            (Growing::Word(to), Values::Word(values)) => values(rows, to),
+            (Growing::Text(texts), Values::Text(key, write)) => {
+                let has = self.definition.has;
+                for row in rows {
+                    match row.has & has == has {
+                        true => texts.push(key(row), |key, to| write(key, sources, to)),
+                        false => texts.push_null(),
+                    }
+                }
+            }
+            // They came with their packets.
+            _ => {}
+        }
+    }
+
+    /// The array; the next one begins.
+    pub(super) fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        match &mut self.values {
+            Growing::Time(values) => {
+                let values = primitive::<TimestampNanosecondType>(values, nulls)?;
+                Ok(Arc::new(values.with_data_type(self.definition.values.data_type())))
+            }
+            Growing::Byte(values) => Ok(Arc::new(primitive::<UInt8Type>(values, nulls)?)),
+            Growing::Short(values) => Ok(Arc::new(primitive::<UInt16Type>(values, nulls)?)),
+            Growing::Word(values) => Ok(Arc::new(primitive::<UInt32Type>(values, nulls)?)),
+            Growing::Text(texts) => texts.finish(nulls),
+            Growing::Data(builder) => Ok(Arc::new(builder.finish())),
+        }
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    values: &mut Vec<T::Native>,
+    nulls: Option<NullBuffer>,
+) -> Result<PrimitiveArray<T>, ArrowError> {
+    let next = Vec::with_capacity(values.len());
+    PrimitiveArray::try_new(std::mem::replace(values, next).into(), nulls)
+}

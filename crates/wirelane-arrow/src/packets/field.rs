@@ -1,0 +1,149 @@
+//! The columns of packets: names, types, and where in a row they come from. docs/packets.md explains them.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use arrow_schema::{DataType, Field, TimeUnit};
+use wirelane_os::Class;
+use wirelane_pcap::Source;
+
+use super::key::Key;
+use super::row::{Row, has, tunnel_name};
+
+/// What times are in: nanoseconds since 1970.
+const ZONE: &str = "UTC";
+
+/// A column.
+pub(super) struct Definition {
+    pub(super) name: &'static str,
+    /// The bits of [`Row::has`] that tell whether a row has it; none if all have it.
+    pub(super) has: u32,
+    pub(super) values: Values,
+}
+
+/// Where values come from. The loop over rows is behind the pointer, not around it.
+#[derive(Clone, Copy)]
+pub(super) enum Values {
+    Time(fn(&[Row], &mut Vec<i64>)),
+    Byte(fn(&[Row], &mut Vec<u8>)),
+    Short(fn(&[Row], &mut Vec<u16>)),
+    Word(fn(&[Row], &mut Vec<u32>)),
+    Text(fn(&Row) -> Key, fn(Key, &[Source], &mut String)),
+    /// The bytes of the packet.
+    Data,
+}
+
+impl Values {
+    pub(super) fn data_type(self) -> DataType {
+        match self {
+            Self::Time(_) => DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into())),
+            Self::Byte(_) => DataType::UInt8,
+            Self::Short(_) => DataType::UInt16,
+            Self::Word(_) => DataType::UInt32,
+            Self::Text(..) => DataType::Utf8View,
+            Self::Data => DataType::BinaryView,
+        }
+    }
+}
+
+impl Definition {
+    pub(super) fn field(&self) -> Field {
+        Field::new(self.name, self.values.data_type(), self.has != has::ALWAYS)
+    }
+
+    /// Whether the packet's headers have to be read for it.
+    pub(super) fn is_in_headers(&self) -> bool {
+        let outside = has::INTERFACE | has::QUEUE | has::CLASS;
+        self.has != has::ALWAYS && self.has & outside == 0
+    }
+}
+
+/// The values of one member of all rows.
+macro_rules! values {
+    ($kind:ident, $($member:tt)+) => {
+        Values::$kind(|rows, to| to.extend(rows.iter().map(|row| row.$($member)+)))
+    };
+}
+
+const fn column(name: &'static str, has: u32, values: Values) -> Definition {
+    Definition { name, has, values }
+}
+
+/// All of them, in their order. The last one is only there for who asks for it.
+pub(super) static ALL: [Definition; 34] = [
+    column("time", has::ALWAYS, values!(Time, time)),
+    column("interface", has::INTERFACE, Values::Text(interface_of, interface)),
+    column("queue", has::QUEUE, values!(Short, queue)),
+    column("class", has::CLASS, Values::Text(|row| Key::number(row.class.into()), class)),
+    column("length", has::ALWAYS, values!(Word, length)),
+    column("captured", has::ALWAYS, values!(Word, captured)),
+    column("source_mac", has::MACS, Values::Text(|row| Key::number(row.macs[0]), mac)),
+    column("destination_mac", has::MACS, Values::Text(|row| Key::number(row.macs[1]), mac)),
+    column("ethertype", has::ETHERTYPE, values!(Short, ethertype)),
+    column("vlan", has::VLAN, values!(Short, vlan)),
+    column("inner_vlan", has::INNER_VLAN, values!(Short, inner_vlan)),
+    column("ip_version", has::IP, values!(Byte, ip_version)),
+    column("protocol", has::IP, values!(Byte, protocol)),
+    column("source", has::IP, Values::Text(|row| row.ends[0], address)),
+    column("source_port", has::PORTS, values!(Short, ports[0])),
+    column("destination", has::IP, Values::Text(|row| row.ends[1], address)),
+    column("destination_port", has::PORTS, values!(Short, ports[1])),
+    column("octets", has::IP, values!(Word, octets)),
+    column("payload", has::IP, values!(Word, payload)),
+    column("ttl", has::IP, values!(Byte, ttl)),
+    column("dscp", has::IP, values!(Byte, dscp)),
+    column("ecn", has::IP, values!(Byte, ecn)),
+    column("fragment_offset", has::FRAGMENT, values!(Short, fragment_offset)),
+    column("tcp_flags", has::TCP, values!(Short, tcp_flags)),
+    column("tcp_sequence", has::TCP, values!(Word, tcp_sequence)),
+    column("tcp_acknowledgment", has::TCP, values!(Word, tcp_acknowledgment)),
+    column("tcp_window", has::TCP, values!(Short, tcp_window)),
+    column("icmp_type", has::ICMP, values!(Byte, icmp[0])),
+    column("icmp_code", has::ICMP, values!(Byte, icmp[1])),
+    column("tunnel", has::TUNNEL, Values::Text(|row| Key::number(row.tunnel.into()), tunnel)),
+    column("tunnel_source", has::TUNNEL, Values::Text(|row| row.tunnel_ends[0], address)),
+    column("tunnel_destination", has::TUNNEL, Values::Text(|row| row.tunnel_ends[1], address)),
+    column("tunnel_id", has::TUNNEL, values!(Word, tunnel_id)),
+    column("data", has::ALWAYS, Values::Data),
+];
+
+fn interface_of(row: &Row) -> Key {
+    Key::number(row.interface.into())
+}
+
+fn interface(key: Key, sources: &[Source], to: &mut String) {
+    let [_, number] = key.bits;
+    to.push_str(sources.get(number as usize).map_or("", |source| &source.name));
+}
+
+fn class(key: Key, _: &[Source], to: &mut String) {
+    let all = [Class::Rx, Class::Tx, Class::Other];
+    let [_, number] = key.bits;
+    to.push_str(all.get(number as usize).map_or("", |class| class.as_str()));
+}
+
+fn tunnel(key: Key, _: &[Source], to: &mut String) {
+    let [_, number] = key.bits;
+    to.push_str(tunnel_name(number as u8));
+}
+
+fn mac(key: Key, _: &[Source], to: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let [_, number] = key.bits;
+    for (at, byte) in number.to_be_bytes().into_iter().skip(2).enumerate() {
+        if at > 0 {
+            to.push(':');
+        }
+        [byte >> 4, byte & 15].into_iter().for_each(|it| to.push(DIGITS[usize::from(it)].into()));
+    }
+}
+
+fn address(key: Key, _: &[Source], to: &mut String) {
+    let Key { bits: [high, low], is_v6 } = key;
+    // A string takes any text.
+    let _ = if is_v6 {
+        write!(to, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)))
+    } else {
+        write!(to, "{}", Ipv4Addr::from(low as u32))
+    };
+}

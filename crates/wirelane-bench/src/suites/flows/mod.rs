@@ -1,0 +1,118 @@
+//! The suite `flows`: what it takes to make flows of packets.
+//!
+//! ```text
+//!   capture in memory ─▶ wirelane flows, nfpcapd, softflowd, argus ─▶ files      one CPU, in turns
+//!   a million flows   ─▶ wirelane flows ◀─ ten thousand                          one CPU, in turns
+//!   veth              ─▶ wirelane flows, wirelane capture                        highest rate without loss
+//! ```
+
+mod file;
+mod live;
+mod many;
+mod traffic;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use wirelane::error::Result;
+use wirelane_os::{affinity, clock};
+
+use crate::peers::process::{Output, Running, line};
+use crate::report::Report;
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::turns::{self, ProcessPlan};
+
+const SUITE: &str = "flows";
+/// How long a program may take to read a file.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Measure what flows cost: of a file beside nfpcapd, softflowd and argus, of a million flows, and live.
+///
+/// All programs read the same capture from memory, each on one CPU. The live case needs root: it searches for the
+/// highest rate that `wirelane flows` takes without loss, and `wirelane capture` without a file.
+#[derive(Args, Clone, Debug)]
+pub struct FlowsSuite {
+    /// Measure this case only; may be given several times [default: all]
+    #[arg(long = "case", value_name = "CASE", value_enum)]
+    cases: Vec<FlowsCase>,
+    /// Packets of the capture that other programs read, too [default: 2000000; with --quick 500000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    packets: Option<u64>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowsCase {
+    /// Read a capture, beside other programs
+    File,
+    /// Meter ten thousand flows, and a million
+    Many,
+    /// Search for the highest rate without loss, beside a capture without a file
+    Live,
+}
+
+impl Suite for FlowsSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [40, 240];
+
+    fn for_report(effort: Effort, _: &Path) -> Self {
+        Self { cases: Vec::new(), packets: None, effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        self.effort.samples(if self.effort.quick { 3 } else { 5 })
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let own = turns::own()?;
+        let is_quick = self.effort.quick;
+        let is_wanted = |case| self.cases.is_empty() || self.cases.contains(&case);
+        let left = || limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+        // A search takes several runs of a second.
+        let searches = if is_quick { 1 } else { self.samples().div_ceil(2) };
+        let plan = |samples, limit| {
+            let window = Duration::from_secs(1);
+            ProcessPlan { own: &own, samples, window, limit, disk: None }
+        };
+        if is_wanted(FlowsCase::File) {
+            let limit = left().map(|left| left / 3);
+            let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_quick)]);
+            file::file(&plan(self.samples(), limit), packets, report, stop, progress);
+        }
+        if is_wanted(FlowsCase::Many) {
+            let limit = left().map(|left| left / 2);
+            many::many(&plan(self.samples(), limit), is_quick, report, stop, progress);
+        }
+        if is_wanted(FlowsCase::Live) {
+            live::live(&plan(searches, left()), report, stop, progress);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a program to its end on one CPU: its CPU time per packet in ns, and what it wrote.
+fn run(mut command: Command, packets: u64, report: &mut Report) -> Result<(f64, Output)> {
+    report.environment.add_command(line(&command));
+    let last = affinity::allowed_cpus().unwrap_or_default().last().copied();
+    // Nothing else is started until it has ended: the difference is its own.
+    let before = clock::children_cpu();
+    let output = Running::start(&mut command, last.as_slice(), None)?.wait(LIMIT)?;
+    let used = clock::children_cpu().since(before).total();
+    Ok((used.as_nanos() as f64 / packets as f64, output))
+}

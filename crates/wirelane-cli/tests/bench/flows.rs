@@ -1,0 +1,25 @@
+//! `wirelane bench flows`.
+
+use serde_json::Value;
+use wirelane_testkit::tools;
+
+use super::bench;
+
+#[test]
+fn flows_of_a_file_stand_beside_those_of_other_programs() {
+    let args = ["flows", "--quick", "--samples", "2", "--case", "file", "--packets", "20000"];
+    let ended = bench(&[&args[..], &["--json"]].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let (rows, skipped) = (report["rows"].as_array().unwrap(), &report["skipped"]);
+    for program in [None, Some("nfpcapd"), Some("softflowd"), Some("argus")] {
+        let row = rows.iter().find(|row| row["peer"].as_str() == program);
+        if program.is_some_and(|program| tools::find(program).is_none()) {
+            assert!(row.is_none() && skipped.to_string().contains("is not installed"));
+            continue;
+        }
+        let row = row.unwrap_or_else(|| panic!("no row of {program:?}: {skipped}"));
+        assert_eq!((&row["samples"], &row["metric"]), (&2.into(), &"cpu_ns_per_packet".into()));
+        assert!(row["min"].as_f64().unwrap() > 10.0, "{row}");
+    }
+}

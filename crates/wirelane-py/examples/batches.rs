@@ -1,0 +1,48 @@
+//! The rows of a capture file in Rust, without Python: what `examples/rates.py` compares with.
+//!
+//!     cargo run --release -p wirelane-py --example batches -- trace.pcapng
+
+use std::time::Instant;
+
+use wirelane::pcap::{Direction, Record};
+use wirelane::port::{self, OpenOptions};
+use wirelane::session::interfaces::interfaces;
+use wirelane::{Batch, Error, Result, pipeline};
+use wirelane_arrow::Packets;
+
+fn main() -> Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_default();
+    let started = Instant::now();
+    let mut port = port::open(&format!("file:{path}").parse()?, &OpenOptions::default())?;
+    let mut rx = port.rx();
+    let mut packets = Packets::new();
+    let ends = rx.iter().map(|rx| interfaces(port.info(), rx));
+    let numbers: Vec<_> =
+        ends.map(|end| end.first().map_or(0, |one| packets.interface(&one.source))).collect();
+    port.start()?;
+    let (mut rows, mut batches) = (0, 0);
+    let mut finish = |packets: &mut Packets| -> Result<()> {
+        let batch = packets.finish().map_err(|error| Error::failed("rows", error.to_string()))?;
+        (rows, batches) = (rows + batch.num_rows(), batches + 1);
+        Ok(())
+    };
+    pipeline::run(&mut rx, |end: usize, batch: &mut Batch| {
+        for frame in batch.iter() {
+            let record = Record {
+                interface: numbers[end],
+                timestamp: frame.timestamp(),
+                original_len: frame.original_len(),
+                direction: Direction::Unknown,
+                data: frame.data(),
+            };
+            packets.push(numbers[end], &record);
+            if packets.len() == Packets::USUAL {
+                finish(&mut packets)?;
+            }
+        }
+        Ok(())
+    })?;
+    finish(&mut packets)?;
+    eprintln!("{rows} rows in {batches} batches, {:.6} s", started.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,213 @@
+import os
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Literal, Self, SupportsIndex, final
+
+from .errors import Error as Error
+from .errors import NotFoundError as NotFoundError
+from .errors import NotPermittedError as NotPermittedError
+from .errors import UsageError as UsageError
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Error",
+    "Flows",
+    "Frame",
+    "Frames",
+    "NotFoundError",
+    "NotPermittedError",
+    "Port",
+    "UsageError",
+    "flows",
+    "open",
+    "read",
+    "send",
+]
+
+# Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame. `collections.abc.Buffer` is of Python 3.12.
+_Buffer = Any
+
+def open(
+    spec: str | os.PathLike[str],
+    *,
+    filter: str | None = None,
+    rx_queues: str | Iterable[SupportsIndex] | None = None,
+    tx_queues: str | Iterable[SupportsIndex] | None = None,
+    other: bool = True,
+    snaplen: int | None = None,
+    promiscuous: bool = False,
+    ring: int | None = None,
+    count: int | None = None,
+    columns: list[str] | None = None,
+    receive: bool = True,
+    transmit: bool = False,
+    take: Literal["nothing", "matching", "all"] = "nothing",
+) -> Port:
+    """Opens a port, such as 'packet:eth0' or 'sim:4', and lets packets in.
+
+    filter: which packets, in tcpdump's language.
+    rx_queues, tx_queues, other: the masks at first: 'all', 'none', '0,2-3', or numbers.
+    snaplen: most bytes to keep of a packet.
+    ring: bytes of receive memory per queue.
+    count: the port ends after so many packets.
+    columns: the columns of batches; all but 'data', the packet's bytes, without it.
+    take: which packets `xdp:` may take away from the host.
+    """
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    filter: str | None = None,
+    count: int | None = None,
+    columns: list[str] | None = None,
+) -> Port:
+    """Opens a capture file: pcap or pcapng, also compressed."""
+
+def send(port: Port | str, frames: Iterable[_Buffer], queue: int | None = None) -> int:
+    """Sends packets by a port, or by one of this spec that is opened for it. Returns how many were sent.
+
+    A file (`'file:out.pcapng'`) is a port, too. Frames keep their times there.
+    """
+
+def flows(
+    source: str | os.PathLike[str],
+    *,
+    filter: str | None = None,
+    active: float = 300.0,
+    idle: float = 15.0,
+    max_flows: int = 1_000_000,
+    count: int | None = None,
+) -> Flows:
+    """Meters the two-way flows of a port or file, by a thread per queue.
+
+    A flow ends `idle` seconds after its last packet; one that lasts is told every `active` seconds.
+    """
+
+@final
+class Port:
+    """An open port. Iterating gives batches. It is a stream of Arrow, too: `polars.DataFrame(port)`."""
+
+    @property
+    def spec(self) -> str: ...
+    @property
+    def info(self) -> dict[str, Any]:
+        """What it turned out to be: its mode, its queues, the attempts, notes."""
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of its batches."""
+    @property
+    def ended(self) -> bool:
+        """Whether all packets were taken."""
+    @property
+    def rx_queues(self) -> Literal["all"] | list[int]:
+        """The RX queues whose packets are selected. Setting it changes them while packets flow."""
+    @rx_queues.setter
+    def rx_queues(self, queues: str | Iterable[SupportsIndex]) -> None: ...
+    @property
+    def tx_queues(self) -> Literal["all"] | list[int]: ...
+    @tx_queues.setter
+    def tx_queues(self, queues: str | Iterable[SupportsIndex]) -> None: ...
+    @property
+    def other(self) -> bool:
+        """Whether packets that are tied to no queue are selected."""
+    @other.setter
+    def other(self, other: bool) -> None: ...
+    def set_filter(self, filter: str | None) -> None:
+        """Replaces the filter while packets flow; None takes all packets."""
+    def batches(self, rows: int = 8192, wait: float = 0.1) -> Batches:
+        """Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds."""
+    def batch(self, rows: int = 8192, wait: float = 0.1, timeout: float | None = None) -> Batch | None:
+        """The next batch; None at the end, or if no packet comes within `timeout` seconds."""
+    def frames(self) -> Frames:
+        """Its packets one by one."""
+    def frame(self, timeout: float | None = None) -> Frame | None:
+        """The next packet; None at the end, or if none comes within `timeout` seconds."""
+    def send(self, frames: Iterable[_Buffer], queue: int | None = None) -> int:
+        """Sends packets by the TX queue of this number, or the first one. Returns how many were sent."""
+    def stats(self) -> dict[str, Any]:
+        """Its counters: by queue, and their sums. What nobody can know is None."""
+    def stop(self) -> None:
+        """Lets no more packets in. Those that came before can still be taken."""
+    def close(self) -> None:
+        """Stops, and gives everything back. Frames and batches that were taken stay as they are."""
+    def __iter__(self) -> Batches: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Batch:
+    """Rows as columns of Arrow: `pyarrow.record_batch(batch)`, `polars.DataFrame(batch)`, without a copy."""
+
+    @property
+    def column_names(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class Batches(Iterator[Batch]):
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch: ...
+
+@final
+class Frame:
+    """One packet: a buffer, as in `memoryview(frame)`, `bytes(frame)` or `numpy.frombuffer(frame, 'u1')`.
+
+    It may be kept for ever, also when its port is closed.
+    """
+
+    @property
+    def time(self) -> int:
+        """When the port saw it, in nanoseconds since 1970; 0 if it keeps no time."""
+    @property
+    def length(self) -> int:
+        """Bytes that it had on the wire."""
+    @property
+    def queue(self) -> int | None:
+        """Its queue; None if it is tied to none."""
+    @property
+    def class_(self) -> Literal["rx", "tx", "other"]: ...
+    @property
+    def interface(self) -> str:
+        """The name of its interface."""
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Frames(Iterator[Frame]):
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Frame: ...
+
+@final
+class Flows(Iterator[Batch]):
+    """Flows that have ended, in batches. It is a stream of Arrow, too."""
+
+    @property
+    def column_names(self) -> list[str]: ...
+    def stats(self) -> dict[str, Any] | None:
+        """What became of packets and flows; None while it goes on."""
+    def stop(self) -> None:
+        """Lets no more packets in; the flows of those that came before can still be taken."""
+    def close(self) -> None:
+        """Ends the metering. Flows that were not taken are gone."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

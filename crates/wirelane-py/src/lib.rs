@@ -1,0 +1,46 @@
+//! Wirelane for Python: the native half of the package `wirelane`, whose Python half and types are in `python/wirelane`.
+//!
+//! ```text
+//!  open, read ─▶ Port ─▶ Receiver ─▶ Frame         one packet, a buffer of Python
+//!                           │    └─▶ Batch, stream  headers as columns of Arrow, by PyCapsules
+//!                           └─ waits without the GIL, looks for signals ten times per second
+//!  send       ─▶ Port ─▶ transmitting ends
+//!  flows      ─▶ Flows ─▶ Batch, stream             flows as columns of Arrow
+//! ```
+//!
+//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `receiver`; `frame`, `batch`, `stream`; `sender`, `port`,
+//! `open`, `send`, `flows`.
+
+mod batch;
+mod error;
+mod flows;
+mod frame;
+mod open;
+mod opening;
+mod options;
+mod pause;
+mod port;
+mod receiver;
+mod send;
+mod sender;
+mod stream;
+mod values;
+
+use pyo3::prelude::*;
+
+/// The native half of the package `wirelane`.
+#[pymodule]
+mod _wirelane {
+    #[pymodule_export]
+    use crate::batch::Batch;
+    #[pymodule_export]
+    use crate::flows::{Flows, flows};
+    #[pymodule_export]
+    use crate::frame::Frame;
+    #[pymodule_export]
+    use crate::open::{open, read};
+    #[pymodule_export]
+    use crate::port::{Batches, Frames, Port};
+    #[pymodule_export]
+    use crate::send::send;
+}

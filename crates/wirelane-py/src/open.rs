@@ -1,0 +1,76 @@
+//! `wirelane.open` and `wirelane.read`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use wirelane::port::{Backend, Offloads, Spec};
+
+use crate::error::OrRaise as _;
+use crate::options::Arguments;
+use crate::port::Port;
+use crate::values::Queues;
+
+/// Opens a port, and lets packets in.
+#[pyfunction]
+#[pyo3(signature = (
+    spec, *, filter=None, rx_queues=None, tx_queues=None, other=true, snaplen=None, promiscuous=false, ring=None,
+    count=None, columns=None, receive=true, transmit=false, take="nothing"
+))]
+#[allow(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn open(
+    py: Python<'_>,
+    spec: PathBuf,
+    filter: Option<String>,
+    rx_queues: Option<Queues>,
+    tx_queues: Option<Queues>,
+    other: bool,
+    snaplen: Option<u32>,
+    promiscuous: bool,
+    ring: Option<usize>,
+    count: Option<u64>,
+    columns: Option<Vec<String>>,
+    receive: bool,
+    transmit: bool,
+    take: &str,
+) -> PyResult<Port> {
+    let spec = Spec::try_from(spec.as_os_str()).or_raise()?;
+    let arguments = Arguments {
+        filter,
+        rx_queues,
+        tx_queues,
+        other,
+        snaplen,
+        promiscuous,
+        ring,
+        count,
+        receive,
+        transmit,
+        take: take.to_owned(),
+    };
+    Port::open(py, spec, arguments, columns.as_deref())
+}
+
+/// Opens a capture file to read it.
+#[pyfunction]
+#[pyo3(signature = (path, *, filter=None, count=None, columns=None))]
+pub(crate) fn read(
+    py: Python<'_>,
+    path: PathBuf,
+    filter: Option<String>,
+    count: Option<u64>,
+    columns: Option<Vec<String>>,
+) -> PyResult<Port> {
+    let arguments = Arguments::to_receive(filter, count);
+    Port::open(py, file(path), arguments, columns.as_deref())
+}
+
+/// The port of a file. Whatever its name is, it is a path and nothing else.
+pub(crate) fn file(path: PathBuf) -> Spec {
+    Spec {
+        backend: Some(Backend::File),
+        name: path.into_os_string(),
+        queues: None,
+        options: Vec::new(),
+        offloads: Offloads::default(),
+    }
+}

@@ -1,0 +1,44 @@
+//! Opening a port: what may wait, such as for the writer of a pipe, ends with ^C.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use wirelane::halt::Halt;
+use wirelane::port::{self, Port, Spec};
+use wirelane::{Error, threads};
+
+use crate::error::{OrRaise as _, exception};
+use crate::options::Arguments;
+use crate::pause;
+
+/// Opens a port on a thread of its own, and looks for signals meanwhile.
+pub(crate) fn open(py: Python<'_>, spec: Spec, arguments: Arguments) -> PyResult<Port> {
+    let halt = Halt::default();
+    let options = arguments.options(halt.clone()).or_raise()?;
+    let (sender, receiver) = channel();
+    let work = move || sender.send(port::open(&spec, &options)).is_ok();
+    let thread = threads::spawn("wl-open", work).or_raise()?;
+    let receiver = Mutex::new(receiver);
+    let opened = pause::until(py, None, |until| {
+        let patience = until.saturating_duration_since(Instant::now());
+        let receiver = receiver.lock().ok()?;
+        match receiver.recv_timeout(patience) {
+            Ok(opened) => Some(opened),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                Some(Err(Error::failed("the thread that opens a port", "panicked: a defect")))
+            }
+        }
+    });
+    if opened.is_err() {
+        halt.hurry();
+    }
+    // It is at its end, or comes there now that nobody waits any more.
+    let _ = py.detach(|| thread.join());
+    let Some(opened) = opened? else {
+        return Err(exception(&Error::failed("port", "it was not opened in time")));
+    };
+    opened.or_raise()
+}

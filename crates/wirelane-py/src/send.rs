@@ -1,0 +1,30 @@
+//! `wirelane.send`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use wirelane::port::Spec;
+
+use crate::error::OrRaise as _;
+use crate::options::Arguments;
+use crate::port::Port;
+
+/// Sends packets by a port, or by one of this spec that is opened for it. Returns how many were sent.
+#[pyfunction]
+#[pyo3(signature = (port, frames, queue=None))]
+pub(crate) fn send(
+    py: Python<'_>,
+    port: &Bound<'_, PyAny>,
+    frames: &Bound<'_, PyAny>,
+    queue: Option<u16>,
+) -> PyResult<u64> {
+    if let Ok(port) = port.cast::<Port>() {
+        return port.get().send(py, frames, queue);
+    }
+    let spec: Spec = port.cast::<PyString>()?.to_str()?.parse().or_raise()?;
+    let arguments =
+        Arguments { receive: false, transmit: true, ..Arguments::to_receive(None, None) };
+    let port = Port::open(py, spec, arguments, None)?;
+    let sent = port.send(py, frames, queue);
+    port.close(py);
+    sent
+}

@@ -1,0 +1,74 @@
+//! Environments of Python, with packages from PyPI.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wirelane_testkit::tools;
+
+/// The version that the wheel is built by.
+const MATURIN: &str = "maturin>=1.9,<2";
+
+/// An environment of its own.
+pub(crate) struct Environment(PathBuf);
+
+impl Environment {
+    /// An environment with maturin, which stays in `directory`. `None`, said visibly, without Python or the way to
+    /// PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
+    #[track_caller]
+    pub(crate) fn of_tools(directory: &Path) -> Option<Self> {
+        if !tools::require("python3") {
+            return None;
+        }
+        let tools = Self(directory.join("tools"));
+        if tools.program("maturin").is_file() {
+            return Some(tools);
+        }
+        let made = Command::new("python3").args(["-m", "venv", "--clear"]).arg(&tools.0).output();
+        let made = made.is_ok_and(|output| output.status.success());
+        let installed = made && tools.pip(&[MATURIN]).output().is_ok_and(|it| it.status.success());
+        if installed {
+            return Some(tools);
+        }
+        let required = std::env::var("WIRELANE_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+        let why = "needs venv of Python, and maturin from PyPI";
+        assert!(!required, "{why}, and WIRELANE_REQUIRE_TOOLS=1");
+        eprintln!("skipped: {why}");
+        None
+    }
+
+    /// A new one, without any package but pip.
+    pub(crate) fn new(path: &Path) -> Self {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(path));
+        Self(path.to_owned())
+    }
+
+    /// Installs packages or wheels.
+    pub(crate) fn install(&self, packages: &[&str]) {
+        succeed(&mut self.pip(packages));
+    }
+
+    fn pip(&self, packages: &[&str]) -> Command {
+        let mut pip = self.python();
+        // What is imported is compiled then; most of it never is.
+        pip.args(["-m", "pip", "install", "--quiet", "--no-compile"]).args(packages);
+        pip
+    }
+
+    pub(crate) fn python(&self) -> Command {
+        Command::new(self.program("python3"))
+    }
+
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.0.join("bin").join(name)
+    }
+}
+
+/// Runs a command, which must succeed; what it printed.
+#[track_caller]
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    out
+}

@@ -1,0 +1,64 @@
+//! The wheel is built by maturin and installed into an empty environment, where its own tests pass.
+//!
+//! `tests/python` has these, for pytest. Here is what they need: maturin in an environment that stays in `target`, and a
+//! new one for the wheel. Both take packages from PyPI.
+#![allow(clippy::unwrap_used)]
+
+mod environment;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use environment::{Environment, succeed};
+use tempfile::TempDir;
+
+/// What the tests import beside the wheel.
+const PACKAGES: [&str; 7] = ["pytest", "pyarrow", "polars", "duckdb", "pandas", "scapy", "mypy"];
+
+#[test]
+fn the_wheel_passes_its_tests_in_an_empty_environment() {
+    let Some(tools) = Environment::of_tools(&target().join("python")) else { return };
+    let directory = TempDir::new().unwrap();
+    let wheel = build(&tools, directory.path());
+    let empty = Environment::new(&directory.path().join("environment"));
+
+    // It is whole without any other package.
+    empty.install(&[wheel.to_str().unwrap()]);
+    let code = "import wirelane; print(sum(map(len, wirelane.open('sim:2', count=1000))))";
+    let counted = succeed(empty.python().args(["-I", "-c", code]));
+    assert_eq!(counted.trim(), "1000");
+
+    empty.install(&PACKAGES);
+    let tests = package().join("tests/python");
+    let mut pytest = empty.python();
+    pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5"]).arg(tests);
+    eprintln!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
+}
+
+/// Builds the wheel as the tests themselves were built, so that both share what is compiled.
+fn build(tools: &Environment, out: &Path) -> PathBuf {
+    let mut maturin = Command::new(tools.program("maturin"));
+    maturin.args(["build", "--quiet", "--locked", "--out"]).arg(out);
+    maturin.arg("--manifest-path").arg(package().join("Cargo.toml"));
+    maturin.arg("--interpreter").arg(tools.program("python3"));
+    if !cfg!(debug_assertions) {
+        maturin.arg("--release");
+    }
+    succeed(maturin.env("CARGO_TARGET_DIR", target()));
+    let files = std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
+    let wheels: Vec<_> = files.filter(|it| it.extension().is_some_and(|it| it == "whl")).collect();
+    let [wheel] = &wheels[..] else { panic!("one wheel: {wheels:?}") };
+    let name = wheel.file_name().unwrap().to_str().unwrap();
+    // For every version of Python from 3.11 on.
+    assert!(name.contains("-cp311-abi3-"), "{name}");
+    wheel.clone()
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo builds: `target/debug/deps` has this program.
+fn target() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+}

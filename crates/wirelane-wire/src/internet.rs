@@ -1,0 +1,135 @@
+//! An IP packet of either version: what its header says, and what it carries.
+
+use crate::flow::{Addresses, Transport};
+use crate::tunnel::Tunnel;
+use crate::{EtherType, Ipv4View, Ipv6View, Protocol, WireError, gre, ipv6, tcp};
+
+/// An IP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Internet<'a> {
+    /// Both addresses.
+    pub addresses: Addresses,
+    /// What it carries, behind extension headers; its offset counts from the IP header.
+    pub transport: Transport<'a>,
+    /// Where a fragment belongs in its packet, in bytes; 0 of the first one, and of whole packets.
+    pub fragment_offset: u16,
+    /// Its whole length in bytes, as its header states it.
+    pub octets: u32,
+    /// The differentiated-services code point, 0 to 63.
+    pub dscp: u8,
+    /// The congestion-notification bits, 0 to 3.
+    pub ecn: u8,
+    /// Hops that it may still make.
+    pub ttl: u8,
+}
+
+impl<'a> Internet<'a> {
+    /// Reads what follows a link header; `None` if that is not IP. `carried` is how many bytes the link
+    /// carried, for lengths that no header can state. A payload cut short by a snap length is no error.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end within the IP header or an extension header;
+    /// [`WireError::Malformed`] when one of them holds what it must not.
+    #[inline]
+    pub fn parse(
+        ethertype: EtherType,
+        bytes: &'a [u8],
+        carried: u32,
+    ) -> Result<Option<Self>, WireError> {
+        Ok(match ethertype {
+            EtherType::IPV4 => Some(Self::v4(&Ipv4View::new_snapped(bytes)?, carried)),
+            EtherType::IPV6 => Some(Self::v6(&Ipv6View::new_snapped(bytes)?, carried)?),
+            _ => None,
+        })
+    }
+
+    #[inline]
+    fn v4(view: &Ipv4View<'a>, carried: u32) -> Self {
+        let (source, destination) = (view.source(), view.destination());
+        Self {
+            addresses: Addresses::V4 { source, destination },
+            transport: Transport {
+                protocol: view.protocol(),
+                offset: view.header_len(),
+                bytes: view.payload(),
+                is_fragment: view.is_fragment(),
+            },
+            fragment_offset: view.fragment_offset(),
+            octets: match view.total_len() {
+                0 => carried,
+                stated => stated.into(),
+            },
+            dscp: view.dscp(),
+            ecn: view.ecn(),
+            ttl: view.ttl(),
+        }
+    }
+
+    #[inline]
+    fn v6(view: &Ipv6View<'a>, carried: u32) -> Result<Self, WireError> {
+        let (source, destination) = (view.source(), view.destination());
+        let upper = view.upper()?;
+        Ok(Self {
+            addresses: Addresses::V6 { source, destination },
+            transport: Transport {
+                protocol: upper.protocol,
+                offset: ipv6::LEN + upper.offset,
+                bytes: upper.payload,
+                is_fragment: upper.is_fragment(),
+            },
+            fragment_offset: upper.fragment.map_or(0, |fragment| fragment.offset),
+            octets: match view.payload_len() {
+                // RFC 2675, and BIG TCP.
+                0 if carried > u16::MAX.into() => carried,
+                stated => u32::from(stated) + ipv6::LEN as u32,
+            },
+            dscp: view.dscp(),
+            ecn: view.ecn(),
+            ttl: view.hop_limit(),
+        })
+    }
+
+    /// Whether the transport header is in it: in the first fragment it is, in others it is not.
+    #[inline]
+    pub fn has_transport_header(&self) -> bool {
+        self.fragment_offset == 0
+    }
+
+    /// Bytes above the transport header, by the lengths that headers state; of a fragment, those above IP.
+    #[inline]
+    pub fn payload_len(&self) -> u32 {
+        let Self { transport, .. } = self;
+        let bytes = self.octets.saturating_sub(transport.offset as u32);
+        if transport.is_fragment {
+            return bytes;
+        }
+        bytes.saturating_sub(match transport.protocol {
+            Protocol::TCP => {
+                let stated = transport.bytes.get(12).map(|byte| u32::from(byte >> 4) * 4);
+                stated.unwrap_or(tcp::MIN_LEN as u32)
+            }
+            Protocol::UDP | Protocol::UDP_LITE | Protocol::ICMP | Protocol::ICMPV6 => 8,
+            Protocol::SCTP | Protocol::DCCP => 12,
+            Protocol::GRE => gre::MIN_LEN as u32,
+            _ => 0,
+        })
+    }
+
+    /// The packet in it, if it is a tunnel's and holds a whole IP header.
+    #[inline]
+    pub fn inside(&self) -> Option<(Self, Tunnel)> {
+        let Self { transport, octets, .. } = self;
+        if transport.is_fragment {
+            return None;
+        }
+        let tunnel = Tunnel::of(transport.protocol, transport.bytes)?;
+        let left = octets.saturating_sub((transport.offset + tunnel.at) as u32);
+        let bytes = transport.bytes.get(tunnel.at..)?;
+        let inside = Self::parse(tunnel.ethertype, bytes, left).ok()??;
+        Some((inside, tunnel))
+    }
+}
+
+#[cfg(test)]
+#[path = "internet_tests.rs"]
+mod tests;
