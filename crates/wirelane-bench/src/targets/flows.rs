@@ -17,6 +17,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     book.add(SUITE, what, "×", Limit::AtLeast(0.7), values, &["many"]);
     let of = |command| book.samples(SUITE, "live", None, &[("command", command)], "packets_per_s");
     let values = ratios(of("flows"), of("capture"));
-    let what = "Highest rate of flows without loss beside a capture without a file".to_owned();
+    let what =
+        "Highest rate of flows that loses nothing, beside a capture without a file".to_owned();
     book.add(SUITE, what, "×", Limit::AtLeast(0.9), values, &["live"]);
 }

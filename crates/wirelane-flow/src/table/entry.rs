@@ -223,7 +223,7 @@ impl Entry {
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
         // Most flows have neither mark.
-        self.has(bits::CLOSED | bits::FIN * 3) && (self.is_closed() || self.is_half_closed())
+        self.has(bits::CLOSED | (bits::FIN * 3)) && (self.is_closed() || self.is_half_closed())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -242,7 +242,7 @@ impl Entry {
     pub(crate) fn goes_on(&self, seen: &Seen, idle: u64, active: u64) -> bool {
         let [first, second] = &self.halves;
         let half = if seen.is_reversed { second } else { first };
-        self.key.state & (bits::CLOSED | bits::FIN * 3) == 0
+        self.key.state & (bits::CLOSED | (bits::FIN * 3)) == 0
             && seen.time.saturating_sub(half.end) <= idle
             && seen.time.saturating_sub(self.start) < active
             && half.packets.wrapping_sub(1) < u32::MAX - 1

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::Value;
-use wirelane::error::{Error, Result};
+use wirelane::error::Result;
 
-use super::SUITE;
+use super::process::{SUITE, received, run};
 use super::traffic::{IMIX, Traffic};
 use crate::leftovers::{self, Folder};
 use crate::peers::{find, missing};
@@ -114,26 +113,11 @@ impl Turn for Reader<'_> {
         };
         // Every path is one of the folder.
         command.current_dir(self.folder.file("."));
-        let (cpu, output) = super::run(command, self.packets, report)?;
+        let (cpu, output) = run(command, self.packets, report)?;
         if self.peer.is_none() {
             received(&output.stdout, self.packets)?;
         }
         self.samples.push(cpu);
         Ok(())
-    }
-}
-
-/// Whether our command has read all packets, by its summary.
-///
-/// # Errors
-/// It has not.
-pub(super) fn received(summary: &str, packets: u64) -> Result<()> {
-    let summary: Value = serde_json::from_str(summary).unwrap_or_default();
-    match summary["totals"]["received"].as_u64() {
-        Some(received) if received == packets => Ok(()),
-        received => {
-            let cause = format!("read {} of {packets} packets", received.unwrap_or(0));
-            Err(Error::failed("wirelane flows", cause))
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use wirelane::error::{Error, Result};
 use wirelane_send::ndr::{Goal, Method, Search, Shot};
 
-use super::SUITE;
+use super::process::SUITE;
 use crate::peers::capture::{METERING, PROGRAMS, Program};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};

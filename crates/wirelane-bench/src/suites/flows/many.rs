@@ -9,8 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use wirelane::error::Result;
 
-use super::SUITE;
-use super::file::received;
+use super::process::{SUITE, received, run};
 use super::traffic::{SMALL, Traffic};
 use crate::leftovers::{self, Folder};
 use crate::report::Report;
@@ -93,7 +92,7 @@ impl Turn for Many<'_> {
         command.args(["flows", "--json"]);
         command.arg(format!("file:{}?loop={}", self.file.display(), self.times));
         let packets = PACKETS * self.times;
-        let (cpu, output) = super::run(command, packets, report)?;
+        let (cpu, output) = run(command, packets, report)?;
         received(&output.stdout, packets)?;
         self.samples.push(cpu);
         Ok(())

@@ -9,25 +9,20 @@
 mod file;
 mod live;
 mod many;
+mod process;
 mod traffic;
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use wirelane::error::Result;
-use wirelane_os::{affinity, clock};
 
-use crate::peers::process::{Output, Running, line};
+use self::process::SUITE;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
-
-const SUITE: &str = "flows";
-/// How long a program may take to read a file.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// Measure what flows cost: of a file beside nfpcapd, softflowd and argus, of a million flows, and live.
 ///
@@ -104,15 +99,4 @@ impl Suite for FlowsSuite {
         }
         Ok(())
     }
-}
-
-/// Runs a program to its end on one CPU: its CPU time per packet in ns, and what it wrote.
-fn run(mut command: Command, packets: u64, report: &mut Report) -> Result<(f64, Output)> {
-    report.environment.add_command(line(&command));
-    let last = affinity::allowed_cpus().unwrap_or_default().last().copied();
-    // Nothing else is started until it has ended: the difference is its own.
-    let before = clock::children_cpu();
-    let output = Running::start(&mut command, last.as_slice(), None)?.wait(LIMIT)?;
-    let used = clock::children_cpu().since(before).total();
-    Ok((used.as_nanos() as f64 / packets as f64, output))
 }
