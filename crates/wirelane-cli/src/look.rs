@@ -48,9 +48,9 @@ pub(crate) struct LookArgs {
     /// Hand packets over within a few milliseconds, at the price of more wake-ups
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
-    /// `any` is every interface.
+    /// Interfaces are told apart: `any` is all of them, and those of a file may have several link types.
     #[arg(skip)]
-    pub(crate) every_interface: bool,
+    pub(crate) tells_apart: bool,
     /// Only headers are looked at.
     #[arg(skip)]
     pub(crate) only_headers: bool,
@@ -106,7 +106,7 @@ impl LookArgs {
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
         // As in tcpdump: that of all interfaces would be asked for with each that comes.
-        let is_every = self.every_interface && spec.name_text() == "any";
+        let is_every = self.tells_apart && spec.name_text() == "any";
         let mut options = OpenOptions::default()
             .mask(self.mask())
             .receive(true)
@@ -114,7 +114,8 @@ impl LookArgs {
             .snaplen(self.snaplen(spec))
             .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
-            .every_interface(self.every_interface)
+            .every_interface(self.tells_apart)
+            .mixed_links(self.tells_apart)
             .placement(self.placement(session)?)
             .latency(self.immediate_mode.then_some(IMMEDIATE))
             .packets(session.count)

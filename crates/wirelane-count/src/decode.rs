@@ -2,7 +2,10 @@
 
 use wirelane::wire::flow::Transport;
 use wirelane::wire::link::Link;
-use wirelane::wire::{Addresses, EtherType, Layers, Ports, Protocol, WireError};
+use wirelane::wire::{Addresses, EtherType, Layers, Ports, Protocol, Tunnel, WireError};
+
+/// Tunnels in tunnels that are looked into.
+const DEPTH: usize = 4;
 
 /// Why packets have no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +60,13 @@ pub(crate) struct Internet {
     pub(crate) ports: Result<Ports, Reason>,
 }
 
-/// Decodes the bytes of a packet of a LINKTYPE_ value.
+/// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: what tunnels carry, and not the outermost IP header.
 #[inline]
-pub(crate) fn decode(link_type: u16, data: &[u8]) -> Result<Front, Reason> {
+pub(crate) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, Reason> {
     match Link::parse(link_type, data) {
         Link::Network { ethertype, at, outer_vlan, inner_vlan } => {
-            let internet = internet(ethertype, data.get(at..).unwrap_or_default(), at);
+            let bytes = data.get(at..).unwrap_or_default();
+            let (ethertype, internet) = internet(ethertype, bytes, inner);
             Ok(Front { ethertype, vlans: [outer_vlan, inner_vlan], internet })
         }
         Link::Unknown => Err(Reason::UnknownLink),
@@ -70,13 +74,37 @@ pub(crate) fn decode(link_type: u16, data: &[u8]) -> Result<Front, Reason> {
     }
 }
 
+/// What the IP header says, and that of which protocol it is; of those in tunnels the innermost, if `inner` says so.
 #[inline]
-fn internet(ethertype: EtherType, bytes: &[u8], at: usize) -> Result<Internet, Reason> {
-    let (network, transport) = Layers::network(ethertype, bytes, at).map_err(Reason::of)?;
-    let Some((addresses, transport)) = network.addresses().zip(transport) else {
-        return Err(Reason::NotIp);
+fn internet(
+    mut ethertype: EtherType,
+    bytes: &[u8],
+    inner: bool,
+) -> (EtherType, Result<Internet, Reason>) {
+    let mut layers = match Layers::network(ethertype, bytes, 0) {
+        Ok(layers) => layers,
+        Err(error) => return (ethertype, Err(Reason::of(error))),
     };
-    Ok(Internet { addresses, protocol: transport.protocol, ports: ports(&transport) })
+    if inner {
+        for _ in 0..DEPTH {
+            let Some(outer) = layers.1.filter(|outer| !outer.is_fragment) else { break };
+            let Some(tunnel) = Tunnel::of(outer.protocol, outer.bytes) else { break };
+            let bytes = outer.bytes.get(tunnel.at..).unwrap_or_default();
+            // What is no IP packet, or not there as a whole, leaves the packet that carries it.
+            let Ok(inside @ (_, Some(_))) = Layers::network(tunnel.ethertype, bytes, 0) else {
+                break;
+            };
+            (layers, ethertype) = (inside, tunnel.ethertype);
+        }
+    }
+    let (network, transport) = layers;
+    let internet = network.addresses().zip(transport).ok_or(Reason::NotIp);
+    let internet = internet.map(|(addresses, transport)| Internet {
+        addresses,
+        protocol: transport.protocol,
+        ports: ports(&transport),
+    });
+    (ethertype, internet)
 }
 
 #[inline]

@@ -30,6 +30,8 @@ pub struct CountConfig {
     pub by: Vec<By>,
     /// How many keys each table has room for. Twice as many are in memory at times, of at most 100 bytes each.
     pub keys: usize,
+    /// What tunnels carry counts, by the innermost IP header, and not the outermost one.
+    pub inner: bool,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
     /// The CPUs of the receiving threads.
@@ -43,6 +45,7 @@ impl Default for CountConfig {
         Self {
             by: vec![By::Proto],
             keys: 1 << 20,
+            inner: false,
             single: false,
             placement: Placement::default(),
             packets: None,
@@ -90,7 +93,7 @@ impl Counting {
     pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Self> {
         let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
-        let room = Tables::new(&config.by, config.keys);
+        let room = Tables::new(&config.by, config.keys, config.inner);
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
@@ -124,7 +127,7 @@ impl Counting {
             running: crew.start(ports, work)?,
             monitor,
             by: config.by.clone(),
-            tables: Mutex::new(Tables::new(&config.by, config.keys)),
+            tables: Mutex::new(Tables::new(&config.by, config.keys, config.inner)),
             handed_over,
             asked,
             threads,
@@ -237,7 +240,7 @@ struct Links {
     /// Of all, or of those whose interface is not known.
     whole: u16,
     placing: Placing,
-    /// Of the interfaces that were found while it runs.
+    /// Of the interfaces, as far as they had packets.
     found: Vec<u16>,
 }
 
@@ -248,10 +251,10 @@ impl Links {
 
     #[inline]
     fn of_frame(&mut self, frame: &Frame) -> u16 {
-        if !self.placing.is_growing() {
+        if self.placing.is_one() {
             return self.whole;
         }
-        let (place, _) = self.placing.place(frame);
+        let place = self.placing.position(frame);
         while self.found.len() <= place as usize {
             let source = self.placing.found(self.found.len() as u32);
             self.found.push(source.map_or(self.whole, |source| source.link_type));

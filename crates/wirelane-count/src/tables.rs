@@ -17,20 +17,22 @@ pub(crate) struct Tables {
     tables: Vec<One>,
     /// Something has to be decoded.
     decodes: bool,
+    /// What tunnels carry counts.
+    inner: bool,
 }
 
 impl Tables {
     /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`] makes.
-    pub(crate) fn new(by: &[By], keys: usize) -> Self {
+    pub(crate) fn new(by: &[By], keys: usize, inner: bool) -> Self {
         let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
         let tables: Vec<_> = tables.collect();
-        Self { decodes: !tables.is_empty(), tables }
+        Self { decodes: !tables.is_empty(), inner, tables }
     }
 
     /// Empty ones in the same room.
     pub(crate) fn next(&self) -> Self {
         let tables = self.tables.iter().map(|one| One::new(one.kind.next())).collect();
-        Self { tables, decodes: self.decodes }
+        Self { tables, decodes: self.decodes, inner: self.inner }
     }
 
     /// Counts a packet of a LINKTYPE_ value.
@@ -40,7 +42,7 @@ impl Tables {
             return;
         }
         let (bytes, time) = (frame.original_len(), frame.timestamp());
-        let front = decode(link_type, frame.data());
+        let front = decode(link_type, frame.data(), self.inner);
         for one in &mut self.tables {
             if let Err(reason) = one.kind.count(&front, bytes, time)
                 && let Some(load) = one.without.get_mut(reason as usize)

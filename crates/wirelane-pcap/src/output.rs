@@ -80,10 +80,16 @@ impl Output {
         packer: &mut Option<Packer>,
     ) -> Result<Self, CaptureError> {
         let is_ours = path.as_os_str() != "-";
-        let (name, opened) = if is_ours {
-            (path.display().to_string(), open(path, &options.halt))
+        let name = if is_ours { path.display().to_string() } else { "standard output".to_owned() };
+        let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
+        let mut buffer = buffer(chunk);
+        // What cannot be written replaces no file.
+        let headers = options.format.headers(&mut buffer, &options.section, sources);
+        headers.map_err(|refusal| refusal.of(&name))?;
+        let opened = if is_ours {
+            open(path, &options.halt)
         } else {
-            ("standard output".into(), io::stdout().as_fd().try_clone_to_owned().map(File::from))
+            io::stdout().as_fd().try_clone_to_owned().map(File::from)
         };
         let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
         let file = opened.map_err(failed)?;
@@ -106,31 +112,23 @@ impl Output {
             }
             file.set_len(0).map_err(failed)?;
         }
-        let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
-        let mut output = Self {
+        Ok(Self {
             is_file,
             is_read,
             halt: options.halt.clone(),
             name,
             file,
             format: options.format,
-            packer: None,
+            packer: packer.take(),
             chunk,
-            buffer: buffer(chunk),
+            buffer,
             pending: 0,
             packets: 0,
             encoded: 0,
             bytes: 0,
             waiting_since: None,
             failed: false,
-        };
-        let headers = output.format.headers(&mut output.buffer, &options.section, sources);
-        if let Err(refusal) = headers {
-            output.failed = true; // nothing to flush
-            return Err(refusal.of(&output.name));
-        }
-        output.packer = packer.take();
-        Ok(output)
+        })
     }
 
     /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].

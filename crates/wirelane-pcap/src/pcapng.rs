@@ -18,8 +18,8 @@ pub(crate) use blocks::SECTION_HEADER;
 pub use blocks::{MAX_BLOCK, MAX_INTERFACES, MAX_PACKET};
 pub use decode::{PcapngReader, Step};
 pub use encode::{
-    interface, packet, packet_into, packet_with_comment, packet_with_options, section_header,
-    statistics,
+    interface, packet, packet_into, packet_with_comment, packet_with_options,
+    packet_with_options_into, section_header, statistics,
 };
 pub(crate) use encode::{options_len, whole_blocks};
 pub use memory::{BadBlock, Block, Blocks, Content, blocks};

@@ -154,11 +154,7 @@ impl CaptureWriter {
     pub fn write_annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
         let kind = annex.kind();
         if self.options.format != FileFormat::Pcapng {
-            match kind {
-                AnnexKind::Names => self.lost.names += 1,
-                AnnexKind::Secrets => self.lost.secrets += 1,
-                AnnexKind::Other => self.lost.other_blocks += 1,
-            }
+            self.lost.count(kind);
             return Ok(());
         }
         if kind != AnnexKind::Other {

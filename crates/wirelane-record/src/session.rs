@@ -25,6 +25,8 @@ pub struct Recording {
     running: Running<Worker>,
     store: StoreWriter,
     info: PortInfo,
+    /// Where packets of each receiving end belong.
+    placings: Vec<Placing>,
     notes: Vec<String>,
     control: Arc<dyn Control>,
     status: Arc<StoreStatus>,
@@ -54,8 +56,17 @@ impl Recording {
         // What cannot be compiled is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
+        let placings = ends.iter().flat_map(|(ends, _)| ends).map(|end| end.placing.clone());
+        let placings = placings.collect();
         let (buffer, note) = buffer(config.store.buffer, groups.len());
-        let options = StoreOptions { gate, buffer, ..config.store.clone() };
+        let mut options = StoreOptions { gate, buffer, ..config.store.clone() };
+        if let Some(beside) = port.beside() {
+            beside.leave_out();
+            // It was captured elsewhere, or at another time.
+            options.section.hardware.clear();
+            options.section.os.clear();
+            options.section.inherit(&[beside.section()]);
+        }
         let mut store = StoreWriter::create(directory, options).map_err(failure)?;
         let halt = config.halt.below();
         let budget = Arc::new(Budget::new(config.packets));
@@ -98,6 +109,7 @@ impl Recording {
             running,
             store,
             info,
+            placings,
             notes: note.into_iter().collect(),
             control,
             status,
@@ -147,7 +159,9 @@ impl Recording {
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not
     /// wait for a disk that takes nothing, but counts what that one did not take.
     pub fn join(self) -> RecordOutcome {
-        let Self { running, store, info, notes, trigger, monitor, halt, directory, .. } = self;
+        let Self {
+            running, store, info, placings, notes, trigger, monitor, halt, directory, ..
+        } = self;
         running.stop();
         halt.ask();
         let ended = running.join();
@@ -156,6 +170,7 @@ impl Recording {
         errors.extend(failures(&report, directory));
         let mut port = ended.ports.into_iter().next().unwrap_or(info);
         port.notes.extend(notes);
+        port.notes.extend(late(placings.iter().map(Placing::late).sum()));
         RecordOutcome {
             port,
             queues: monitor.queues(),
@@ -172,6 +187,18 @@ fn failures(report: &StoreReport, directory: String) -> Option<Error> {
     let trouble = report.trouble.clone()?;
     let help = "make room, or see to the disk; what was recorded before is there";
     Some(Error::failed(directory, trouble).help(help))
+}
+
+/// What became of packets of interfaces that were described too late, if there are any.
+fn late(interfaces: usize) -> Option<String> {
+    let them = match interfaces {
+        0 => return None,
+        1 => "1 interface is".to_owned(),
+        _ => format!("{interfaces} interfaces are"),
+    };
+    Some(format!(
+        "{them} described behind the first packets of the file: their packets are stored as those of the first interface"
+    ))
 }
 
 /// The memory of each of so many lanes, and a note if it is less than `wanted`: half of what is free

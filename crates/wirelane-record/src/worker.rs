@@ -59,10 +59,7 @@ impl Consumer for Worker {
                 direction,
                 data: frame.data(),
             };
-            let is_stored = match Comment::of(frame) {
-                None => lane.push(&record, None),
-                Some(comment) => lane.push(&record, Some(comment.as_str())),
-            };
+            let is_stored = push(lane, &record, frame);
             if is_stored || (self.lossless && wait_and_push(lane, &record, frame, &self.halt)) {
                 continue;
             }
@@ -92,16 +89,25 @@ impl Consumer for Worker {
     }
 }
 
+/// Hands a packet over, with what its interface said of it, or else what its file says.
+#[inline]
+fn push(lane: &mut LaneWriter, record: &Record<'_>, frame: &Frame) -> bool {
+    match (Comment::of(frame), frame.options()) {
+        (None, []) => lane.push(record, None),
+        (None, options) => lane.push_with_options(record, options),
+        (Some(comment), _) => lane.push(record, Some(comment.as_str())),
+    }
+}
+
 /// Waits until there is room for a packet, and hands it over; false if it gives up.
 #[cold]
 fn wait_and_push(lane: &mut LaneWriter, record: &Record<'_>, frame: &Frame, halt: &Halt) -> bool {
     let since = clock::monotonic_ns();
-    let comment = Comment::of(frame);
-    let comment = comment.as_ref().map(Comment::as_str);
+    let len = record.data.len() + frame.options().len();
     loop {
-        let has_room = lane.wait_for_room(record.data.len(), MOMENT);
+        let has_room = lane.wait_for_room(len, MOMENT);
         lane.tick(clock::monotonic_ns());
-        if has_room && lane.push(record, comment) {
+        if has_room && push(lane, record, frame) {
             return true;
         }
         if halt.gives_up(since) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use wirelane_os::OsError;
+use wirelane_os::error::{OsError, errno_name};
 use wirelane_os::text;
 use wirelane_pcap::CaptureError;
 
@@ -37,8 +37,17 @@ impl Error {
 
     /// The system refuses to `action` the file.
     pub(crate) fn io(path: &Path, action: &str, error: &io::Error) -> Self {
-        let mut new = Self::new(path.display().to_string(), format!("cannot {action}: {error}"));
+        let text = error.to_string();
+        let cause = match error.raw_os_error() {
+            Some(errno) => {
+                let text = text.split(" (os error").next().unwrap_or(&text);
+                format!("cannot {action}: {text} ({})", errno_name(errno))
+            }
+            None => format!("cannot {action}: {text}"),
+        };
+        let mut new = Self::new(path.display().to_string(), cause);
         new.0.errno = error.raw_os_error();
+        new.0.help = advice(error.kind()).map(Cow::Borrowed);
         new
     }
 
@@ -69,6 +78,17 @@ impl Error {
     pub fn into_parts(self) -> ErrorParts {
         *self.0
     }
+}
+
+/// The next step, where there is one to name.
+fn advice(kind: io::ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::NotADirectory => "name a directory",
+        io::ErrorKind::PermissionDenied => "check who may access it",
+        io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
+        _ => return None,
+    })
 }
 
 impl From<CaptureError> for Error {

@@ -109,3 +109,69 @@ fn gre_of(bytes: &[u8]) -> Option<Tunnel> {
     let id = view.key().unwrap_or(0);
     Tunnel::around(TunnelKind::Gre, id, view.protocol(), view.header_len(), bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::Layers;
+
+    /// Ethernet, IPv4 of this protocol, and what follows.
+    fn frame(protocol: u8, rest: &[u8]) -> Vec<u8> {
+        let mut frame = [0; 34];
+        (frame[12], frame[14], frame[17], frame[22], frame[23]) =
+            (8, 0x45, 20 + rest.len() as u8, 64, protocol);
+        [&frame[..], rest].concat()
+    }
+
+    fn udp(port: u16, rest: &[u8]) -> Vec<u8> {
+        let len = (8 + rest.len() as u16).to_be_bytes();
+        frame(17, &[&[0, 9], &port.to_be_bytes()[..], &len, &[0, 0], rest].concat())
+    }
+
+    /// The innermost protocol of a frame, and how it is wrapped, the outermost first.
+    fn innermost(frame: &[u8]) -> (Protocol, Vec<(TunnelKind, u32)>) {
+        let mut transport = Layers::parse(frame).unwrap().transport.unwrap();
+        let mut wraps = Vec::new();
+        while let Some(tunnel) = Tunnel::of(transport.protocol, transport.bytes) {
+            let inner = Layers::network(tunnel.ethertype, &transport.bytes[tunnel.at..], 0);
+            wraps.push((tunnel.kind, tunnel.id));
+            transport = inner.unwrap().1.unwrap();
+        }
+        (transport.protocol, wraps)
+    }
+
+    #[test]
+    fn what_is_inside_is_found() {
+        let inner = frame(6, &[0; 20]);
+        let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat();
+        let geneve = [&[0, 0, 0x65, 0x58, 0, 0, 9, 0], &inner[..]].concat();
+        let gre = [&[0x20, 0, 8, 0, 0, 0, 0, 5], &inner[14..]].concat();
+        for (outer, kind, id) in [
+            (udp(4789, &vxlan), TunnelKind::Vxlan, 7),
+            (udp(8472, &vxlan), TunnelKind::Vxlan, 7),
+            (udp(6081, &geneve), TunnelKind::Geneve, 9),
+            (frame(47, &gre), TunnelKind::Gre, 5),
+            (frame(4, &inner[14..]), TunnelKind::Ip, 0),
+        ] {
+            assert_eq!(innermost(&outer), (Protocol::TCP, [(kind, id)].to_vec()));
+        }
+        // In one another.
+        let twice = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame(47, &gre)[..]].concat());
+        let wraps = [(TunnelKind::Vxlan, 7), (TunnelKind::Gre, 5)].to_vec();
+        assert_eq!(innermost(&twice), (Protocol::TCP, wraps));
+        assert_eq!(innermost(&udp(53, &vxlan)), (Protocol::UDP, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_cut_has_nothing_inside() {
+        let outer = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame(6, &[0; 20])[..]].concat());
+        for len in 42..outer.len() {
+            let transport = Layers::parse(&outer[..len]).unwrap().transport.unwrap();
+            let tunnel = Tunnel::of(transport.protocol, transport.bytes);
+            // The Ethernet header in it has to be there.
+            assert_eq!(tunnel.is_some(), len >= 42 + 8 + 14, "{len}");
+        }
+    }
+}

@@ -23,7 +23,7 @@ use crate::{args, netns};
 /// One pass counts by everything that is asked for. Each queue has its own thread and its own tables, which
 /// are joined at the end. The tables are printed on standard output, the largest rows first. On a port, a
 /// terminal shows the largest rows of the first table meanwhile, SIGUSR1 prints all tables so far on standard
-/// error, and ^C ends the count. The outermost IP header counts; what travels in tunnels does not.
+/// error, and ^C ends the count. The outermost IP header counts, and with --inner what travels in tunnels.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CountArgs {
@@ -55,6 +55,10 @@ pub(crate) struct CountArgs {
         help_heading = "Output"
     )]
     sort: Order,
+    /// Count what tunnels carry (VXLAN, Geneve, GRE, IP in IP): hosts, ports, protocols and flows are those of the
+    /// innermost IP header. Other packets count as without it
+    #[arg(long)]
+    inner: bool,
     /// How many rows each table has room for (k, M: units of 1000), in at most 200 bytes each. Packets whose row
     /// finds no room are counted together
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1M", help_heading = "Limits")]
@@ -128,10 +132,10 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let config = args.config()?;
     let split = || args.habits.split(&args.words, args.read.as_deref(), &is_file);
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
-    specs.iter().try_for_each(check)?;
+    specs.iter().try_for_each(|spec| check(spec, args.netns.is_some()))?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
-    look.every_interface = true;
+    look.tells_apart = true;
     look.only_headers = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
     let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
@@ -179,6 +183,7 @@ impl CountArgs {
         Ok(CountConfig {
             by,
             keys: usize::try_from(self.max_rows).unwrap_or(usize::MAX),
+            inner: self.inner,
             single: self.look.single,
             placement: self.look.placement(&self.session)?,
             packets: self.session.count,
@@ -233,19 +238,20 @@ fn is_file(word: &OsStr) -> bool {
     word == "-" || Path::new(word).exists()
 }
 
-/// A word that is no port was perhaps to be a file.
+/// A word that is no port was perhaps to be a file. `elsewhere`: interfaces are those of another namespace.
 ///
 /// # Errors
-/// It looks like one that is not there.
-fn check(spec: &Spec) -> Result<()> {
+/// It is a directory, or there is nothing of this name.
+fn check(spec: &Spec, elsewhere: bool) -> Result<()> {
     let name = spec.name_text();
     if spec.backend == Some(Backend::File) && Path::new(&spec.name).is_dir() {
-        return Err(Error::failed(name.to_owned(), "it is a directory"));
+        return Err(Error::failed(name.to_owned(), "it is a directory").help("name a file in it"));
     }
-    let is_path = spec.backend.is_none() && name.contains(['/', '.']);
-    if is_path && !wirelane_os::iface::exists(name).unwrap_or(false) {
+    let may_be_file = spec.backend.is_none() && (!elsewhere || name.contains(['/', '.']));
+    if may_be_file && name != "any" && !wirelane_os::iface::exists(name).unwrap_or(true) {
         let cause = "there is neither a file nor an interface of this name";
-        return Err(Error::failed(name.to_owned(), cause));
+        let help = "check the path; `wirelane queues` lists the interfaces";
+        return Err(Error::failed(name.to_owned(), cause).help(help));
     }
     Ok(())
 }

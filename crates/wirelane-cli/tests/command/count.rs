@@ -374,7 +374,8 @@ fn signals_tell_and_end_it() {
 fn what_cannot_be_counted_is_refused() {
     for (args, status, parts) in [
         (&["count", "nothing.pcap"][..], 1, &["nothing.pcap: there is neither"][..]),
-        (&["count", "/tmp"], 1, &["/tmp: it is a directory"]),
+        (&["count", "/tmp"], 1, &["/tmp: it is a directory; name a file in it"]),
+        (&["count", "wl-none"], 1, &["neither a file nor an interface", "wirelane queues"]),
         (&["count", "tcp", "port", "80"], 2, &["name no port"]),
         (&["count", "sim:1", "--by", "colour"], 2, &["colour"]),
         (&["count", "sim:1", "-f", "tcp", "udp"], 2, &["there are two"]),
@@ -410,4 +411,87 @@ fn privileged_a_live_interface_is_counted_by_its_whole_packets() {
     assert_eq!(rows(&summary, "port")["4001/udp"], [100, bytes, 0, 0, 100, bytes]);
     assert_eq!(rows(&summary, "vlan")["untagged"], [100, bytes]);
     assert_eq!(hosts.len(), 2);
+}
+
+/// Packets in VXLAN, GRE and IP in IP, and some that no tunnel carries: by the innermost header, as tshark's last one.
+#[test]
+fn what_tunnels_carry_is_counted_if_that_is_asked_for() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcap");
+    let outer = |protocol: u8, rest: &[u8]| {
+        let len = (20 + rest.len() as u16).to_be_bytes();
+        let ip =
+            [0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, protocol, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
+        [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], &ip[..], rest].concat()
+    };
+    let inner = |number: u64| match number % 2 {
+        0 => wirelane_testkit::packets::tcp4(number).build(),
+        _ => wirelane_testkit::packets::udp4(number).build(),
+    };
+    let packet = |number: u64| {
+        let inner = inner(number);
+        match number % 5 {
+            0 | 1 => {
+                let len = (16 + inner.len() as u16).to_be_bytes();
+                let headers = [0xc0, 0, 0x12, 0xb5, len[0], len[1], 0, 0, 8, 0, 0, 0, 0, 0, 7, 0];
+                outer(17, &[&headers[..], &inner].concat())
+            }
+            2 => outer(47, &[&[0, 0, 8, 0], &inner[14..]].concat()),
+            3 => outer(4, &inner[14..]),
+            _ => inner,
+        }
+    };
+    let source = wirelane::pcap::Source { link_type: 1, ..Default::default() };
+    let options = wirelane::pcap::WriterOptions::of_path(&path);
+    let mut writer = wirelane::pcap::CaptureWriter::create(&path, &[source], options, 0).unwrap();
+    for number in 0..500 {
+        let data = packet(number);
+        let record = wirelane::pcap::Record {
+            interface: 0,
+            timestamp: 1 + number,
+            original_len: data.len() as u32,
+            direction: Default::default(),
+            data: &data,
+        };
+        writer.write(&record).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    let file = path.to_str().unwrap();
+    let rows = |args: &[&str], table: usize| -> BTreeMap<String, u64> {
+        let summary = count(&[&[file, "--by", "proto,host"], args].concat());
+        let rows = summary["tables"][table]["rows"].as_array().unwrap().clone();
+        let packets = |row: &Value| match row["packets"].as_u64() {
+            Some(packets) => packets,
+            None => number(&row["sent"]["packets"]),
+        };
+        rows.iter().map(|row| (row["key"].to_string(), packets(row))).collect()
+    };
+    let of = |rows: &BTreeMap<String, u64>, part: &str| {
+        rows.iter().filter(|(key, _)| key.contains(part)).map(|(_, packets)| packets).sum::<u64>()
+    };
+    let (outermost, innermost) = (rows(&[], 0), rows(&["--inner"], 0));
+    assert_eq!(
+        [of(&outermost, "udp"), of(&outermost, "tcp"), of(&outermost, "gre")],
+        [250, 50, 100]
+    );
+    assert_eq!(
+        [of(&innermost, "udp"), of(&innermost, "tcp"), of(&innermost, "gre")],
+        [250, 250, 0]
+    );
+    assert_eq!((of(&rows(&[], 1), "10.9.0.1"), of(&rows(&["--inner"], 1), "10.9.0.1")), (400, 0));
+    if tools::require("tshark") {
+        let mut tshark = Command::new("tshark");
+        tshark.args(["-n", "-T", "fields", "-E", "occurrence=l", "-e", "ip.src", "-r", file]);
+        let mut theirs = BTreeMap::new();
+        for address in process::run(&mut tshark).lines() {
+            *theirs.entry(address.to_owned()).or_insert(0_u64) += 1;
+        }
+        for (address, packets) in &theirs {
+            assert_eq!(
+                of(&rows(&["--inner"], 1), &format!("\"{address}\"")),
+                *packets,
+                "{address}"
+            );
+        }
+    }
 }

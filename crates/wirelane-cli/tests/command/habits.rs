@@ -249,3 +249,31 @@ fn what_is_different_on_purpose_is_told() {
         refused(&["capture", "sim:1?count=1", "-w", name], 1, &parts);
     }
 }
+
+/// A plain number is in KiB, as tcpdump's, and it is what each ring of a selected queue maps.
+#[test]
+fn privileged_the_buffer_size_is_that_of_a_ring() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    ns.run("ip", ["link", "set", "lo", "up"]);
+    for (size, bytes) in [("4096", 4 << 20), ("8M", 8 << 20)] {
+        let mut capture = Running::start(Some(&ns), &["-B", size, "lo"]);
+        let maps = fs::read_to_string(format!("/proc/{}/maps", capture.child.id())).unwrap();
+        let rings = maps.lines().filter(|line| line.contains("socket:[")).filter_map(|line| {
+            let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+            let [start, end] = [start, end].map(|place| u64::from_str_radix(place, 16).unwrap());
+            Some(end - start)
+        });
+        let rings: Vec<_> = rings.collect();
+        assert_eq!(rings, [bytes; 3], "RX, TX and OTHER: {maps}");
+        // It works.
+        let taker = ns.inside(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT)).unwrap());
+        for _ in 0..COUNT {
+            taker.send_to(b"mark", (Ipv4Addr::LOCALHOST, PORT)).unwrap();
+        }
+        capture.wait_for(2 * COUNT as u64);
+        capture.finish();
+    }
+}

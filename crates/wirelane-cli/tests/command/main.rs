@@ -22,6 +22,7 @@ mod json;
 mod links;
 mod masks;
 mod memory;
+mod mixed;
 mod permissions;
 mod places;
 mod ports;

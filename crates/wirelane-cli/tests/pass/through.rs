@@ -238,3 +238,65 @@ fn what_pcap_cannot_hold_is_told() {
         assert_eq!(packets(&y).len(), 300);
     }
 }
+
+/// A store keeps interfaces and all that is said of packets and of the file, also for who extracts; it counts the rest.
+#[test]
+fn a_store_keeps_options_and_counts_what_it_leaves_out() {
+    let files = Files::new();
+    let (x, y, store) = (files.path("x.pcapng"), files.path("y.pcapng"), files.path("store"));
+    rich(&x);
+    let from = format!("file:{}", x.display());
+    let ended = output(wirelane(["record", &from]).arg(&store));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let lack = "not in the output, which pcapng could hold: 1 block of names, 1 block of secrets, 1 other block";
+    assert!(ended.stderr.contains(lack), "{}", ended.stderr);
+    let mut segments: Vec<_> =
+        fs::read_dir(&store).unwrap().map(|one| one.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|suffix| suffix == "pcapng"));
+    assert_eq!(segments.len(), 1);
+    let found = content(&segments[0]);
+    let expected = content(&x);
+    assert_eq!(found.packets, expected.packets);
+    assert_inherits(&found.section, "x.pcapng");
+    ours(["extract", "-q"], &[&store, Path::new("-w"), &y]);
+    assert_eq!(content(&y).packets, expected.packets);
+}
+
+/// A file of two sections, as `cat` makes it: who has written the header of the output already can only count.
+#[test]
+fn what_later_sections_say_is_counted() {
+    let files = Files::new();
+    let (a, b, x) = (files.path("a.pcapng"), files.path("b.pcapng"), files.path("x.pcapng"));
+    rich(&a);
+    let packet = Record {
+        interface: 0,
+        timestamp: 1_700_000_001_000_000_000,
+        original_len: 60,
+        direction: Direction::Unknown,
+        data: &[0; 60],
+    };
+    // Two comments and another system, by the same program.
+    let mut section =
+        Section { application: "Dumpcap".into(), os: "Minix".into(), ..Section::default() };
+    section.add_comment("of the second");
+    section.add_comment("of the second, too");
+    let options = WriterOptions { section, ..WriterOptions::of_path(&b) };
+    let sources = [Source::new("eth1", Class::Rx, Some(0))];
+    let mut writer = CaptureWriter::create(&b, &sources, options, 0).unwrap();
+    writer.write(&packet).unwrap();
+    writer.finish(&[]).unwrap();
+    fs::write(&x, [fs::read(&a).unwrap(), fs::read(&b).unwrap()].concat()).unwrap();
+    let lack = "not in the output, which pcapng could hold: 3 comments and options of the file\n";
+    for words in [
+        &["convert", "{in}", "{out}"][..],
+        &["capture", "-r{in}", "-w", "{out}", "-v"],
+        &["forward", "file:{in}", "file:{out}", "-v"],
+    ] {
+        let y = files.path("y.pcapng");
+        let word = |word: &&str| named(word, &x, &y);
+        let ended = output(&mut wirelane(words.iter().map(word)));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains(lack), "{words:?}: {}", ended.stderr);
+        assert_eq!(content(&y).packets.len(), 301);
+    }
+}

@@ -413,8 +413,12 @@ impl<R: Read> PcapngReader<R> {
         };
         let section = view.section(&mut self.options_room, &mut self.lost)?;
         match &mut self.section {
-            Some(first) if first.options == section.options => {}
-            Some(first) => first.options.extend_from_slice(&section.options),
+            Some(first) => {
+                if first.options != section.options {
+                    first.options.extend_from_slice(&section.options);
+                }
+                self.lost.file_options += first.differences(&section);
+            }
             None => self.section = Some(section),
         }
         self.base = self.interfaces.len();

@@ -129,7 +129,7 @@ pub(crate) fn options_len(options: &[u8]) -> u64 {
 #[must_use]
 pub fn packet_into(out: &mut [u8], record: &Record<'_>, comment: Option<&str>) -> Option<usize> {
     if record.direction != Direction::Unknown || comment.is_some_and(|text| !text.is_empty()) {
-        return packet_with_options_into(out, record, comment.unwrap_or_default());
+        return packet_with_into(out, record, comment.unwrap_or_default(), &[]);
     }
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
     let padding = data.len().wrapping_neg() & 3;
@@ -144,10 +144,28 @@ pub fn packet_into(out: &mut [u8], record: &Record<'_>, comment: Option<&str>) -
     Some(len)
 }
 
+/// As [`packet_into`], with options as for [`packet_with_options`].
+pub fn packet_with_options_into(
+    out: &mut [u8],
+    record: &Record<'_>,
+    options: &[u8],
+) -> Option<usize> {
+    if options.is_empty() {
+        return packet_into(out, record, None);
+    }
+    packet_with_into(out, record, "", options)
+}
+
 #[cold]
-fn packet_with_options_into(out: &mut [u8], record: &Record<'_>, comment: &str) -> Option<usize> {
-    let mut block = Vec::with_capacity(PACKET_HEADER + record.data.len() + comment.len() + 32);
-    packet_with_comment(&mut block, record, comment);
+fn packet_with_into(
+    out: &mut [u8],
+    record: &Record<'_>,
+    comment: &str,
+    options: &[u8],
+) -> Option<usize> {
+    let more = comment.len() + options.len() + 32;
+    let mut block = Vec::with_capacity(PACKET_HEADER + record.data.len() + more);
+    packet_with(&mut block, record, comment, options);
     out.get_mut(..block.len())?.copy_from_slice(&block);
     Some(block.len())
 }

@@ -74,6 +74,15 @@ pub struct BadBlock {
 }
 
 impl<'a> Block<'a> {
+    /// The options of a packet, in their coding.
+    #[must_use]
+    pub fn options(&self) -> &'a [u8] {
+        match self.content {
+            Content::Packet { options, .. } => options,
+            Content::Statistics(_) | Content::Other(_) => &[],
+        }
+    }
+
     /// The first comment of a packet, if it has one that is text.
     #[must_use]
     pub fn comment(&self) -> Option<&'a str> {

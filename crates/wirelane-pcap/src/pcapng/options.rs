@@ -55,6 +55,16 @@ impl Section {
         }
     }
 
+    /// In how many of the machine, the system and the program that captured another one differs that names them.
+    pub(super) fn differences(&self, other: &Self) -> u64 {
+        let named = [
+            (&self.hardware, &other.hardware),
+            (&self.os, &other.os),
+            (&self.application, &other.application),
+        ];
+        named.iter().filter(|(own, text)| !text.is_empty() && own != text).count() as u64
+    }
+
     /// Adds the options of another one that are not there already.
     fn add_options(&mut self, other: &Self) {
         for (code, value) in options(&other.options) {

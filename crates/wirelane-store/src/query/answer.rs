@@ -147,7 +147,7 @@ impl<F: FnMut(&Found<'_>) -> ControlFlow<()>> Taker for Hand<'_, F> {
         Ok(sweep.emit(oldest, |record, block| {
             *packets += 1;
             *bytes += record.data.len() as u64;
-            sink(&Found { record: *record, comment: block.comment(), sources })
+            sink(&Found { record: *record, options: block.options(), sources })
         }))
     }
 }

@@ -70,8 +70,8 @@ impl Query {
 pub struct Found<'a> {
     /// The packet; its interface is a number among `sources`.
     pub record: Record<'a>,
-    /// What was written beside it.
-    pub comment: Option<&'a str>,
+    /// What was written beside it: the options of its block, in their coding.
+    pub options: &'a [u8],
     /// The interfaces of the packets so far. Later packets may add to them.
     pub sources: &'a [Source],
 }

@@ -91,17 +91,30 @@ impl LaneWriter {
     /// it is counted as dropped.
     #[inline]
     pub fn push(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
-        if self.try_push(record, comment) {
-            return true;
-        }
-        self.push_elsewhere(record, comment)
+        self.encode(record, |room| pcapng::packet_into(room, record, comment))
+    }
+
+    /// As [`LaneWriter::push`], with the options of a packet of another file: in their coding and the byte order of this
+    /// machine.
+    #[inline]
+    pub fn push_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> bool {
+        self.encode(record, |room| pcapng::packet_with_options_into(room, record, options))
     }
 
     #[inline]
-    fn try_push(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
+    fn encode(&mut self, record: &Record<'_>, encode: impl Fn(&mut [u8]) -> Option<usize>) -> bool {
+        self.try_encode(record, &encode) || self.encode_elsewhere(record, &encode)
+    }
+
+    #[inline]
+    fn try_encode(
+        &mut self,
+        record: &Record<'_>,
+        encode: &impl Fn(&mut [u8]) -> Option<usize>,
+    ) -> bool {
         let Some(Filling { filled, .. }) = &mut self.filling else { return false };
         let Some(room) = filled.buffer.get_mut(filled.end..self.layout.limit) else { return false };
-        let Some(len) = pcapng::packet_into(room, record, comment) else { return false };
+        let Some(len) = encode(room) else { return false };
         filled.end += len;
         filled.counts.packets += 1;
         filled.counts.bytes += record.data.len().min(MAX_PACKET) as u64;
@@ -112,9 +125,13 @@ impl LaneWriter {
 
     /// The buffer is full, or there is none.
     #[cold]
-    fn push_elsewhere(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
+    fn encode_elsewhere(
+        &mut self,
+        record: &Record<'_>,
+        encode: &impl Fn(&mut [u8]) -> Option<usize>,
+    ) -> bool {
         self.flush();
-        if self.begin() && self.try_push(record, comment) {
+        if self.begin() && self.try_encode(record, encode) {
             return true;
         }
         let bytes = record.data.len().min(MAX_PACKET) as u64;
@@ -122,7 +139,7 @@ impl LaneWriter {
         false
     }
 
-    /// Whether there is room for a packet of `len` bytes with a comment of so many.
+    /// Whether there is room for a packet of which data and options together are `len` bytes.
     #[must_use]
     pub fn has_room(&mut self, len: usize) -> bool {
         let len = len.min(MAX_PACKET) + BLOCK_ROOM;
@@ -135,7 +152,7 @@ impl LaneWriter {
         self.begin()
     }
 
-    /// Waits until there is room for a packet of `len` bytes, data and comment together; false if
+    /// Waits until there is room for a packet of `len` bytes, data and options together; false if
     /// there is none after `timeout`.
     pub fn wait_for_room(&mut self, len: usize, timeout: Duration) -> bool {
         if self.has_room(len) {

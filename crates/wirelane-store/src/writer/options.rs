@@ -86,7 +86,9 @@ impl StoreOptions {
         let wrong =
             |what: &'static str, help: &'static str| Err(Error::new(what, "impossible").help(help));
         if !SEGMENT_BYTES.contains(&self.segment_bytes) {
-            return wrong("size of a segment", "give one from 4 MiB to 1 TiB");
+            let cause = format!("{} bytes are impossible", self.segment_bytes);
+            let error = Error::new("size of a segment", cause);
+            return Err(error.help("give one from 4 MiB to 1 TiB"));
         }
         if self.compression.is_some_and(|it| it.compression == Compression::Gzip) {
             return wrong("compression of a store by gzip", "choose lz4 or zstd");

@@ -180,11 +180,10 @@ impl StoreWriter {
         match self.options.limits.max_bytes {
             Some(most) if most < least => {
                 let cause = format!(
-                    "{most} bytes are less than two segments of {len} bytes for each of {} lanes",
-                    self.lanes + 1
+                    "{most} bytes are less than the {least} that two segments of each receiving thread take",
                 );
                 let error = Error::new(self.directory.path().display().to_string(), cause);
-                Err(error.help("raise the limit, or make segments smaller"))
+                Err(error.help("raise the limit to that, or make segments smaller"))
             }
             _ => Ok(()),
         }

@@ -96,19 +96,7 @@ impl Engine {
     /// Keeps the frames from the one at `first` on that the program accepts, in order, and gives
     /// the others back to their owners. Returns how many those were.
     pub fn retain(&self, batch: &mut Batch, first: usize) -> usize {
-        let before = batch.len();
-        let mut verdicts = [0; Batch::DEFAULT];
-        // From the end: what is given back does not move what is still to be looked at.
-        let mut end = before;
-        while end > first {
-            let begin = end.saturating_sub(verdicts.len()).max(first);
-            if let Some(frames) = batch.get(begin..end) {
-                self.verdicts(frames, &mut verdicts);
-            }
-            batch.retain_at(begin, &verdicts[..end - begin]);
-            end = begin;
-        }
-        before - batch.len()
+        retain_by(batch, first, |frames, verdicts| self.verdicts(frames, verdicts))
     }
 
     fn packet<'a>(&self, frame: &'a Frame) -> Packet<'a> {
@@ -119,6 +107,28 @@ impl Engine {
         };
         Packet { data: frame.data(), wire_len: frame.original_len(), metadata }
     }
+}
+
+/// As [`Engine::retain`], for whoever says how many bytes of each frame are accepted.
+#[inline]
+pub(crate) fn retain_by(
+    batch: &mut Batch,
+    first: usize,
+    judge: impl Fn(&[Frame], &mut [u32]),
+) -> usize {
+    let before = batch.len();
+    let mut verdicts = [0; Batch::DEFAULT];
+    // From the end: what is given back does not move what is still to be looked at.
+    let mut end = before;
+    while end > first {
+        let begin = end.saturating_sub(verdicts.len()).max(first);
+        if let Some(frames) = batch.get(begin..end) {
+            judge(frames, &mut verdicts);
+        }
+        batch.retain_at(begin, &verdicts[..end - begin]);
+        end = begin;
+    }
+    before - batch.len()
 }
 
 /// Where machine code finds the packet of a frame.

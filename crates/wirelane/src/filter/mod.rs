@@ -5,4 +5,5 @@
 mod engine;
 
 pub use self::engine::Engine;
+pub(crate) use self::engine::retain_by;
 pub use wirelane_filter::{Filter, Program, compile};

@@ -54,7 +54,15 @@ impl Frame {
         self.meta().marks.has(Marks::HINTS.with(Marks::ATTACHED))
     }
 
+    /// The options of its packet in the capture file that it is of, in their coding and the byte order of this machine;
+    /// empty if there are none, or if it was not read from a file.
+    #[inline]
+    pub fn options(&self) -> &[u8] {
+        self.attached().map_or(&[], |(_, options)| options)
+    }
+
     /// The number of its interface in its file, and the options of its block, in their coding; `None` if nothing was kept.
+    #[inline]
     pub(crate) fn attached(&self) -> Option<(u32, &[u8])> {
         if !self.has_attached() {
             return None;

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::port::Rx;
 
-/// Longest sleep, so that housekeeping and stop requests are never far away.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// Longest sleep of consumers that name none, so that housekeeping is never far away.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// While some inputs are busy, silent ones are asked for their state after this many rounds: a
 /// merge by time waits for their time to advance.

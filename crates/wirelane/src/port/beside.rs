@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::pcap::Section;
 use crate::pcap::pcapng::{Annex, AnnexKind};
+use crate::pcap::{Losses, Section};
 use crate::port::bundle::Bundle;
 use crate::sync::lock;
 
@@ -31,18 +31,27 @@ pub struct Beside {
     section: Section,
     bundle: Option<Arc<Bundle>>,
     shelves: Mutex<Vec<Arc<Shelf>>>,
-    /// There is a shelf.
+    /// There is a shelf, or blocks are counted.
     is_wanted: AtomicBool,
+    /// Blocks that nobody takes; `None` if they are not counted.
+    left_out: Mutex<Option<Losses>>,
 }
 
 impl Beside {
     pub(super) fn new(name: &str, section: Section, bundle: Option<Arc<Bundle>>) -> Self {
-        let (name, shelves) = (name.to_owned(), Mutex::default());
-        Self { name, section, bundle, shelves, is_wanted: AtomicBool::new(false) }
+        let name = name.to_owned();
+        Self {
+            name,
+            section,
+            bundle,
+            shelves: Mutex::default(),
+            is_wanted: AtomicBool::new(false),
+            left_out: Mutex::default(),
+        }
     }
 
     /// What the file is called, without its place, and what it says of itself.
-    pub(crate) fn section(&self) -> (String, &Section) {
+    pub fn section(&self) -> (String, &Section) {
         let name = Path::new(&self.name).file_name().unwrap_or_default();
         (name.to_string_lossy().into_owned(), &self.section)
     }
@@ -50,6 +59,18 @@ impl Beside {
     /// The interfaces of the file.
     pub(super) fn bundle(&self) -> Option<&Arc<Bundle>> {
         self.bundle.as_ref()
+    }
+
+    /// Says that whoever writes the packets keeps no names, secrets and other blocks: those that are read from now on are
+    /// counted, and [`Port::diagnostics`](super::Port::diagnostics) says how many there were.
+    pub fn leave_out(&self) {
+        lock(&self.left_out).get_or_insert_default();
+        self.is_wanted.store(true, Ordering::Release);
+    }
+
+    /// What was left out so far.
+    pub(super) fn left_out(&self) -> Losses {
+        lock(&self.left_out).unwrap_or_default()
     }
 
     /// Blocks that are read from now on. Of several files that get the packets, one takes `all` of them, and the others names
@@ -76,6 +97,10 @@ impl Beside {
 
     /// Puts a block on the shelves.
     pub(super) fn put(&self, annex: Annex<'_>) {
+        if let Some(lost) = &mut *lock(&self.left_out) {
+            lost.count(annex.kind());
+            return;
+        }
         let is_for_all = annex.kind() != AnnexKind::Other;
         let block: Arc<[u8]> = annex.bytes().into();
         for shelf in lock(&self.shelves).iter().filter(|shelf| shelf.all || is_for_all) {

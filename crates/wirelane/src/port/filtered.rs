@@ -16,8 +16,9 @@ use super::control::{Control, Driver, Passed};
 use super::options::OpenOptions;
 use super::port::Port;
 use super::rx::{Readiness, Receive};
-use crate::error::Result;
-use crate::filter::{Engine, Filter};
+use super::sieve::Sieve;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
 use crate::stats::RxCounters;
@@ -28,12 +29,18 @@ use crate::sync::lock;
 /// # Errors
 /// The filter means nothing for packets of this link type, or cannot run in user space.
 pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
+    let bundles = port.rx.iter().filter_map(|rx| rx.bundle());
+    let mut link_types: Vec<_> =
+        bundles.flat_map(|bundle| bundle.strands()).map(|one| one.source.link_type).collect();
+    if link_types.is_empty() {
+        link_types.push(port.info.link_type);
+    }
     let shared = Shared {
-        link_type: port.info.link_type,
+        link_types,
         snaplen: options.snaplen,
         driver: Arc::clone(&port.driver),
         version: AtomicU64::new(0),
-        engine: Mutex::new(None),
+        sieve: Mutex::new(None),
         note: Mutex::new(None),
     };
     let shared = Arc::new(shared);
@@ -48,8 +55,9 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
             tallies: Default::default(),
             shared,
             version: 0,
-            engine: None,
+            sieve: None,
             rejected: false,
+            failure: None,
         });
         filtering.with_bundle(bundle)
     });
@@ -59,12 +67,13 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
 
 /// What the receiving ends of a port share with its control.
 struct Shared {
-    link_type: u16,
+    /// Those of packets that come from the start.
+    link_types: Vec<u16>,
     snaplen: u32,
     driver: Arc<dyn Driver>,
     /// Counts the changes; 0 is "no filter yet".
     version: AtomicU64,
-    engine: Mutex<Option<Arc<Engine>>>,
+    sieve: Mutex<Option<Sieve>>,
     /// Why the filter is not machine code, or does not mean what it should.
     note: Mutex<Option<String>>,
 }
@@ -79,23 +88,13 @@ impl Control for Shared {
     }
 
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
-        let mut note = None;
-        let engine = match filter {
-            Some(filter) => {
-                let program = filter.program(self.link_type, self.snaplen)?;
-                note = program.note().map(str::to_owned);
-                Some(Arc::new(Engine::new(&program, 0)?))
-            }
-            None => None,
-        };
-        if let Some(cause) = engine.as_ref().and_then(|engine| engine.note()) {
-            note = note.or_else(|| Some(format!("the filter is interpreted: {cause}")));
+        let sieve = |filter| Sieve::new(filter, self.snaplen, &self.link_types);
+        let sieve = filter.map(sieve).transpose()?;
+        if let Some(note) = sieve.as_ref().and_then(Sieve::note) {
+            *lock(&self.note) = Some(note.clone());
         }
-        if note.is_some() {
-            *lock(&self.note) = note;
-        }
-        let mut current = lock(&self.engine);
-        *current = engine;
+        let mut current = lock(&self.sieve);
+        *current = sieve;
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -141,25 +140,27 @@ struct Filtering {
     /// Per strand of the bundle: received, and accepted.
     tallies: [Vec<Tally>; 2],
     shared: Arc<Shared>,
-    /// Of the engine.
+    /// Of the filter.
     version: u64,
-    engine: Option<Arc<Engine>>,
+    sieve: Option<Sieve>,
     /// The last call rejected packets, so more may be ready than it returned.
     rejected: bool,
+    /// Why packets that came last cannot be filtered.
+    failure: Option<Error>,
 }
 
 impl Receive for Filtering {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
-            let engine = lock(&self.shared.engine);
+            let sieve = lock(&self.shared.sieve);
             // Under the lock, so that both are of the same change.
             self.version = self.shared.version.load(Ordering::Relaxed);
-            self.engine.clone_from(&engine);
+            self.sieve.clone_from(&sieve);
         }
         let first = batch.len();
         let received = self.inner.receive(batch);
-        let Some(engine) = &self.engine else { return received };
+        let Some(sieve) = &mut self.sieve else { return received };
         let bytes = |batch: &Batch| -> u64 {
             batch.iter().skip(first).map(|frame| u64::from(frame.original_len())).sum()
         };
@@ -167,8 +168,12 @@ impl Receive for Filtering {
         let [came, stayed] = &mut self.tallies;
         if let Some(bundle) = &self.bundle {
             bundle.tally(batch.get(first..).unwrap_or_default(), came);
+            if let Err(error) = sieve.learn(bundle) {
+                self.shared.stop();
+                self.failure = Some(error);
+            }
         }
-        let rejected = engine.retain(batch, first);
+        let rejected = sieve.retain(self.bundle.as_deref(), batch, first);
         self.rejected = rejected > 0;
         if rejected > 0 {
             let left = before - bytes(batch);
@@ -186,6 +191,9 @@ impl Receive for Filtering {
     }
 
     fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         if std::mem::take(&mut self.rejected) { Ok(Readiness::Now) } else { self.inner.readiness() }
     }
 

@@ -36,6 +36,7 @@ mod port;
 mod rx;
 mod selection;
 mod share;
+mod sieve;
 pub mod sim;
 mod spec;
 mod switches;

@@ -54,6 +54,9 @@ pub struct OpenOptions {
     /// ([`packet`](super::packet)). Their packets are told apart by a
     /// [capture](crate::session::capture) only.
     pub every_interface: bool,
+    /// The packets of a file may have several link types, each that of its interface
+    /// ([`interfaces`](crate::session::interfaces)). Otherwise such a file is refused.
+    pub mixed_links: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
     /// The program ends after receiving this many packets, so receive memory need not hold more;
@@ -201,6 +204,7 @@ setters!(OpenOptions:
     wait: bool,
     count_rejected: bool,
     every_interface: bool,
+    mixed_links: bool,
     ring_bytes: impl Into<Option<usize>>,
     packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
@@ -236,6 +240,7 @@ impl Default for OpenOptions {
             wait: false,
             count_rejected: true,
             every_interface: false,
+            mixed_links: false,
             ring_bytes: None,
             packets: None,
             latency: None,

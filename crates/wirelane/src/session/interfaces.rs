@@ -72,6 +72,26 @@ impl Placing {
         Self { bundle: rx.bundle().cloned(), growing: rx.growing().cloned() }
     }
 
+    /// How many interfaces a file has described behind its first packets so far. [`interfaces`] has none of them.
+    pub fn late(&self) -> usize {
+        self.bundle.as_ref().map_or(0, |bundle| bundle.len() - bundle.strands().len())
+    }
+
+    /// Whether there is only one interface.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.bundle.is_none() && self.growing.is_none()
+    }
+
+    /// The position of a frame's interface, as in [`Placing::place_late`].
+    #[inline]
+    pub fn position(&self, frame: &Frame) -> u32 {
+        match &self.bundle {
+            Some(bundle) => bundle.strand_of(frame) as u32,
+            None => self.place(frame).0,
+        }
+    }
+
     /// Whether the interfaces are found while the port runs.
     pub fn is_growing(&self) -> bool {
         self.growing.is_some()

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
-    look.every_interface = true;
+    look.tells_apart = true;
     if let Some(output) = &mut config.output {
         let mask = look.mask();
         let is_live = specs.iter().any(|spec| spec.backend != Some(Backend::File));

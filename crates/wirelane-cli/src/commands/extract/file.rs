@@ -6,7 +6,7 @@ use std::path::Path;
 use wirelane::halt::Halt;
 use wirelane::pcap::{
     Access, CaptureError, CaptureWriter, FileFormat, FileId, LINK_TYPE_ETHERNET, Record, Source,
-    WriterOptions, Written, pcapng,
+    WriterOptions, Written,
 };
 use wirelane::{Error, Result};
 use wirelane_store::{Directory, Found};
@@ -23,8 +23,6 @@ pub(super) struct Output<'a> {
     described: usize,
     /// The link type of a pcap file.
     link_type: u16,
-    /// A packet with its comment.
-    block: Vec<u8>,
 }
 
 impl<'a> Output<'a> {
@@ -42,14 +40,7 @@ impl<'a> Output<'a> {
         let options = args::writer(path, compress)?;
         let inputs = files(stores)?;
         let options = WriterOptions { inputs, access, halt: halt.clone(), ..options };
-        Ok(Self {
-            path,
-            options,
-            writer: None,
-            described: 0,
-            link_type: LINK_TYPE_ETHERNET,
-            block: Vec::new(),
-        })
+        Ok(Self { path, options, writer: None, described: 0, link_type: LINK_TYPE_ETHERNET })
     }
 
     /// Adds a packet.
@@ -72,18 +63,7 @@ impl<'a> Output<'a> {
             }
         }
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        if found.comment.is_none() {
-            return Ok(writer.write(&found.record)?);
-        }
-        let most = found.record.data.len() + found.comment.map_or(0, str::len) + 256;
-        if self.block.len() < most {
-            self.block.resize(most, 0);
-        }
-        match pcapng::packet_into(&mut self.block, &found.record, found.comment) {
-            Some(len) => writer.write_blocks(self.block.get(..len).unwrap_or_default(), 1)?,
-            None => writer.write(&found.record)?,
-        }
-        Ok(())
+        Ok(writer.write_with(&found.record, found.options)?)
     }
 
     /// Completes the file, which is there also if nothing was found.

@@ -27,7 +27,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     Sinks::check(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
-    look.every_interface = true;
+    look.tells_apart = true;
     let open = |spec| look.open_spec(spec, &args.session, halt);
     let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();

@@ -10,6 +10,7 @@ use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
 use wirelane::pcap::Access;
+use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
@@ -117,7 +118,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let access = args.access.access()?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
-    let mut config = config(args, access, &halt)?;
+    let is_live = Spec::try_from(name.as_os_str())?.backend != Some(Backend::File);
+    let mut config = config(args, access, is_live, &halt)?;
     let (port, toll) = args.look.open(name, &args.session, &halt)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
@@ -156,7 +158,7 @@ fn tell_mended(report: &MendReport) {
     report.failed.iter().for_each(|text| output::line(format_args!("note: {}", printable(text))));
 }
 
-fn config(args: &RecordArgs, access: Access, halt: &Halt) -> Result<RecordConfig> {
+fn config(args: &RecordArgs, access: Access, is_live: bool, halt: &Halt) -> Result<RecordConfig> {
     let buffer = args::address_space("--buffer", Some(args.buffer))?.unwrap_or(usize::MAX);
     let limits = Limits {
         max_bytes: args.max_bytes,
@@ -174,8 +176,7 @@ fn config(args: &RecordArgs, access: Access, halt: &Halt) -> Result<RecordConfig
     };
     args.comment.add_to(&mut store.section);
     let mask = args.look.mask();
-    Provenance { filter: args.look.filter(), mask: &mask, is_live: true }
-        .describe(&mut store.section);
+    Provenance { filter: args.look.filter(), mask: &mask, is_live }.describe(&mut store.section);
     let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
     let trigger = waits.then(|| -> Result<_> {
         Ok(TriggerConfig {

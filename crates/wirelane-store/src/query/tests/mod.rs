@@ -10,9 +10,17 @@ pub(crate) mod stores;
 
 use std::ops::ControlFlow;
 
+use wirelane_pcap::pcapng;
+
 use self::stores::Packet;
 use super::{Query, Report, run};
 use crate::directory::Directory;
+
+/// The comment among the options of a packet.
+fn comment(options: &[u8]) -> Option<&str> {
+    let (_, text) = pcapng::options(options).find(|(code, _)| *code == 1)?;
+    std::str::from_utf8(text).ok()
+}
 
 /// All that a query finds.
 pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
@@ -25,7 +33,7 @@ pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) 
             time: record.timestamp,
             original_len: record.original_len,
             data: record.data.into(),
-            comment: packet.comment.map(str::to_owned),
+            comment: comment(packet.options).map(str::to_owned),
         });
         ControlFlow::Continue(())
     });

@@ -13,9 +13,9 @@ use super::origin::Origins;
 use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::mask::Class;
-use crate::pcap::pcapng::Step;
+use crate::pcap::pcapng::{Step, options};
 use crate::pcap::pipe::{self, Input};
-use crate::pcap::{CaptureError, CaptureReader, OddTimes};
+use crate::pcap::{CaptureError, CaptureReader, Losses, OddTimes, Section};
 use crate::port::number::parse_number;
 use crate::port::{Beside, Control, Spec};
 use crate::sync::lock;
@@ -269,10 +269,19 @@ impl Cursor {
 
     fn end(&mut self) {
         if self.beside.is_wanted() && self.shift == 0 {
-            *lock(&self.progress.lost) = self.reader.lost();
+            *lock(&self.progress.lost) = self.lost();
         }
         self.is_over = true;
         self.is_at_packet = false;
+    }
+
+    /// What of the file nobody gets who writes its packets. What it said of itself behind the first packets comes too late.
+    fn lost(&self) -> Losses {
+        let count = |section: &Section| options(&section.options).count() as u64;
+        let late = self.reader.section().map_or(0, count) - count(self.beside.section().1);
+        let mut lost = self.reader.lost().plus(self.beside.left_out());
+        lost.file_options += late;
+        lost
     }
 
     /// Gives the block beside packets to who wants it, of the first round. `None` if they have to take something before

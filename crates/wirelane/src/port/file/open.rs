@@ -51,7 +51,7 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let input = pipe::open(spec.name.as_ref(), &halt)?;
     let reader = &input.reader;
     let file = reader.file();
-    let mut origins = Origins::default();
+    let mut origins = Origins::new(options.mixed_links);
     origins.extend(reader.interfaces(), reader.name())?;
     let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
     let switch =

@@ -23,6 +23,8 @@ struct Origin {
 /// all of them when one comes.
 #[derive(Default)]
 pub(super) struct Origins {
+    /// They may have several link types.
+    is_mixed: bool,
     link_type: Option<u16>,
     list: Vec<Origin>,
     /// Queues and classes that have an interface.
@@ -32,18 +34,23 @@ pub(super) struct Origins {
 }
 
 impl Origins {
+    /// None yet. `is_mixed`: they may have several link types.
+    pub(super) fn new(is_mixed: bool) -> Self {
+        Self { is_mixed, ..Self::default() }
+    }
+
     /// Adds those of `interfaces` that came since; nothing is done for those that are known.
     ///
     /// # Errors
-    /// The interfaces of the file `name` have different link types: its packets cannot be one
-    /// stream.
+    /// The interfaces of the file `name` have different link types, and may not.
     pub(super) fn extend(&mut self, interfaces: &[Source], name: &str) -> Result<()> {
         for (number, source) in interfaces.iter().enumerate().skip(self.list.len()) {
             let link_type = *self.link_type.get_or_insert(source.link_type);
-            if link_type != source.link_type {
+            if link_type != source.link_type && !self.is_mixed {
                 let other = source.link_type;
                 let cause = format!("mixes packets of the link types {link_type} and {other}");
-                return Err(Error::failed(name, cause).help("split the file by interface first"));
+                let help = "`wirelane capture -r FILE --split -w NAME.pcapng` makes a file of each interface";
+                return Err(Error::failed(name, cause).help(help));
             }
             let mut origin = Origin::new(number, source);
             let place = (origin.class[0] as u8, origin.queue);

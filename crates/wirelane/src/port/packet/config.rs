@@ -113,6 +113,11 @@ impl Config {
         Ok(Self { ring, block, packets, retire, bypass, vnet, share })
     }
 
+    /// Whether packets are wanted earlier than usual.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.retire < RETIRE
+    }
+
     /// How many rings to open or to close at a time. Few packets are worth few threads.
     pub(super) fn at_once(&self) -> usize {
         if self.packets.is_some_and(|packets| packets <= OpenOptions::FEW) { 2 } else { AT_ONCE }

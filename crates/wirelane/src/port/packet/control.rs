@@ -42,6 +42,8 @@ pub struct Binding {
 pub(super) struct Progress {
     /// Monotonic time of the stop; 0 before.
     stopped_at: AtomicU64,
+    /// When a ring had packets last, and not long ago at the start.
+    active_at: AtomicU64,
     notes: Mutex<Vec<String>>,
     /// How often a ring saw the interface go down, and come back after it was removed: of all rings the most.
     downs: AtomicU64,
@@ -52,6 +54,16 @@ impl Progress {
     /// When the port stopped; `None` while packets come.
     pub(super) fn stopped_at(&self) -> Option<u64> {
         Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
+    }
+
+    /// A ring has had packets at this time.
+    pub(super) fn be_active(&self, now: u64) {
+        self.active_at.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// For how long no ring has had packets.
+    pub(super) fn idle_since(&self, now: u64) -> u64 {
+        now.saturating_sub(self.active_at.load(Ordering::Relaxed))
     }
 
     /// Packets come no more.

@@ -186,7 +186,8 @@ impl PacketPlan {
         let retire = u64::try_from(self.config.retire.as_nanos()).unwrap_or(u64::MAX);
         let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
         let nap = idle::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
-        Times { retire, lateness: 2 * retire + SLACK, nap }
+        let is_prompt = self.config.is_prompt();
+        Times { retire, lateness: 2 * retire + SLACK, is_prompt, nap }
     }
 
     fn sink(&self) -> Sink {

@@ -30,8 +30,11 @@ const ERROR_PERIOD: u64 = 10_000_000;
 const STATISTICS_PERIOD: u64 = 100_000_000;
 /// Blocks after which to read them under load.
 const STATISTICS_BLOCKS: u32 = 256;
-/// Longest sleep, so that a stop is noticed and the watermark advances.
+/// Longest sleep, so that the watermark advances: others wait for it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody waits.
+const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(250);
+const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
 /// How far packets of one ring can be out of order: CPUs take the time before they queue.
@@ -44,6 +47,8 @@ pub(super) struct Times {
     pub(super) retire: u64,
     /// A packet is handed over at most this long after its timestamp.
     pub(super) lateness: u64,
+    /// Packets are wanted earlier than usual.
+    pub(super) is_prompt: bool,
     /// Longest time to look away from a ring while packets come densely; see [`longest_nap`](super::idle::longest_nap).
     pub(super) nap: u64,
 }
@@ -80,6 +85,8 @@ pub(super) struct Receiver {
     watermark: u64,
     /// When the ring was last seen empty, with no packet in the block that the kernel fills.
     empty_at: u64,
+    /// Blocks were opened since the last call of `readiness`.
+    is_active: bool,
     ledger: Ledger,
     idle: IdlePolicy,
     failure: Option<Error>,
@@ -110,6 +117,7 @@ impl Receiver {
             offset: 0,
             watermark: 0,
             empty_at: 0,
+            is_active: true,
             ledger: Ledger::default(),
             idle: IdlePolicy::new(),
             failure: None,
@@ -129,6 +137,7 @@ impl Receiver {
         self.left = header.num_pkts;
         self.offset = header.offset_to_first_pkt;
         self.ledger.blocks_since += 1;
+        self.is_active = true;
         self.idle.opened(header.block_status & TP_STATUS_BLK_TMO == 0);
         // The kernel says at the head of the block that it lost packets: the one moment to ask how
         // many without doing it in vain, and the only one if we never get to wait.
@@ -375,6 +384,9 @@ impl Receive for Receiver {
             self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));
         }
         let now = clock::monotonic_ns();
+        if std::mem::take(&mut self.is_active) {
+            self.setup.progress.be_active(now);
+        }
         if self.failure.is_none() && now >= self.next_error_check {
             self.next_error_check = now + ERROR_PERIOD;
             let (socket, progress) = (self.setup.ring.socket(), &self.setup.progress);
@@ -407,7 +419,10 @@ impl Receive for Receiver {
             let nap = (retire / 8).clamp(Duration::from_micros(500), Duration::from_millis(5));
             return Ok(Readiness::After(nap));
         }
-        Ok(Readiness::Descriptor(self.setup.ring.fd(), LONGEST_SLEEP))
+        let is_idle =
+            self.setup.progress.idle_since(now) >= IDLE_AFTER && !self.setup.times.is_prompt;
+        let longest = if is_idle { LONGEST_IDLE_SLEEP } else { LONGEST_SLEEP };
+        Ok(Readiness::Descriptor(self.setup.ring.fd(), longest))
     }
 
     fn watermark(&self) -> u64 {

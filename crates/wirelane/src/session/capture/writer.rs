@@ -169,7 +169,7 @@ impl WriterThread {
         let mut next_statistics = started + self.statistics_every;
         loop {
             let finished = self.collect(merge);
-            self.add_interfaces();
+            self.add_interfaces()?;
             self.add_blocks()?;
             let now = clock::realtime_ns();
             if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
@@ -230,18 +230,24 @@ impl WriterThread {
         ended == self.inputs.len()
     }
 
-    /// Describes interfaces that were found since. Their packets come after them.
-    fn add_interfaces(&mut self) {
+    /// Describes interfaces that were found since. Their packets come after them. Those that the format cannot hold end the
+    /// copy of a file; of a network they come and go, and the others are captured on.
+    fn add_interfaces(&mut self) -> Result<(), CaptureError> {
+        let is_copy = self.inputs.iter().any(|input| input.late.is_some());
         for interface in self.roster.since(self.counters.len()) {
             if let Some(view) = &self.view {
                 view.describe(&interface.source);
             }
             let added = self.file.as_mut().map(|file| file.add_source(interface.source));
             if let Some(Err(error)) = added {
+                if is_copy {
+                    return Err(error);
+                }
                 self.refused.insert(self.counters.len() as u32, error);
             }
             self.counters.push(interface.counters);
         }
+        Ok(())
     }
 
     /// Writes the blocks that were read before the packets that have come.

@@ -79,7 +79,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
     let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
     let nap = idle::longest_nap(rings.first().map_or(0, bytes), None, retire);
-    let times = Times { retire, lateness: 2 * retire + SLACK, nap };
+    let times = Times { retire, lateness: 2 * retire + SLACK, is_prompt: config.is_prompt(), nap };
     let info = PortInfo {
         interface: Some(NAME.into()),
         queues: (0..queues).collect(),
