@@ -45,7 +45,9 @@ fn a_program_that_is_missing_can_be_installed() {
     let directory = tempfile::tempdir().unwrap();
     let alone = directory.path().join("wirelane");
     process::copy_program(&beside(), &alone);
-    let ended = process::output(Command::new(alone).args(["query", "SELECT 1"]).env("PATH", ""));
+    let mut command = Command::new(alone);
+    command.args(["query", "SELECT 1"]).env("PATH", directory.path());
+    let ended = process::output(&mut command);
     assert_eq!(ended.status.code(), Some(1));
     assert!(
         ended.stderr.contains("cargo install --path crates/wirelane-query"),
