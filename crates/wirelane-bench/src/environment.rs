@@ -21,7 +21,7 @@ pub struct Took {
 }
 
 /// Where a suite measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pinned {
     /// Its name.
     pub suite: &'static str,

@@ -19,6 +19,9 @@ const QUICK: Duration = Duration::from_secs(100);
 /// `--quick` stops here and keeps what was measured: on a slow machine the first rounds alone may exceed the budget.
 /// The measurement in progress still finishes, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
+/// The same of a full run, which ends within half an hour.
+const FULL: Duration = Duration::from_secs(27 * 60);
+const FULL_LATEST: Duration = Duration::from_secs(29 * 60);
 /// A suite that takes so many times its share of the budget is ended, so that the others get theirs.
 const PATIENCE: f64 = 1.4;
 
@@ -58,9 +61,16 @@ impl Run<'_> {
         let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
         let suites: Vec<_> =
             suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect();
-        let quick = effort.quick;
+        // Who asks for samples has the time for them.
+        let budget = match effort {
+            Effort { quick: true, .. } => {
+                Some(Budget { all: QUICK, latest: LATEST, name: "--quick" })
+            }
+            Effort { samples: Some(_), .. } => None,
+            _ => Some(Budget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
+        };
         self.collect(|report, stop, tell| {
-            one_after_the_other(&suites, quick, report, stop, tell);
+            one_after_the_other(&suites, budget, report, stop, tell);
             Ok(())
         })
     }
@@ -87,24 +97,38 @@ impl Run<'_> {
 /// Called with the suite, the round, and a description of what is measured next.
 type Tell<'a> = &'a mut dyn FnMut(&'static str, u32, &str);
 
+/// The time of a report.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// What the suites share.
+    all: Duration,
+    /// It stops here and keeps what was measured.
+    latest: Duration,
+    /// What has it, for people.
+    name: &'static str,
+}
+
 /// Runs the suites until `stop` is set.
 fn one_after_the_other(
     suites: &[Ready],
-    quick: bool,
+    budget: Option<Budget>,
     report: &mut Report,
     stop: &AtomicBool,
     tell: Tell<'_>,
 ) {
-    const OVER: &str = "the time limit of --quick was reached first";
-    const ENDED: &str = "the run was ended first";
-    let end = quick.then(|| Instant::now() + LATEST);
+    let over = || {
+        let of = budget.map_or("the run", |budget| budget.name);
+        format!("the time limit of {of} was reached first")
+    };
+    let ended = || "the run was ended first".to_owned();
+    let end = budget.map(|budget| Instant::now() + budget.latest);
     let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
-    let mut estimate = Estimate::new(&usual, quick.then_some(QUICK));
+    let mut estimate = Estimate::new(&usual, budget.map(|budget| budget.all));
     for (position, suite) in suites.iter().enumerate() {
         let name = suite.name;
-        let ended = stop.load(Ordering::Relaxed);
-        if ended || end.is_some_and(|end| Instant::now() > end) {
-            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
+        let is_ended = stop.load(Ordering::Relaxed);
+        if is_ended || end.is_some_and(|end| Instant::now() > end) {
+            report.skip(name, "all", if is_ended { ended() } else { over() });
             continue;
         }
         let begin = Instant::now();
@@ -133,8 +157,8 @@ fn one_after_the_other(
             // The others are worth having without it.
             report.skip(name, "all", error.to_string());
         } else if cut.load(Ordering::Relaxed) {
-            let ended = stop.load(Ordering::Relaxed);
-            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
+            let is_ended = stop.load(Ordering::Relaxed);
+            report.skip(name, "all", if is_ended { ended() } else { over() });
         }
         report.environment.add_suite(name, begin.elapsed());
     }

@@ -24,9 +24,17 @@ pub struct Effort {
     /// Take N samples of every figure [default: 5 or 7; with --quick 3 or 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: Option<u32>,
+    /// One of many suites of a full report: samples are shorter, so that there is time for enough of them.
+    #[arg(skip)]
+    pub brief: bool,
 }
 
 impl Effort {
+    /// How long a sample takes that takes so long in a full run: a quarter if the suite is one of many.
+    pub(crate) fn window(&self, full: Duration) -> Duration {
+        if self.brief { full / 4 } else { full }
+    }
+
     /// The number of samples asked for, or else the suite's own.
     pub(crate) fn samples(&self, usual: usize) -> usize {
         self.samples.map_or(usual, |samples| samples as usize)

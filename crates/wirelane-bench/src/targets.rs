@@ -14,6 +14,7 @@ use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::senders::{TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::row::{Row, Skipped};
+use crate::suites::qdisc::distance::Distance;
 use crate::suites::send::shape::{FLOWS, PERCENTS};
 use crate::task::{PACED, RATES};
 
@@ -294,10 +295,18 @@ impl Book<'_> {
             ratios(rate("8"), rate("2"))
         };
         let built = of("lockless", lockless, "2", "yes", "ns_per_packet").to_vec();
-        let ring = |case, cores, bulk, metric| {
-            let conditions = [("cores", cores), ("bulk", bulk)];
-            let of = |peer| self.samples("qdisc", case, peer, &conditions, metric);
-            ratios(of(None), of(Some(RING)))
+        let ring = |case, cores, bulk, metric| -> Vec<f64> {
+            let beside = |apart: Option<Distance>| {
+                let mut conditions = vec![("cores", cores), ("bulk", bulk)];
+                conditions.extend(apart.map(|apart| ("apart", apart.as_str())));
+                let of = |peer| self.samples("qdisc", case, peer, &conditions, metric);
+                ratios(of(None), of(Some(RING)))
+            };
+            match cores {
+                "1" => beside(None),
+                // Wherever the CPUs lay, as long as it was the same for both.
+                _ => Distance::ALL.into_iter().flat_map(|apart| beside(Some(apart))).collect(),
+            }
         };
         let (pair, element) = ("cycles_per_pair", "cycles_per_element");
         let (one, none) = (Limit::AtMost(1.0), Limit::AtMost(0.0));
@@ -446,18 +455,23 @@ mod tests {
     fn targets_are_met_missed_or_not_measured() {
         let peer = Some(testpmd::PROGRAM);
         let rows = [
-            row("rxdrop", None, &[10.0, 30.0, 20.0]),
-            row("rxdrop", peer, &[10.0, 20.0, 10.0]),
-            row("txpush", None, &[9.0]),
-            row("txpush", peer, &[10.0]),
-            row("xdp-drop", None, &[16.0]),
+            row("rxdrop", None, &[10.0, 30.0, 20.0, 10.0, 40.0]),
+            row("rxdrop", peer, &[10.0, 20.0, 10.0, 10.0, 10.0]),
+            row("txpush", None, &[7.0, 7.1]),
+            row("txpush", peer, &[10.0, 10.0]),
+            row("l2fwd", None, &[9.0]),
+            row("l2fwd", peer, &[10.0]),
+            row("xdp-drop", None, &[16.0, 16.0]),
         ];
         let reason = "dpdk-testpmd is not installed".to_owned();
         let skipped = [Skipped { suite: "sockets", case: NOWHERE, reason }];
         let targets = targets(&rows, &skipped);
         let kept = find(&targets, "Receiving over");
-        assert_eq!((kept.median, kept.met, kept.values.len()), (Some(1.5), Some(true), 3));
+        assert_eq!((kept.median, kept.met, kept.values.len()), (Some(1.5), Some(true), 5));
         assert_eq!(find(&targets, "Sending over").met, Some(false));
+        let unclear = find(&targets, "Forwarding over");
+        assert!(unclear.is_unclear() && unclear.median == Some(0.9), "{unclear:?}");
+        assert_eq!(unclear.reason.as_deref(), Some("one sample cannot tell"));
         assert_eq!(find(&targets, "inside the kernel").median, Some(1.6));
         let missing = find(&targets, "net_null");
         assert_eq!((missing.met, missing.median), (None, None));
@@ -474,6 +488,7 @@ mod tests {
     fn a_target_is_judged_or_says_why_not() {
         for target in targets(&[], &[]) {
             assert!(target.met.is_none() && target.values.is_empty(), "{target:?}");
+            assert!(!target.is_unclear());
             assert!(target.reason.is_some_and(|reason| !reason.is_empty()));
         }
     }
@@ -485,7 +500,7 @@ mod tests {
             suite: "noloss",
             case: "rx",
             metric,
-            ..row("rx", peer, &[sample])
+            ..row("rx", peer, &[sample; 2])
         };
         let judged = |ours, theirs| {
             let rows = [

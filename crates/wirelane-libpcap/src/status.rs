@@ -193,7 +193,7 @@ const QUEUE: [Number<QueueStats, Option<u64>>; 10] = [
     ("dropped/kernel", |stats| stats.dropped.kernel),
     ("dropped/ring_full", |stats| stats.dropped.ring_full),
     ("dropped/writer", |stats| stats.dropped.writer),
-    ("dropped/fault", |stats| stats.dropped.fault),
+    ("dropped/bad_header", |stats| stats.dropped.bad_header),
     ("dropped/tx_full", |stats| stats.dropped.tx_full),
 ];
 

@@ -142,6 +142,27 @@ pub fn add_neighbour(name: &str, address: impl Into<IpAddr>, mac: [u8; 6]) -> Re
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWNEIGH, flags, &request)
 }
 
+/// Gives an interface this queueing discipline, such as `pfifo_fast`, in place of what it has. A software device without
+/// queues has `noqueue` otherwise.
+///
+/// # Errors
+/// `ENOENT` when the kernel has none of this name, `ENODEV` when there is no interface of this name.
+pub fn set_qdisc(name: &str, kind: &str) -> Result<()> {
+    const CALL: &str = "rtnetlink RTM_NEWQDISC";
+    // struct tcmsg: family and padding, index, handle, parent, information.
+    let mut request = vec![0; 4];
+    request.extend_from_slice(&iface::index(name)?.to_ne_bytes());
+    request.extend_from_slice(&0_u32.to_ne_bytes());
+    request.extend_from_slice(&TC_H_ROOT.to_ne_bytes());
+    request.extend_from_slice(&0_u32.to_ne_bytes());
+    let mut text = kind.as_bytes().to_vec();
+    text.push(0);
+    push_attribute(&mut request, TCA_KIND, &text)
+        .map_err(|error| OsError::new(CALL, name, error))?;
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+    Netlink::open(None)?.act(CALL, name, libc::RTM_NEWQDISC, flags, &request)
+}
+
 /// The family and the bytes of an address.
 fn parts(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
@@ -192,11 +213,15 @@ const VETH_INFO_PEER: u16 = 1;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u16 = 0x80;
+/// `include/uapi/linux/rtnetlink.h`, `pkt_sched.h`
+const TCA_KIND: u16 = 1;
+const TC_H_ROOT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ethtool::Ethtool;
+    use crate::netlink::Attributes;
     use crate::packet::{ETH_P_ALL_BE, PacketSocket};
     use crate::{netdev, netns, testing};
     use rustix::net::{RecvFlags, recv};
@@ -204,6 +229,35 @@ mod tests {
     use std::time::Duration;
 
     const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+    #[test]
+    fn privileged_a_pair_gets_a_queueing_discipline() {
+        testing::in_new_namespace(|| {
+            let here = netns::current().unwrap();
+            let [near, far] = [("wl-a", MACS[0]), ("wl-b", MACS[1])].map(|(name, mac)| VethEnd {
+                name,
+                namespace: here.as_fd(),
+                mac,
+            });
+            create_veth([near, far], 1, 1500).unwrap();
+            iface::up("wl-a").unwrap();
+            let discipline = || {
+                let header = header(iface::index("wl-a").unwrap());
+                let mut netlink = Netlink::open(None).unwrap();
+                let answer = netlink.get("RTM_GETLINK", "wl-a", libc::RTM_GETLINK, &header);
+                let payload = answer.unwrap().swap_remove(0);
+                let mut attributes = Attributes::new(&payload[header.len()..]);
+                let (_, text) = attributes.find(|(kind, _)| *kind == libc::IFLA_QDISC).unwrap();
+                String::from_utf8_lossy(text).trim_end_matches('\0').to_owned()
+            };
+            assert_eq!(discipline(), "noqueue");
+            set_qdisc("wl-a", "pfifo_fast").unwrap();
+            assert_eq!(discipline(), "pfifo_fast");
+            let error = set_qdisc("wl-a", "wl-none").unwrap_err();
+            assert_eq!(error.errno(), Some(libc::ENOENT), "{error}");
+            assert!(set_qdisc("wl-none", "pfifo_fast").is_err());
+        });
+    }
 
     #[test]
     fn privileged_pair_is_made_as_asked_and_goes_whole() {

@@ -37,7 +37,7 @@ pub struct RxCounters {
     /// Bytes of those frames; unknown if some were in the middle of being written.
     pub(crate) unwritten_bytes: Counter,
     /// Frames whose sender asked for offloads that make no sense, so that nobody could send them right.
-    pub(crate) fault: Counter,
+    pub(crate) bad_header: Counter,
     /// Of these packets, those merged into the frame of another one.
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
@@ -73,7 +73,7 @@ impl RxCounters {
             writer_bytes: Counter::default(),
             unwritten: Counter::default(),
             unwritten_bytes: Counter::default(),
-            fault: Counter::default(),
+            bad_header: Counter::default(),
             merged: Counter::default(),
             filtered: Counter::default(),
             filtered_kernel: Counter::default(),
@@ -151,7 +151,7 @@ impl RxCounters {
             kernel: in_rings(&self.kernel),
             ring_full: in_rings(&self.ring_full),
             writer: Some(unwritten),
-            fault: known(&self.fault),
+            bad_header: known(&self.bad_header),
             tx_full: Some(tx_full),
         };
         let seen = self.filtered.value();
@@ -421,7 +421,7 @@ pub struct Dropped {
     /// Because the writer was too slow.
     pub writer: Option<u64>,
     /// Because their sender asked for offloads that make no sense (`tap:`).
-    pub fault: Option<u64>,
+    pub bad_header: Option<u64>,
     /// Because the TX queue that they were forwarded to was full.
     pub tx_full: Option<u64>,
     /// What was lost in the rings is counted elsewhere, for several interfaces together.
@@ -437,7 +437,7 @@ impl Dropped {
             in_rings(self.kernel)?
                 + in_rings(self.ring_full)?
                 + self.writer?
-                + self.fault?
+                + self.bad_header?
                 + self.tx_full?,
         )
     }

@@ -12,12 +12,13 @@ use wirelane_page::number;
 /// A table of all targets.
 pub(super) fn targets(report: &Report) -> Markup {
     let count = |met| report.targets.iter().filter(|target| target.met == met).count();
-    let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None));
+    let unclear = report.targets.iter().filter(|target| target.is_unclear()).count();
+    let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None) - unclear);
     html! {
         h2 id="targets" { "Targets" }
         p {
             "What Wirelane is built to reach, and whether it did in this run: " (met) " met, " (missed) " missed, "
-            (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
+            (unclear) " unclear, " (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
              and highest."
         }
         div class="scroll" {
@@ -56,7 +57,8 @@ fn target_line(target: &Target) -> Markup {
                     Some(true) => span class="met" { "met" },
                     Some(false) => span class="missed" { "missed" },
                     None => span class="reason" {
-                        "not measured: " (target.reason.as_deref().unwrap_or("unknown"))
+                        @if target.is_unclear() { "unclear: " } @else { "not measured: " }
+                         (target.reason.as_deref().unwrap_or("unknown"))
                     },
                 }
             }

@@ -99,11 +99,15 @@ fn suites(environment: &Environment) -> Markup {
 
 /// Why a CPU was taken.
 fn why(on: Quiet) -> String {
+    let pace = match on.step_ns {
+        Some(ns) => format!("one of the fastest ({ns:.2} ns per step of the control)"),
+        None => "one of those whose pace is not known".to_owned(),
+    };
     match on.interrupts {
         Some(count) => {
-            format!("which served the fewest device interrupts: {count} since the start")
+            format!("{pace}, and of these the one with the fewest device interrupts: {count}")
         }
-        None => "the last one, because the kernel does not report who serves interrupts".to_owned(),
+        None => format!("{pace}, and of these the last"),
     }
 }
 

@@ -56,19 +56,23 @@ fn line(label: &'static str, cells: Vec<Cell>) -> Line {
 
 /// The 2011 multiqueue BPF paper: six conditions, one thread against all queues.
 fn capture() -> Table {
+    let ours = |case, port, target| Figure {
+        suite: "capture",
+        case,
+        params: vec![("port", port), ("target", target), ("size", "1500")],
+        metric: "bits_per_s",
+        scale: 1e-6,
+        offset: 0.0,
+    };
     let condition = |label, number, port, target| {
         let published = published::capture(number);
         let figure = |card: usize| published.and_then(|figures| figures.get(card).copied());
-        let ours = |case| Figure {
-            suite: "capture",
-            case,
-            params: vec![("port", port), ("target", target), ("size", "1500")],
-            metric: "bits_per_s",
-            scale: 1e-6,
-            offset: 0.0,
-        };
         let only = |published| Cell { published, ours: None, without: Some("no second card") };
-        let cell = |published, case| Cell { published, ours: Some(ours(case)), without: None };
+        let cell = |published, case| Cell {
+            published,
+            ours: Some(ours(case, port, target)),
+            without: None,
+        };
         line(
             label,
             vec![
@@ -79,19 +83,34 @@ fn capture() -> Table {
             ],
         )
     };
+    // What the source does not have, and most of Linux uses.
+    let ring = |label, target| {
+        let cell = |case| Cell {
+            published: None,
+            ours: Some(ours(case, "packet", target)),
+            without: None,
+        };
+        let none = || Cell { published: None, ours: None, without: None };
+        line(label, vec![cell("multi"), cell("single"), none(), none()])
+    };
     Table {
         document: "000",
         title: "Capture in six conditions",
         setting: "Source: FreeBSD, Core i7 X980 with 12 threads, iperf over TCP, 10 GbE (ixgbe) and 1 GbE (igb) \
-                  cards. Here: packets of 1500 bytes between two network namespaces; \"copying\" is an AF_PACKET \
-                  ring, \"zero copy\" the AF_XDP port. There is no card, so the columns of the second card have \
+                  cards. Here: packets of 1500 bytes inside one machine. Conditions 1 to 3 copy each packet by read(2), \
+                  from a TAP device. Conditions 4 to 6 are the AF_XDP port, in the mode that stands below the figure: only \
+                  \"zerocopy\" copies nothing, and a veth pair has none. Between them is a ring of AF_PACKET: memory that is \
+                  shared with the kernel, which copies into it. There is no card, so the columns of the second card have \
                   no counterpart.",
         unit: "Mbit/s",
         columns: &["all queues, 10G", "one thread, 10G", "all queues, 1G", "one thread, 1G"],
         lines: vec![
-            condition("1: read only", 1, "packet", "none"),
-            condition("2: write to memory", 2, "packet", "memory"),
-            condition("3: write to disk", 3, "packet", "disk"),
+            condition("1: read only", 1, "tap", "none"),
+            condition("2: write to memory", 2, "tap", "memory"),
+            condition("3: write to disk", 3, "tap", "disk"),
+            ring("read only, shared ring", "none"),
+            ring("write to memory, shared ring", "memory"),
+            ring("write to disk, shared ring", "disk"),
             condition("4: read only, zero copy", 4, "xdp", "none"),
             condition("5: write to memory, zero copy", 5, "xdp", "memory"),
             condition("6: write to disk, zero copy", 6, "xdp", "disk"),
@@ -190,24 +209,28 @@ fn segmentation(case: &'static str) -> Table {
         without: None,
     };
     // In percent, as the source prints it.
-    let speedup = |share, published: Segmentation| Cell {
-        published: Some(published.percent),
-        ours: Some(Figure {
-            offset: -100.0,
-            metric: "speedup",
-            scale: 100.0,
-            ..figure("wirelane", share)
-        }),
+    let speedup = |metric, share, published| Cell {
+        published,
+        ours: Some(Figure { offset: -100.0, metric, scale: 100.0, ..figure("wirelane", share) }),
         without: None,
     };
+    // TCP makes every packet itself; UDP leaves that to the stack in any case.
+    let is_tcp = case.starts_with("tcp");
     let published = published::segmentation(case).into_iter().flatten();
     let lines = speeds.into_iter().zip(published).map(|((label, share), published)| {
-        let cells = vec![
-            cell("kernel", share, published.tso),
-            cell("wirelane", share, Some(published.gso)),
-            cell("none", share, Some(published.none)),
-            speedup(share, published),
-        ];
+        let Segmentation { tso, gso, none, percent } = published;
+        let mut cells = vec![cell("kernel", share, tso), cell("wirelane", share, Some(gso))];
+        if is_tcp {
+            cells.extend([
+                cell("stack", share, Some(none)),
+                speedup("speedup_over_stack", share, Some(percent)),
+                cell("none", share, None),
+                speedup("speedup", share, None),
+            ]);
+        } else {
+            let none = cell("none", share, Some(none));
+            cells.extend([none, speedup("speedup", share, Some(percent))]);
+        }
         line(label, cells)
     });
     Table {
@@ -218,12 +241,32 @@ fn segmentation(case: &'static str) -> Table {
             "udp4" => "Fragmentation, UDP over IPv4 in 9 KB datagrams",
             _ => "Fragmentation, UDP over IPv6 in 9 KB datagrams",
         },
-        setting: "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
-                  namespaces, with a share of a CPU in place of a frequency. \"none\" is stronger here: not TCP makes every \
-                  packet itself, but the kernel's own software cuts, just before the TAP device (bench gso has the other \
-                  as \"stack\"). Wirelane cuts although the device would take long frames, as a wire does not.",
+        setting: match is_tcp {
+            true => {
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
+                     namespaces, with a share of a CPU in place of a frequency. \"None\" is the source's: TCP makes every \
+                     packet itself (\"stack\" in bench gso). The last two columns are beside a stronger one, which the \
+                     source does not have: the kernel's own software cuts, just before the TAP device. Wirelane cuts \
+                     although the device would take long frames, as a wire does not."
+            }
+            false => {
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
+                      namespaces, with a share of a CPU in place of a frequency. \"None\": the stack fragments, before the \
+                      TAP device."
+            }
+        },
         unit: "Mbit/s",
-        columns: &["kernel (TSO)", "GSO", "none", "GSO over none, %"],
+        columns: match is_tcp {
+            true => &[
+                "kernel (TSO)",
+                "GSO",
+                "none",
+                "GSO over none, %",
+                "kernel's software",
+                "GSO over that, %",
+            ],
+            false => &["kernel (TSO)", "GSO", "none", "GSO over none, %"],
+        },
         lines: lines.collect(),
     }
 }
@@ -238,6 +281,11 @@ fn queueing() -> Table {
         vec![cell(rate, figure("packets_per_s", 1.0)), cell(ns, figure("ns_per_packet", 1.0))]
     };
     let bypass = |value| [("bypass", value)];
+    let kernel = |path| {
+        let figure = |metric| kernel_figure(path, metric);
+        let cell = |ours| Cell { published: None, ours: Some(ours), without: None };
+        ["packets_per_s", "ns_per_packet"].map(|metric| cell(figure(metric))).into()
+    };
     Table {
         document: "004",
         title: "The queueing layer, one producer: packets",
@@ -254,13 +302,21 @@ fn queueing() -> Table {
                 "lockless, forced through the ring",
                 cells("lockless", &bypass("no"), "lockless, no bypass"),
             ),
+            line("the kernel here, through its discipline", kernel("qdisc")),
+            line("the kernel here, around it", kernel("bypass")),
         ],
     }
 }
 
 const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. Here: Wirelane's \
                         disciplines, packet by packet, into a simulated interface, so compare the differences and \
-                        not the absolute times.";
+                        not the absolute times; and, as root, the kernel's own, by a packet socket on a veth pair.";
+
+/// What the kernel's own queueing layer costs, of a packet socket.
+fn kernel_figure(path: &'static str, metric: &'static str) -> Figure {
+    let params = vec![("path", path)];
+    Figure { suite: "qdisc", case: "kernel", params, metric, scale: 1.0, offset: 0.0 }
+}
 
 /// The 2014 qdisc paper: differences of these, and locks.
 fn queueing_costs() -> Table {
@@ -286,6 +342,11 @@ fn queueing_costs() -> Table {
                 "fifo over no queueing layer",
                 published::difference(Difference::FifoOverNone),
                 figure("fifo", &[], "ns_over_noqueue"),
+            ),
+            single(
+                "the kernel's discipline over bypassing it",
+                published::difference(Difference::FifoOverNone),
+                kernel_figure("qdisc", "ns_over_bypass"),
             ),
             single(
                 "lockless over no queueing layer",

@@ -8,9 +8,12 @@ pub mod testpmd;
 
 use std::env;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::thread;
 
 use serde::Serialize;
+
+use self::process::answer;
 
 /// A program to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +82,11 @@ pub fn installed() -> Vec<Installed> {
         });
         Installed { name: peer.name, package: peer.package, installed, version }
     };
-    PEERS.iter().map(look).collect()
+    // At the same time: one that hangs holds up nobody else.
+    thread::scope(|scope| {
+        let looks = PEERS.each_ref().map(|peer| scope.spawn(move || look(peer)));
+        looks.into_iter().filter_map(|look| look.join().ok()).collect()
+    })
 }
 
 /// The path of `program`, also where only root looks for programs.
@@ -91,11 +98,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The first line that it writes to its standard output, or else to the other one.
+/// The first line that it writes to its standard output, or else to the other one. `None` also if it hangs.
 fn first_line(command: &mut Command) -> Option<String> {
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    let line = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
+    let output = answer(command)?;
+    let line = |text: &str| {
         let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
         Some(line.to_owned())
     };

@@ -16,6 +16,8 @@ use wirelane::error::{Error, Result};
 use wirelane_lab::Site;
 
 const POLL: Duration = Duration::from_millis(5);
+/// How long a program may take to get ready, when there is time.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// For a program that was asked to end. One that does not is ended.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -132,8 +134,7 @@ impl Running {
                 return Ok(());
             }
             if !is_running {
-                let said = format!("{} {}", self.stdout().trim(), self.stderr().trim());
-                let cause = format!("ended before it was ready: {}", last_lines(&said));
+                let cause = "ended before it was ready".to_owned() + &self.last_words();
                 return Err(Error::failed(self.name.as_str(), cause));
             }
             if stop.load(Ordering::Relaxed) {
@@ -141,9 +142,17 @@ impl Running {
             }
             if Instant::now() >= deadline {
                 let cause = format!("was not ready after {} s", limit.as_secs());
-                return Err(Error::failed(self.name.as_str(), cause));
+                return Err(Error::failed(self.name.as_str(), cause + &self.last_words()));
             }
             thread::sleep(POLL);
+        }
+    }
+
+    /// What it has said last, to follow what happened to it.
+    fn last_words(&self) -> String {
+        match last_lines(&format!("{}\n{}", self.stdout(), self.stderr())) {
+            said if said.is_empty() => "; it says nothing".to_owned(),
+            said => format!("; it said: {said}"),
         }
     }
 
@@ -177,7 +186,7 @@ impl Running {
                     if status.success() {
                         return Ok(output);
                     }
-                    let cause = format!("failed, {status}: {}", last_lines(&output.stderr));
+                    let cause = format!("failed, {status}{}", self.last_words());
                     return Err(Error::failed(self.name.as_str(), cause));
                 }
                 Ok(None) => {}
@@ -185,7 +194,7 @@ impl Running {
             }
             if Instant::now() >= deadline {
                 let cause = format!("still runs {} s after it was to end", limit.as_secs());
-                return Err(Error::failed(self.name.as_str(), cause));
+                return Err(Error::failed(self.name.as_str(), cause + &self.last_words()));
             }
             thread::sleep(POLL);
         }
@@ -197,6 +206,27 @@ impl Drop for Running {
         // Nothing happens to one that has been waited for.
         let _ = child::end(&mut self.child, GRACE);
     }
+}
+
+/// How long a program may take to get ready in a run that may take `limit`: one that never does must not have it all.
+pub(crate) fn patience(limit: Option<Duration>) -> Duration {
+    const LEAST: Duration = Duration::from_secs(6);
+    limit.map_or(PATIENCE, |limit| (limit / 8).clamp(LEAST, PATIENCE))
+}
+
+/// Runs `command` to its end, and what it wrote, however it ended; `None` if it cannot be started, or hangs.
+pub(crate) fn answer(command: &mut Command) -> Option<Output> {
+    /// To print a version or a help.
+    const LIMIT: Duration = Duration::from_secs(3);
+    let mut running = Running::start(command, &affinity::allowed_cpus().ok()?, None).ok()?;
+    let deadline = Instant::now() + LIMIT;
+    while running.is_running() {
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(POLL);
+    }
+    Some(Output { stdout: running.stdout(), stderr: running.stderr() })
 }
 
 /// A command line, with the name of the program in place of its path.
@@ -285,15 +315,33 @@ mod tests {
     fn what_goes_wrong_is_said() {
         let never = AtomicBool::new(false);
         let error = shell("echo no device >&2; exit 3").wait_for("up", LIMIT, &never).unwrap_err();
-        assert_eq!(error.to_string(), "sh: ended before it was ready: no device");
+        assert_eq!(error.to_string(), "sh: ended before it was ready; it said: no device");
         let error = shell("echo one >&2; exit 3").wait(LIMIT).unwrap_err();
         assert!(error.to_string().contains("one") && error.to_string().contains('3'), "{error}");
+        let brief = Duration::from_millis(300);
+        let mut mute = shell("sleep 600");
+        let error = mute.wait_until(|_| false, brief, &never).unwrap_err().to_string();
+        assert_eq!(error, "sh: was not ready after 0 s; it says nothing");
+        let mut stuck = shell("echo probing; exec sleep 600");
+        let error = stuck.wait_until(|_| false, brief, &never).unwrap_err().to_string();
+        assert_eq!(error, "sh: was not ready after 0 s; it said: probing");
         let error = shell("sleep 600").wait(Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("still runs"), "{error}");
         let stopped = AtomicBool::new(true);
         assert!(shell("sleep 600").wait_for("up", LIMIT, &stopped).is_err());
         let missing = Running::start(&mut Command::new("/no/such/program"), &[0], None);
         assert!(missing.unwrap_err().to_string().starts_with("program: "));
+    }
+
+    #[test]
+    fn an_answer_is_what_was_said_and_nobody_is_waited_for_without_end() {
+        let ask = |script| answer(Command::new("sh").args(["-c", script]));
+        let said = ask("echo 1.2; echo oh >&2; exit 3").unwrap();
+        assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("1.2\n", "oh\n"));
+        assert!(answer(&mut Command::new("/no/such/program")).is_none());
+        assert_eq!(patience(None), PATIENCE);
+        assert_eq!(patience(Some(Duration::from_secs(80))), Duration::from_secs(10));
+        assert_eq!(patience(Some(Duration::ZERO)), Duration::from_secs(6));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Programs that send: how each is started so that it sends as fast as it can until it is ended.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::peers::process::answer;
 use crate::peers::{find, missing, testpmd};
 use crate::task::Task;
 
@@ -141,12 +142,8 @@ const XDP_TRAFFICGEN_SIZE: usize = 64;
 
 /// Whether a program writes `word` when it is called so.
 fn says(program: &Path, arguments: &[&str], word: &str) -> bool {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    output.is_ok_and(|output| {
-        [output.stdout, output.stderr]
-            .iter()
-            .any(|text| String::from_utf8_lossy(text).contains(word))
-    })
+    let said = answer(Command::new(program).args(arguments));
+    said.is_some_and(|said| said.stdout.contains(word) || said.stderr.contains(word))
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use wirelane_os::clock;
+use wirelane_lab::Site;
+use wirelane_os::bpf::{self, XdpMode};
+use wirelane_os::{clock, iface};
 
 use crate::peers::find;
 use crate::task::Task;
@@ -82,6 +84,18 @@ pub fn is_forwarding(process: u32) -> bool {
     tasks
         .map(|task| task.path())
         .any(|task| is_worker(&task) && clock::task_cpu(&task).is_some_and(|used| used >= AWAKE))
+}
+
+/// Whether it has begun, and packets of the interface at `site` are its own: its XDP program is there, which comes with
+/// its socket.
+pub(crate) fn is_receiving(process: u32, site: &Site) -> bool {
+    mode(site).is_some() && is_forwarding(process)
+}
+
+/// The mode in which the kernel runs the program of the interface at `site`; `None` if there is none.
+pub(crate) fn mode(site: &Site) -> Option<XdpMode> {
+    let look = || bpf::attached(iface::index(site.interface())?);
+    Some(site.inside(look).ok()?.ok()??.mode)
 }
 
 /// Packets that all its ports together sent per second, between the first of its statistics and the second; `None`

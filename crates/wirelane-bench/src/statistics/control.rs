@@ -46,9 +46,7 @@ impl Default for Controller {
     fn default() -> Self {
         let mut cpus = affinity::allowed_cpus().unwrap_or_default();
         cpus.truncate(CPUS);
-        // Any numbers do, as long as they are always the same.
-        let words = (0..WORDS as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
-        Self { cpus, words, readings: BTreeMap::new() }
+        Self { cpus, words: words(), readings: BTreeMap::new() }
     }
 }
 
@@ -101,6 +99,27 @@ impl Controller {
         }
         controls
     }
+}
+
+/// Nanoseconds of a step on each of these CPUs, one after the other, the best of some tries; `None` where no thread may
+/// run. More than [`CPUS`] are not asked.
+pub(super) fn paces(cpus: &[u32]) -> Vec<(u32, Option<f64>)> {
+    const TRIES: usize = 5;
+    let words = &words();
+    let on = |cpu: u32| {
+        affinity::pin(cpu).ok()?;
+        (0..TRIES).map(|_| step_ns(words)[0]).reduce(f64::min)
+    };
+    let pace = |(position, cpu): (usize, &u32)| {
+        let pace = || thread::scope(|scope| scope.spawn(|| on(*cpu)).join().ok().flatten());
+        (*cpu, (position < CPUS).then(pace).flatten())
+    };
+    cpus.iter().enumerate().map(pace).collect()
+}
+
+/// Any numbers do, as long as they are always the same.
+fn words() -> Vec<u32> {
+    (0..WORDS as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect()
 }
 
 /// Nanoseconds and CPU time of a step. Every step needs the one before, and a word from memory.

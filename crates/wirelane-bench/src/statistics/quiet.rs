@@ -1,8 +1,9 @@
 //! The CPU for work that is measured alone.
 //!
-//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or more. So such work has
-//! a thread of its own, pinned to the CPU that the machine's devices leave alone. Whoever waits for it sleeps, and
-//! stays where it was.
+//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or more, and CPUs are not
+//! alike: a core may share its caches with a neighbour, or be a slower one. So such work has a thread of its own,
+//! pinned to the CPU that is fastest now, and of several alike to the one that the machine's devices leave alone.
+//! Whoever waits for it sleeps, and stays where it was.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -11,32 +12,49 @@ use std::thread;
 use serde::Serialize;
 use wirelane_os::affinity;
 
+use super::control;
 use wirelane::error::{Error, Result};
 
+/// CPUs whose pace differs by less are alike.
+const ALIKE: f64 = 1.03;
+
 /// A CPU, and why this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quiet {
     /// Its number.
     pub cpu: u32,
+    /// Nanoseconds of a step of work that never changes, when it was chosen; `None` if that could not be measured.
+    pub step_ns: Option<f64>,
     /// Device interrupts that it has served since boot; `None` if the kernel does not report them.
     pub interrupts: Option<u64>,
 }
 
 impl Quiet {
-    /// Of the CPUs that this thread may use, the one that has served the fewest interrupts of devices
-    /// (`/proc/interrupts`), and of several the last, because everything begins with the first. `None` if the
-    /// system names no CPU.
+    /// Of the CPUs that this thread may use, the one with the best pace now: measured on one after the other, some
+    /// milliseconds each. Of several alike the one that has served the fewest interrupts of devices
+    /// (`/proc/interrupts`), and of those the last, because everything begins with the first. `None` if the system
+    /// names no CPU.
     pub fn choose() -> Option<Self> {
         let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
-        Self::among(&affinity::allowed_cpus().ok()?, &text)
+        let allowed = affinity::allowed_cpus().ok()?;
+        Self::among(&control::paces(&allowed), &text)
     }
 
-    fn among(allowed: &[u32], interrupts: &str) -> Option<Self> {
+    fn among(paces: &[(u32, Option<f64>)], interrupts: &str) -> Option<Self> {
         let served = served(interrupts);
         let of = |cpu: u32| served.iter().find(|(other, _)| *other == cpu).map(|(_, count)| *count);
-        let all = allowed.iter().map(|cpu| Self { cpu: *cpu, interrupts: of(*cpu) });
+        let all = paces.iter().map(|(cpu, step_ns)| Self {
+            cpu: *cpu,
+            step_ns: *step_ns,
+            interrupts: of(*cpu),
+        });
+        let best = paces.iter().filter_map(|(_, pace)| *pace).reduce(f64::min);
+        let is_fast = |quiet: &Self| match (best, quiet.step_ns) {
+            (Some(best), Some(own)) => own <= best * ALIKE,
+            (best, _) => best.is_none(),
+        };
         // `min_by_key` takes the first of several. A CPU that is not told of is taken last.
-        all.rev().min_by_key(|quiet| quiet.interrupts.unwrap_or(u64::MAX))
+        all.rev().filter(is_fast).min_by_key(|quiet| quiet.interrupts.unwrap_or(u64::MAX))
     }
 
     /// Runs `work` on this CPU, in a new thread.
@@ -87,15 +105,29 @@ mod tests {
     #[test]
     fn the_cpu_with_the_fewest_interrupts_of_devices_is_taken() {
         assert_eq!(served(RECORDED), [(0, 9001), (1, 3172), (3, 4)]);
-        let among = |allowed: &[u32]| Quiet::among(allowed, RECORDED);
-        assert_eq!(among(&[0, 1, 3]), Some(Quiet { cpu: 3, interrupts: Some(4) }));
-        assert_eq!(among(&[0, 1]), Some(Quiet { cpu: 1, interrupts: Some(3172) }));
-        assert_eq!(among(&[0, 2]), Some(Quiet { cpu: 0, interrupts: Some(9001) }));
+        let alike = |cpus: &[u32]| cpus.iter().map(|cpu| (*cpu, Some(1.0))).collect::<Vec<_>>();
+        let quiet = |cpu, interrupts| Some(Quiet { cpu, step_ns: Some(1.0), interrupts });
+        let among = |allowed: &[u32]| Quiet::among(&alike(allowed), RECORDED);
+        assert_eq!(among(&[0, 1, 3]), quiet(3, Some(4)));
+        assert_eq!(among(&[0, 1]), quiet(1, Some(3172)));
+        assert_eq!(among(&[0, 2]), quiet(0, Some(9001)));
         assert_eq!(among(&[]), None);
         // Where nothing is told, and where all are alike, the last one.
-        assert_eq!(Quiet::among(&[0, 1], ""), Some(Quiet { cpu: 1, interrupts: None }));
-        let alike = "CPU0 CPU1 CPU2\n1: 5 5 6 x\n";
-        assert_eq!(Quiet::among(&[0, 1, 2], alike), Some(Quiet { cpu: 1, interrupts: Some(5) }));
+        assert_eq!(Quiet::among(&alike(&[0, 1]), ""), quiet(1, None));
+        let same = "CPU0 CPU1 CPU2\n1: 5 5 6 x\n";
+        assert_eq!(Quiet::among(&alike(&[0, 1, 2]), same), quiet(1, Some(5)));
+    }
+
+    #[test]
+    fn the_fastest_cpu_is_taken_whoever_serves_interrupts() {
+        let among = |paces: &[(u32, Option<f64>)]| Quiet::among(paces, RECORDED).unwrap().cpu;
+        assert_eq!(among(&[(0, Some(1.0)), (1, Some(1.3)), (3, Some(1.1))]), 0);
+        assert_eq!(among(&[(0, Some(1.0)), (1, Some(1.02)), (3, Some(1.1))]), 1);
+        assert_eq!(among(&[(0, None), (1, Some(2.0))]), 1);
+        // Nothing is known of any.
+        assert_eq!(among(&[(0, None), (1, None)]), 1);
+        let chosen = Quiet::choose().unwrap();
+        assert!(chosen.step_ns.is_some_and(|ns| ns > 0.0), "{chosen:?}");
     }
 
     #[test]
@@ -105,7 +137,7 @@ mod tests {
         let during = quiet.run(|| affinity::allowed_cpus().unwrap()).unwrap();
         assert_eq!(during, [quiet.cpu]);
         assert_eq!(affinity::allowed_cpus().unwrap(), before);
-        let gone = Quiet { cpu: 1023, interrupts: None };
+        let gone = Quiet { cpu: 1023, step_ns: None, interrupts: None };
         assert!(gone.run(|| ()).unwrap_err().to_string().contains("CPU 1023"));
     }
 }

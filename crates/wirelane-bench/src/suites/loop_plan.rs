@@ -23,6 +23,7 @@ impl LoopPlan {
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let (samples, window) = if effort.quick { (5, 30) } else { (7, 200) };
         let samples = effort.samples(samples);
-        Self { samples, window: Duration::from_millis(window), limit, peers: true }
+        let window = effort.window(Duration::from_millis(window));
+        Self { samples, window, limit, peers: true }
     }
 }

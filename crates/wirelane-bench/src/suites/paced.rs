@@ -24,7 +24,7 @@ use wirelane_send::ndr::Shot;
 
 use crate::leftovers::{self, Folder};
 use crate::peers::capture::Program;
-use crate::peers::process::{Running, line};
+use crate::peers::process::{Running, line, patience};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::ProcessPlan;
@@ -37,7 +37,7 @@ const QUEUES: u16 = 2;
 /// No sample is shorter: otherwise what a program does without packets (waking up to look, the first pass through its
 /// ring), and what else the machine does, would be a large part of the figure.
 pub(super) const SHORTEST: Duration = Duration::from_secs(1);
-/// How long a program may take to get ready, and to end.
+/// How long a program may take to end.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Packets per second that keep nobody busy.
 const TRICKLE: u64 = 2_000;
@@ -139,6 +139,8 @@ pub(super) fn frames() -> Result<Vec<Vec<u8>>> {
 /// A cable, and a CPU for either end.
 pub(super) struct PacedBed {
     window: Duration,
+    /// How long a program may take to get ready.
+    patience: Duration,
     lab: Lab,
     frames: Vec<Vec<u8>>,
     sender: u32,
@@ -153,18 +155,19 @@ impl PacedBed {
         (suite, case): (&'static str, &'static str),
         report: &mut Report,
     ) -> Option<Self> {
-        Self::new(plan.window).inspect_err(|error| report.skip(suite, case, error.to_string())).ok()
+        Self::new(plan).inspect_err(|error| report.skip(suite, case, error.to_string())).ok()
     }
 
     /// # Errors
     /// There are no privileges for a cable, or no two CPUs.
-    pub(super) fn new(window: Duration) -> Result<Self> {
+    pub(super) fn new(plan: &ProcessPlan<'_>) -> Result<Self> {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
         let [sender, capturer] = cpus()?;
         let memory = Folder::new(Path::new(leftovers::MEMORY))?;
-        Ok(Self { window: window.max(SHORTEST), lab, frames: frames()?, sender, capturer, memory })
+        let (window, patience) = (plan.window.max(SHORTEST), patience(plan.limit));
+        Ok(Self { window, patience, lab, frames: frames()?, sender, capturer, memory })
     }
 
     /// Where to capture.
@@ -199,7 +202,7 @@ impl PacedBed {
         // Nothing else is started until it has ended: the difference is its own.
         let before = clock::children_cpu();
         let ended = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))
-            .and_then(|running| running.wait(LIMIT));
+            .and_then(|running| running.wait(self.patience));
         let total = clock::children_cpu().since(before).total();
         sending.stop()?;
         self.memory.remove();
@@ -226,7 +229,7 @@ impl PacedBed {
         // Nothing else is started until it has ended: the difference is its own.
         let before = clock::children_cpu();
         let mut running = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))?;
-        running.wait_for(program.ready, LIMIT, stop)?;
+        running.wait_for(program.ready, self.patience, stop)?;
         thread::sleep(SETTLE);
         let start = (running.cpu(), running.cpu_of(RECEIVERS));
         let count = (rate as f64 * self.window.as_secs_f64()) as u64;

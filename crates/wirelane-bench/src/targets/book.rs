@@ -38,10 +38,31 @@ pub struct Target {
     pub values: Vec<f64>,
     /// Their median; `None` if it was not measured.
     pub median: Option<f64>,
-    /// Whether it is as it ought to be; `None` if it was not measured.
+    /// Whether it is as it ought to be; `None` if it was not measured, or too few samples cannot tell.
     pub met: Option<bool>,
-    /// Why it was not measured.
+    /// Why that is not known.
     pub reason: Option<String>,
+}
+
+impl Target {
+    /// Whether it was measured, and that is not enough to tell whether it is met.
+    pub fn is_unclear(&self) -> bool {
+        self.median.is_some() && self.met.is_none()
+    }
+}
+
+/// So many samples are judged by their median.
+const ENOUGH: usize = 5;
+
+/// Whether these samples meet the limit. Fewer than [`ENOUGH`] can all have been lucky, or not: they tell if the limit
+/// is further away from all of them than they are from each other.
+fn verdict(limit: Limit, values: &[f64]) -> Option<bool> {
+    let [least, median, most] = crate::row::summary(values)?;
+    let is_met = limit.is_met(median);
+    let spread = most - least;
+    let is_clear = values.len() > 1
+        && [least - spread, most + spread].iter().all(|value| limit.is_met(*value) == is_met);
+    (values.len() >= ENOUGH || is_clear).then_some(is_met)
 }
 
 /// Conditions of a row: parameters and their values as text.
@@ -83,8 +104,13 @@ impl Book<'_> {
     ) {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let median = crate::row::summary(&values).map(|[_, median, _]| median);
-        let met = median.map(|median| limit.is_met(median));
-        let reason = median.is_none().then(|| self.reason(suite, needs));
+        let met = verdict(limit, &values);
+        let reason = match (median, met) {
+            (None, _) => Some(self.reason(suite, needs)),
+            (Some(_), None) if values.len() == 1 => Some("one sample cannot tell".to_owned()),
+            (Some(_), None) => Some(format!("{} samples cannot tell", values.len())),
+            (Some(_), Some(_)) => None,
+        };
         self.targets.push(Target { suite, what, unit, limit, values, median, met, reason });
     }
 
@@ -142,4 +168,29 @@ fn of_rounds(figures: &[&[f64]], choose: fn(f64, f64) -> f64) -> Vec<f64> {
     let rounds = figures().map(|samples| samples.len()).min().unwrap_or(0);
     let of = |round: usize| figures().filter_map(move |samples| samples.get(round)).copied();
     (0..rounds).filter_map(|round| of(round).reduce(choose)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_samples_tell_only_what_is_beyond_doubt() {
+        let least = |values: &[f64]| verdict(Limit::AtLeast(1.9), values);
+        // Far enough on either side.
+        assert_eq!(least(&[2.2, 2.3, 2.25]), Some(true));
+        assert_eq!(least(&[1.5, 1.6, 1.55]), Some(false));
+        // On both sides, and on one that is not far enough for how they scatter.
+        assert_eq!(least(&[1.8, 2.0, 1.85]), None);
+        assert_eq!(least(&[1.7, 1.89, 1.85]), None);
+        assert_eq!(least(&[1.95, 2.2, 2.1]), None);
+        // One says nothing of how they scatter.
+        assert_eq!(least(&[5.0]), None);
+        assert_eq!(least(&[]), None);
+        // Five are judged by the median.
+        assert_eq!(least(&[1.7, 1.8, 1.89, 2.0, 2.1]), Some(false));
+        let none = Limit::AtMost(0.0);
+        assert_eq!(verdict(none, &[0.0; 3]), Some(true));
+        assert_eq!(verdict(none, &[0.0, 0.0, 0.01]), None);
+    }
 }

@@ -21,11 +21,12 @@ impl Loss {
     pub(super) const RING_FULL: Self = Self { name: "ring_full", of: |dropped| dropped.ring_full };
     pub(super) const WRITER: Self = Self { name: "writer", of: |dropped| dropped.writer };
     pub(super) const TX_FULL: Self = Self { name: "tx_full", of: |dropped| dropped.tx_full };
-    pub(super) const FAULT: Self = Self { name: "fault", of: |dropped| dropped.fault };
+    pub(super) const BAD_HEADER: Self =
+        Self { name: "bad_header", of: |dropped| dropped.bad_header };
 
     /// In the order in which a packet meets them.
     pub(super) const ALL: [Self; 5] =
-        [Self::FAULT, Self::KERNEL, Self::RING_FULL, Self::WRITER, Self::TX_FULL];
+        [Self::BAD_HEADER, Self::KERNEL, Self::RING_FULL, Self::WRITER, Self::TX_FULL];
 
     /// How many packets were lost so, as far as that is known.
     pub(super) fn count(self, counts: &Counts) -> u64 {

@@ -209,7 +209,7 @@ impl Report<'_> {
             ("ring_full", |queue| queue.dropped.ring_full, false),
             ("writer", |queue| queue.dropped.writer, false),
             ("tx_full", |queue| queue.dropped.tx_full, false),
-            ("fault", |queue| queue.dropped.fault, false),
+            ("bad_header", |queue| queue.dropped.bad_header, false),
         ];
         let last = if self.summary.command == "forward" { "tx_full" } else { "writer" };
         let is_known = |of: fn(&QueueStats) -> Option<u64>| {
@@ -223,7 +223,9 @@ impl Report<'_> {
             title => {
                 is_known(column.of)
                     || self.verbose
-                        && (title == last || { !["writer", "tx_full", "fault"].contains(&title) })
+                        && (title == last || {
+                            !["writer", "tx_full", "bad_header"].contains(&title)
+                        })
             }
         };
         let column = |(title, of, always)| Column { title, of, always };

@@ -53,7 +53,7 @@ const SECTIONS: [Section; 10] = [
             Column("ring_full", "/dropped/ring_full", Kind::Count),
             Column("writer", "/dropped/writer", Kind::Rare),
             Column("tx_full", "/dropped/tx_full", Kind::Rare),
-            Column("fault", "/dropped/fault", Kind::Rare),
+            Column("bad_header", "/dropped/bad_header", Kind::Rare),
         ],
     },
     Section {

@@ -7,10 +7,20 @@ use serde_json::Value;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{copy_program, output};
 
-use super::bench;
+use super::{bench, page};
+
+/// One run serves all that is to be said of a report: it takes seconds.
+#[test]
+fn a_report_its_circumstances_and_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report(folder.path());
+    has_its_suites_on_one_page(&folder.path().join("deep/out"), &report);
+    has_its_circumstances(&report);
+    page::opens_without_an_error(&folder.path().join("deep/out"));
+}
 
 /// Runs those suites that end soon, whatever the machine and the build.
-pub(super) fn report(folder: &Path) -> Value {
+fn report(folder: &Path) -> Value {
     let out = folder.join("deep/out");
     let args = [
         "all",
@@ -31,11 +41,7 @@ pub(super) fn report(folder: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-#[test]
-fn suites_on_one_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = report(folder.path());
-    let out = folder.path().join("deep/out");
+fn has_its_suites_on_one_page(out: &Path, report: &Value) {
     let rows = report["rows"].as_array().unwrap();
     let has = |suite: &str| rows.iter().any(|row| row["suite"] == suite);
     assert!(has("scaling") && has("noloss") && !has("qdisc"));
@@ -43,7 +49,7 @@ fn suites_on_one_page() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Qdisc layer"));
     assert!(page.contains("not measured: the suite qdisc was not run"));
     let mut written: Vec<_> =
-        std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     written.sort();
     assert_eq!(written, ["index.html", "report.json"]);
     // A run compares with itself; one sample a figure proves nothing.
@@ -57,10 +63,7 @@ fn suites_on_one_page() {
     assert!(ended.stderr.contains("ENOTDIR"), "{ended:?}");
 }
 
-#[test]
-fn the_circumstances_are_recorded() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = report(folder.path());
+fn has_its_circumstances(report: &Value) {
     let environment = &report["environment"];
     let text = |key: &str| environment[key].as_str().unwrap().to_owned();
     let started = text("started");

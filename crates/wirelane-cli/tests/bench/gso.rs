@@ -34,7 +34,6 @@ fn privileged_gso_has_rates_costs_and_speedups() {
         });
         row.and_then(|row| row["median"].as_f64())
     };
-    let mut passed = 0;
     for cpu in shares {
         for (case, offloads) in [
             ("tcp4", &["kernel", "device", "partial", "wirelane", "none", "stack"][..]),
@@ -43,24 +42,19 @@ fn privileged_gso_has_rates_costs_and_speedups() {
         ] {
             for offload in offloads {
                 let rate = of(case, offload, *cpu, "bits_per_s");
-                assert!(rate.is_some_and(|rate| rate >= 0.0), "{case} {offload} {cpu}: {rate:?}");
+                assert!(rate.is_some_and(|rate| rate > 0.0), "{case} {offload} {cpu}: {rate:?}");
             }
             let (own, none) =
                 (of(case, "wirelane", *cpu, "bits_per_s"), of(case, "none", *cpu, "bits_per_s"));
-            // On a busy machine nothing may arrive in so short a time.
-            passed += usize::from(own > Some(0.0) && none > Some(0.0));
             let (expected, speedup) =
-                (own.unwrap() / none.unwrap(), of(case, "wirelane", *cpu, "speedup"));
-            match none {
-                Some(0.0) => assert_eq!(speedup, None),
-                _ => {
-                    assert!((speedup.unwrap() - expected).abs() < 1e-9, "{case} {cpu}: {speedup:?}")
-                }
-            }
+                (own.unwrap() / none.unwrap(), of(case, "wirelane", *cpu, "speedup").unwrap());
+            assert!((speedup - expected).abs() < 1e-9, "{case} {cpu}: {speedup}");
+            // No machine moves 100 GB in a second of one CPU.
+            let cost = of(case, "wirelane", *cpu, "cpu_s_per_gb").unwrap();
+            assert!(cost > 0.01, "{case} {cpu}: {cost}");
             assert_eq!(of(case, "none", *cpu, "speedup"), None);
         }
     }
-    assert!(passed > 0, "nothing was received in any case");
     let pinned = &report["environment"]["pinned"][0];
     assert!(pinned["suite"] == "gso" && pinned["cpu"].is_u64(), "{pinned}");
     let segments = rows.iter().filter(|row| row["case"] == "segment");

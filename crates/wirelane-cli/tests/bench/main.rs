@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod all;
+mod broken;
 mod compare;
 mod flows;
 mod gso;
 mod page;
 mod peers;
+mod ports;
 mod qdisc;
 mod scaling;
 mod sockets;
@@ -22,11 +24,12 @@ fn bench(args: &[&str]) -> Output {
 #[test]
 fn help_and_wrong_usage() {
     for (suite, options) in [
-        ("qdisc", &["--quick", "--json", "--samples"][..]),
+        ("qdisc", &["--quick", "--json", "--samples", "--port"][..]),
+        ("capture", &["--quick", "--json", "--samples", "--disk", "--port", "--all"]),
         ("gso", &["--quick", "--json", "--samples", "--cpu", "--case", "--offload", "--seconds"]),
         ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
         ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
-        ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
+        ("scaling", &["--quick", "--json", "--samples", "--case", "--disk", "--port", "--all"]),
         ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
         ("libpcap", &["--quick", "--json", "--samples", "--case"]),
         ("flows", &["--quick", "--json", "--samples", "--case", "--packets"]),
@@ -52,6 +55,12 @@ fn help_and_wrong_usage() {
         &["sockets", "--size", "59"],
         &["sockets", "--case", "rx"],
         &["sockets", "--case", "xdp-drop", "--port", "sim:1"],
+        &["sockets", "--case", "xdp-redirect", "--port", "sim:1"],
+        &["scaling", "--port", "sim:1"],
+        &["scaling", "--port", "packet:lo@0"],
+        &["scaling", "--port", "packet:lo", "--case", "rx"],
+        &["qdisc", "--port", "sim:1"],
+        &["capture", "--all"],
         &["sockets", "--case", "rxdrop-paced", "--port", "sim:1"],
         &["sockets", "--case", "rxdrop-paced", "--rate", "1k"],
         &["sockets", "--port", "nothing:x"],

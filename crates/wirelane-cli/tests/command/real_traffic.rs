@@ -42,7 +42,7 @@ fn transfer(offloads: bool, port_options: &str, client: &[&str], file: &Path) ->
 #[track_caller]
 fn assert_accounted(summary: &Value, device: u64, file: &Path) {
     let totals = &summary["totals"];
-    let reasons = ["kernel", "ring_full", "writer", "fault"];
+    let reasons = ["kernel", "ring_full", "writer", "bad_header"];
     let lost: u64 = reasons.iter().map(|reason| dropped(summary, reason)).sum();
     assert_eq!(number(&totals["written"]) + lost, device, "{summary}");
     assert_eq!(number(&totals["received"]), device);

@@ -14,6 +14,8 @@ pub enum MapKind {
     Array = 2,
     /// The same once per possible CPU; each CPU sees its own. Linux 4.6.
     PercpuArray = 6,
+    /// Interfaces to redirect to, by index. Linux 4.14.
+    Dev = 14,
     /// AF_XDP sockets. Linux 4.18. User space can add and remove them, not look them up.
     Xsk = 17,
 }
@@ -47,7 +49,7 @@ impl Map {
     ) -> Result<Map> {
         const CALL: &str = "bpf BPF_MAP_CREATE";
         let entry_bytes = match kind {
-            MapKind::Array | MapKind::Xsk => value_size as usize,
+            MapKind::Array | MapKind::Dev | MapKind::Xsk => value_size as usize,
             // One value per possible CPU, each rounded up (bpf_percpu_array_copy).
             MapKind::PercpuArray => (value_size as usize).next_multiple_of(8) * possible_cpus()?,
         };

@@ -505,8 +505,10 @@ pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
 
 /// Frames that an end counts as dropped, whatever the reason; what the kernel lost may be unknown.
 fn known_dropped(counters: &RxCounters) -> u64 {
-    let Dropped { kernel, ring_full, writer, fault, tx_full, .. } = counters.snapshot(0).dropped;
-    let user = [ring_full, writer, fault, tx_full].map(|lost| lost.expect("what we drop is known"));
+    let Dropped { kernel, ring_full, writer, bad_header, tx_full, .. } =
+        counters.snapshot(0).dropped;
+    let user =
+        [ring_full, writer, bad_header, tx_full].map(|lost| lost.expect("what we drop is known"));
     user.iter().sum::<u64>() + kernel.unwrap_or(0)
 }
 

@@ -82,7 +82,7 @@ impl World {
         assert_eq!(outcome.frames.held(), 0, "{:?}", outcome.frames);
         for queue in &outcome.queues {
             let dropped = queue.dropped;
-            let known = [dropped.ring_full, dropped.writer, dropped.fault, dropped.tx_full];
+            let known = [dropped.ring_full, dropped.writer, dropped.bad_header, dropped.tx_full];
             assert!(known.iter().all(Option::is_some), "{queue:?}");
         }
         for (port, queue, stats) in &outcome.gro {

@@ -60,6 +60,9 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
     }
     let bench = Bench::new(1, 1500);
     let mut port = bench.near("?tx_timestamps=on", &sending());
+    // Who does not ask for them is told what they cost.
+    let notes = &port.info().notes;
+    assert!(notes.iter().any(|note| note.contains("a quarter of the frames")), "{notes:?}");
     let mut tx = port.tx().remove(0);
     // More than there are frames.
     send(&mut tx, (0..3000).map(frame), || {});

@@ -1,7 +1,8 @@
 //! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, with one thread and with one per queue.
 //!
-//! Packets are only read, written to memory (`/dev/shm`), or written to a disk; each by a port that copies
-//! (`packet:`, a ring of AF_PACKET), by one that does not (`xdp:`), and from the simulated interface, which
+//! Packets are only read, written to memory (`/dev/shm`), or written to a disk. The source copies each packet by
+//! read(2), as a TAP device does (`tap:`), or shares memory with the kernel, which still copies into it (`packet:`, a
+//! ring of AF_PACKET) or not (`xdp:`, where the driver can; rows say in which mode it was). The simulated interface
 //! costs next to nothing and shows what the capture itself can do. `single` is a capture whose queues
 //! are all on one thread (the 2011 multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
 //!
@@ -38,14 +39,16 @@ use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pcap::WriterOptions;
 use wirelane::port::sim::Stream;
-use wirelane::port::{self, OpenOptions, Spec, Take};
+use wirelane::port::{self, Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.
-const PORTS: [&str; 3] = ["sim", "packet", "xdp"];
+const PORTS: [&str; 4] = ["sim", "tap", "packet", "xdp"];
+/// The TAP device, in the namespace of those who send to it.
+const TAP: &str = "wl-read";
 /// Queues of every port: as many as there are senders.
 const QUEUES: u16 = 2;
 /// A run ends before it has written more than this.
@@ -53,6 +56,8 @@ const MOST_BYTES: u64 = 1 << 30;
 const FLOWS: u64 = 64;
 /// The part of the time that the simulated interface has.
 const SHARE: f64 = 0.4;
+/// A run lasts longer until something has come, but no longer than this: from nothing no cost follows.
+const STALL: Duration = Duration::from_secs(3);
 
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -65,12 +70,17 @@ pub struct CapturePlan {
     pub limit: Option<Duration>,
     /// A folder on the disk to write to; without, that is skipped.
     pub disk: Option<PathBuf>,
+    /// Ports to capture from, under what others send to them. With none: `sim:`, and as root interfaces in a lab.
+    pub ports: Vec<Spec>,
+    /// These may take all packets away from the host; those in the lab always do.
+    pub take_all: bool,
 }
 
 impl CapturePlan {
     /// A few minutes.
     pub fn full() -> Self {
-        Self { samples: 5, window: Duration::from_secs(1), limit: None, disk: None }
+        let (limit, disk, ports, take_all) = (None, None, Vec::new(), false);
+        Self { samples: 5, window: Duration::from_secs(1), limit, disk, ports, take_all }
     }
 
     /// Less than a minute.
@@ -81,7 +91,8 @@ impl CapturePlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        Self { samples: effort.samples(plan.samples), limit, ..plan }
+        let window = effort.window(plan.window);
+        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
     }
 }
 
@@ -96,17 +107,23 @@ pub struct CaptureSuite {
     /// Directory on the disk to write to [default: none; skips writing to disk]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
+    /// Capture from this port instead, what others send to it; may be given several times
+    #[arg(long = "port", value_name = "PORT")]
+    ports: Vec<String>,
+    /// Let an xdp: port named with --port take all packets away from the host
+    #[arg(long, requires = "ports")]
+    all: bool,
     #[command(flatten)]
     effort: Effort,
 }
 
 impl Suite for CaptureSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [85, 560];
+    const USUAL: [u64; 2] = [90, 230];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // The report's folder is where the user wants large files to be.
-        Self { disk: Some(folder.to_owned()), effort }
+        Self { disk: Some(folder.to_owned()), ports: Vec::new(), all: false, effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -127,6 +144,12 @@ impl Suite for CaptureSuite {
         let (own, begin) = (turns::own()?, Instant::now());
         let left = || limit.map(|limit| limit.saturating_sub(begin.elapsed()));
         let disk = self.disk.clone();
+        let ports: Vec<Spec> = self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?;
+        if !ports.is_empty() {
+            let plan = CapturePlan::of(&self.effort, limit);
+            let plan = CapturePlan { disk, ports, take_all: self.all, ..plan };
+            return capture(&plan, report, stop, progress);
+        }
         let plan = CapturePlan { disk, ..CapturePlan::of(&self.effort, share(limit, 0.4)) };
         capture(&plan, report, stop, progress)?;
         // Then our command as a process, beside other programs. A short run has no time for the disk.
@@ -178,9 +201,13 @@ impl Destination {
 /// One condition and its runs.
 struct Condition {
     port: &'static str,
+    /// A port of the user's: packets are as long as they come.
+    named: Option<Spec>,
     target: Destination,
     single: bool,
     size: u64,
+    /// The mode of the port in force, and its queues; none before the first run.
+    nature: Option<(PortMode, u64)>,
     samples: Vec<CaptureRun>,
     refused: Option<Error>,
 }
@@ -195,6 +222,7 @@ struct CaptureRun {
     cpu: CpuTime,
     /// Nanoseconds from receiving to giving back, over all batches.
     held_ns: u64,
+    nature: (PortMode, u64),
 }
 
 /// Measures what `plan` says, and adds the rows to `report`.
@@ -202,7 +230,7 @@ struct CaptureRun {
 /// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// A port that the plan names cannot be opened or fails. Otherwise what cannot be measured is skipped with its reason.
 pub fn capture(
     plan: &CapturePlan,
     report: &mut Report,
@@ -212,17 +240,19 @@ pub fn capture(
     let bed = CaptureBed::new(plan, report);
     let begin = Instant::now();
     let (mut cases, mut others): (Vec<_>, Vec<_>) =
-        bed.cases(report).into_iter().partition(|case| case.port == "sim");
+        bed.cases(plan, report).into_iter().partition(|case| case.port == "sim");
     // Rounds of their own for what needs no interface: promises are about it, and a single sample proves nothing.
     let limit = plan.limit.map(|limit| limit.mul_f64(SHARE));
     bed.rounds(&mut cases, &CapturePlan { limit, ..plan.clone() }, stop, progress);
     let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()));
     bed.rounds(&mut others, &CapturePlan { limit, ..plan.clone() }, stop, progress);
     cases.append(&mut others);
-    for case in &cases {
+    for case in cases {
         report.rows.extend(case.rows(report.machine.cycles_per_ns));
-        if let Some(error) = &case.refused {
-            report.skip(SUITE, case.port, error.to_string());
+        match case.refused {
+            Some(error) if case.named.is_some() => return Err(error),
+            Some(error) => report.skip(SUITE, case.port, error.to_string()),
+            None => {}
         }
     }
     Ok(())
@@ -243,9 +273,10 @@ impl CaptureBed {
             lab.far.set_gro(true)?;
             Ok(lab)
         };
-        let lab = match lab() {
-            Ok(lab) => Some(lab),
-            Err(error) => {
+        let lab = match plan.ports.is_empty().then(lab) {
+            None => None,
+            Some(Ok(lab)) => Some(lab),
+            Some(Err(error)) => {
                 let reason = error.to_string();
                 PORTS[1..].iter().for_each(|port| report.skip(SUITE, port, reason.clone()));
                 None
@@ -279,30 +310,49 @@ impl CaptureBed {
                     return;
                 }
                 progress(round, &case.name());
-                match self.run(case, plan.window, stop) {
-                    Ok(sample) => case.samples.push(sample),
+                match self.run(case, plan, stop) {
+                    Ok(sample) => {
+                        case.nature = Some(sample.nature);
+                        case.samples.push(sample);
+                    }
                     Err(error) => case.refused = Some(error),
                 }
             }
         }
     }
 
-    fn cases(&self, report: &mut Report) -> Vec<Condition> {
-        let mut cases = Vec::new();
-        let ports = if self.lab.is_some() { &PORTS[..] } else { &PORTS[..1] };
+    fn cases(&self, plan: &CapturePlan, report: &mut Report) -> Vec<Condition> {
         if self.disk.is_none() {
             let reason = "no folder on a disk was named".to_owned();
             report.skip(SUITE, "disk", reason);
         }
-        for port in ports {
+        let mut ports: Vec<(&'static str, Option<Spec>, &[u64])> = Vec::new();
+        for spec in &plan.ports {
+            let label = spec.backend.map_or("port", Backend::as_str);
+            ports.push((label, Some(spec.clone()), &[0]));
+        }
+        if plan.ports.is_empty() {
+            let own = if self.lab.is_some() { &PORTS[..] } else { &PORTS[..1] };
+            ports.extend(own.iter().map(|port| (*port, None, &[64, 1500][..])));
+        }
+        let mut cases = Vec::new();
+        for (port, named, sizes) in ports {
             for target in Destination::ALL {
                 if target != Destination::None && self.folder(target).is_none() {
                     continue;
                 }
-                for size in [64, 1500] {
+                for size in sizes {
                     for single in [true, false] {
-                        let (samples, refused) = (Vec::new(), None);
-                        cases.push(Condition { port, target, single, size, samples, refused });
+                        cases.push(Condition {
+                            port,
+                            named: named.clone(),
+                            target,
+                            single,
+                            size: *size,
+                            nature: None,
+                            samples: Vec::new(),
+                            refused: None,
+                        });
                     }
                 }
             }
@@ -318,22 +368,28 @@ impl CaptureBed {
         }
     }
 
-    fn run(&self, case: &Condition, window: Duration, stop: &AtomicBool) -> Result<CaptureRun> {
+    fn run(&self, case: &Condition, plan: &CapturePlan, stop: &AtomicBool) -> Result<CaptureRun> {
         let lab = self.lab.as_ref().filter(|_| case.port != "sim");
-        let spec: Spec = match lab {
-            Some(lab) => format!("{}:{}", case.port, lab.far.interface()),
-            None => format!("sim:{QUEUES}?size={}&flows=256", case.size),
-        }
-        .parse()?;
+        let spec: Spec = match (&case.named, lab) {
+            (Some(named), _) => named.clone(),
+            (None, Some(_)) if case.port == "tap" => {
+                format!("tap:{TAP}?queues={QUEUES}").parse()?
+            }
+            (None, Some(lab)) => format!("{}:{}", case.port, lab.far.interface()).parse()?,
+            (None, None) => format!("sim:{QUEUES}?size={}&flows=256", case.size).parse()?,
+        };
+        let is_ours = case.named.is_none();
         let options = OpenOptions::default()
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
-            .take(Take::All)
-            .take_management(true);
+            .take(if is_ours || plan.take_all { Take::All } else { Take::Nothing })
+            // Nobody is reached over an interface of ours.
+            .take_management(is_ours);
         let open = || port::open(&spec, &options);
         let mut port = match lab {
             Some(lab) => lab.far.inside(open)??,
             None => open()?,
         };
+        let nature = (port.info().mode, port.info().queues.len() as u64);
         let folder = self.folder(case.target);
         folder.map_or(Ok(()), Folder::make)?;
         let output = folder.map(|folder| {
@@ -343,18 +399,24 @@ impl CaptureBed {
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
         timed::time(&mut port, &held);
+        // What is given to a TAP device its program reads; what is sent by one end of a cable arrives at the other.
+        let from = lab.map(|lab| match case.port {
+            "tap" => (&lab.far, TAP),
+            _ => (&lab.near, lab.near.interface()),
+        });
         // Those of an interface come first: while they are made nothing is to be captured.
-        let ready = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
+        let ready =
+            from.map(|(site, interface)| senders(site, interface, case.size)).transpose()?;
         let capture = case.on_its_cpus(|| Capture::start(vec![port], &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;
         let (before, begin) = (clock::process_cpu(), Instant::now());
-        let senders = match lab.zip(ready) {
-            Some((lab, ready)) => lab.near.inside(|| start(ready))??,
+        let senders = match from.zip(ready) {
+            Some(((site, _), ready)) => site.inside(|| start(ready))??,
             None => Vec::new(),
         };
-        self.wait(&capture, case, begin + window, stop);
+        self.wait(&capture, case, begin + plan.window, stop);
         let mut sent = CpuTime::default();
         for sender in senders {
             let cpu = sender.stop()?.cpu;
@@ -362,33 +424,37 @@ impl CaptureBed {
         }
         let outcome = capture.join();
         let (elapsed, cpu) = (begin.elapsed(), clock::process_cpu().since(before));
-        sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed))
+        sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed), nature)
     }
 
-    /// Until `end`, or there is enough in the file.
+    /// Until `end`, or there is enough in the file. A machine that is busy elsewhere may leave a run no time at all: it
+    /// is longer then.
     fn wait(&self, capture: &Capture, case: &Condition, end: Instant, stop: &AtomicBool) {
         const SLICE: Duration = Duration::from_millis(5);
-        let most = MOST_BYTES / (case.size + 32);
+        let most = MOST_BYTES / (case.size.max(64) + 32);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let full = case.target != Destination::None && capture.written() >= most;
             let stopped = stop.load(Ordering::Relaxed);
-            if left.is_zero() || full || stopped || capture.wait(left.min(SLICE)) {
+            let has_come = || capture.queues().iter().any(|queue| queue.packets > 0);
+            let is_over = left.is_zero() && (has_come() || Instant::now() >= end + STALL);
+            let slice = if left.is_zero() { SLICE } else { left.min(SLICE) };
+            if is_over || full || stopped || capture.wait(slice) {
                 return;
             }
         }
     }
 }
 
-/// A sender for every queue of the other end, and its CPU: it arrives on the queue of that.
-fn senders(site: &Site, size: u64) -> Result<Vec<(LiveSender, u32)>> {
+/// A sender for every queue behind `interface`, and its CPU: it arrives on the queue of that.
+fn senders(site: &Site, interface: &str, size: u64) -> Result<Vec<(LiveSender, u32)>> {
     let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
     let stream = Stream::new(&spec)?;
     let frames: Vec<_> = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let queue = |queue| cpus.iter().copied().find(move |cpu| cpu % u32::from(QUEUES) == queue);
     let cpus = (0..u32::from(QUEUES)).filter_map(queue);
-    let sender = |cpu| Ok((LiveSender::new(site.interface(), &frames)?, cpu));
+    let sender = |cpu| Ok((LiveSender::new(interface, &frames)?, cpu));
     site.inside(|| cpus.map(sender).collect())?
 }
 
@@ -404,14 +470,19 @@ fn sample(
     elapsed: Duration,
     cpu: CpuTime,
     held_ns: u64,
+    nature: (PortMode, u64),
 ) -> Result<CaptureRun> {
     if let Some(error) = outcome.errors.into_iter().next() {
         return Err(error);
     }
     let packets = outcome.queues.iter().map(|queue| queue.packets).sum();
+    if packets == 0 {
+        let cause = format!("not one packet was captured in {:.1} s", elapsed.as_secs_f64());
+        return Err(Error::failed("capture", cause).help("look for what is to send them"));
+    }
     let dropped = outcome.queues.iter().map(|queue| queue.dropped.total()).sum();
     let bytes = outcome.queues.iter().map(|queue| queue.bytes.unwrap_or(0)).sum();
-    Ok(CaptureRun { packets, dropped, bytes, elapsed, cpu, held_ns })
+    Ok(CaptureRun { packets, dropped, bytes, elapsed, cpu, held_ns, nature })
 }
 
 impl Condition {
@@ -438,19 +509,23 @@ impl Condition {
             Destination::Memory => "writing to memory",
             Destination::Disk => "writing to disk",
         };
-        format!("{} {target}, {threads}, {} bytes", self.port, self.size)
+        match &self.named {
+            Some(named) => format!("{named} {target}, {threads}"),
+            None => format!("{} {target}, {threads}, {} bytes", self.port, self.size),
+        }
     }
 
     fn rows(&self, cycles_per_ns: Option<f64>) -> Vec<Row> {
-        if self.samples.is_empty() {
-            return Vec::new();
-        }
-        let params = Params(vec![
+        let Some((mode, queues)) = self.nature else { return Vec::new() };
+        let mut params = vec![
             ("port", Param::Text(self.port)),
+            ("mode", Param::Text(mode.as_str())),
             ("target", Param::Text(self.target.as_str())),
-            ("size", Param::Number(self.size)),
-            ("queues", Param::Number(QUEUES.into())),
-        ]);
+        ];
+        // Packets of others are as long as they are.
+        params.extend(self.named.is_none().then_some(("size", Param::Number(self.size))));
+        params.push(("queues", Param::Number(queues)));
+        let params = Params(params);
         let row = |metric, unit, samples: Vec<f64>, source| Row {
             suite: SUITE,
             case: if self.single { "single" } else { "multi" },
@@ -491,15 +566,17 @@ impl Condition {
         rows
     }
 
-    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card.
+    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. It copies by read(2), or not at all: a ring that
+    /// the kernel copies into is neither.
     fn source(&self) -> Option<Source> {
+        let is_zero_copy = self.nature.is_some_and(|(mode, _)| mode == PortMode::ZeroCopy);
         let condition = match (self.port, self.target, self.size) {
-            ("packet", Destination::None, 1500) => 1,
-            ("packet", Destination::Memory, 1500) => 2,
-            ("packet", Destination::Disk, 1500) => 3,
-            ("xdp", Destination::None, 1500) => 4,
-            ("xdp", Destination::Memory, 1500) => 5,
-            ("xdp", Destination::Disk, 1500) => 6,
+            ("tap", Destination::None, 1500) => 1,
+            ("tap", Destination::Memory, 1500) => 2,
+            ("tap", Destination::Disk, 1500) => 3,
+            ("xdp", Destination::None, 1500) if is_zero_copy => 4,
+            ("xdp", Destination::Memory, 1500) if is_zero_copy => 5,
+            ("xdp", Destination::Disk, 1500) if is_zero_copy => 6,
             _ => return None,
         };
         let [multi, single, ..] = published::capture(condition)?;
@@ -525,6 +602,7 @@ mod tests {
             window: Duration::from_millis(30),
             limit: None,
             disk: Some(folder.clone()),
+            ..CapturePlan::quick()
         };
         let mut report = Report::new("test".into());
         capture(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
@@ -537,23 +615,43 @@ mod tests {
         assert_eq!((of("sim", "bits_per_s"), of("sim", "cost_until_reclaimed")), (12, 12));
         // As root the others too, otherwise they are skipped.
         let skipped = report.skipped.iter().any(|skipped| skipped.case == "packet");
-        assert_eq!(
-            of("packet", "packets_per_s"),
-            if skipped { 0 } else { 12 },
-            "{:?}",
-            report.skipped
-        );
-        assert_eq!(
-            of("xdp", "packets_per_s"),
-            if skipped { 0 } else { 12 },
-            "{:?}",
-            report.skipped
-        );
-        // A machine that is busy elsewhere may have no time for a run or another.
-        let rates = report.rows.iter().filter(|row| row.metric == "packets_per_s");
-        let worked = rates.clone().filter(|row| row.samples[0] > 0.0).count();
-        assert!(2 * worked > rates.count(), "{:?}", report.rows);
-        assert!(report.rows.iter().all(|row| row.samples[0] >= 0.0));
+        let expected = if skipped { 0 } else { 12 };
+        for port in &PORTS[1..] {
+            assert_eq!(of(port, "packets_per_s"), expected, "{port}: {:?}", report.skipped);
+        }
+        for row in &report.rows {
+            let sample = row.samples[0];
+            let is_idle = sample == 0.0 && !row.metric.ends_with("_per_s");
+            // A clock of the kernel ticks more slowly than some of the runs.
+            assert!(sample > 0.0 || is_idle && row.metric != "packets_received", "{row:?}");
+            if row.metric != "packets_per_s" {
+                continue;
+            }
+            let is_rate = |other: &&Row| {
+                (other.case, &other.params) == (row.case, &row.params)
+                    && other.metric == "bits_per_s"
+            };
+            let bits = report.rows.iter().find(is_rate).unwrap().samples[0];
+            let Param::Number(size) = row.params.0[3].1 else { panic!("{row:?}") };
+            // Of an interface something else may come, too, now and then.
+            let share = bits / (sample * 8.0 * size as f64);
+            assert!((0.9..1.1).contains(&share), "{share}: {row:?}");
+        }
+        let modes = |port: &str| {
+            let rows = report.rows.iter().filter(|row| row.params.has(("port", port)));
+            let mut modes: Vec<_> = rows.map(|row| row.params.0[1].1.to_string()).collect();
+            modes.dedup();
+            modes
+        };
+        assert_eq!(modes("sim"), ["sim"]);
+        if !skipped {
+            // No driver of a veth pair gives frames away.
+            let expected = [["tap"], ["tpacket-v3"], ["native"]];
+            assert_eq!(["tap", "packet", "xdp"].map(modes), expected);
+        }
+        let sources = report.rows.iter().filter_map(|row| row.source.map(|_| &row.params));
+        assert!(sources.clone().all(|params| params.has(("port", "tap"))));
+        assert_eq!(sources.count(), if skipped { 0 } else { 6 });
         let left = format!("wirelane-bench-{}", std::process::id());
         assert!(!folder.join(&left).exists() && !Path::new("/dev/shm").join(left).exists());
     }

@@ -43,7 +43,7 @@ impl GsoPlan {
     /// A few minutes.
     pub fn full() -> Self {
         Self {
-            samples: 3,
+            samples: 5,
             window: Duration::from_millis(500),
             limit: None,
             shares: Self::SHARES.to_vec(),
@@ -63,7 +63,8 @@ impl GsoPlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        Self { samples: effort.samples(plan.samples), limit, ..plan }
+        let window = effort.window(plan.window);
+        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
     }
 }
 
@@ -74,7 +75,8 @@ pub(super) enum Protocol {
     Udp,
 }
 
-/// Who makes packets of the wire's size; `bed` has the table.
+/// Who makes packets of the wire's size; `bed` has the table. What the source calls none is [`Offloading::Stack`] for TCP,
+/// which makes every segment itself, and [`Offloading::None`] for UDP, which the stack fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offloading {
     Kernel,
@@ -126,6 +128,16 @@ impl Offloading {
     }
 }
 
+impl Protocol {
+    /// What the source calls none.
+    pub(super) const fn none_of_source(self) -> Offloading {
+        match self {
+            Self::Tcp => Offloading::Stack,
+            Self::Udp => Offloading::None,
+        }
+    }
+}
+
 impl Offloading {
     /// Whether Wirelane passes long frames on behind the port.
     pub(super) const fn is_handed_on(self) -> bool {
@@ -158,12 +170,12 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
         // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges before the TAP
         // device. Only `packet:` hands frames on.
         let is_handed_on = case.offloading.is_handed_on();
-        let is_extra = is_handed_on || case.offloading == Offloading::Stack;
+        let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
         // What the source has not is measured with most of a CPU only, unless it was asked for.
         let is_asked_for = !plan.cases.is_empty() || !plan.offloads.is_empty();
-        (case.protocol == tcp && !case.inbound || !is_extra)
+        (case.protocol == tcp && !case.inbound || !is_of_tcp)
             && (plan.port == "packet" || !is_handed_on)
-            && (Some(case.cpu) == most || is_asked_for || !(is_extra || case.inbound))
+            && (Some(case.cpu) == most || is_asked_for || !(is_handed_on || case.inbound))
             && is_wanted(&plan.cases, case.name())
             && is_wanted(&plan.offloads, case.offloading.as_str())
     });

@@ -125,11 +125,15 @@ fn case_rows(
         let total: Part = |account| account.total();
         Some(cost(other, total)? / cost(own, total)?)
     };
-    let of_source = line(case).map(|line| line.speedup().source());
+    let of_source = |offloading| {
+        let is_none = case.protocol.none_of_source() == offloading;
+        line(case).filter(|_| is_none).map(|line| line.speedup().source())
+    };
+    let (beside_none, beside_stack) = (of_source(Offloading::None), of_source(Offloading::Stack));
     rows.extend([
-        row("speedup", "1", over(none, &faster), of_source),
+        row("speedup", "1", over(none, &faster), beside_none),
         row("speedup_per_cpu", "1", over(none, &cheaper), None),
-        row("speedup_over_stack", "1", over(stack, &faster), None),
+        row("speedup_over_stack", "1", over(stack, &faster), beside_stack),
         row("speedup_per_cpu_over_stack", "1", over(stack, &cheaper), None),
     ]);
     rows.retain(|row| !row.samples.is_empty() && row.samples.iter().all(|value| value.is_finite()));
@@ -148,8 +152,8 @@ fn published(case: &GsoCase) -> Option<Published> {
     match case.offloading {
         Offloading::Kernel => line.tso,
         Offloading::Wirelane => Some(line.gso),
-        Offloading::None => Some(line.none),
-        Offloading::Stack | Offloading::Device | Offloading::Partial => None,
+        offloading if offloading == case.protocol.none_of_source() => Some(line.none),
+        _ => None,
     }
 }
 
@@ -176,6 +180,7 @@ mod tests {
         let series = [
             (Offloading::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
             (Offloading::None, vec![sample(1000, 500), sample(500, 500)]),
+            (Offloading::Stack, vec![sample(2000, 500), sample(250, 500)]),
         ];
         let series = series.map(|(offloading, samples)| {
             let theirs =
@@ -192,10 +197,17 @@ mod tests {
         assert_eq!(of(Some(PROGRAM), "bits_per_s").samples, [64_000.0, 16_000.0]);
         assert_eq!(of(Some(PROGRAM), "speedup").samples, [4.0, 2.0]);
         assert_eq!(row("speedup").samples, [4.0, 2.0]);
-        assert_eq!(row("speedup").source.unwrap().value, 1.985);
+        // TCP without anything is what the source compares with.
+        assert_eq!(row("speedup_over_stack").samples, [2.0, 4.0]);
+        assert_eq!(row("speedup_over_stack").source.unwrap().value, 1.985);
+        assert!(row("speedup").source.is_none());
         assert_eq!(row("speedup_per_cpu").samples, [2.0, 1.0]);
         assert_eq!(row("bits_per_s").samples, [32_000.0, 8_000.0]);
         assert_eq!(row("bits_per_s").source.unwrap().value, 8087e6);
+        let rates =
+            report.rows.iter().filter(|row| row.peer.is_none() && row.metric == "bits_per_s");
+        let sources: Vec<_> = rates.map(|row| row.source.map(|source| source.value)).collect();
+        assert_eq!(sources, [Some(8087e6), None, Some(4075e6)]);
         assert_eq!(row("cpu_s_per_gb").samples, [1.0, 4.0]);
         assert_eq!(report.rows.iter().filter(|row| row.metric == "speedup").count(), 2);
     }

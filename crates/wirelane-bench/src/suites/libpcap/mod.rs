@@ -53,7 +53,7 @@ impl LibpcapSuite {
 
 impl Suite for LibpcapSuite {
     const NAME: &'static str = "libpcap";
-    const USUAL: [u64; 2] = [30, 180];
+    const USUAL: [u64; 2] = [30, 110];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { cases: Vec::new(), effort }
@@ -79,7 +79,7 @@ impl Suite for LibpcapSuite {
         let plan = ProcessPlan {
             own: &own,
             samples: self.usual_samples(),
-            window: Duration::from_secs(if self.effort.quick { 1 } else { 3 }),
+            window: Duration::from_secs(if self.effort.quick || self.effort.brief { 1 } else { 3 }),
             limit,
             disk: None,
         };

@@ -67,7 +67,7 @@ pub struct NolossSuite {
 
 impl Suite for NolossSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [15, 800];
+    const USUAL: [u64; 2] = [15, 300];
 
     fn for_report(effort: Effort, _: &std::path::Path) -> Self {
         Self { sizes: Vec::new(), seconds: None, effort }

@@ -61,10 +61,11 @@ impl Other {
         command.ok_or_else(|| Error::failed(self.name, "is missing"))
     }
 
-    /// Whether it receives, as far as can be seen.
-    fn is_ready(&self, running: &Running) -> bool {
+    /// Whether it receives at `far`, as far as can be seen.
+    fn is_ready(&self, running: &Running, far: &Site) -> bool {
         let said = |mark| running.stdout().contains(mark) || running.stderr().contains(mark);
-        self.program().map_or_else(|| testpmd::is_forwarding(running.id()), |own| said(own.ready))
+        let program = self.program();
+        program.map_or_else(|| testpmd::is_receiving(running.id(), far), |own| said(own.ready))
     }
 
     /// How long it keeps packets to itself.
@@ -113,7 +114,8 @@ impl Program<'_> {
     fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
-        match running.wait_until(|running| self.other.is_ready(running), LIMIT, self.stop) {
+        match running.wait_until(|running| self.other.is_ready(running, self.far), LIMIT, self.stop)
+        {
             Err(_) if is_stopped() => return Ok(None),
             ready => ready?,
         }

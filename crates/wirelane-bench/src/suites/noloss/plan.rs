@@ -56,7 +56,8 @@ impl NolossPlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        Self { samples: effort.samples(plan.samples), limit, ..plan }
+        let window = effort.window(plan.window);
+        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
     }
 }
 

@@ -4,7 +4,10 @@
 //! machine hits all of them; a difference between two cases is that of the same round.
 
 mod bench;
+pub(crate) mod distance;
+mod kernel;
 pub mod ring;
+mod rings;
 pub mod rte_ring;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +16,8 @@ use std::time::{Duration, Instant};
 use self::bench::{
     Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
 };
-use self::ring::{bulk_two_cores, pair_one_core};
-use self::rte_ring::RingFigure;
-use crate::machine::Machine;
+use self::kernel::Kernel;
+use self::rings::Rings;
 use crate::published::{Difference, difference, lock_operation, lock_pair};
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
@@ -25,8 +27,8 @@ use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
 use std::path::Path;
 use wirelane::error::{Error, Result};
+use wirelane::port::Spec;
 use wirelane::qdisc::QdiscKind;
-use wirelane::ring::{Multi, Single};
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
@@ -34,19 +36,23 @@ use wirelane::ring::{Multi, Single};
 /// lockless to a simulated interface that counts and frees them. The disciplines count locks and failed
 /// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
 /// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
-/// (Debian: dpdk-dev). All CPUs are busy meanwhile: leave the machine alone.
+/// (Debian: dpdk-dev). As root, a packet socket also sends through the kernel's own queueing layer and
+/// around it, on a veth pair with pfifo_fast or on --port. All CPUs are busy meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub struct QdiscSuite {
+    /// Send through the kernel's queueing layer out of this interface (packet:IF), not into a veth pair
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
     #[command(flatten)]
     effort: Effort,
 }
 
 impl Suite for QdiscSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [25, 150];
+    const USUAL: [u64; 2] = [25, 90];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { effort }
+        Self { port: None, effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -64,7 +70,8 @@ impl Suite for QdiscSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        qdisc(&LoopPlan::of(&self.effort, limit), report, stop, progress)
+        let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
+        qdisc(&LoopPlan::of(&self.effort, limit), port.as_ref(), report, stop, progress)
     }
 }
 
@@ -83,19 +90,17 @@ const DISCIPLINES: [QdiscKind; 6] = [
 /// Packets that an application sends in one call.
 const BATCH: usize = 32;
 const PAIRS: usize = 1 << 19;
-/// Batches through a ring, as many as in DPDK's test.
-const BATCHES: usize = 1 << 15;
-/// How long DPDK's test may take; a few seconds are usual.
-const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Measures the queueing disciplines, the rings, and a lock, and adds the rows to `report`.
+/// Measures the queueing disciplines, the kernel's own, the rings, and a lock, and adds the rows to `report`. Through the
+/// kernel's it is sent out of the interface of `port`, or into a cable.
 ///
 /// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// No memory for the frames or the simulated port; or a discipline lost packets.
+/// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be used.
 pub fn qdisc(
     plan: &LoopPlan,
+    port: Option<&Spec>,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
@@ -106,6 +111,10 @@ pub fn qdisc(
     let mut rings = Rings::new(&report.machine);
     let mut locks = [Vec::new(), Vec::new()];
     let cores = report.machine.cores as usize;
+    let mut kernel = match Kernel::new(port) {
+        Err(error) if port.is_some() => return Err(error),
+        kernel => kernel.map_err(|error| report.skip(SUITE, kernel::CASE, error.to_string())).ok(),
+    };
     let mut longest_peer = Duration::ZERO;
     let mut rounds = Rounds::new(plan.samples, plan.limit);
     while let Some(round) = rounds.next() {
@@ -113,6 +122,26 @@ pub fn qdisc(
         let [spin, mutex] = &mut locks;
         spin.push(uncontended_lock(PAIRS));
         mutex.push(uncontended_mutex(PAIRS));
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(found) = &mut kernel {
+            progress(round, "the kernel's queueing layer");
+            if let Err(error) = found.measure(plan.window) {
+                report.skip(SUITE, kernel::CASE, error.to_string());
+                report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
+            }
+        }
+        progress(round, "rings");
+        rings.measure(round);
+        // Once in any case: a ratio of one round is better than none.
+        if plan.peers && (round == 1 || rounds.has_time_for(longest_peer)) {
+            progress(round, "rte_ring");
+            let started = Instant::now();
+            rings.measure_peer(round, stop);
+            longest_peer = longest_peer.max(started.elapsed());
+            rounds.leave_out(started.elapsed());
+        }
         for (case, samples) in cases.iter().zip(&mut samples) {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -127,27 +156,15 @@ pub fn qdisc(
             }
             samples.push(sample);
         }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress(round, "rings");
-        rings.measure();
-        // Once in any case: a ratio of one round is better than none.
-        if plan.peers && (round == 1 || rounds.has_time_for(longest_peer)) {
-            progress(round, "rte_ring");
-            let started = Instant::now();
-            rings.measure_peer(stop);
-            longest_peer = longest_peer.max(started.elapsed());
-            rounds.leave_out(started.elapsed());
-        }
     }
     if !plan.peers {
-        rings.missing = Some("not asked for".into());
+        rings.leave_peer_out();
     }
     let [spin, mutex] = locks;
     report.rows.extend(lock_rows(None, spin));
     report.rows.extend(lock_rows(Some("std::sync::Mutex"), mutex));
     report.rows.extend(discipline_rows(&cases, &samples));
+    report.rows.extend(kernel.iter().flat_map(Kernel::rows));
     rings.finish(report);
     Ok(())
 }
@@ -309,110 +326,6 @@ fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
     ]
 }
 
-/// What is measured of a ring, and how.
-type RingCase = (RingFigure, fn() -> f64);
-
-const RINGS: [RingCase; 6] = [
-    (RingFigure::Pair { multi: false }, || pair_one_core::<Single, Single>(PAIRS)),
-    (RingFigure::Pair { multi: true }, || pair_one_core::<Multi, Multi>(PAIRS)),
-    (RingFigure::TwoCores { multi: false, bulk: 8 }, || {
-        bulk_two_cores::<Single, Single>(BATCHES * 8, 8)
-    }),
-    (RingFigure::TwoCores { multi: true, bulk: 8 }, || {
-        bulk_two_cores::<Multi, Multi>(BATCHES * 8, 8)
-    }),
-    (RingFigure::TwoCores { multi: false, bulk: 32 }, || {
-        bulk_two_cores::<Single, Single>(BATCHES * 32, 32)
-    }),
-    (RingFigure::TwoCores { multi: true, bulk: 32 }, || {
-        bulk_two_cores::<Multi, Multi>(BATCHES * 32, 32)
-    }),
-];
-
-/// Our ring and DPDK's, in cycles.
-struct Rings {
-    cycles: Option<f64>,
-    ours: Vec<(RingFigure, f64)>,
-    peers: Vec<(RingFigure, f64)>,
-    /// Why there is nothing more of the peer.
-    missing: Option<String>,
-    /// A producer and a consumer can run at the same time.
-    two_cores: bool,
-}
-
-impl Rings {
-    fn new(machine: &Machine) -> Self {
-        let cycles = machine.cycles_per_ns;
-        let two_cores = machine.cores >= 2;
-        let missing = match (cycles, two_cores) {
-            (None, _) => Some("there is no cycle counter to compare by".into()),
-            (_, false) => Some("it needs two CPUs".into()),
-            _ => None,
-        };
-        Self { cycles, ours: Vec::new(), peers: Vec::new(), missing, two_cores }
-    }
-
-    fn measure(&mut self) {
-        for (figure, measure) in RINGS {
-            if self.two_cores || matches!(figure, RingFigure::Pair { .. }) {
-                self.ours.push((figure, measure() * self.cycles.unwrap_or(1.0)));
-            }
-        }
-    }
-
-    /// Once it has failed it is not tried again.
-    fn measure_peer(&mut self, stop: &AtomicBool) {
-        if self.missing.is_none() {
-            match rte_ring::measure(PEER_TIMEOUT, stop) {
-                Ok(figures) => self.peers.extend(figures),
-                Err(reason) => self.missing = Some(reason),
-            }
-        }
-    }
-
-    fn finish(self, report: &mut Report) {
-        let unit = if self.cycles.is_some() { "cycles" } else { "ns" };
-        let of = |from: &[(RingFigure, f64)], figure| {
-            from.iter().filter(|(of, _)| *of == figure).map(|(_, value)| *value).collect::<Vec<_>>()
-        };
-        for (figure, _) in RINGS {
-            for (peer, from) in [(None, &self.ours), (Some("rte_ring"), &self.peers)] {
-                let samples = of(from, figure);
-                if !samples.is_empty() {
-                    report.rows.push(ring_row(figure, peer, unit, samples));
-                }
-            }
-        }
-        if !self.two_cores {
-            let reason = "two cores: the machine has one".into();
-            report.skip(SUITE, "mpmc", reason);
-        }
-        let too_late = || "the run was ended first".to_owned();
-        let reason = self.missing.or_else(|| self.peers.is_empty().then(too_late));
-        if let Some(reason) = reason {
-            report.skip(SUITE, "rte_ring", reason);
-        }
-    }
-}
-
-fn ring_row(
-    figure: RingFigure,
-    peer: Option<&'static str>,
-    unit: &'static str,
-    samples: Vec<f64>,
-) -> Row {
-    let (multi, cores, bulk, metric) = match (figure, unit) {
-        (RingFigure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
-        (RingFigure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
-        (RingFigure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
-        (RingFigure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
-    };
-    let case = if multi { "mpmc" } else { "spsc" };
-    let params =
-        Params(vec![("cores", Param::Number(cores)), ("bulk", Param::Number(bulk as u64))]);
-    Row { suite: SUITE, case, peer, params, metric, unit, samples, source: None }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,7 +336,7 @@ mod tests {
 
     fn measured(plan: &LoopPlan, stop: bool) -> Report {
         let mut report = Report::new("test".into());
-        qdisc(plan, &mut report, &AtomicBool::new(stop), &mut |_, _| {}).unwrap();
+        qdisc(plan, None, &mut report, &AtomicBool::new(stop), &mut |_, _| {}).unwrap();
         report
     }
 
@@ -433,7 +346,9 @@ mod tests {
         let mut seen = HashSet::new();
         for row in &report.rows {
             assert!(seen.insert(format!("{:?}", (row.case, row.peer, &row.params, row.metric))));
-            assert_eq!(row.samples.len(), 2, "{row:?}");
+            // The CPUs may have moved between two rounds, or while a ring was measured.
+            let is_of_ring = row.params.has(("cores", "2"));
+            assert!(row.samples.len() == 2 || is_of_ring && row.samples.len() == 1, "{row:?}");
             assert!(row.samples.iter().all(|sample| sample.is_finite()), "{row:?}");
         }
         let has = |case: &str, metric: &str| {
@@ -449,7 +364,11 @@ mod tests {
             let rows = report.rows.iter().filter(|row| row.metric == metric);
             rows.filter_map(|row| Some(row.source?.value)).collect::<Vec<_>>()
         };
-        assert_eq!(published("ns_over_bypass"), [7.9]);
+        // Of lockless, and as root of the kernel's.
+        let kernel = has("kernel", "ns_over_bypass");
+        assert_eq!(published("ns_over_bypass"), [&[7.9][..], &[60.5][..kernel]].concat());
+        assert_eq!(has("kernel", "ns_per_packet"), 2 * kernel);
+        assert_eq!(kernel == 0, report.skipped.iter().any(|skipped| skipped.case == "kernel"));
         assert_eq!(published("ns_under_fifo"), [58.98, 51.08]);
         assert_eq!(report.skipped.last().unwrap().case, "rte_ring");
     }
@@ -459,6 +378,6 @@ mod tests {
         let hurried = measured(&LoopPlan { limit: Some(Duration::ZERO), ..BRIEF }, false);
         assert!(hurried.rows.iter().all(|row| row.samples.len() <= 1));
         let stopped = measured(&BRIEF, true);
-        assert!(stopped.rows.iter().all(|row| row.case == "lock"));
+        assert!(stopped.rows.iter().all(|row| row.case == "lock"), "{:?}", stopped.rows);
     }
 }

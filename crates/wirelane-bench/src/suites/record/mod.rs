@@ -61,10 +61,12 @@ pub struct RecordSuite {
 
 impl Suite for RecordSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [40, 1500];
+    const USUAL: [u64; 2] = [40, 330];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
-        Self { disk: Some(folder.to_owned()), store: None, cases: Vec::new(), effort }
+        // A store that is written and queried in a part of the report's time.
+        let store = effort.brief.then_some(STORE[0] / 4);
+        Self { disk: Some(folder.to_owned()), store, cases: Vec::new(), effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -72,7 +74,7 @@ impl Suite for RecordSuite {
     }
 
     fn samples(&self) -> usize {
-        self.effort.samples(if self.effort.quick { 3 } else { 2 })
+        self.effort.samples(if self.effort.quick { 3 } else { 5 })
     }
 
     fn run(
@@ -93,7 +95,10 @@ impl Suite for RecordSuite {
                 return Ok(());
             }
         };
-        let window = Duration::from_millis(if self.effort.quick { 200 } else { 2000 });
+        let window = match self.effort.quick {
+            true => Duration::from_millis(200),
+            false => self.effort.window(Duration::from_secs(2)),
+        };
         let plan = |share| ProcessPlan {
             own: &own,
             samples: self.samples(),

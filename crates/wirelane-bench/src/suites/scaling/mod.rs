@@ -23,14 +23,17 @@ use crate::task::Task;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
+use wirelane::mask::{QueueMask, QueueSet};
+use wirelane::port::{self, Backend, OpenOptions, Spec, Take};
 
 const SUITE: &str = "scaling";
 const SIZE: u64 = 64;
 /// Queues of a simulated interface.
 const MOST: u32 = 64;
 
-/// Measure how receiving scales from one queue to one per CPU, on the simulated interface.
+/// Measure how receiving scales from one queue to one per CPU, on the simulated interface or with --port on
+/// the sockets of yours, under the traffic that others send to it.
 ///
 /// Without --quick, wirelane capture also reads and writes with one and two queues, beside one and two
 /// processes of dd, which show how the machine itself scales.
@@ -39,6 +42,12 @@ const MOST: u32 = 64;
 /// Law. They are a projection, not a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct ScalingSuite {
+    /// Receive from this port instead (packet:IF or xdp:IF): case rx only
+    #[arg(long, value_name = "PORT", conflicts_with = "cases")]
+    port: Option<String>,
+    /// Let an xdp: port named with --port take all packets away from the host
+    #[arg(long, requires = "port")]
+    all: bool,
     /// Measure this case only; may be given several times [default: both; with --quick rx]
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<ScalingCase>,
@@ -60,10 +69,10 @@ pub enum ScalingCase {
 
 impl Suite for ScalingSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [1, 180];
+    const USUAL: [u64; 2] = [1, 80];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
-        Self { cases: Vec::new(), disk: Some(folder.to_owned()), effort }
+        Self { port: None, all: false, cases: Vec::new(), disk: Some(folder.to_owned()), effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -82,13 +91,14 @@ impl Suite for ScalingSuite {
         progress: Progress<'_>,
     ) -> Result<()> {
         let begin = Instant::now();
-        let plan = SocketsPlan::of(&self.effort, limit);
+        let plan = SocketsPlan { take_all: self.all, ..SocketsPlan::of(&self.effort, limit) };
+        let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
         let is_wanted = |case| match self.cases.is_empty() {
-            true => case == ScalingCase::Rx || !self.effort.quick,
+            true => case == ScalingCase::Rx || !self.effort.quick && self.port.is_none(),
             false => self.cases.contains(&case),
         };
         if is_wanted(ScalingCase::Rx) {
-            scaling(&plan, report, stop, progress)?;
+            scaling(&plan, port.as_ref(), report, stop, progress)?;
         }
         if is_wanted(ScalingCase::Capture) {
             let (own, samples, window) = (turns::own()?, plan.samples, 2 * plan.window);
@@ -102,24 +112,37 @@ impl Suite for ScalingSuite {
 }
 
 /// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop for
-/// is as in [`sockets::sockets`].
+/// is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface.
 ///
 /// # Errors
 /// As there.
 pub fn scaling(
     plan: &SocketsPlan,
+    port: Option<&Spec>,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let cores = affinity::allowed_cpus().map_or(1, |cpus| cpus.len() as u32).min(MOST);
+    let cores =
+        port.map_or(Ok(cores), |port| queues_of(port, plan.take_all).map(|n| n.min(cores)))?;
     let counts: Vec<u32> = counts(cores);
-    let ports = counts.iter().map(|queues| format!("sim:{queues}?flows=1024").parse());
+    let with = |queues: &u32| match port {
+        Some(port) => {
+            let queues = (0..*queues as usize).fold(QueueSet::NONE, |mut set, queue| {
+                set.insert(queue);
+                set
+            });
+            Ok(Spec { queues: Some(queues), ..port.clone() })
+        }
+        None => format!("sim:{queues}?flows=1024").parse(),
+    };
     let plan = SocketsPlan {
-        ports: ports.collect::<Result<_>>()?,
+        ports: counts.iter().map(with).collect::<Result<_>>()?,
         tasks: vec![Task::Rxdrop],
         sizes: vec![SIZE as usize],
         xdp_drop: false,
+        xdp_redirect: false,
         ..plan.clone()
     };
     let mut measured = Report { rows: Vec::new(), skipped: Vec::new(), ..report.clone() };
@@ -135,8 +158,25 @@ pub fn scaling(
         rates: samples("packets_per_s", *n),
         cpu: samples("cpu_ns_per_packet", *n),
     };
-    rows(&counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+    let name = port.map_or("sim", |port| port.backend.map_or("port", Backend::as_str));
+    rows(name, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
     Ok(())
+}
+
+/// How many queues a port of the user's receives from.
+fn queues_of(port: &Spec, take_all: bool) -> Result<u32> {
+    if !matches!(port.backend, None | Some(Backend::Packet | Backend::Xdp)) {
+        let error = Error::usage(format!("port '{port}'"), "it is no socket of an interface");
+        return Err(error.help("write packet:IF or xdp:IF"));
+    }
+    if port.queues.is_some() {
+        let error = Error::usage(format!("port '{port}'"), "the suite chooses the queues");
+        return Err(error.help("leave @QUEUES out"));
+    }
+    let take = if take_all { Take::All } else { Take::Nothing };
+    let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
+    let opened = port::open(port, &OpenOptions::default().take(take).mask(mask))?;
+    Ok((opened.info().queues.len() as u32).max(1))
 }
 
 /// What was measured with so many queues, by round.
@@ -153,7 +193,7 @@ fn counts(cores: u32) -> Vec<u32> {
     (1..=cores).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cores).collect()
 }
 
-fn rows(figures: &[QueueFigures], cores: u32, report: &mut Report) {
+fn rows(port: &'static str, figures: &[QueueFigures], cores: u32, report: &mut Report) {
     let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
         return;
     };
@@ -162,7 +202,7 @@ fn rows(figures: &[QueueFigures], cores: u32, report: &mut Report) {
         case,
         peer: None,
         params: Params(vec![
-            ("port", Param::Text("sim")),
+            ("port", Param::Text(port)),
             ("size", Param::Number(SIZE)),
             ("queues", Param::Number(queues.into())),
             (
@@ -200,6 +240,8 @@ fn rows(figures: &[QueueFigures], cores: u32, report: &mut Report) {
             report.rows.push(row("rx", *queues, "lost_share", "1", lost));
         }
     }
+    // Where nothing came, nothing follows from it.
+    report.rows.retain(|row| row.suite != SUITE || row.samples.iter().all(|one| one.is_finite()));
     let laws: Vec<Scalability> = laws.into_iter().flatten().collect();
     if laws.is_empty() {
         let reason = "a projection takes two CPUs at least to measure on".to_owned();
@@ -225,7 +267,7 @@ mod tests {
     fn projections_are_a_case_of_their_own() {
         let mut report = Report::new("test".into());
         let one = figures(1, &[10.0, 11.0], &[5.0, 5.0]);
-        rows(&[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])], 2, &mut report);
+        rows("sim", &[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])], 2, &mut report);
         let of = |case, metric| {
             let rows =
                 report.rows.iter().filter(move |row| (row.case, row.metric) == (case, metric));
@@ -245,9 +287,9 @@ mod tests {
     #[test]
     fn one_cpu_projects_nothing() {
         let mut report = Report::new("test".into());
-        rows(&[figures(1, &[10.0], &[5.0])], 1, &mut report);
+        rows("sim", &[figures(1, &[10.0], &[5.0])], 1, &mut report);
         assert_eq!((report.rows.len(), report.skipped.len()), (3, 1));
-        rows(&[figures(1, &[], &[])], 1, &mut report);
+        rows("sim", &[figures(1, &[], &[])], 1, &mut report);
         assert_eq!(report.rows.len(), 3);
     }
 

@@ -20,7 +20,7 @@ use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
 use crate::suites::sockets::baseline::Baseline;
 
-/// How long a program may take to get ready, or to end.
+/// How long a program may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Until its rate is steady after its first packet.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -50,13 +50,15 @@ pub(super) struct Bed<'a> {
     /// Its far end notes when packets arrive.
     timed: Lab,
     folder: Folder,
+    /// How long a program may take to get ready.
+    patience: Duration,
     pub(super) cpu: u32,
     /// What our command has sent last at its fastest, in packets of 64 bytes per second.
     pub(super) fastest: Cell<Option<f64>>,
 }
 
 impl<'a> Bed<'a> {
-    pub(super) fn new(own: &'a Path, sizes: &[usize]) -> Result<Self> {
+    pub(super) fn new(own: &'a Path, sizes: &[usize], patience: Duration) -> Result<Self> {
         let longest = sizes.iter().max().copied().unwrap_or(0);
         let needed = longest.saturating_sub(HEADER) as u32;
         let config =
@@ -67,7 +69,8 @@ impl<'a> Bed<'a> {
         let timed = Lab::new(config)?;
         let folder = Folder::new(Path::new(leftovers::MEMORY))?;
         let cpu = affinity::allowed_cpus().unwrap_or_default().first().copied().unwrap_or(0);
-        let bed = Self { own, lab, counter, timed, folder, cpu, fastest: Cell::new(None) };
+        let fastest = Cell::new(None);
+        let bed = Self { own, lab, counter, timed, folder, patience, cpu, fastest };
         bed.folder.make()?;
         for size in sizes {
             file::write(&bed.file(*size), &file::packets(*size)?, &file::even(PACKETS, 10))?;
@@ -131,7 +134,7 @@ impl<'a> Bed<'a> {
         let mut attempt = 1;
         loop {
             let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
-            match running.wait_until(has_come, LIMIT, stop) {
+            match running.wait_until(has_come, self.patience, stop) {
                 Err(error) if attempt < ATTEMPTS && error.to_string().contains("busy") => {
                     attempt += 1;
                     thread::sleep(RELEASE);

@@ -28,6 +28,7 @@ use self::errors::errors;
 use self::ours::Ours;
 use self::shape::{FLOWS, PERCENTS, SUITE};
 use crate::arguments;
+use crate::peers::process::patience;
 use crate::peers::senders::{Order, SENDERS, Sender};
 use crate::report::Report;
 use crate::row::{Param, Params};
@@ -104,7 +105,7 @@ pub struct SendPlan<'a> {
 
 impl Suite for SendSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [45, 1200];
+    const USUAL: [u64; 2] = [45, 200];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { cases: Vec::new(), sizes: SIZES.to_vec(), seconds: None, drift: None, effort }
@@ -127,8 +128,16 @@ impl Suite for SendSuite {
     ) -> Result<()> {
         let quick = self.effort.quick;
         let own = turns::own()?;
-        let window = Duration::from_millis(if quick { 150 } else { 1000 });
-        let drift = Duration::from_secs(if quick { 3 } else { 600 });
+        let window = match quick {
+            true => Duration::from_millis(150),
+            false => self.effort.window(Duration::from_secs(1)),
+        };
+        let drift = match (quick, self.effort.brief) {
+            (true, _) => 3,
+            (false, true) => 30,
+            (false, false) => 600,
+        };
+        let drift = Duration::from_secs(drift);
         let all = SendCase::value_variants();
         let plan = SendPlan {
             own: &own,
@@ -154,7 +163,7 @@ pub fn send(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let begin = Instant::now();
-    let bed = match Bed::new(plan.own, &plan.sizes) {
+    let bed = match Bed::new(plan.own, &plan.sizes, patience(plan.limit)) {
         Ok(bed) => bed,
         Err(error) => {
             report.skip(SUITE, "all", error.to_string());

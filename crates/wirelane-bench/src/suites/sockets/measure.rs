@@ -13,9 +13,10 @@ use wirelane_send::kernel::{Sending, Sent};
 use super::baseline::Baseline;
 use super::loops::{Phase, SIZES, Tally};
 use super::peer;
+use super::redirect::Redirect;
 use super::sample::{Lost, Nature, PortSample, Threads};
 use super::subject::{Over, Subject};
-use super::trial::{Outcome, Party, Trial, frames, sender_ns, sending_rate};
+use super::trial::{Load, Outcome, Party, Trial, frames, received, sender_ns, sending_rate};
 use crate::task::Task;
 
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
@@ -32,10 +33,11 @@ impl Trial<'_> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
+            (Subject::XdpRedirect(mode), Some(site)) => self.run_redirect(*mode, site),
             (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, commands),
             (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, commands),
-            (Subject::XdpDrop(_), None) => {
-                Err(Error::failed("XDP program that drops", "is for a lab only"))
+            (Subject::XdpDrop(_) | Subject::XdpRedirect(_), None) => {
+                Err(Error::failed("XDP program without a socket", "is for a lab only"))
             }
         }
     }
@@ -79,11 +81,6 @@ impl Trial<'_> {
         let total = baseline.packets()?;
         let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
         let lost = (came - total) as f64 / came.max(1) as f64;
-        let nature = Nature {
-            backend: "xdp",
-            mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
-            queues: 1,
-        };
         let sample = PortSample {
             packets_per_s: packets as f64 / elapsed.as_secs_f64(),
             packets,
@@ -92,7 +89,57 @@ impl Trial<'_> {
             lost: Some(Lost { interface: lost, ..Lost::default() }),
             ..PortSample::default()
         };
-        Ok(go_on.then_some((nature, sample)))
+        Ok(go_on.then_some((of_kernel(mode), sample)))
+    }
+
+    /// What comes back counts. A veth takes what an XDP program redirects only if its other end has a NAPI.
+    fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
+        let Some(load) = &self.load else {
+            return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
+        };
+        let (near, frames) = (load.site, frames(self.size)?);
+        let _redirect = site.inside(|| Redirect::attach(site.interface(), mode))??;
+        near.set_gro(true)?;
+        let outcome = self.count_what_returns(load, &frames);
+        near.set_gro(false)?;
+        Ok(outcome?.map(|sample| (of_kernel(mode), sample)))
+    }
+
+    fn count_what_returns(
+        &self,
+        load: &Load<'_>,
+        frames: &[Vec<u8>],
+    ) -> Result<Option<PortSample>> {
+        let near = load.site;
+        let first = received(near)?;
+        let sending = load.start(frames)?;
+        let mut go_on = self.sleep(self.warm_up(), None);
+        let (before, begin) = (received(near)?, Instant::now());
+        go_on = go_on && self.sleep(self.window, None);
+        let (packets, elapsed) = (received(near)? - before, begin.elapsed());
+        let offered = sending.stop()?;
+        drain(|| received(near))?;
+        let total = received(near)? - first;
+        let came = offered.frames.max(total);
+        let lost = (came - total) as f64 / came.max(1) as f64;
+        let sample = PortSample {
+            packets_per_s: packets as f64 / elapsed.as_secs_f64(),
+            packets,
+            offered_per_s: Some(sending_rate(&offered)),
+            sender_ns: Some(sender_ns(&offered)),
+            lost: Some(Lost { interface: lost, ..Lost::default() }),
+            ..PortSample::default()
+        };
+        Ok(go_on.then_some(sample))
+    }
+}
+
+/// Kernel mode and rates of an XDP program without a socket.
+fn of_kernel(mode: XdpMode) -> Nature {
+    Nature {
+        backend: "xdp",
+        mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
+        queues: 1,
     }
 }
 

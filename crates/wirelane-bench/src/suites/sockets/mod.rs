@@ -6,7 +6,8 @@
 //!
 //!   in a lab:         load ─▶ wl-a ═══ wl-b ─▶ rxdrop, l2fwd        a CPU for the load, the
 //!                                      wl-b ◀─ txpush               others for the queues
-//!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_DROP      a baseline without a socket
+//!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_DROP      yardsticks without a socket
+//!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_REDIRECT ─▶ wl-b
 //! ```
 //!
 //! Another program, where it is installed, does the same in turns with ours ([`testpmd`](crate::peers::testpmd)):
@@ -19,6 +20,7 @@ pub(in crate::suites) mod baseline;
 mod loops;
 mod measure;
 mod peer;
+mod redirect;
 pub mod replay;
 mod rows;
 mod sample;
@@ -31,9 +33,10 @@ use std::time::Duration;
 use wirelane_os::affinity;
 use wirelane_os::bpf::XdpMode;
 
-use self::subject::{Over, PEER, PortSeries, SUITE, Subject, XDP_DROP};
+use self::subject::{Over, PEER, PortSeries, SUITE, Subject, XDP_DROP, XDP_REDIRECT};
 use self::trial::{Load, Trial};
 use crate::arguments;
+use crate::peers::process::patience;
 use crate::peers::testpmd::NOWHERE;
 use crate::report::Report;
 use crate::statistics::rounds::Rounds;
@@ -59,6 +62,8 @@ pub struct SocketsPlan {
     pub tasks: Vec<Task>,
     /// In the lab, drop in the kernel as well, for comparison.
     pub xdp_drop: bool,
+    /// In the lab, send back in the kernel as well, for comparison.
+    pub xdp_redirect: bool,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
     /// Rounds, which is samples of every figure.
@@ -89,6 +94,7 @@ impl SocketsPlan {
             ports: Vec::new(),
             tasks: Task::ALL.to_vec(),
             xdp_drop: true,
+            xdp_redirect: true,
             sizes: Self::SIZES.to_vec(),
             samples: 5,
             window: Duration::from_secs(1),
@@ -110,7 +116,8 @@ impl SocketsPlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        Self { samples: effort.samples(plan.samples), limit, ..plan }
+        let window = effort.window(plan.window);
+        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
     }
 }
 
@@ -161,13 +168,15 @@ pub enum SocketsCase {
     Txpush,
     /// Receive, swap the MAC addresses, send back
     L2fwd,
-    /// Drop in the kernel: a baseline (not with --port)
+    /// Drop in the kernel: a yardstick (not with --port)
     XdpDrop,
+    /// Swap the MAC addresses and send back in the kernel, by xdp_redirect_map: a yardstick (not with --port)
+    XdpRedirect,
 }
 
 impl Suite for SocketsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [30, 340];
+    const USUAL: [u64; 2] = [30, 160];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
@@ -224,9 +233,13 @@ impl SocketsSuite {
             (SocketsCase::L2fwd, Task::L2fwd),
         ];
         let is_paced = self.cases.contains(&SocketsCase::RxdropPaced);
-        if !self.ports.is_empty() && self.cases.contains(&SocketsCase::XdpDrop) {
-            let error = Error::usage("case 'xdp-drop'", "it measures no port");
-            return Err(error.help("leave --port out"));
+        for (case, name) in
+            [(SocketsCase::XdpDrop, XDP_DROP), (SocketsCase::XdpRedirect, XDP_REDIRECT)]
+        {
+            if !self.ports.is_empty() && self.cases.contains(&case) {
+                let error = Error::usage(format!("case '{name}'"), "it measures no port");
+                return Err(error.help("leave --port out"));
+            }
         }
         if is_paced && (!self.ports.is_empty() || self.rate.is_some()) {
             let error = Error::usage("case 'rxdrop-paced'", "its port and rates are fixed");
@@ -241,6 +254,7 @@ impl SocketsSuite {
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
             tasks: tasks.iter().filter(|(case, _)| named(*case)).map(|(_, task)| *task).collect(),
             xdp_drop: named(SocketsCase::XdpDrop),
+            xdp_redirect: named(SocketsCase::XdpRedirect),
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
             window: self.seconds.unwrap_or(default.window),
             take_all: self.all,
@@ -299,6 +313,7 @@ pub fn sockets(
             report.skip(SUITE, one.label, error.to_string());
         }
     }
+    report.rows.extend(rows::over_drop(&series));
     Ok(())
 }
 
@@ -388,6 +403,13 @@ impl SocketsBed {
             let drops = drops.map(|(mode, size)| (Subject::XdpDrop(mode), size));
             series.extend(drops.map(|(drop, size)| PortSeries::new(drop, XDP_DROP, size, true)));
         }
+        if self.lab.is_some() && plan.xdp_redirect {
+            let redirect = |size: &usize| {
+                let subject = Subject::XdpRedirect(XdpMode::Native);
+                PortSeries::new(subject, XDP_REDIRECT, *size, true)
+            };
+            series.extend(plan.sizes.iter().map(redirect));
+        }
         Ok(series)
     }
 
@@ -429,6 +451,7 @@ impl SocketsBed {
             size: one.size,
             take: if one.in_lab || plan.take_all { Take::All } else { Take::Nothing },
             window: plan.window,
+            patience: patience(plan.limit),
             placement: plan.placement.as_ref().unwrap_or(own),
             site: lab.map(|lab| &lab.far),
             load: lab.map(load),
@@ -439,7 +462,7 @@ impl SocketsBed {
 
 /// Says of every port in a lab that there is none.
 fn skip_all(report: &mut Report, error: &Error) {
-    for (case, _) in IN_LAB.into_iter().chain([(XDP_DROP, "")]) {
+    for (case, _) in IN_LAB.into_iter().chain([(XDP_DROP, ""), (XDP_REDIRECT, "")]) {
         report.skip(SUITE, case, error.to_string());
     }
 }

@@ -2,21 +2,20 @@
 //! same interface and CPU, and with the same accounting: what was sent to it, less what it received. Also over
 //! `net_null`, which makes and drops packets inside the process, as a simulated interface does.
 
-use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::sample::{Lost, Nature, PortSample};
 use super::subject::PEER;
-use super::trial::{Trial, frames, sender_ns, sending_rate};
+use super::trial::{Trial, frames, received, sender_ns, sending_rate};
 use crate::peers::process::{Running, line};
 use crate::peers::testpmd;
 use crate::task::Task;
 use wirelane::error::{Error, Result};
-use wirelane_lab::Site;
+use wirelane_os::bpf::XdpMode;
 use wirelane_send::kernel::Sending;
 
-/// How long it may take to get ready, and to end.
+/// How long it may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Until its rate is steady after its start.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -39,7 +38,9 @@ pub(super) fn over_xdp(
     let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
     commands.push(line(&command));
     let mut running = Running::start(&mut command, &[cpu], Some(site))?;
-    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
+    let is_ready = |running: &Running| testpmd::is_receiving(running.id(), site);
+    running.wait_until(is_ready, trial.patience, trial.stop)?;
+    let in_force = testpmd::mode(site);
     let mut go_on = trial.sleep(SETTLE, None);
     let frames = frames(trial.size)?;
     let is_sent_to = kind != Task::Txpush;
@@ -77,7 +78,11 @@ pub(super) fn over_xdp(
         ..PortSample::default()
     };
     // As our own port calls it: no program has a part in sending.
-    let mode = if is_sent_to { "native" } else { "copy" };
+    let mode = match in_force {
+        _ if !is_sent_to => "copy",
+        Some(XdpMode::Generic) => "generic",
+        _ => "native",
+    };
     let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 };
     Ok(go_on.then_some((nature, sample)))
 }
@@ -94,10 +99,11 @@ pub(super) fn over_nothing(
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
     commands.push(line(&command));
     let mut running = Running::start(&mut command, &[cpu], None)?;
-    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
+    let is_ready = |running: &Running| testpmd::is_forwarding(running.id());
+    running.wait_until(is_ready, trial.patience, trial.stop)?;
     let (used, begin) = (running.cpu(), Instant::now());
     let rate = |running: &Running| testpmd::sending_rate(&running.stdout());
-    running.wait_until(|running| rate(running).is_some(), LIMIT, trial.stop)?;
+    running.wait_until(|running| rate(running).is_some(), trial.patience, trial.stop)?;
     let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
     let packets_per_s = rate(&running).unwrap_or(0.0);
     running.interrupt(LIMIT)?;
@@ -118,17 +124,4 @@ fn installed(command: Option<Command>) -> Result<Command> {
         let cause = format!("is not installed (Debian package {})", testpmd::PACKAGE);
         Error::failed(PEER, cause)
     })
-}
-
-/// Packets that the interface of a site has received.
-fn received(site: &Site) -> Result<u64> {
-    let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
-    let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;
-    // name: bytes packets …
-    let of = |line: &str| {
-        let counts = line.trim().strip_prefix(site.interface())?.strip_prefix(':')?;
-        counts.split_whitespace().nth(1)?.parse().ok()
-    };
-    let found = text.lines().find_map(of);
-    found.ok_or_else(|| Error::failed(site.interface(), "/proc/net/dev does not count its packets"))
 }

@@ -1,7 +1,7 @@
 //! From samples to rows.
 
 use super::sample::{Lost, PortSample, Threads};
-use super::subject::{PortSeries, SUITE};
+use super::subject::{PortSeries, SUITE, XDP_DROP, XDP_REDIRECT};
 use crate::published::{self, Published, ns_per_packet};
 use crate::row::{Param, Params, Row};
 
@@ -89,6 +89,38 @@ pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
     rows
 }
 
+/// What a port costs above dropping in the kernel, of each case that receives, with packets as long, in the same mode if
+/// dropping has it, and in the same round.
+pub(super) fn over_drop(all: &[PortSeries]) -> Vec<Row> {
+    let of = |one: &PortSeries| -> Option<Row> {
+        let nature = one.nature.as_ref()?;
+        let is_compared = one.in_lab
+            && one.paced.is_none()
+            && !one.is_peer()
+            && matches!(one.case(), "rxdrop" | "l2fwd" | XDP_REDIRECT);
+        let mode = if nature.mode == "generic" { "generic" } else { "native" };
+        let drop = all.iter().filter(|_| is_compared).find(|drop| {
+            let has_mode = drop.nature.as_ref().is_some_and(|nature| nature.mode == mode);
+            drop.case() == XDP_DROP && drop.size == one.size && has_mode
+        })?;
+        let pairs = one.samples.iter().zip(&drop.samples);
+        let pairs = pairs.filter(|(own, drop)| own.packets_per_s > 0.0 && drop.packets_per_s > 0.0);
+        let over = |(own, drop): (&PortSample, &PortSample)| {
+            1e9 / own.packets_per_s - 1e9 / drop.packets_per_s
+        };
+        let samples: Vec<_> = pairs.map(over).collect();
+        let like = rows(one).into_iter().next()?;
+        (!samples.is_empty()).then_some(Row {
+            metric: "ns_over_xdp_drop",
+            unit: "ns",
+            samples,
+            source: None,
+            ..like
+        })
+    };
+    all.iter().filter_map(of).collect()
+}
+
 /// The 2018 AF_XDP zero-copy paper, in millions of packets per second: i40e 40 Gbit/s, one queue.
 fn published(case: &str, mode: &str, size: usize) -> Option<Published> {
     let mode = ["generic", "native", "zerocopy"].iter().position(|name| mode.contains(name))?;
@@ -97,7 +129,35 @@ fn published(case: &str, mode: &str, size: usize) -> Option<Published> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::Nature;
+    use super::super::subject::Subject;
     use super::*;
+    use crate::task::Task;
+    use wirelane_os::bpf::XdpMode;
+
+    #[test]
+    fn what_is_above_dropping_is_of_one_round_and_mode() {
+        let series = |subject, mode: &str, rates: &[f64]| {
+            let mut one = PortSeries::new(subject, "xdp", 64, true);
+            let sample = |rate: &f64| PortSample { packets_per_s: *rate, ..PortSample::default() };
+            one.samples = rates.iter().map(sample).collect();
+            one.nature = Some(Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 });
+            one
+        };
+        let port = |task| Subject::Port("sim:1".parse().unwrap(), task);
+        let all = [
+            series(port(Task::Rxdrop), "native", &[5e6, 4e6, 0.0]),
+            series(port(Task::L2fwd), "generic", &[2e6]),
+            series(port(Task::Txpush), "copy", &[2e6]),
+            series(Subject::XdpRedirect(XdpMode::Native), "native", &[8e6]),
+            series(Subject::XdpDrop(XdpMode::Native), "native", &[10e6, 10e6, 10e6]),
+            series(Subject::XdpDrop(XdpMode::Generic), "generic", &[4e6]),
+        ];
+        let rows: Vec<_> = over_drop(&all).into_iter().map(|row| (row.case, row.samples)).collect();
+        let expected =
+            [("rxdrop", vec![100.0, 150.0]), ("l2fwd", vec![250.0]), (XDP_REDIRECT, vec![25.0])];
+        assert_eq!(rows, expected);
+    }
 
     #[test]
     fn figures_of_the_source_belong_to_their_mode() {

@@ -10,6 +10,7 @@ use crate::task::{PACED, Task};
 
 pub(super) const SUITE: &str = "sockets";
 pub(super) const XDP_DROP: &str = "xdp-drop";
+pub(super) const XDP_REDIRECT: &str = "xdp-redirect";
 pub(super) const PEER: &str = testpmd::PROGRAM;
 
 /// What is measured: a port, or the kernel without one.
@@ -19,6 +20,8 @@ pub(super) enum Subject {
     Port(Spec, Task),
     /// An XDP program that drops what arrives at the far end of the lab.
     XdpDrop(XdpMode),
+    /// An XDP program there that sends back what arrives.
+    XdpRedirect(XdpMode),
     /// Another program.
     Peer(Task, Over),
 }
@@ -57,6 +60,7 @@ impl PortSeries {
             _ if self.paced.is_some() => PACED,
             Subject::Port(_, kind) | Subject::Peer(kind, _) => kind.as_str(),
             Subject::XdpDrop(_) => XDP_DROP,
+            Subject::XdpRedirect(_) => XDP_REDIRECT,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One trial: who sends, who receives, and what they counted.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -31,6 +32,8 @@ pub(super) struct Trial<'a> {
     /// Bytes of a frame without frame check sequence.
     pub(super) size: usize,
     pub(super) window: Duration,
+    /// How long another program may take to get ready.
+    pub(super) patience: Duration,
     /// Which packets a port may take away from the host.
     pub(super) take: Take,
     /// CPUs of the queues.
@@ -212,4 +215,17 @@ pub(super) fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
     let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
     let stream = Stream::new(&spec)?;
     Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())
+}
+
+/// Packets that the interface of a site has received.
+pub(super) fn received(site: &Site) -> Result<u64> {
+    let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
+    let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;
+    // name: bytes packets …
+    let of = |line: &str| {
+        let counts = line.trim().strip_prefix(site.interface())?.strip_prefix(':')?;
+        counts.split_whitespace().nth(1)?.parse().ok()
+    };
+    let found = text.lines().find_map(of);
+    found.ok_or_else(|| Error::failed(site.interface(), "/proc/net/dev does not count its packets"))
 }

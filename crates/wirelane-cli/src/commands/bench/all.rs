@@ -16,7 +16,8 @@ use crate::output;
 ///
 /// The page compares this machine's figures with the tables of the five papers, and plots every figure.
 /// It is one file and needs no network. Without root, measurements that need it are skipped, and the page
-/// says so. ^C ends the run and reports what was measured so far.
+/// says so. It ends within 30 minutes, unless --samples asks for more, with shorter samples than the suites take
+/// alone. ^C ends the run and reports what was measured so far.
 #[derive(Args)]
 pub(crate) struct AllArgs {
     /// Directory to write to; created if it does not exist
@@ -43,7 +44,8 @@ pub(crate) struct AllArgs {
 pub(crate) fn run(args: &AllArgs) -> Result<()> {
     // Before minutes are spent.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
-    let effort = Effort { quick: args.quick, json: args.json, samples: args.samples };
+    let (quick, json, samples) = (args.quick, args.json, args.samples);
+    let effort = Effort { quick, json, samples, brief: !quick };
     let report = collect(|run| run.all(&args.suites, &effort, &args.report))?;
     write(&args.report.join("report.json"), &output::text(&report)?)?;
     let page = args.report.join("index.html");

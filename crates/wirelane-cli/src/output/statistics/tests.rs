@@ -1,7 +1,8 @@
 use super::*;
 
 fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
-    let dropped = json!({ "kernel": null, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 3 });
+    let dropped =
+        json!({ "kernel": null, "ring_full": 0, "writer": 0, "bad_header": 0, "tx_full": 3 });
     let class = json!({ "class": "tcp4", "super_frames": frames, "segments": 44 * frames,
         "bytes": 1000 * frames, "smallest_frame": 60, "largest_frame": 1514, "smallest_mss": 6,
         "largest_mss": 1460 });
@@ -20,7 +21,7 @@ fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
             { "port": 0, "queue": 1, "class": "rx", "received": null, "packets": packets, "bytes": 100 * packets,
               "filtered": 0, "merged": 6, "dropped": dropped },
             { "port": 0, "queue": 2, "class": "rx", "received": 0, "packets": 0, "bytes": 0, "merged": 0, "filtered": 0,
-              "dropped": { "kernel": 0, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 0 } },
+              "dropped": { "kernel": 0, "ring_full": 0, "writer": 0, "bad_header": 0, "tx_full": 0 } },
         ],
         "tx": [{ "port": 1, "queue": 0, "packets": 44, "bytes": 9, "errors": 0,
             "unfinished": 0, "wrong_length": 0, "refused": 0, "unsent": 0, "copied": 0, "stalls": 0 }],
@@ -116,7 +117,7 @@ fn interfaces_of_one_port_have_rows_of_their_own() {
     let row = |interface: &str, packets: u64, kernel: Option<u64>| {
         json!({ "port": 0, "interface": interface, "queue": 0, "class": "rx", "received": packets,
             "packets": packets, "bytes": packets, "filtered": kernel, "merged": 0,
-            "dropped": { "kernel": kernel, "ring_full": kernel, "writer": 0, "fault": 0, "tx_full": 0 } })
+            "dropped": { "kernel": kernel, "ring_full": kernel, "writer": 0, "bad_header": 0, "tx_full": 0 } })
     };
     let rows =
         [row("eth0", 1, None), row("eth1", 2, None), row("lo", 0, None), row("any", 0, Some(7))];

@@ -86,7 +86,7 @@ impl Receiver {
                 Some(offload) if frame.set_offload(offload) => {}
                 // Nobody could send it right.
                 _ => {
-                    self.counters.fault.add(1);
+                    self.counters.bad_header.add(1);
                     continue;
                 }
             }

@@ -52,6 +52,13 @@ impl XdpPlan {
         if let Some(attachment) = bound.attachment.as_ref().filter(|_| self.receive) {
             notes.extend(self.missing(mode, actual, attachment));
         }
+        if self.transmit && self.config.tx_timestamps {
+            notes.push(
+                "tx_timestamps=on: up to a quarter of the frames of each queue stay with packets that were \
+                 sent, until a program takes these with their times; `wirelane forward` does not"
+                    .to_owned(),
+            );
+        }
         if bound.clock.is_some() {
             notes
                 .push("the device sends each packet at its time, by a clock of its own".to_owned());

@@ -1,6 +1,8 @@
 //! What a benchmark leaves, however it ends: nothing but its report.
 #![allow(clippy::unwrap_used)]
 
+mod capture;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -222,6 +224,8 @@ const SEND: &[&str] =
     &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
 /// Ours and all others are started one after the other, and a store is there for a while.
 const RECORD: &[&str] = &["record", "--quick", "--disk", "disk"];
+/// The others record soon after the start.
+const RECORD_COST: &[&str] = &["record", "--quick", "--disk", "disk", "--case", "cost"];
 /// Programs are compiled, and ours and the system's libpcap are used in turns.
 const LIBPCAP: &[&str] = &["libpcap", "--quick"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
@@ -282,9 +286,10 @@ impl Bench {
 
 // Two tests, because most of the time of either is waiting.
 #[test]
-fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing() {
+fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing_but_its_figures() {
     if privileged::require() {
-        ends_by_itself(&[CAPTURE]);
+        let report = ends_by_itself(&[CAPTURE]).remove(0);
+        capture::has_its_figures(&serde_json::from_str(&report).unwrap());
     }
 }
 
@@ -295,20 +300,22 @@ fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
     }
 }
 
-fn ends_by_itself(suites: &[&[&str]]) {
+/// The reports.
+fn ends_by_itself(suites: &[&[&str]]) -> Vec<String> {
+    let mut reports = Vec::new();
     for suite in suites {
         let mut bench = Bench::start(&[*suite, &["--samples", "1", "--json"]].concat());
         bench.watch(Duration::from_secs(600));
         assert!(!bench.child.is_running(), "{suite:?} takes too long");
         let status = bench.child.stderr();
-        assert!(
-            bench.child.stdout().contains("\"schema\":\"wirelane.bench/1\""),
-            "{suite:?}: {status}"
-        );
+        let report = bench.child.stdout();
+        assert!(report.contains("\"schema\":\"wirelane.bench/1\""), "{suite:?}: {status}");
+        reports.push(report);
         assert!(!bench.namespaces.is_empty(), "{suite:?} was not seen at work");
         bench.assert_report_only(suite);
         bench.assert_gone();
     }
+    reports
 }
 
 #[test]
@@ -323,7 +330,8 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (GSO, &[After(30), After(700), After(2500)]),
         (NOLOSS, &[After(700)]),
         (SEND, &[After(700), Beside("trafgen")]),
-        (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
+        (RECORD, &[After(2500)]),
+        (RECORD_COST, &[Beside("tcpdump"), Beside("dumpcap")]),
         (LIBPCAP, &[After(300), Beside("tcpdump")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
@@ -331,13 +339,17 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (ALL_WITH_PEER, &[Beside("dpdk-test")]),
     ] {
         for moment in moments {
+            let begin = Instant::now();
             let mut bench = Bench::start(suite);
             if !bench.watch_until(*moment) {
                 continue;
             }
             bench.child.interrupt();
+            let asked = begin.elapsed();
             bench.watch(PATIENCE);
             assert!(!bench.child.is_running(), "{suite:?} goes on after ^C");
+            let ended = begin.elapsed();
+            eprintln!("{suite:?}, {moment:?}: ^C at {asked:.1?}, ended at {ended:.1?}");
             bench.assert_gone();
             bench.assert_report_only(suite);
             // What was measured until then is told.
@@ -361,7 +373,8 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (SCALING, &[After(400), After(2700)]),
         (NOLOSS, &[After(400), After(1500)]),
         (SEND, &[After(700), Beside("tcpreplay")]),
-        (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
+        (RECORD, &[After(2500)]),
+        (RECORD_COST, &[Beside("tcpdump"), Beside("dumpcap")]),
         (LIBPCAP, &[After(300), Beside("tcpdump")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),

@@ -1,0 +1,228 @@
+//! The kernel's own queueing layer: a packet socket that sends through the discipline of an interface, and around it.
+//!
+//! ```text
+//!   frames ─▶ AF_PACKET ─┬─ pfifo_fast ─┬─▶ wl-a ═══ wl-b: XDP_DROP
+//!                        └─── bypass ───┘
+//! ```
+//!
+//! Or out of an interface that is named, which keeps its discipline.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::{Error, Result};
+use wirelane::frame::Batch;
+use wirelane::port::sim::Stream;
+use wirelane::port::{self, Backend, OpenOptions, Spec, Tx};
+use wirelane_lab::{Lab, LabConfig};
+use wirelane_os::bpf::XdpMode;
+use wirelane_os::{affinity, link};
+
+use crate::published::{Difference, difference};
+use crate::row::{Param, Params, Row};
+use crate::suites::sockets::baseline::Baseline;
+
+const SUITE: &str = "qdisc";
+pub(super) const CASE: &str = "kernel";
+/// The discipline of the cable's end: the default of the source's time.
+const DISCIPLINE: &str = "pfifo_fast";
+const SIZE: usize = 64;
+/// How a packet goes, and what the port is told.
+const WAYS: [(&str, &str); 2] = [("qdisc", "off"), ("bypass", "on")];
+/// How long a full ring is waited for at a time, and at the end for what is under way.
+const ROOM: Duration = Duration::from_millis(1);
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// A cable whose far end drops. It goes with this.
+struct Cable {
+    lab: Lab,
+    _drop: Baseline,
+}
+
+/// Where it is sent, and what was measured: nanoseconds per packet through the discipline and around it.
+pub(super) struct Kernel {
+    cable: Option<Cable>,
+    interface: String,
+    frames: Vec<Vec<u8>>,
+    cpu: u32,
+    samples: [Vec<f64>; 2],
+}
+
+impl Kernel {
+    /// On a cable, or out of the interface of `port`.
+    ///
+    /// # Errors
+    /// There are no privileges for a cable, or the port is none of a packet socket.
+    pub(super) fn new(port: Option<&Spec>) -> Result<Self> {
+        let cable = match port {
+            Some(_) => None,
+            None => Some(Cable::new()?),
+        };
+        let interface = match (&cable, port) {
+            (Some(cable), _) => cable.lab.near.interface().to_owned(),
+            (None, Some(port)) if matches!(port.backend, None | Some(Backend::Packet)) => {
+                port.name.to_string_lossy().into_owned()
+            }
+            (None, _) => {
+                let error = Error::usage("--port", "the kernel queues what a packet socket sends");
+                return Err(error.help("name an interface: --port packet:eth0"));
+            }
+        };
+        let stream = Stream::new(&format!("sim:1?flows=1&size={SIZE}").parse()?)?;
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        Ok(Self {
+            cable,
+            interface,
+            frames: vec![stream.packet(0).bytes],
+            cpu: cpus.last().copied().unwrap_or(0),
+            samples: [Vec::new(), Vec::new()],
+        })
+    }
+
+    /// Measures both ways once.
+    ///
+    /// # Errors
+    /// The port cannot be opened, fails, or sends nothing.
+    pub(super) fn measure(&mut self, window: Duration) -> Result<()> {
+        let [queued, bypassing] = WAYS.map(|(_, bypass)| self.sample(bypass, window));
+        let values = [queued?, bypassing?];
+        self.samples.iter_mut().zip(values).for_each(|(samples, value)| samples.push(value));
+        Ok(())
+    }
+
+    fn sample(&self, bypass: &str, window: Duration) -> Result<f64> {
+        let spec: Spec = format!("packet:{}@0?bypass={bypass}", self.interface).parse()?;
+        let options = OpenOptions::default().receive(false).transmit(true);
+        let open = || port::open(&spec, &options);
+        let mut port = match &self.cable {
+            Some(cable) => cable.lab.near.inside(open)??,
+            None => open()?,
+        };
+        let ends = port.tx();
+        port.start()?;
+        let none = || Error::failed(self.interface.as_str(), "has no queue to send from");
+        let mut tx = ends.into_iter().next().ok_or_else(none)?;
+        let work = || {
+            // A machine that does not let us choose has its scheduler's choice.
+            let _ = affinity::pin(self.cpu);
+            push(&mut tx, &self.frames, window / 4)?;
+            let sent = push(&mut tx, &self.frames, window)?;
+            tx.drain(FAREWELL).map(|_| sent)
+        };
+        let panicked =
+            |_| Err(Error::failed(self.interface.as_str(), "a sender panicked: a defect"));
+        let sent = thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(panicked));
+        port.control().stop();
+        sent
+    }
+
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let row = |way, metric, unit, samples, source| Row {
+            suite: SUITE,
+            case: CASE,
+            peer: None,
+            params: Params(vec![
+                ("path", Param::Text(way)),
+                ("port", Param::Text("packet")),
+                ("interface", Param::Text(if self.cable.is_some() { "veth" } else { "named" })),
+                ("size", Param::Number(SIZE as u64)),
+            ]),
+            metric,
+            unit,
+            samples,
+            source,
+        };
+        let mut rows = Vec::new();
+        for ((way, _), samples) in WAYS.iter().zip(&self.samples) {
+            let rates = samples.iter().map(|ns| 1e9 / ns).collect();
+            rows.push(row(way, "ns_per_packet", "ns", samples.clone(), None));
+            rows.push(row(way, "packets_per_s", "1/s", rates, None));
+        }
+        let [queued, bypassing] = &self.samples;
+        let over = queued.iter().zip(bypassing).map(|(queued, bypassing)| queued - bypassing);
+        // The source sends by a packet socket, too, and its kernel has the discipline taken out.
+        let source = difference(Difference::FifoOverNone).source();
+        rows.push(row(WAYS[0].0, "ns_over_bypass", "ns", over.collect(), Some(source)));
+        rows.retain(|row| !row.samples.is_empty());
+        rows
+    }
+}
+
+impl Cable {
+    fn new() -> Result<Self> {
+        let lab = Lab::new(LabConfig::default())?;
+        let (near, far) = (lab.near.interface(), lab.far.interface());
+        let failed = |error| Error::os(format!("queueing discipline of {near}"), error);
+        lab.near.inside(|| link::set_qdisc(near, DISCIPLINE))?.map_err(failed)?;
+        let drop = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
+        Ok(Self { lab, _drop: drop })
+    }
+}
+
+/// Sends for so long: nanoseconds per packet.
+fn push(tx: &mut Tx, frames: &[Vec<u8>], window: Duration) -> Result<f64> {
+    let mut batch = Batch::default();
+    let (before, begin) = (tx.counters().packets.value(), Instant::now());
+    while begin.elapsed() < window {
+        let kept = batch.len();
+        let room = batch.room();
+        tx.allocate(&mut batch, room);
+        for (frame, bytes) in batch.iter_mut().skip(kept).zip(frames.iter().cycle()) {
+            // The frames of the port are longer than any packet of ours.
+            let _ = frame.fill(bytes);
+        }
+        let sent = tx.transmit(&mut batch);
+        tx.flush()?;
+        if sent == 0 {
+            tx.wait(ROOM)?;
+        }
+    }
+    let elapsed = begin.elapsed();
+    let packets = tx.counters().packets.value() - before;
+    if packets == 0 {
+        let cause = format!("sent nothing in {:.1} s", elapsed.as_secs_f64());
+        return Err(Error::failed("packet socket", cause));
+    }
+    Ok(elapsed.as_nanos() as f64 / packets as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wirelane_testkit::privileged;
+
+    const WINDOW: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn what_queues_nothing_is_refused() {
+        for port in ["sim:1", "xdp:lo", "file:x.pcap"] {
+            let error = Kernel::new(Some(&port.parse().unwrap())).err().unwrap();
+            assert!(error.to_string().contains("packet socket"), "{error}");
+        }
+    }
+
+    #[test]
+    fn privileged_both_ways_of_a_cable_and_of_an_interface_are_measured() {
+        if !privileged::require() {
+            return;
+        }
+        let named: Spec = "packet:lo".parse().unwrap();
+        for (port, interface) in [(None, "veth"), (Some(&named), "named")] {
+            let mut kernel = Kernel::new(port).unwrap();
+            kernel.measure(WINDOW).unwrap();
+            kernel.measure(WINDOW).unwrap();
+            let rows = kernel.rows();
+            assert_eq!(rows.len(), 5, "{rows:?}");
+            assert!(rows.iter().all(|row| row.params.has(("interface", interface))));
+            let of = |path, metric| {
+                let is_it = |row: &&Row| row.params.has(("path", path)) && row.metric == metric;
+                rows.iter().find(is_it).unwrap().samples.clone()
+            };
+            let [queued, bypassing] = WAYS.map(|(path, _)| of(path, "ns_per_packet"));
+            // A system call and a packet take their time.
+            assert!(queued.iter().chain(&bypassing).all(|ns| *ns > 20.0), "{rows:?}");
+            let over = of("qdisc", "ns_over_bypass");
+            assert_eq!(over, [queued[0] - bypassing[0], queued[1] - bypassing[1]]);
+        }
+    }
+}

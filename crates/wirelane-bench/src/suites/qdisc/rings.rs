@@ -1,0 +1,296 @@
+//! Our ring and DPDK's, in turns. Between two CPUs they are compared only where these lay equally far from each other.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use wirelane::ring::{Multi, Single};
+
+use super::distance::{Distance, round_trip_ns};
+use super::ring::{bulk_two_cores, pair_one_core};
+use super::rte_ring::{self, RingFigure};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::row::{Param, Params, Row, summary};
+
+const SUITE: &str = "qdisc";
+const PEER: &str = "rte_ring";
+const PAIRS: usize = 1 << 19;
+/// Batches through a ring, as many as in DPDK's test.
+const BATCHES: usize = 1 << 15;
+/// How long DPDK's test may take; a few seconds are usual.
+const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+/// The CPUs of DPDK's test, and of ours.
+const CPUS: [u32; 2] = [0, 1];
+/// How often something is measured again because the CPUs have moved.
+const ATTEMPTS: usize = 3;
+
+/// What is measured of a ring, and how.
+type RingCase = (RingFigure, fn() -> f64);
+
+const RINGS: [RingCase; 6] = [
+    (RingFigure::Pair { multi: false }, || pair_one_core::<Single, Single>(PAIRS)),
+    (RingFigure::Pair { multi: true }, || pair_one_core::<Multi, Multi>(PAIRS)),
+    (RingFigure::TwoCores { multi: false, bulk: 8 }, || {
+        bulk_two_cores::<Single, Single>(BATCHES * 8, 8)
+    }),
+    (RingFigure::TwoCores { multi: true, bulk: 8 }, || {
+        bulk_two_cores::<Multi, Multi>(BATCHES * 8, 8)
+    }),
+    (RingFigure::TwoCores { multi: false, bulk: 32 }, || {
+        bulk_two_cores::<Single, Single>(BATCHES * 32, 32)
+    }),
+    (RingFigure::TwoCores { multi: true, bulk: 32 }, || {
+        bulk_two_cores::<Multi, Multi>(BATCHES * 32, 32)
+    }),
+];
+
+/// A figure of a round. `apart` is how far the CPUs were from each other, if there were two.
+#[derive(Clone, Copy, Debug)]
+struct RingSample {
+    round: u32,
+    figure: RingFigure,
+    apart: Option<Distance>,
+    value: f64,
+}
+
+/// Our ring and DPDK's, in cycles.
+pub(super) struct Rings {
+    cycles: Option<f64>,
+    ours: Vec<RingSample>,
+    peers: Vec<RingSample>,
+    /// Nanoseconds between the CPUs, there and back, each time that it was measured, with the round.
+    round_trips: Vec<(u32, f64)>,
+    /// Why there is nothing more of the peer.
+    missing: Option<String>,
+    /// A producer and a consumer can run at the same time.
+    two_cores: bool,
+    /// Whether figures were left out because the CPUs moved.
+    have_moved: bool,
+}
+
+impl Rings {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let cycles = machine.cycles_per_ns;
+        let two_cores = machine.cores >= 2;
+        let missing = match (cycles, two_cores) {
+            (None, _) => Some("there is no cycle counter to compare by".into()),
+            (_, false) => Some("it needs two CPUs".into()),
+            _ => None,
+        };
+        Self {
+            cycles,
+            ours: Vec::new(),
+            peers: Vec::new(),
+            round_trips: Vec::new(),
+            missing,
+            two_cores,
+            have_moved: false,
+        }
+    }
+
+    /// The peer is not asked for.
+    pub(super) fn leave_peer_out(&mut self) {
+        self.missing = Some("not asked for".into());
+    }
+
+    pub(super) fn measure(&mut self, round: u32) {
+        let cycles = self.cycles.unwrap_or(1.0);
+        for (figure, measure) in RINGS {
+            if let RingFigure::Pair { .. } = figure {
+                let value = measure() * cycles;
+                self.ours.push(RingSample { round, figure, apart: None, value });
+            } else if self.two_cores {
+                let found = self.in_place(round, measure);
+                let sample = |(value, apart)| RingSample {
+                    round,
+                    figure,
+                    apart: Some(apart),
+                    value: value * cycles,
+                };
+                self.ours.extend(found.map(sample));
+            }
+        }
+    }
+
+    /// Once it has failed it is not tried again.
+    pub(super) fn measure_peer(&mut self, round: u32, stop: &AtomicBool) {
+        if self.missing.is_some() {
+            return;
+        }
+        let before = self.distance(round);
+        match rte_ring::measure(PEER_TIMEOUT, stop) {
+            Ok(figures) => {
+                let stayed = self.distance(round) == before;
+                self.have_moved |= !stayed;
+                for (figure, value) in figures {
+                    match figure {
+                        RingFigure::Pair { .. } => {
+                            self.peers.push(RingSample { round, figure, apart: None, value });
+                        }
+                        RingFigure::TwoCores { .. } if stayed => {
+                            let apart = Some(before);
+                            self.peers.push(RingSample { round, figure, apart, value });
+                        }
+                        RingFigure::TwoCores { .. } => {}
+                    }
+                }
+            }
+            Err(reason) => self.missing = Some(reason),
+        }
+    }
+
+    /// A figure, and where the CPUs lay before and after it; `None` if they do not stay.
+    fn in_place(&mut self, round: u32, measure: fn() -> f64) -> Option<(f64, Distance)> {
+        let mut before = self.distance(round);
+        for _ in 0..ATTEMPTS {
+            let value = measure();
+            let after = self.distance(round);
+            if before == after {
+                return Some((value, before));
+            }
+            before = after;
+        }
+        self.have_moved = true;
+        None
+    }
+
+    fn distance(&mut self, round: u32) -> Distance {
+        let round_trip = round_trip_ns(CPUS);
+        self.round_trips.push((round, round_trip));
+        Distance::of(round_trip)
+    }
+
+    pub(super) fn finish(self, report: &mut Report) {
+        let unit = if self.cycles.is_some() { "cycles" } else { "ns" };
+        if !self.round_trips.is_empty() {
+            report.rows.push(Row {
+                suite: SUITE,
+                case: "cpus",
+                peer: None,
+                params: Params(vec![("cores", Param::Number(2))]),
+                metric: "round_trip_ns",
+                unit: "ns",
+                samples: by_round(&self.round_trips),
+                source: None,
+            });
+        }
+        for (figure, _) in RINGS {
+            for apart in [None].into_iter().chain(Distance::ALL.map(Some)) {
+                let of = |from: &[RingSample]| -> Vec<RingSample> {
+                    let is_it = |one: &&RingSample| one.figure == figure && one.apart == apart;
+                    from.iter().filter(is_it).copied().collect()
+                };
+                let (mut ours, mut theirs) = (of(&self.ours), of(&self.peers));
+                pair(&mut ours, &mut theirs);
+                for (peer, samples) in [(None, ours), (Some(PEER), theirs)] {
+                    let samples: Vec<_> = samples.iter().map(|sample| sample.value).collect();
+                    if !samples.is_empty() {
+                        report.rows.push(ring_row((figure, apart), peer, unit, samples));
+                    }
+                }
+            }
+        }
+        if !self.two_cores {
+            let reason = "two cores: the machine has one".into();
+            report.skip(SUITE, "mpmc", reason);
+        }
+        if self.have_moved {
+            let reason = "the CPUs moved further apart or closer together meanwhile: such figures are left out";
+            report.skip(SUITE, "cpus", reason.to_owned());
+        }
+        let too_late = || "the run was ended first".to_owned();
+        let reason = self.missing.or_else(|| self.peers.is_empty().then(too_late));
+        if let Some(reason) = reason {
+            report.skip(SUITE, PEER, reason);
+        }
+    }
+}
+
+/// The median of each round.
+fn by_round(values: &[(u32, f64)]) -> Vec<f64> {
+    let of_round = |of: &[(u32, f64)]| {
+        let values: Vec<_> = of.iter().map(|(_, value)| *value).collect();
+        summary(&values).map(|[_, median, _]| median)
+    };
+    values.chunk_by(|(round, _), (next, _)| round == next).filter_map(of_round).collect()
+}
+
+/// A ratio is that of a round: ours of rounds without theirs come last, and theirs without ours are left out.
+fn pair(ours: &mut [RingSample], theirs: &mut Vec<RingSample>) {
+    let has = |of: &[RingSample], round| of.iter().any(|sample| sample.round == round);
+    theirs.retain(|sample| has(ours, sample.round));
+    ours.sort_by_key(|sample| (!has(theirs, sample.round), sample.round));
+}
+
+fn ring_row(
+    (figure, apart): (RingFigure, Option<Distance>),
+    peer: Option<&'static str>,
+    unit: &'static str,
+    samples: Vec<f64>,
+) -> Row {
+    let (multi, cores, bulk, metric) = match (figure, unit) {
+        (RingFigure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
+        (RingFigure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
+        (RingFigure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
+        (RingFigure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
+    };
+    let case = if multi { "mpmc" } else { "spsc" };
+    let mut params = vec![("cores", Param::Number(cores)), ("bulk", Param::Number(bulk as u64))];
+    params.extend(apart.map(|apart| ("apart", Param::Text(apart.as_str()))));
+    Row { suite: SUITE, case, peer, params: Params(params), metric, unit, samples, source: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURE: RingFigure = RingFigure::TwoCores { multi: true, bulk: 32 };
+
+    fn rings(ours: &[(u32, Distance, f64)], peers: &[(u32, Distance, f64)]) -> Report {
+        let of = |samples: &[(u32, Distance, f64)]| {
+            let sample = |(round, apart, value): &(u32, Distance, f64)| RingSample {
+                round: *round,
+                figure: FIGURE,
+                apart: Some(*apart),
+                value: *value,
+            };
+            samples.iter().map(sample).collect()
+        };
+        let rings = Rings {
+            cycles: Some(2.0),
+            ours: of(ours),
+            peers: of(peers),
+            round_trips: vec![(1, 20.0), (1, 30.0), (1, 90.0), (2, 25.0)],
+            missing: None,
+            two_cores: true,
+            have_moved: false,
+        };
+        let mut report = Report::new("test".into());
+        rings.finish(&mut report);
+        report.finish();
+        report
+    }
+
+    #[test]
+    fn only_what_was_equally_far_apart_is_compared() {
+        use Distance::{Cache, Core};
+        let report = rings(
+            &[(1, Cache, 40.0), (2, Core, 10.0), (3, Core, 11.0), (4, Core, 12.0)],
+            &[(1, Core, 8.0), (3, Core, 22.0), (4, Core, 6.0)],
+        );
+        let ratios: Vec<_> = report.ratios.iter().map(|ratio| ratio.ratios.clone()).collect();
+        // Of rounds 3 and 4; in round 1 the CPUs lay elsewhere for each, and in round 2 there was one only.
+        assert_eq!(ratios, [[0.5, 2.0]]);
+        let target = |report: &Report| {
+            let what = "Ring, many to many, 32 at a time, two cores";
+            let mut targets = report.targets.iter();
+            targets.find(|target| target.what.starts_with(what)).unwrap().values.clone()
+        };
+        assert_eq!(target(&report), [0.5, 2.0]);
+        let apart = rings(&[(1, Cache, 40.0)], &[(1, Core, 8.0)]);
+        assert!(apart.ratios.is_empty() && target(&apart).is_empty());
+        let mut rows = apart.rows.iter();
+        let way = rows.find(|row| row.metric == "round_trip_ns").unwrap();
+        assert_eq!(way.samples, [30.0, 25.0]);
+    }
+}
