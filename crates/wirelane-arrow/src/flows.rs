@@ -53,6 +53,12 @@ impl Flows {
     }
 }
 
+impl Default for Flows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A column that grows.
 enum Column {
     Byte(UInt8Builder),

@@ -22,7 +22,7 @@ const FLOWS: [u64; 2] = [10_000, 1_000_000];
 /// Packets of a file.
 const PACKETS: u64 = 1_000_000;
 /// How often it is read.
-const TIMES: [u64; 2] = [60, 30];
+const TIMES: [u64; 2] = [100, 40];
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 pub(super) fn many(
