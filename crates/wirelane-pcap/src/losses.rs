@@ -1,7 +1,5 @@
 //! What was in a file and is not in its copy.
 
-use crate::pcapng::AnnexKind;
-
 /// What a copy lacks of what the files had that it was made of. Everything else was kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,15 +27,6 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Counts a block beside packets that is not copied.
-    pub fn count(&mut self, kind: AnnexKind) {
-        match kind {
-            AnnexKind::Names => self.names += 1,
-            AnnexKind::Secrets => self.secrets += 1,
-            AnnexKind::Other => self.other_blocks += 1,
-        }
-    }
-
     /// One sentence for each reason that there is.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

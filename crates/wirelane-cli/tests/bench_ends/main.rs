@@ -279,7 +279,10 @@ impl Bench {
         let short = &name[..name.len().min(15)];
         own.iter().any(|process| {
             let found = fs::read_to_string(process.join("comm")).unwrap_or_default();
-            found.trim_end() == short
+            // Each is asked for its version first, and does nothing then.
+            let words = fs::read(process.join("cmdline")).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0);
+            found.trim_end() == short && !words.any(|word| word == b"--version")
         })
     }
 }
@@ -382,6 +385,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (ALL_WITH_PEER, &[Beside("dpdk-test")]),
     ] {
         for moment in moments {
+            let begin = Instant::now();
             let mut bench = Bench::start(suite);
             if !bench.watch_until(*moment) {
                 continue;
@@ -390,6 +394,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
             bench.child.signal(Signal::STOP);
             bench.note();
             bench.child.signal(Signal::KILL);
+            let killed = begin.elapsed();
             bench.watch(PATIENCE);
             assert!(!bench.child.is_running());
             programs += bench.programs.len();
@@ -398,6 +403,8 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
             run(Command::new(WIRELANE).args(["lab", "down", "--name", &name]));
             drop(others);
             bench.assert_gone();
+            let gone = begin.elapsed();
+            eprintln!("{suite:?}, {moment:?}: killed at {killed:.1?}, all gone at {gone:.1?}");
         }
     }
     assert!(programs > 0, "no benchmark was seen at work");

@@ -64,6 +64,17 @@ impl<'a> Annex<'a> {
     }
 }
 
+impl Losses {
+    /// Counts a block beside packets that is not copied.
+    pub fn count(&mut self, kind: AnnexKind) {
+        match kind {
+            AnnexKind::Names => self.names += 1,
+            AnnexKind::Secrets => self.secrets += 1,
+            AnnexKind::Other => self.other_blocks += 1,
+        }
+    }
+}
+
 /// Whether a block says that it must not be copied into a changed file.
 pub(super) fn is_private(kind: u32) -> bool {
     kind == CUSTOM_PRIVATE

@@ -59,8 +59,8 @@ pub(crate) struct QueryArgs {
 fn size(text: &str) -> Result<usize, String> {
     parse_size(text)
         .and_then(|size| usize::try_from(size).ok())
-        .filter(|size| *size >= 1 << 20)
-        .ok_or_else(|| "write a number of bytes from 1M on, such as 500M or 4G".to_owned())
+        .filter(|size| *size >= 64 << 20)
+        .ok_or_else(|| "write a number of bytes from 64M on, such as 500M or 4G".to_owned())
 }
 
 fn bucket(text: &str) -> Result<Duration, String> {

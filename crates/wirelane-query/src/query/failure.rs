@@ -12,7 +12,7 @@ pub(crate) fn of(error: DataFusionError) -> Error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of(*inner),
         DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
             Ok(inner) => of(inner),
-            Err(shared) => failed(&shared.to_string()),
+            Err(shared) => of_shared(shared.find_root()),
         },
         DataFusionError::Collection(errors) => match errors.into_iter().next() {
             Some(first) => of(first),
@@ -30,13 +30,29 @@ pub(crate) fn of(error: DataFusionError) -> Error {
         DataFusionError::SchemaError(error, _) => sql(&error.to_string()),
         DataFusionError::ObjectStore(error) => store(*error),
         DataFusionError::IoError(error) => Error::io("the query", "read", error),
-        DataFusionError::ResourcesExhausted(text) => Error::failed("memory", line(&text))
-            .help("allow more by --memory, or ask for less at once"),
+        DataFusionError::ResourcesExhausted(text) => exhausted(&text),
         DataFusionError::Execution(text) if text.ends_with("failed: Cancelled") => {
             Error::failed("the query", "an executor was lost while it ran").help("ask again")
         }
         other => failed(&other.strip_backtrace()),
     }
+}
+
+/// An error that others hold, too.
+fn of_shared(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::ResourcesExhausted(text) => exhausted(text),
+        DataFusionError::External(inner) if inner.is::<Error>() => {
+            let text = inner.to_string();
+            let (object, cause) = text.split_once(": ").unwrap_or(("the query", &text));
+            Error::failed(object, cause.to_owned())
+        }
+        other => failed(&other.strip_backtrace()),
+    }
+}
+
+fn exhausted(text: &str) -> Error {
+    Error::failed("memory", line(text)).help("allow more by --memory, or ask for less at once")
 }
 
 /// An error of an object store, or of the file system behind one.

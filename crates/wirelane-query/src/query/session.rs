@@ -25,6 +25,10 @@ pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionCont
         .with_information_schema(true)
         // Footers are read once, when they are checked, and only of files that a query needs.
         .with_collect_statistics(false);
+    let execution = &mut config.options_mut().execution;
+    // What sorts keep to merge what they spilled: not all there is.
+    let share = memory / (8 * execution.target_partitions.max(1));
+    execution.sort_spill_reservation_bytes = share.min(execution.sort_spill_reservation_bytes);
     let parquet = &mut config.options_mut().execution.parquet;
     // Columns of rows that do not match are not decoded.
     parquet.pushdown_filters = true;

@@ -47,11 +47,12 @@ impl Target {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+        fs::metadata(directory).map_err(|error| failed("open", error))?;
         // For its owner alone, as all files that the command writes.
         let beside = tempfile::Builder::new()
             .prefix(".wirelane-")
             .tempfile_in(directory)
-            .map_err(|error| failed("open", bare(error)))?;
+            .map_err(|error| failed("open", error.kind().into()))?;
         Ok(Self::new(To::Beside(beside, path.to_owned()), name))
     }
 
@@ -132,13 +133,6 @@ impl Write for To {
             Self::Device(to) => to.flush(),
         }
     }
-}
-
-/// Without the name of the file beside, which nobody knows.
-fn bare(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|error| error.source());
-    let errno = inner.and_then(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
-    errno.map_or(error, io::Error::from_raw_os_error)
 }
 
 #[cfg(test)]

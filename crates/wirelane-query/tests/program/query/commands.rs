@@ -1,7 +1,7 @@
 //! The program as others start and end it: `wirelane`, a terminal, a pipe, ^C.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -45,7 +45,9 @@ fn a_program_that_is_missing_can_be_installed() {
     let directory = tempfile::tempdir().unwrap();
     let alone = directory.path().join("wirelane");
     process::copy_program(&beside(), &alone);
-    let ended = process::output(Command::new(alone).args(["query", "SELECT 1"]).env("PATH", ""));
+    let mut command = Command::new(alone);
+    command.args(["query", "SELECT 1"]).env("PATH", directory.path());
+    let ended = process::output(&mut command);
     assert_eq!(ended.status.code(), Some(1));
     assert!(
         ended.stderr.contains("cargo install --path crates/wirelane-query"),
@@ -97,12 +99,24 @@ fn a_terminal_gets_a_shell_with_a_history() {
     command.args(["-qec", &line]).arg(&transcript).env("XDG_STATE_HOME", &state);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let typed = ".tables\n.schema flows\nSELECT count(*) + 1000\nAS many\nFROM flows;\n\
-        SELECT bogus FROM flows;\ntop-talkers;\n.queries\n.what\n.quit\n";
-    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let shown = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success(), "{shown}");
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let typed = ".tables|.schema flows|SELECT count(*) + 1000|AS many|FROM flows;|\
+        SELECT bogus FROM flows;|top-talkers;|.queries|.what|.quit";
+    // What the editor writes when it is ready; what is typed before is thrown away.
+    let ready = "\u{1b}[?2004h";
+    let (mut shown, mut bytes) = (String::new(), [0; 4096]);
+    for (number, line) in typed.split('|').enumerate() {
+        while shown.matches(ready).count() <= number {
+            let count = output.read(&mut bytes).unwrap();
+            assert!(count > 0, "{shown}");
+            shown += &String::from_utf8_lossy(&bytes[..count]);
+        }
+        writeln!(input, "{line}").unwrap();
+    }
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    shown += &String::from_utf8_lossy(&rest);
+    assert!(child.wait().unwrap().success(), "{shown}");
     for word in ["1300", "community_id", "bogus", "10.2.0.0", "retransmissions", ".help"] {
         assert!(shown.contains(word), "{word}: {shown}");
     }
