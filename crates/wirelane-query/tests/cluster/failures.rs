@@ -60,7 +60,7 @@ fn what_a_cluster_lacks_is_named() {
     fill(&server, 50);
     let sql = "SELECT count(*) FROM flows";
     let fails = |command: &mut Command, expected: &[&str]| {
-        let ended = ChildGuard::spawn(command).wait(Duration::from_secs(20));
+        let ended = ChildGuard::spawn(command).wait(Duration::from_secs(40));
         assert_eq!(ended.status.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
         assert!(expected.iter().all(|text| ended.stderr.contains(text)), "{}", ended.stderr);
     };

@@ -74,7 +74,7 @@ fn a_store_that_refuses_is_named_and_nobody_waits() {
             command.env(name, value);
         }
         // The patience for a store that is away is a minute.
-        let ended = ChildGuard::spawn(&mut command).wait(LIMIT / 3);
+        let ended = ChildGuard::spawn(&mut command).wait(LIMIT / 2);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(expected), "{to}: {}", ended.stderr);
         assert!(ended.stderr.contains("50 of 50 flows were not written"), "{}", ended.stderr);
