@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod commands;
+mod companion;
 mod control;
 mod habits;
 mod look;
@@ -64,6 +65,7 @@ enum Command {
     Offload(commands::offload::OffloadArgs),
     Pin(commands::pin::PinArgs),
     Ports(commands::ports::PortsArgs),
+    Query(commands::query::QueryArgs),
     Queues(commands::queues::QueuesArgs),
     Record(Box<commands::record::RecordArgs>),
     Send(Box<commands::send::SendArgs>),
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Offload(args) => commands::offload::run(&args),
         Command::Pin(args) => commands::pin::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
+        Command::Query(args) => commands::query::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
         Command::Record(args) => commands::record::run(&args),
         Command::Send(args) => commands::send::run(&args),

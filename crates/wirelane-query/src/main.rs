@@ -1,5 +1,7 @@
-//! `wirelane-query`: flows as files for engines. `wirelane` starts it; it holds what would make that command large.
+//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds what would make that
+//! command large.
 
+mod query;
 mod sink;
 
 use std::io::Write as _;
@@ -8,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use wirelane::ErrorKind;
 
-/// Flows as files for engines: Parquet in a directory or an object store.
+/// Flows and packets as tables: Parquet in a directory or an object store, and SQL.
 #[derive(Parser)]
 #[command(name = "wirelane-query", version, max_term_width = 100)]
 struct Cli {
@@ -18,11 +20,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Query(query::QueryArgs),
     Sink(sink::SinkArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Query(args) => query::run(&args),
         Command::Sink(args) => sink::run(&args),
     };
     match outcome {

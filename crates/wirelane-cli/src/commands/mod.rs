@@ -17,6 +17,7 @@ pub(crate) mod ndr;
 pub(crate) mod offload;
 pub(crate) mod pin;
 pub(crate) mod ports;
+pub(crate) mod query;
 pub(crate) mod queues;
 pub(crate) mod record;
 pub(crate) mod send;

@@ -3,4 +3,6 @@
 
 mod files;
 mod flows;
+mod made;
+mod query;
 mod sink;

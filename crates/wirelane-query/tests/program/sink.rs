@@ -1,48 +1,14 @@
 //! `wirelane-query sink` as `wirelane flows -w` starts it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use arrow_ipc::reader::StreamReader;
 use serde_json::Value;
-use wirelane_flow::ipfix::Pipe;
-use wirelane_flow::{Flow, Half};
 
 use crate::files::{files, packets, packets_of};
-
-/// 2026-11-23, 02:41:44.
-const START: u64 = 1_795_401_704_123_456_789;
-const HOUR: u64 = 3_600_000_000_000;
-
-/// Flows that begin in three hours.
-fn flows(count: u64) -> Vec<Flow> {
-    let flow = |number: u64| {
-        let start = START + number % 3 * HOUR;
-        let forward =
-            Half { packets: number, octets: number * 100, start, end: start, ..Half::default() };
-        Flow { forward, interface: "eth0".into(), ..Flow::default() }
-    };
-    (1..=count).map(flow).collect()
-}
-
-fn messages(flows: &[Flow]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut pipe = Pipe::new(&mut bytes);
-    flows.iter().for_each(|flow| pipe.add(flow).unwrap());
-    pipe.flush().unwrap();
-    bytes
-}
-
-fn sink(to: &Path, more: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
-    command.arg("sink").arg(to).args(more);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    child.wait_with_output().unwrap()
-}
+use crate::made::{flows, messages, sink};
 
 fn told(ended: &Output) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()

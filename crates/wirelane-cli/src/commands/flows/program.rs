@@ -1,9 +1,8 @@
 //! Flows to `wirelane-query`, which makes files of them: the process with privileges holds neither its code nor its
 //! connections.
 
-use std::env;
 use std::io::{self, BufWriter, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,9 +11,9 @@ use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
 
-use super::files::FileArgs;
+use crate::companion::{self, NAME};
 
-const NAME: &str = "wirelane-query";
+use super::files::FileArgs;
 
 /// What the program said at its end.
 pub(super) type Told = Arc<Mutex<Option<Value>>>;
@@ -37,27 +36,13 @@ pub(super) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.contains("://"))
 }
 
-/// The program: beside this command, or on the `PATH`.
-///
-/// # Errors
-/// There is none.
-pub(super) fn find() -> Result<PathBuf> {
-    let beside = env::current_exe().ok().and_then(|it| Some(it.parent()?.join(NAME)));
-    let path = env::var_os("PATH").unwrap_or_default();
-    let on_path = env::split_paths(&path).map(|directory| directory.join(NAME));
-    beside.into_iter().chain(on_path).find(|it| it.is_file()).ok_or_else(|| {
-        Error::failed(format!("program {NAME}"), "it is not beside wirelane, and not on the PATH")
-            .help("build it: cargo build --release -p wirelane-query; or write to a .json or .csv file")
-    })
-}
-
 impl ProgramSink {
     /// Starts it for flows that go to `to`; what becomes of them is put into `told`.
     ///
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(to: &Path, files: &FileArgs, told: &Told) -> Result<Self> {
-        let mut command = Command::new(find()?);
+        let mut command = Command::new(companion::find()?);
         command.args(["sink", "--json"]).args(files.words()).arg("--").arg(to);
         let mut child = command
             .stdin(Stdio::piped())

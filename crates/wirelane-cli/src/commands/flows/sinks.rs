@@ -14,6 +14,7 @@ use super::arguments::{FlowsArgs, Format};
 use super::output::TextSink;
 use super::program::{self, ProgramSink, Told};
 use super::top::{Top, TopSink};
+use crate::companion;
 use crate::output::summary::Export;
 
 /// What is told at the end.
@@ -40,7 +41,7 @@ impl<'a> Sinks<'a> {
         }
         match args.write.as_deref().filter(|path| !is_stdout(path)) {
             None => Ok(()),
-            Some(path) if program::takes(path) => program::find().map(|_| ()),
+            Some(path) if program::takes(path) => companion::find().map(|_| ()),
             Some(path) => format_of(path).map(|_| ()),
         }
     }

@@ -1,0 +1,120 @@
+//! Rows as they come, to where they go.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use futures::StreamExt as _;
+use wirelane::{Error, Result};
+
+use super::failure;
+use super::output::{Format, Target, Writer};
+use super::reading::Reading;
+use super::run::Running;
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Writes all rows.
+///
+/// # Errors
+/// The query fails on its way, or the target takes no more.
+pub(crate) async fn write(running: Running, format: Format, target: Target) -> Result<()> {
+    let Running { plan, mut rows } = running;
+    let mut progress = Progress::new();
+    // Where rows go to the same terminal, they show by themselves that it goes on.
+    let is_shown = target.is_output() && io::stdout().is_terminal();
+    let mut writer = Writer::new(format, target, &rows.schema())?;
+    let mut count = 0;
+    loop {
+        let next = tokio::time::timeout(TICK, rows.next()).await;
+        let Ok(next) = next else {
+            progress.show(|seconds| format!("{}, {count} rows, {seconds} s", Reading::of(&plan)));
+            continue;
+        };
+        let Some(batch) = next else { break };
+        let batch = batch.map_err(failure::of)?;
+        count += batch.num_rows();
+        if is_shown {
+            progress.clear();
+        }
+        writer.write(&batch)?;
+    }
+    progress.clear();
+    writer.finish()
+}
+
+/// Runs the query, and tells how instead of what came out.
+///
+/// # Errors
+/// The query fails on its way.
+pub(crate) async fn explain(running: Running) -> Result<()> {
+    let (plan, start) = (Arc::clone(&running.plan), Instant::now());
+    let mut count = 0;
+    each(running, |batch| count += batch.num_rows()).await?;
+    let taken = start.elapsed().as_secs_f64();
+    let operators = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string();
+    let reading = Reading::of(&plan);
+    write!(io::stdout(), "{operators}\n{count} rows in {taken:.3} s: {reading}\n")
+        .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// All rows, of a query that has few.
+///
+/// # Errors
+/// The query fails on its way.
+pub(crate) async fn collect(running: Running) -> Result<Vec<RecordBatch>> {
+    let mut all = Vec::new();
+    each(running, |batch| all.push(batch)).await?;
+    Ok(all)
+}
+
+async fn each(running: Running, mut take: impl FnMut(RecordBatch)) -> Result<()> {
+    let Running { plan, mut rows } = running;
+    let mut progress = Progress::new();
+    loop {
+        match tokio::time::timeout(TICK, rows.next()).await {
+            Ok(Some(Ok(batch))) => take(batch),
+            Ok(Some(Err(error))) => return Err(failure::of(error)),
+            Ok(None) => return Ok(()),
+            Err(_) => progress.show(|seconds| format!("{}, {seconds} s", Reading::of(&plan))),
+        }
+    }
+}
+
+/// One line on a terminal that is written over.
+struct Progress {
+    is_terminal: bool,
+    start: Instant,
+    is_there: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { is_terminal: io::stderr().is_terminal(), start: Instant::now(), is_there: false }
+    }
+
+    fn show(&mut self, text: impl FnOnce(u64) -> String) {
+        if !self.is_terminal {
+            return;
+        }
+        self.is_there = true;
+        // Nobody may be there to read it.
+        let _ = write!(io::stderr(), "\r{}\u{1b}[K", text(self.start.elapsed().as_secs()));
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_there) {
+            let _ = write!(io::stderr(), "\r\u{1b}[K");
+        }
+    }
+}
+
+/// Whatever ends a query, its line does not stay.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

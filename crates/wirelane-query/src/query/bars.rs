@@ -1,0 +1,61 @@
+//! Bars of Unicode blocks, as a column beside the numbers that they show.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use datafusion::arrow::compute::cast;
+
+/// Characters of the longest bar.
+const WIDTH: f64 = 30.0;
+/// From an eighth of a character to all of it.
+const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// The rows with bars for the column of this name, each as long as its share of the largest.
+pub(crate) fn with_bars(batch: &RecordBatch, name: &str) -> Result<RecordBatch, ArrowError> {
+    let values = numbers(batch, name)?;
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let bars: StringArray = values.iter().map(|value| Some(bar(*value, most))).collect();
+    let mut fields = batch.schema().fields().to_vec();
+    fields.push(Arc::new(Field::new("", DataType::Utf8, false)));
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(bars) as ArrayRef);
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+/// A column as numbers; nothing counts as 0.
+pub(crate) fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<f64>, ArrowError> {
+    let column = batch.column(batch.schema().index_of(name)?);
+    let column = cast(column, &DataType::Float64)?;
+    let column = column.as_primitive::<Float64Type>();
+    Ok((0..column.len())
+        .map(|row| if column.is_null(row) { 0.0 } else { column.value(row) })
+        .collect())
+}
+
+fn bar(value: f64, most: f64) -> String {
+    let eighths = if most > 0.0 { (value / most * WIDTH * 8.0).round() as usize } else { 0 };
+    // What is there is seen.
+    let eighths = if value > 0.0 { eighths.max(1) } else { 0 };
+    let mut text: String = std::iter::repeat_n(BLOCKS[7], eighths / 8).collect();
+    if let Some(last) = (eighths % 8).checked_sub(1) {
+        text.push(BLOCKS[last]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_shares_of_the_largest() {
+        assert_eq!(bar(10.0, 10.0), "█".repeat(30));
+        assert_eq!(bar(5.0, 10.0).chars().count(), 15);
+        assert_eq!(bar(0.0, 10.0), "");
+        assert_eq!(bar(0.001, 10.0), "▏");
+        assert_eq!(bar(0.0, 0.0), "");
+    }
+}

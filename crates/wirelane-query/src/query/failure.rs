@@ -1,0 +1,119 @@
+//! What went wrong in a query, as every error of the command says it.
+
+use datafusion::error::DataFusionError;
+use object_store::Error as StoreError;
+use wirelane::Error;
+
+/// An error of the engine. What its readers told as an error of ours comes out as it was told.
+pub(crate) fn of(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of(*inner),
+        DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+            Ok(inner) => of(inner),
+            Err(shared) => of_shared(shared.find_root()),
+        },
+        DataFusionError::Collection(errors) => match errors.into_iter().next() {
+            Some(first) => of(first),
+            None => failed("it failed"),
+        },
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => of(*inner),
+                Err(inner) => failed(&inner.to_string()),
+            },
+        },
+        DataFusionError::SQL(error, _) => sql(&error.to_string().replace("sql parser error: ", "")),
+        DataFusionError::Plan(text) | DataFusionError::NotImplemented(text) => sql(&text),
+        DataFusionError::SchemaError(error, _) => sql(&error.to_string()),
+        DataFusionError::ObjectStore(error) => store(*error),
+        DataFusionError::IoError(error) => Error::io("the query", "read", error),
+        DataFusionError::ResourcesExhausted(text) => exhausted(&text),
+        other => failed(&other.strip_backtrace()),
+    }
+}
+
+/// An error that others hold, too.
+fn of_shared(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::ResourcesExhausted(text) => exhausted(text),
+        DataFusionError::External(inner) if inner.is::<Error>() => {
+            let text = inner.to_string();
+            let (object, cause) = text.split_once(": ").unwrap_or(("the query", &text));
+            Error::failed(object, cause.to_owned())
+        }
+        other => failed(&other.strip_backtrace()),
+    }
+}
+
+fn exhausted(text: &str) -> Error {
+    Error::failed("memory", line(text)).help("allow more by --memory, or ask for less at once")
+}
+
+/// An error of an object store, or of the file system behind one.
+pub(crate) fn store(error: StoreError) -> Error {
+    let rights = "check its rights, and for a store the keys (AWS_ACCESS_KEY_ID and the like) and the region";
+    match error {
+        StoreError::NotFound { path, .. } => Error::failed(path, "there is no such file"),
+        StoreError::PermissionDenied { path, source } => {
+            Error::failed(path, format!("access is denied: {}", line(&source.to_string())))
+                .help(rights)
+        }
+        StoreError::Unauthenticated { path, source } => {
+            Error::failed(path, format!("keys are missing or wrong: {}", line(&source.to_string())))
+                .help(rights)
+        }
+        StoreError::Generic { store, source } => {
+            Error::failed(store.to_string(), line(&source.to_string()))
+        }
+        other => Error::failed("store", line(&other.to_string())),
+    }
+}
+
+/// What was asked is wrong.
+fn sql(text: &str) -> Error {
+    let error = Error::usage("SQL", line(text));
+    let text = text.to_ascii_lowercase();
+    if text.contains("'datafusion.public.flows' not found") {
+        return error.help("name a directory, a file or a URL with Parquet files of flows");
+    }
+    if text.contains("'datafusion.public.packets' not found") {
+        return error.help("name a capture file, or a directory of wirelane record");
+    }
+    if text.contains("no field named") {
+        return error
+            .help("`SELECT column_name FROM information_schema.columns` lists the columns");
+    }
+    error
+}
+
+fn failed(text: &str) -> Error {
+    Error::failed("the query", line(text))
+}
+
+/// Errors are one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::common::plan_datafusion_err;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_ours_comes_out_of_the_engine_as_it_was() {
+        let ours = Error::usage("a.parquet", "it is short").help("wait");
+        let inner = DataFusionError::External(Box::new(ours));
+        let error = of(inner.context("while reading"));
+        assert_eq!(error.to_string(), "a.parquet: it is short; wait");
+        assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_table_without_source_says_what_to_name() {
+        let error = of(plan_datafusion_err!("table 'datafusion.public.flows' not found"));
+        assert!(error.to_string().contains("name a directory"), "{error}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Answers: in a format, to standard output or a file.
+
+mod columns;
+mod format;
+mod table;
+mod target;
+mod writer;
+
+pub(crate) use format::Format;
+pub(crate) use target::Target;
+pub(crate) use writer::Writer;

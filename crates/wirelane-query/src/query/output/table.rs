@@ -1,0 +1,128 @@
+//! Rows as a table for people. Its first rows decide how wide the columns are; all others follow as they come.
+
+use std::io::{self, Write};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, Schema};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// Rows that are held back to see how wide columns are.
+const FIRST: usize = 1000;
+const GAP: &str = "  ";
+
+/// Writes a table.
+pub(crate) struct Table<W> {
+    to: W,
+    columns: Vec<Column>,
+    /// `None` once the width is decided.
+    waiting: Option<Vec<Vec<String>>>,
+}
+
+struct Column {
+    name: String,
+    is_number: bool,
+    width: usize,
+}
+
+impl<W: Write> Table<W> {
+    pub(crate) fn new(to: W, schema: &Schema) -> Self {
+        let columns = schema.fields().iter().map(|field| {
+            let name = clean(field.name());
+            let width = name.chars().count();
+            Column { name, is_number: is_number(field.data_type()), width }
+        });
+        Self { to, columns: columns.collect(), waiting: Some(Vec::new()) }
+    }
+
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        let options = FormatOptions::new();
+        let formatters: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options))
+            .collect::<Result<_, _>>()?;
+        for row in 0..batch.num_rows() {
+            let cells = formatters.iter().map(|column| column.value(row).try_to_string());
+            let cells: Vec<_> =
+                cells.map(|cell| cell.map(|it| clean(&it))).collect::<Result<_, _>>()?;
+            match &mut self.waiting {
+                Some(waiting) => waiting.push(cells),
+                None => self.row(&cells)?,
+            }
+        }
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.len() >= FIRST) {
+            self.decide()?;
+        }
+        self.to.flush().map_err(ArrowError::from)
+    }
+
+    pub(crate) fn finish(mut self) -> Result<W, ArrowError> {
+        self.decide()?;
+        Ok(self.to)
+    }
+
+    /// Writes what was held back.
+    fn decide(&mut self) -> io::Result<()> {
+        let Some(waiting) = self.waiting.take() else { return Ok(()) };
+        for row in &waiting {
+            for (column, cell) in self.columns.iter_mut().zip(row) {
+                column.width = column.width.max(cell.chars().count());
+            }
+        }
+        let names: Vec<_> = self.columns.iter().map(|column| column.name.clone()).collect();
+        if !names.is_empty() {
+            self.row(&names)?;
+        }
+        waiting.iter().try_for_each(|row| self.row(row))
+    }
+
+    fn row(&mut self, cells: &[String]) -> io::Result<()> {
+        let mut line = String::new();
+        for (at, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
+            let gap = if at > 0 { GAP } else { "" };
+            let width = column.width;
+            match column.is_number {
+                true => line += &format!("{gap}{cell:>width$}"),
+                false => line += &format!("{gap}{cell:<width$}"),
+            }
+        }
+        writeln!(self.to, "{}", line.trim_end())
+    }
+}
+
+/// Text of packets must not move the cursor.
+fn clean(text: &str) -> String {
+    text.chars()
+        .flat_map(|it| if it.is_control() { it.escape_default().collect() } else { vec![it] })
+        .collect()
+}
+
+fn is_number(kind: &DataType) -> bool {
+    kind.is_numeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, StringArray, UInt64Array};
+
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_first_rows() {
+        let columns: [(&str, ArrayRef); 2] = [
+            (
+                "source",
+                Arc::new(StringArray::from(vec![Some("10.0.0.1"), None, Some("a\u{1b}[1m")])),
+            ),
+            ("n", Arc::new(UInt64Array::from(vec![1, 1000, 20]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut table = Table::new(Vec::new(), &batch.schema());
+        table.write(&batch).unwrap();
+        let text = String::from_utf8(table.finish().unwrap()).unwrap();
+        let expected = "source         n\n10.0.0.1       1\n            1000\na\\u{1b}[1m    20\n";
+        assert_eq!(text, expected, "{text}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Where an answer goes. A file has its name when it is complete.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tempfile::NamedTempFile;
+use wirelane::{Error, Result};
+
+/// Takes bytes, and remembers what went wrong: writers of formats turn errors into text.
+pub(crate) struct Target {
+    to: To,
+    name: String,
+    failure: Failure,
+}
+
+/// What went wrong.
+#[derive(Clone, Default)]
+pub(crate) struct Failure(Arc<Mutex<Option<Error>>>);
+
+enum To {
+    Output(io::Stdout),
+    /// The file beside its place, and its place.
+    Beside(NamedTempFile, PathBuf),
+    /// A pipe, a terminal and the like.
+    Device(File),
+}
+
+impl Target {
+    pub(crate) fn output() -> Self {
+        Self::new(To::Output(io::stdout()), "standard output".to_owned())
+    }
+
+    /// # Errors
+    /// Nothing can be written there.
+    pub(crate) fn file(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let failed = |call, error| Error::io(path.display().to_string(), call, error);
+        let is_device = fs::metadata(path).is_ok_and(|about| !about.is_file());
+        if is_device {
+            let file =
+                OpenOptions::new().write(true).open(path).map_err(|error| failed("open", error))?;
+            return Ok(Self::new(To::Device(file), name));
+        }
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::metadata(directory).map_err(|error| failed("open", error))?;
+        // For its owner alone, as all files that the command writes.
+        let beside = tempfile::Builder::new()
+            .prefix(".wirelane-")
+            .tempfile_in(directory)
+            .map_err(|error| failed("open", error.kind().into()))?;
+        Ok(Self::new(To::Beside(beside, path.to_owned()), name))
+    }
+
+    fn new(to: To, name: String) -> Self {
+        Self { to, name, failure: Failure::default() }
+    }
+
+    pub(crate) fn is_output(&self) -> bool {
+        matches!(self.to, To::Output(_))
+    }
+
+    /// Tells what went wrong, after the target went to a writer.
+    pub(crate) fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// All was written.
+    ///
+    /// # Errors
+    /// The file does not get its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.to.flush().map_err(|error| Error::io(self.name.clone(), "write", error))?;
+        match self.to {
+            To::Beside(file, path) => file
+                .persist(path)
+                .map(|_| ())
+                .map_err(|error| Error::io(self.name, "rename", error.error)),
+            To::Output(_) | To::Device(_) => Ok(()),
+        }
+    }
+}
+
+impl Failure {
+    /// What the target said, or else what the writer did.
+    pub(crate) fn or(&self, text: impl ToString) -> Error {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        said.unwrap_or_else(|| Error::failed("the answer", text.to_string()))
+    }
+
+    fn set(&self, error: Error) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes).map_err(|error| self.note(error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush().map_err(|error| self.note(error))
+    }
+}
+
+impl Target {
+    fn note(&self, error: io::Error) -> io::Error {
+        let kind = error.kind();
+        if kind != io::ErrorKind::Interrupted {
+            self.failure.set(Error::io(self.name.clone(), "write", error));
+        }
+        kind.into()
+    }
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Output(to) => to.write(bytes),
+            Self::Beside(to, _) => to.write(bytes),
+            Self::Device(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Output(to) => to.flush(),
+            Self::Beside(to, _) => to.flush(),
+            Self::Device(to) => to.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("answer.json");
+        let mut target = Target::file(&path).unwrap();
+        target.write_all(b"half").unwrap();
+        assert!(!path.exists());
+        drop(target);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        let mut target = Target::file(&path).unwrap();
+        target.write_all(b"whole").unwrap();
+        target.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
+}

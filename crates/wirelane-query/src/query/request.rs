@@ -1,0 +1,92 @@
+//! What the words of the command mean: a question first, or a source already.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::Path;
+
+use wirelane::{Error, Result};
+
+use super::ready::Ready;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question<'a> {
+    Sql(&'a str),
+    Ready(Ready),
+    /// On a terminal or on standard input.
+    Elsewhere,
+}
+
+/// The question, and the sources. A path that exists is a source, whatever it is called.
+pub(crate) fn split(words: &[OsString]) -> (Question<'_>, &[OsString]) {
+    let Some((first, rest)) = words.split_first() else { return (Question::Elsewhere, words) };
+    match first.to_str().filter(|_| !exists(first)) {
+        Some(text) if is_sql(text) => (Question::Sql(text), rest),
+        Some(text) => match Ready::find(text) {
+            Some(ready) => (Question::Ready(ready), rest),
+            None => (Question::Elsewhere, words),
+        },
+        None => (Question::Elsewhere, words),
+    }
+}
+
+/// There is no SQL without one of these.
+fn is_sql(text: &str) -> bool {
+    text.trim().contains([' ', '\n', '\t', '(', '*', ';'])
+}
+
+fn exists(word: &OsStr) -> bool {
+    Path::new(word).exists()
+}
+
+/// The SQL that standard input holds.
+///
+/// # Errors
+/// It cannot be read, or is empty.
+pub(crate) fn sql_of_input(mut input: impl Read) -> Result<String> {
+    let mut text = String::new();
+    input.read_to_string(&mut text).map_err(|error| Error::io("standard input", "read", error))?;
+    if text.trim().is_empty() {
+        return Err(Error::usage(
+            "SQL",
+            "there is none, neither as an argument nor on standard input",
+        )
+        .help("write wirelane query \"SELECT …\" DIR, or see --list"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    fn kind(words: &[OsString]) -> (&'static str, usize) {
+        let (question, sources) = split(words);
+        let kind = match question {
+            Question::Sql(_) => "sql",
+            Question::Ready(_) => "ready",
+            Question::Elsewhere => "elsewhere",
+        };
+        (kind, sources.len())
+    }
+
+    #[test]
+    fn the_question_comes_first_or_not_at_all() {
+        assert_eq!(kind(&words(&["SELECT 1", "flows/", "s3://a/b"])), ("sql", 2));
+        assert_eq!(kind(&words(&["top-talkers", "flows/"])), ("ready", 1));
+        assert_eq!(kind(&words(&["flows/", "trace.pcap"])), ("elsewhere", 2));
+        assert_eq!(kind(&[]), ("elsewhere", 0));
+    }
+
+    #[test]
+    fn a_path_with_spaces_is_a_source() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("my flows");
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(kind(&[path.into_os_string()]), ("elsewhere", 1));
+    }
+}

@@ -1,0 +1,128 @@
+//! What a source is: files of flows, or packets.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use datafusion::datasource::listing::ListingTableUrl;
+use url::Url;
+use wirelane::{Error, Result};
+
+/// The file that makes a directory one of `wirelane record`.
+const STORE_FILE: &str = "wirelane.store";
+/// What files of Parquet begin with.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// Where the rows of the tables come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// Of `flows`: directories (their URLs end with `/`) and files of Parquet, here or in object stores.
+    pub(crate) flows: Vec<ListingTableUrl>,
+    /// Of `packets`: capture files, and directories of `wirelane record`.
+    pub(crate) packets: Vec<PathBuf>,
+}
+
+impl Sources {
+    pub(crate) fn parse(words: &[OsString]) -> Result<Self> {
+        let mut sources = Self::default();
+        for word in words {
+            let url = word.to_str().filter(|text| text.contains("://"));
+            match url {
+                Some(text) if !text.starts_with("file://") => sources.flows.push(remote(text)?),
+                Some(text) => sources.add(&local(text)?)?,
+                None => sources.add(Path::new(word))?,
+            }
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let object = || path.display().to_string();
+        let about = fs::metadata(path).map_err(|error| Error::io(object(), "stat", error))?;
+        let has_flows = match about.is_dir() {
+            true => !path.join(STORE_FILE).exists(),
+            false => is_parquet(path)?,
+        };
+        if !has_flows {
+            self.packets.push(path.to_owned());
+            return Ok(());
+        }
+        let path = fs::canonicalize(path).map_err(|error| Error::io(object(), "stat", error))?;
+        let url = match about.is_dir() {
+            true => Url::from_directory_path(&path),
+            false => Url::from_file_path(&path),
+        };
+        let url = url.map_err(|()| Error::failed(object(), "its path is no URL"))?;
+        self.flows.push(parsed(url)?);
+        Ok(())
+    }
+}
+
+/// By its name, whatever is in it, or by how it begins.
+fn is_parquet(path: &Path) -> Result<bool> {
+    if path.extension().is_some_and(|suffix| suffix == "parquet") {
+        return Ok(true);
+    }
+    // To open a pipe would wait for whoever writes to it.
+    if !path.is_file() {
+        return Ok(false);
+    }
+    let object = || path.display().to_string();
+    let file = File::open(path).map_err(|error| Error::io(object(), "open", error))?;
+    let mut begin = Vec::new();
+    file.take(MAGIC.len() as u64)
+        .read_to_end(&mut begin)
+        .map_err(|error| Error::io(object(), "read", error))?;
+    Ok(begin == MAGIC)
+}
+
+fn local(text: &str) -> Result<PathBuf> {
+    let url = Url::parse(text).map_err(|error| Error::usage(text, error.to_string()))?;
+    url.to_file_path().map_err(|()| {
+        Error::usage(text, "it names another host").help("write file:///PATH, or the path alone")
+    })
+}
+
+/// A prefix, unless it names a file.
+fn remote(text: &str) -> Result<ListingTableUrl> {
+    let is_file = text.ends_with(".parquet") || text.ends_with('/');
+    let text = if is_file { text.to_owned() } else { format!("{text}/") };
+    let url = Url::parse(&text).map_err(|error| {
+        Error::usage(text, error.to_string()).help("write s3://BUCKET/PREFIX, gs://… or az://…")
+    })?;
+    parsed(url)
+}
+
+fn parsed(url: Url) -> Result<ListingTableUrl> {
+    let text = url.to_string();
+    ListingTableUrl::try_new(url, None).map_err(|error| Error::usage(text, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir(path("flows [1]")).unwrap();
+        fs::create_dir(path("store")).unwrap();
+        fs::write(path("store").join(STORE_FILE), "").unwrap();
+        fs::write(path("a.parquet"), "half").unwrap();
+        fs::write(path("b"), "PAR1…").unwrap();
+        fs::write(path("c.pcap"), "PA").unwrap();
+        let names = ["flows [1]", "store", "a.parquet", "b", "c.pcap"];
+        let mut words: Vec<OsString> = names.map(|name| path(name).into_os_string()).to_vec();
+        words.push("s3://bucket/some/prefix".into());
+        let sources = Sources::parse(&words).unwrap();
+        assert_eq!(sources.packets, [path("store"), path("c.pcap")]);
+        let flows: Vec<_> = sources.flows.iter().map(ListingTableUrl::as_str).collect();
+        assert!(flows[0].ends_with("/flows%20[1]/"), "{flows:?}");
+        assert!(flows[1].ends_with("/a.parquet") && flows[2].ends_with("/b"), "{flows:?}");
+        assert_eq!(flows[3], "s3://bucket/some/prefix/");
+        let error = Sources::parse(&["missing".into()]).unwrap_err().to_string();
+        assert!(error.contains("missing") && error.contains("ENOENT"), "{error}");
+    }
+}

@@ -1,0 +1,47 @@
+//! The engine with the tables that sources fill.
+
+use std::path::Path;
+
+use arrow_schema::DataType;
+use datafusion::prelude::SessionContext;
+use wirelane::{Error, Result};
+
+use super::sources::Sources;
+use super::{failure, flows, session};
+
+/// Makes the engine and its tables.
+///
+/// # Errors
+/// A source cannot be read.
+pub(crate) async fn open(
+    sources: &Sources,
+    memory: Option<usize>,
+    spill: &Path,
+) -> Result<SessionContext> {
+    let context = session::session(memory, spill)?;
+    flows::register(&context, &sources.flows).await?;
+    if let Some(path) = sources.packets.first() {
+        return Err(Error::failed(path.display().to_string(), "packets cannot be read yet"));
+    }
+    Ok(context)
+}
+
+/// The names of the tables, a line each.
+pub(crate) fn names(context: &SessionContext) -> String {
+    let schema = context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
+    let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
+    names.sort();
+    names.into_iter().map(|name| name + "\n").collect()
+}
+
+/// The columns of a table and their types, a line each.
+///
+/// # Errors
+/// There is no such table.
+pub(crate) async fn columns(context: &SessionContext, table: &str) -> Result<String> {
+    let provider = context.table_provider(table).await.map_err(failure::of)?;
+    let schema = provider.schema();
+    let width = schema.fields().iter().map(|field| field.name().len()).max().unwrap_or(0);
+    let line = |name: &str, kind: &DataType| format!("{name:<width$}  {kind}\n");
+    Ok(schema.fields().iter().map(|field| line(field.name(), field.data_type())).collect())
+}

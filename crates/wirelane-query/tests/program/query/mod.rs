@@ -1,0 +1,67 @@
+//! `wirelane-query query`, over files that the sink wrote.
+
+mod answers;
+mod commands;
+mod errors;
+mod ready;
+
+use std::path::Path;
+use std::process::Command;
+
+use wirelane_flow::{Flow, Half};
+use wirelane_testkit::process::{self, Output};
+use wirelane_wire::Protocol;
+
+use crate::made::{HOUR, START};
+
+/// The command with these arguments, and then sources.
+fn query(arguments: &[&str], sources: &[&Path]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
+    command.arg("query").args(arguments).args(sources);
+    command
+}
+
+/// What it prints, if it succeeds.
+fn answer(arguments: &[&str], sources: &[&Path]) -> String {
+    let ended = process::output(&mut query(arguments, sources));
+    assert!(ended.status.success(), "{arguments:?}: {}", ended.stderr);
+    ended.stdout
+}
+
+/// What it says when it fails, which is one line, and its exit status.
+fn refusal(arguments: &[&str], sources: &[&Path]) -> (i32, String) {
+    let Output { status, stderr, .. } = process::output(&mut query(arguments, sources));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("wirelane-query: "), "{stderr}");
+    (status.code().unwrap(), stderr)
+}
+
+/// TCP flows of three hours: in the `n`th, 100 from 10.n.0.x to port 80 of 192.0.2.1, a second apart, of 3 packets there
+/// and 2 back; x of every tenth is 0.
+fn three_hours() -> Vec<Flow> {
+    let flow = |number: u64| {
+        let (hour, index) = (number / 100, number % 100);
+        let start = START - START % HOUR + hour * HOUR + index * 1_000_000_000;
+        let half = |packets, octets| Half {
+            packets,
+            octets,
+            start,
+            end: start + 1000,
+            retransmissions: u32::from(index == 7),
+            ..Half::default()
+        };
+        let mut flow = Flow {
+            forward: half(3, 300 + index),
+            reverse: half(2, 100),
+            interface: "eth0".into(),
+            ..Flow::default()
+        };
+        let last = if index % 10 == 0 { 0 } else { index as u8 };
+        flow.key.source = [10, hour as u8, 0, last].into();
+        flow.key.destination = [192, 0, 2, 1].into();
+        (flow.key.source_port, flow.key.destination_port) = (40_000, 80);
+        flow.key.protocol = Protocol::TCP;
+        flow
+    };
+    (0..300).map(flow).collect()
+}

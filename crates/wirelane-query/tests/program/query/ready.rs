@@ -1,0 +1,94 @@
+//! Ready queries answer what their names say.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use wirelane_flow::Half;
+
+use super::{answer, three_hours};
+use crate::made::{HOUR, START, write};
+
+fn rows(words: &[&str], source: &Path) -> Vec<Value> {
+    let words = [words, &["--format", "json"]].concat();
+    let text = answer(&words, &[source]);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_has_a_name_and_says_what_it_answers() {
+    let text = answer(&["--list"], &[]);
+    for name in ["top-talkers", "retransmissions", "timeline", "scans"] {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.len() > name.len() + 10, "{line}");
+    }
+}
+
+#[test]
+fn talkers_come_by_their_bytes_with_bars() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &three_hours());
+    let found = rows(&["top-talkers", "--top", "3"], directory.path());
+    let expected = |hour: u64| {
+        json!({"source": format!("10.{hour}.0.0"), "destination": "192.0.2.1", "flows": 10,
+            "packets": 50, "bytes": 3000 + 450 + 1000})
+    };
+    assert_eq!(found, [0, 1, 2].map(expected));
+    let table = answer(&["top-talkers", "--top", "4"], &[directory.path()]);
+    let bars: Vec<usize> = table.lines().skip(1).map(|line| line.matches('█').count()).collect();
+    assert_eq!(bars, [30, 30, 30, 3], "{table}");
+}
+
+#[test]
+fn a_span_bounds_what_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &three_hours());
+    let span = ["--from", "2026-11-23T03:00:00Z", "--to", "2026-11-23 03:00:50"];
+    let found = rows(&[&["top-talkers", "--top", "1"], &span[..]].concat(), directory.path());
+    assert_eq!((&found[0]["source"], &found[0]["flows"]), (&json!("10.1.0.0"), &json!(5)));
+    let text = answer(&[&["top-talkers", "--explain"], &span[..]].concat(), &[directory.path()]);
+    assert!(text.contains(": 1 file, "), "{text}");
+}
+
+#[test]
+fn a_timeline_has_a_row_for_each_step() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &three_hours());
+    let found = rows(&["timeline", "--bucket", "1h"], directory.path());
+    let sum: u64 = (0..100).map(|index| 400 + index).sum();
+    let hour = |hour: u64| json!({"time": format!("2026-11-23T0{hour}:00:00Z"), "flows": 100, "packets": 500, "bytes": sum});
+    assert_eq!(found, [2, 3, 4].map(hour));
+    // By itself, steps are about a sixtieth of the two hours: two minutes, then five.
+    let found = rows(&["timeline"], directory.path());
+    assert_eq!(found.len(), 3, "{found:?}");
+    let svg = directory.path().join("plot.svg");
+    answer(&["timeline", "--svg", svg.to_str().unwrap()], &[directory.path()]);
+    let text = fs::read_to_string(&svg).unwrap();
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+    // Two hours and two steps of two or five minutes, with empty places between.
+    assert!(text.matches("<rect ").count() > 20, "{text}");
+}
+
+#[test]
+fn scans_and_retransmissions_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut flows = three_hours();
+    // One that asks 50 hosts, of which none answers.
+    for host in 0..50 {
+        let mut flow = flows[0].clone();
+        flow.key.source = [172, 16, 0, 9].into();
+        flow.key.destination = [198, 51, 100, host].into();
+        flow.forward.start = START - START % HOUR + u64::from(host);
+        flow.reverse = Half::default();
+        flows.push(flow);
+    }
+    write(directory.path(), &flows);
+    let found = rows(&["scans"], directory.path());
+    let expected =
+        json!({"source": "172.16.0.9", "flows": 50, "hosts": 50, "ports": 1, "unanswered": 50});
+    assert_eq!(found, [expected]);
+    let found = rows(&["retransmissions"], directory.path());
+    let sources: Vec<_> = found.iter().map(|row| row["source"].as_str().unwrap()).collect();
+    assert_eq!(sources, ["10.0.0.7", "10.1.0.7", "10.2.0.7"]);
+    assert_eq!((&found[0]["retransmissions"], &found[0]["percent"]), (&json!(2), &json!(40.0)));
+}
