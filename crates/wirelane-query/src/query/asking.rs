@@ -20,13 +20,13 @@ use super::svg::Plot;
 use super::{answer, bars, failure, run};
 
 /// Answers questions.
-pub(crate) struct Asking<'a> {
+pub(crate) struct Asking {
     pub(crate) context: SessionContext,
-    pub(crate) args: &'a QueryArgs,
+    pub(crate) args: QueryArgs,
     pub(crate) format: Format,
 }
 
-impl Asking<'_> {
+impl Asking {
     /// # Errors
     /// The SQL or a file is wrong, or the answer cannot be written.
     pub(crate) async fn sql(&self, sql: &str) -> Result<()> {
@@ -40,7 +40,7 @@ impl Asking<'_> {
     /// # Errors
     /// As those of [`Self::sql`].
     pub(crate) async fn ready(&self, ready: Ready) -> Result<()> {
-        let args = self.args;
+        let args = &self.args;
         let span = Span::new(args.from, args.to)?;
         let mut parameters = Parameters { top: args.top, span, bucket: args.bucket };
         if ready.has_buckets() && args.bucket.is_none() {

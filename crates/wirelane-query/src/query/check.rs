@@ -31,7 +31,10 @@ pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEn
     let mut seen = HashSet::new();
     files.retain(|(store, file)| seen.insert((store.clone(), file.location.clone())));
     let expected = Flows::new().schema();
-    let checks = files.iter().map(|(store, file)| check_file(runtime, store, file, &expected));
+    let checks = files.into_iter().map(|(store, file)| {
+        let (runtime, expected) = (Arc::clone(runtime), Arc::clone(&expected));
+        async move { check_file(&runtime, &store, &file, &expected).await }
+    });
     stream::iter(checks).buffer_unordered(CONCURRENCY).try_collect::<()>().await
 }
 

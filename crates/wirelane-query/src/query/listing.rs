@@ -81,11 +81,11 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
 /// What the directories of a path say.
 fn known(path: &Path) -> [Option<String>; 3] {
     PARTITIONS.map(|name| {
-        let values = path.parts().filter_map(|part| {
+        let mut values = path.parts().filter_map(|part| {
             let part = part.as_ref().to_owned();
             part.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)
         });
-        values.last()
+        values.next_back()
     })
 }
 

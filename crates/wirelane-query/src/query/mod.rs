@@ -8,6 +8,7 @@ mod check;
 mod failure;
 mod flows;
 mod hours;
+mod interrupts;
 mod listing;
 mod output;
 mod reading;
@@ -21,19 +22,17 @@ mod span;
 mod svg;
 mod tables;
 
-use std::future::Future;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use wirelane::{Error, ErrorKind, Result};
 
 pub(crate) use arguments::QueryArgs;
 
 use asking::Asking;
+use interrupts::Interrupts;
 use output::Format;
 use ready::Ready;
 use request::Question;
@@ -62,31 +61,46 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         .enable_all()
         .build()
         .map_err(|error| Error::io("threads", "clone", error))?;
+    let interrupts = Interrupts::listen()?;
     let answered = || -> Result<()> {
-        let opened = tables::open(&sources, args.cluster.as_ref(), args.memory, spill.path());
-        let context = runtime.block_on(unless_interrupted(opened))?;
-        let asking = Asking { context, args, format };
+        let (memory, place) = (args.memory, spill.path().to_owned());
+        let cluster = args.cluster.clone();
+        let opened = async move { tables::open(&sources, cluster.as_ref(), memory, &place).await };
+        let context = interrupts.unless(&runtime, opened)?;
+        let asking = Arc::new(Asking { context, args: args.clone(), format });
         match question {
-            Question::Sql(sql) => runtime.block_on(unless_interrupted(asking.sql(sql))),
-            Question::Ready(ready) => runtime.block_on(unless_interrupted(asking.ready(ready))),
-            Question::Elsewhere if is_shell => talk(&runtime, &asking),
-            Question::Elsewhere => runtime.block_on(unless_interrupted(asking.sql(&input))),
+            Question::Sql(sql) => interrupts.unless(&runtime, sql_of(&asking, sql.to_owned())),
+            Question::Ready(ready) => interrupts.unless(&runtime, ready_of(&asking, ready)),
+            Question::Elsewhere if is_shell => talk(&runtime, &interrupts, &asking),
+            Question::Elsewhere => interrupts.unless(&runtime, sql_of(&asking, input)),
         }
     };
     let outcome = answered();
-    // What still reads is left alone; its files go with the directory.
+    // What still computes ends with the process; its files go now.
     runtime.shutdown_timeout(Duration::from_millis(100));
+    output::remove_unfinished();
     outcome
 }
 
+fn sql_of(asking: &Arc<Asking>, sql: String) -> impl Future<Output = Result<()>> + Send + use<> {
+    let asking = Arc::clone(asking);
+    async move { asking.sql(&sql).await }
+}
+
+fn ready_of(asking: &Arc<Asking>, ready: Ready) -> impl Future<Output = Result<()>> + Send + use<> {
+    let asking = Arc::clone(asking);
+    async move { asking.ready(ready).await }
+}
+
 /// Question after question; what is wrong with one ends nothing.
-fn talk(runtime: &Runtime, asking: &Asking<'_>) -> Result<()> {
+fn talk(runtime: &Runtime, interrupts: &Interrupts, asking: &Arc<Asking>) -> Result<()> {
     let mut shell = Shell::new()?;
     while let Some(line) = shell.next()? {
+        interrupts.forget();
         let outcome = match line {
             Line::Sql(text) => match Ready::find(&text) {
-                Some(ready) => runtime.block_on(unless_interrupted(asking.ready(ready))),
-                None => runtime.block_on(unless_interrupted(asking.sql(&text))),
+                Some(ready) => interrupts.unless(runtime, ready_of(asking, ready)),
+                None => interrupts.unless(runtime, sql_of(asking, text)),
             },
             Line::Tables => print(&tables::names(&asking.context)),
             Line::Schema(table) => {
@@ -132,16 +146,4 @@ fn format(args: &QueryArgs) -> Result<Format> {
             .help("write to a file with -w, or into a pipe"));
     }
     Ok(format)
-}
-
-/// The outcome, or that ^C or SIGTERM ended it.
-async fn unless_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let listen = |kind| signal(kind).map_err(|error| Error::io("signals", "sigaction", error));
-    let (mut interrupt, mut terminate) =
-        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    let (interrupted, terminated) = (pin!(interrupt.recv()), pin!(terminate.recv()));
-    match select(pin!(work), select(interrupted, terminated)).await {
-        Either::Left((outcome, _)) => outcome,
-        Either::Right(_) => Err(Error::failed("the query", "it was interrupted")),
-    }
 }

@@ -87,7 +87,7 @@ fn rates_between_two_readings() {
     assert_eq!((&json["pid"], &json["interval_s"]), (&json!(7), &json!(2.0)));
     let row = json!({ "port": 0, "queue": 1, "class": "rx", "received_per_s": null, "merged_per_s": 0.0, "delivered_per_s": 2000.0,
         "bits_per_s": 1.6e6, "filtered_per_s": 0.0, "kernel_per_s": null, "ring_full_per_s": 0.0,
-        "writer_per_s": 0.0, "tx_full_per_s": 0.0, "fault_per_s": 0.0 });
+        "writer_per_s": 0.0, "tx_full_per_s": 0.0, "bad_header_per_s": 0.0 });
     assert_eq!(json["rates"]["received"][0], row);
     assert_eq!(json["rates"]["cut"][0]["segments_per_s"], 220.0);
     assert!(Statistics { now: &now, before: None, width: None }.json().get("rates").is_none());

@@ -7,5 +7,5 @@ mod target;
 mod writer;
 
 pub(crate) use format::Format;
-pub(crate) use target::Target;
+pub(crate) use target::{Target, remove_unfinished};
 pub(crate) use writer::Writer;

@@ -27,6 +27,17 @@ enum To {
     Device(File),
 }
 
+/// Files that have no name yet. Who writes them may never get to remove them.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what was not finished when the process ends.
+pub(crate) fn remove_unfinished() {
+    for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Most of them went already, or have their names.
+        let _ = fs::remove_file(path);
+    }
+}
+
 impl Target {
     pub(crate) fn output() -> Self {
         Self::new(To::Output(io::stdout()), "standard output".to_owned())
@@ -53,6 +64,8 @@ impl Target {
             .prefix(".wirelane-")
             .tempfile_in(directory)
             .map_err(|error| failed("open", error.kind().into()))?;
+        let unfinished = beside.path().to_owned();
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(unfinished);
         Ok(Self::new(To::Beside(beside, path.to_owned()), name))
     }
 

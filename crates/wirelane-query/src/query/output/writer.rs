@@ -29,7 +29,7 @@ pub(crate) struct Writer {
 enum To {
     Table(Table<Buffered>),
     Json(LineDelimitedWriter<Buffered>),
-    Csv(csv::Writer<Buffered>),
+    Csv(Box<csv::Writer<Buffered>>),
     Parquet(Box<ArrowWriter<Target>>),
     Stream(Box<StreamWriter<Buffered>>),
     File(Box<FileWriter<Buffered>>),
@@ -50,7 +50,7 @@ impl Writer {
                 // The names, even if there are no rows.
                 let empty = RecordBatch::new_empty(SchemaRef::clone(&schema));
                 writer.write(&empty).map_err(|error| failure.or(error))?;
-                To::Csv(writer)
+                To::Csv(Box::new(writer))
             }
             Format::Parquet => {
                 let level = ZstdLevel::try_new(3).map_err(|error| failure.or(error))?;

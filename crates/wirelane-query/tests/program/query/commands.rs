@@ -59,8 +59,11 @@ fn a_program_that_is_missing_can_be_installed() {
 #[test]
 fn an_interrupt_ends_it_at_once_and_leaves_nothing() {
     let temporary = tempfile::tempdir().unwrap();
-    let mut child = ChildGuard::spawn(query(&[ENDLESS], &[]).env("TMPDIR", temporary.path()));
-    child.wait_until(LIMIT, |_| fs::read_dir(temporary.path()).unwrap().count() > 0);
+    let to = tempfile::tempdir().unwrap();
+    let path = to.path().join("answer.csv");
+    let words = [ENDLESS, "-w", path.to_str().unwrap()];
+    let mut child = ChildGuard::spawn(query(&words, &[]).env("TMPDIR", temporary.path()));
+    child.wait_until(LIMIT, |_| fs::read_dir(to.path()).unwrap().count() > 0);
     std::thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
     child.interrupt();
@@ -68,7 +71,9 @@ fn an_interrupt_ends_it_at_once_and_leaves_nothing() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("interrupted"), "{}", ended.stderr);
-    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    for directory in [temporary.path(), to.path()] {
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 0, "{}", directory.display());
+    }
 }
 
 #[test]
