@@ -20,6 +20,10 @@ pub(crate) async fn open(
     memory: Option<usize>,
     spill: &Path,
 ) -> Result<SessionContext> {
+    if let (Some(_), Some(path)) = (cluster, sources.packets.first()) {
+        let cause = "a cluster reads flows only: packets lie where no executor looks";
+        return Err(Error::usage(path.display().to_string(), cause).help("leave out --cluster"));
+    }
     // Before anything is read: it may not be there.
     let cluster = cluster.map(Cluster::find).transpose()?;
     let context = session::session(memory, spill)?;

@@ -67,6 +67,11 @@ fn what_a_cluster_lacks_is_named() {
     // Nobody listens on port 1.
     let nobody = ["scheduler df://127.0.0.1:1: nobody answers there", "wirelane-query scheduler"];
     fails(&mut query(&server, Some("df://127.0.0.1:1"), sql), &nobody);
+    let mut packets = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
+    packets.args(["query", sql, "--cluster", "df://127.0.0.1:1", "Cargo.toml"]);
+    let ended = process::output(&mut packets);
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Cargo.toml: a cluster reads flows only"), "{}", ended.stderr);
     let mut executor = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
     fails(executor.args(["executor", "--scheduler", "df://127.0.0.1:1"]), &nobody);
     let other = server.environment()[3].1.replace("http://", "df://");
