@@ -12,8 +12,9 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use super::{answer, query, three_hours};
-use crate::files::{files, packets, packets_of};
+use crate::files::files;
 use crate::made::{START, write};
+use crate::rows::{packets, packets_of};
 
 fn rows(sql: &str, sources: &[&Path]) -> Vec<Value> {
     let text = answer(&[sql, "--format", "json"], sources);
