@@ -84,5 +84,9 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
     command.args(["flows", SOURCE, "-c", "10", "-w", &to]).env("PATH", directory.path());
     let ended = output(&mut command);
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.stderr.contains("cargo install --path crates/wirelane-query"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("cargo install --path crates/wirelane-query"),
+        "{}",
+        ended.stderr
+    );
 }
