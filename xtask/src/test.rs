@@ -36,7 +36,7 @@ const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
 
 /// The steps that neither send packets nor measure: in a whole run they run in the background, in two processes, as
 /// much of each is one thread.
-const BACKGROUND: [&[&str]; 2] = [&["aarch64", "loom", "miri"], &["tsan", "fuzz"]];
+const BACKGROUND: [&[&str]; 2] = [&["loom", "miri"], &["aarch64", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
