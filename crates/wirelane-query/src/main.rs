@@ -2,6 +2,7 @@
 //! command large.
 
 mod cluster;
+mod packets;
 mod query;
 mod sink;
 mod stores;

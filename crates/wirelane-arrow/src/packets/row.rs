@@ -11,8 +11,8 @@ use super::key::Key;
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
 
-/// Where the network header of an Ethernet frame begins behind two tags. Behind more, nothing is read: no index of a
-/// store knows what is there.
+/// Where the network header of an Ethernet frame begins behind two tags. Behind more, and behind any tag in cooked
+/// captures, nothing is read: no index of a store knows what is there.
 const DEEPEST: usize = ethernet::LEN + 2 * vlan::LEN;
 
 /// Which fields a row has, as bits of [`Row::has`].
@@ -103,6 +103,9 @@ impl Row {
         if !ethertype.is_length() {
             self.ethertype = ethertype.0;
             self.has |= has::ETHERTYPE;
+        }
+        if link_type != ETHERNET && outer_vlan.is_some() {
+            return;
         }
         if let Some(id) = outer_vlan {
             self.vlan = id;

@@ -18,6 +18,7 @@ use super::ready::{self, Parameters, Ready};
 use super::span::Span;
 use super::svg::Plot;
 use super::{answer, bars, failure, run};
+use crate::packets::Leftovers;
 
 /// Answers questions.
 pub(crate) struct Asking {
@@ -32,9 +33,10 @@ impl Asking {
     pub(crate) async fn sql(&self, sql: &str) -> Result<()> {
         let running = run::start(&self.context, sql).await?;
         match self.args.explain {
-            true => answer::explain(running).await,
-            false => answer::write(running, self.format, self.target()?).await,
+            true => answer::explain(running).await?,
+            false => answer::write(running, self.format, self.target()?).await?,
         }
+        self.leftovers()
     }
 
     /// # Errors
@@ -76,6 +78,12 @@ impl Asking {
             column.iter().next().flatten()
         };
         Ok(ready::bucket(bound(0).unwrap_or(0), bound(1).unwrap_or(0)))
+    }
+
+    /// What the answer lacks.
+    fn leftovers(&self) -> Result<()> {
+        let state = self.context.state();
+        state.config().get_extension::<Leftovers>().map_or(Ok(()), |leftovers| leftovers.tell())
     }
 
     fn target(&self) -> Result<Target> {

@@ -9,10 +9,12 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 
+use crate::packets::Scan;
+
 /// Counted by the operators that read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Files that the names of directories did not rule out.
+    /// Files that the names of directories did not rule out, and directories of `wirelane record`.
     pub(crate) files: usize,
     /// Of data; footers are read besides.
     pub(crate) bytes: usize,
@@ -20,6 +22,10 @@ pub(crate) struct Reading {
     pub(crate) groups: usize,
     /// Those that statistics or Bloom filters ruled out.
     pub(crate) skipped: usize,
+    /// Extents of directories of `wirelane record`.
+    pub(crate) extents: usize,
+    /// Those that an index did not rule out.
+    pub(crate) extents_read: usize,
 }
 
 impl Reading {
@@ -38,11 +44,20 @@ impl Reading {
             let all = config.file_groups.iter().flat_map(|group| group.files());
             files.extend(all.map(|file| file.object_meta.location.to_string()));
         }
+        if let Some(scan) = plan.downcast_ref::<Scan>() {
+            files.extend(scan.paths().map(|path| path.display().to_string()));
+        }
         let metrics = plan.metrics().into_iter();
         for metric in metrics.flat_map(|set| set.iter().cloned().collect::<Vec<_>>()) {
             match metric.value() {
                 MetricValue::Count { name, count } if name == "bytes_scanned" => {
                     self.bytes += count.value();
+                }
+                MetricValue::Count { name, count } if name == "extents" => {
+                    self.extents += count.value();
+                }
+                MetricValue::Count { name, count } if name == "extents_read" => {
+                    self.extents_read += count.value();
                 }
                 MetricValue::Count { name, count }
                     if name == "row_groups_pruned_dynamic_filter" =>
@@ -68,11 +83,14 @@ impl Reading {
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { files, bytes, groups, skipped } = self;
+        let Self { files, bytes, groups, skipped, extents, extents_read } = self;
         let noun = if *files == 1 { "file" } else { "files" };
         write!(f, "{files} {noun}, {bytes} bytes read")?;
         if *groups > 0 {
             write!(f, ", {skipped} of {groups} row groups skipped")?;
+        }
+        if *extents > 0 {
+            write!(f, ", {extents_read} of {extents} extents read")?;
         }
         Ok(())
     }

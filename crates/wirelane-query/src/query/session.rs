@@ -10,6 +10,7 @@ use wirelane::Result;
 
 use super::failure;
 use super::hours::Hours;
+use crate::packets::Leftovers;
 use crate::stores::Registry;
 
 /// Without tables. What does not fit into so many bytes of memory goes to files in `spill`.
@@ -24,7 +25,8 @@ pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionCont
     let mut config = SessionConfig::new()
         .with_information_schema(true)
         // Footers are read once, when they are checked, and only of files that a query needs.
-        .with_collect_statistics(false);
+        .with_collect_statistics(false)
+        .with_extension(Arc::new(Leftovers::default()));
     let execution = &mut config.options_mut().execution;
     // What sorts keep to merge what they spilled: not all there is.
     let share = memory / (8 * execution.target_partitions.max(1));

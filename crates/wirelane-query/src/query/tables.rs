@@ -9,6 +9,7 @@ use wirelane::{Error, Result};
 use super::sources::Sources;
 use super::{failure, flows, session};
 use crate::cluster::{Address, Cluster};
+use crate::packets;
 
 /// Makes the engine and its tables; with the address of a scheduler, its cluster is the engine.
 ///
@@ -28,9 +29,7 @@ pub(crate) async fn open(
     let cluster = cluster.map(Cluster::find).transpose()?;
     let context = session::session(memory, spill)?;
     flows::register(&context, &sources.flows).await?;
-    if let Some(path) = sources.packets.first() {
-        return Err(Error::failed(path.display().to_string(), "packets cannot be read yet"));
-    }
+    packets::register(&context, &sources.packets)?;
     match cluster {
         Some(cluster) => cluster.over(&context),
         None => Ok(context),

@@ -14,7 +14,7 @@ use crate::rows::packets_of;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The command, as it lies beside `wirelane-query`.
-fn wirelane() -> Command {
+pub(crate) fn wirelane() -> Command {
     let path = Path::new(env!("CARGO_BIN_EXE_wirelane-query")).with_file_name("wirelane");
     assert!(path.is_file(), "no {}: cargo build -p wirelane-cli", path.display());
     Command::new(path)

@@ -3,6 +3,7 @@
 mod answers;
 mod commands;
 mod errors;
+mod packets;
 mod ready;
 
 use std::path::Path;

@@ -1,0 +1,147 @@
+//! From the conditions of a query to what is read.
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+
+use super::ask::{Ask, Side};
+use super::bpf;
+
+/// What a scan looks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Not the packets before this time, in ns since 1970.
+    pub(super) from: Option<u64>,
+    /// Not the packets at this time and later.
+    pub(super) to: Option<u64>,
+    /// Only packets that all of these expressions accept.
+    pub(super) filters: Vec<String>,
+    /// Other packets than these need not be rows.
+    pub(super) ask: Option<Ask>,
+}
+
+impl Asked {
+    /// What all of these conditions ask together.
+    pub(super) fn of(conditions: &[Expr]) -> Self {
+        let mut asked = Self::default();
+        let mut asks = Vec::new();
+        for condition in conditions {
+            if let Some(filter) = bpf::expression(condition) {
+                asked.filters.push(filter);
+            } else if let Some((operator, time)) = time(condition) {
+                asked.bound(operator, time);
+            } else {
+                asks.extend(ask(condition));
+            }
+        }
+        asked.ask = match asks.len() {
+            0 | 1 => asks.pop(),
+            _ => Some(Ask::All(asks)),
+        };
+        asked
+    }
+
+    /// Whether no packet becomes a row for which this condition is false.
+    pub(super) fn keeps(condition: &Expr) -> bool {
+        bpf::expression(condition).is_some() || time(condition).is_some()
+    }
+
+    #[inline]
+    pub(super) fn includes(&self, time: u64) -> bool {
+        self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to)
+    }
+
+    fn bound(&mut self, operator: Operator, time: i64) {
+        // No packet is from before 1970, nor from after what 64 bits hold.
+        let since = |time: i64| Some(u64::try_from(time).unwrap_or(0));
+        let until = |time: Option<i64>| time.map(|time| u64::try_from(time).unwrap_or(0));
+        let after = time.checked_add(1);
+        let (from, to) = match operator {
+            Operator::Gt => {
+                (Some(after.map_or(u64::MAX, |it| u64::try_from(it).unwrap_or(0))), None)
+            }
+            Operator::GtEq => (since(time), None),
+            Operator::Lt => (None, until(Some(time))),
+            Operator::LtEq => (None, until(after)),
+            _ => (since(time), until(after)),
+        };
+        self.from = self.from.max(from);
+        self.to = match (self.to, to) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// A bound of the column `time`.
+fn time(condition: &Expr) -> Option<(Operator, i64)> {
+    let (name, operator, value) = comparison(condition)?;
+    let ScalarValue::TimestampNanosecond(Some(time), _) = value else { return None };
+    let is_bound = matches!(
+        operator,
+        Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq | Operator::Eq
+    );
+    (name == "time" && is_bound).then_some((operator, *time))
+}
+
+/// What an index or a filter can tell of a condition.
+fn ask(condition: &Expr) -> Option<Ask> {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            match (ask(left), ask(right)) {
+                (Some(left), Some(right)) => Some(Ask::All(vec![left, right])),
+                (one, other) => one.or(other),
+            }
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            Some(Ask::Any(vec![ask(left)?, ask(right)?]))
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            let Expr::Column(column) = expr.as_ref() else { return None };
+            let one = |value: &Expr| match value {
+                Expr::Literal(value, _) => equal(&column.name, value),
+                _ => None,
+            };
+            list.iter().map(one).collect::<Option<Vec<_>>>().map(Ask::Any)
+        }
+        _ => match comparison(condition)? {
+            (name, Operator::Eq, value) => equal(name, value),
+            _ => None,
+        },
+    }
+}
+
+/// The column has this value.
+fn equal(name: &str, value: &ScalarValue) -> Option<Ask> {
+    let address = |side| {
+        let text = value.try_as_str().flatten()?;
+        text.parse().ok().map(|address| Ask::Address(side, address))
+    };
+    match name {
+        "source" => address(Side::Source),
+        "destination" => address(Side::Destination),
+        "source_port" => number(value).map(|port| Ask::Port(Side::Source, port)),
+        "destination_port" => number(value).map(|port| Ask::Port(Side::Destination, port)),
+        "protocol" => number(value).and_then(|it| u8::try_from(it).ok()).map(Ask::Protocol),
+        "vlan" => number(value).map(Ask::Vlan),
+        _ => None,
+    }
+}
+
+fn number(value: &ScalarValue) -> Option<u16> {
+    match value {
+        ScalarValue::UInt8(Some(value)) => Some((*value).into()),
+        ScalarValue::UInt16(Some(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+/// A column beside a value.
+fn comparison(condition: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), Expr::Literal(value, _)) => Some((&column.name, *op, value)),
+        (Expr::Literal(value, _), Expr::Column(column)) => Some((&column.name, op.swap()?, value)),
+        _ => None,
+    }
+}

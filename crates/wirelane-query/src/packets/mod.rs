@@ -1,0 +1,30 @@
+//! The table `packets`: a row for each packet of capture files and of directories of `wirelane record`.
+//!
+//! ```text
+//!  WHERE ─▶ Asked ─┬─ times, bpf('…')        exact: no other packet becomes a row
+//!                  └─ addresses, ports, …    an Ask: which extents and packets are worth a look
+//!
+//!  store ─ index of Ask ─▶ extents ─┐
+//!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶ the engine
+//! ```
+//!
+//! What an [`ask::Ask`] lets through is looked at again by the engine: it may be more than was asked for, never less.
+
+mod ask;
+mod asked;
+mod bpf;
+mod file;
+mod leftovers;
+mod rows;
+mod scan;
+mod sieve;
+mod store;
+mod stream;
+mod table;
+
+pub(crate) use leftovers::Leftovers;
+pub(crate) use scan::Scan;
+pub(crate) use table::register;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Packets that become rows of the columns that a query names.
+
+use std::ops::ControlFlow;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use wirelane::{Error, Result};
+use wirelane_arrow::Packets;
+use wirelane_pcap::{Record, Source};
+
+use super::stream::Outlet;
+
+/// A batch that grows, and where it goes.
+pub(super) struct Rows {
+    packets: Packets,
+    outlet: Outlet,
+    /// The numbers of interfaces in `packets`.
+    interfaces: Vec<u32>,
+    /// Rows that are still wanted.
+    left: usize,
+}
+
+impl Rows {
+    /// # Errors
+    /// There is no such column.
+    pub(super) fn new(columns: &[String], limit: Option<usize>, outlet: Outlet) -> Result<Self> {
+        let packets = Packets::of(columns).map_err(failed)?;
+        Ok(Self { packets, outlet, interfaces: Vec::new(), left: limit.unwrap_or(usize::MAX) })
+    }
+
+    /// Whether nobody waits for more.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0 || self.outlet.is_closed()
+    }
+
+    /// Adds a row; `sources` has the interface of the packet, and grows from packet to packet.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        record: &Record<'_>,
+        sources: &[Source],
+    ) -> Result<ControlFlow<()>> {
+        if self.left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let at = record.interface as usize;
+        if at >= self.interfaces.len() {
+            let known = self.interfaces.len();
+            let new = sources.iter().skip(known).map(|source| self.packets.interface(source));
+            self.interfaces.extend(new);
+        }
+        // Files name interfaces before their packets.
+        let Some(&interface) = self.interfaces.get(at) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        self.packets.push(interface, record);
+        self.left -= 1;
+        if self.packets.len() == Packets::USUAL {
+            self.flush()
+        } else {
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+
+    /// Hands over so many rows of no columns.
+    pub(super) fn count(&mut self, count: u64) -> Result<()> {
+        let mut left = usize::try_from(count).unwrap_or(usize::MAX).min(self.left);
+        while left > 0 {
+            let size = left.min(Packets::USUAL);
+            let options = RecordBatchOptions::new().with_row_count(Some(size));
+            let schema = self.packets.schema();
+            let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
+            if self.outlet.send(batch.map_err(failed)?).is_break() {
+                break;
+            }
+            left -= size;
+        }
+        Ok(())
+    }
+
+    /// Hands over what there is. Breaks when nobody takes it.
+    pub(super) fn flush(&mut self) -> Result<ControlFlow<()>> {
+        if self.packets.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let batch = self.packets.finish().map_err(failed)?;
+        Ok(self.outlet.send(batch))
+    }
+}
+
+fn failed(error: arrow_schema::ArrowError) -> Error {
+    Error::failed("packets", error.to_string())
+}

@@ -1,0 +1,99 @@
+//! Programs that tell which packets become rows: those that were asked for, and which others need no look.
+
+use std::collections::HashMap;
+
+use wirelane::filter::Engine;
+use wirelane::{Error, Result};
+use wirelane_filter::{Filter, Metadata, Packet, Program};
+use wirelane_os::Class;
+use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
+
+/// Bytes that compiled expressions accept: what tcpdump says.
+const SNAPLEN: u32 = 262_144;
+
+/// Programs by link type, made as link types come up.
+pub(super) struct Sieve {
+    filters: Vec<Filter>,
+    ask: Option<Filter>,
+    made: HashMap<u16, Option<Vec<Engine>>>,
+    /// Link types of which the filters say nothing, and why.
+    unfiltered: Vec<String>,
+}
+
+impl Sieve {
+    /// # Errors
+    /// An expression is wrong.
+    pub(super) fn new(filters: &[String], ask: Option<&str>) -> Result<Self> {
+        let filters = filters.iter().map(|text| parsed(text)).collect::<Result<_>>()?;
+        let ask = ask.map(parsed).transpose()?;
+        Ok(Self { filters, ask, made: HashMap::new(), unfiltered: Vec::new() })
+    }
+
+    /// Whether the packet may be a row.
+    #[inline]
+    pub(super) fn accepts(&mut self, record: &Record<'_>, source: &Source) -> bool {
+        if self.filters.is_empty() && self.ask.is_none() {
+            return true;
+        }
+        let engines = match self.made.get(&source.link_type) {
+            Some(engines) => engines,
+            None => {
+                let engines = self.make(source.link_type);
+                self.made.entry(source.link_type).or_insert(engines)
+            }
+        };
+        let is_sent = match source.class {
+            Some(class) => class == Class::Tx,
+            None => record.direction == Direction::Outbound,
+        };
+        let packet_type = if is_sent { Metadata::OUTGOING } else { 0 };
+        let metadata =
+            Metadata { queue: source.queue.unwrap_or(0), packet_type, interface_index: 0 };
+        let packet = Packet { data: record.data, wire_len: record.original_len, metadata };
+        engines.as_ref().is_some_and(|engines| engines.iter().all(|it| it.run(&packet) != 0))
+    }
+
+    /// The link types that the filters say nothing about, and why: none of their packets is a row.
+    pub(super) fn into_unfiltered(self) -> Vec<String> {
+        self.unfiltered
+    }
+
+    /// None if a filter means nothing for packets of this link type.
+    fn make(&mut self, link_type: u16) -> Option<Vec<Engine>> {
+        let mut engines = Vec::new();
+        for filter in &self.filters {
+            match engine(filter, link_type) {
+                Ok(engine) => engines.push(engine),
+                Err(error) => {
+                    self.unfiltered.push(format!("packets of link type {link_type}: {error}"));
+                    return None;
+                }
+            }
+        }
+        // It only saves work. There may be no such thing as a VLAN tag in packets of this link type.
+        engines.extend(self.ask.as_ref().and_then(|ask| engine(ask, link_type).ok()));
+        Some(engines)
+    }
+}
+
+/// An expression that a query names, if it means something.
+///
+/// # Errors
+/// It is wrong, or cannot be compiled here.
+pub(super) fn check(text: &str) -> Result<()> {
+    let wrong = |error: wirelane_filter::ExpressionError| {
+        Error::usage(format!("bpf('{text}')"), error.message().to_owned())
+            .help("`wirelane filter EXPRESSION` shows what an expression means")
+    };
+    parsed(text)?.check(LINK_TYPE_ETHERNET).map_err(wrong)
+}
+
+/// A filter of an expression that was checked.
+pub(super) fn parsed(text: &str) -> Result<Filter> {
+    Ok(text.parse()?)
+}
+
+fn engine(filter: &Filter, link_type: u16) -> Result<Engine> {
+    let program: std::sync::Arc<Program> = filter.program(link_type, SNAPLEN)?;
+    Engine::new(&program, 0)
+}

@@ -1,0 +1,85 @@
+//! Directories of `wirelane record`: the index says which extents are read.
+
+use std::ops::ControlFlow;
+
+use wirelane::{Error, Result};
+use wirelane_os::halt::Halt;
+use wirelane_store::{Damage, Directory, Query, Report, query};
+
+use super::ask::Ask;
+use super::asked::Asked;
+use super::leftovers::Leftovers;
+use super::rows::Rows;
+use super::sieve::{self, Sieve};
+
+/// Makes rows of the packets that are asked for, in order of time.
+///
+/// # Errors
+/// A store cannot be read.
+pub(super) fn search(
+    stores: &[Directory],
+    asked: &Asked,
+    rows: &mut Rows,
+    only_counts: bool,
+    memory: usize,
+    halt: &Halt,
+    leftovers: &Leftovers,
+) -> Result<Report> {
+    // The first one narrows what is read, and so do the keys.
+    let (filter, rest) = match asked.filters.split_first() {
+        Some((first, rest)) => (Some(sieve::parsed(first)?), rest),
+        None => (None, &[][..]),
+    };
+    let keys = asked.ask.as_ref().map(Ask::keys);
+    let (from, to, halt) = (asked.from, asked.to, halt.clone());
+    let query = Query { from, to, filter, keys, memory, halt, ..Query::all() };
+    let report = if only_counts && rest.is_empty() && asked.ask.is_none() {
+        let report = query::count(stores, &query).map_err(failed)?;
+        rows.count(report.packets)?;
+        report
+    } else {
+        let expression = asked.ask.as_ref().and_then(Ask::expression);
+        let mut sieve = Sieve::new(rest, expression.as_deref())?;
+        let mut failure = None;
+        let found = query::run(stores, &query, |found| {
+            let source = found.sources.get(found.record.interface as usize);
+            if !source.is_some_and(|source| sieve.accepts(&found.record, source)) {
+                return ControlFlow::Continue(());
+            }
+            rows.push(&found.record, found.sources).unwrap_or_else(|error| {
+                failure = Some(error);
+                ControlFlow::Break(())
+            })
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        leftovers.unfiltered(sieve.into_unfiltered());
+        found.map_err(failed)?
+    };
+    leftovers.unfiltered(report.unfiltered.iter().cloned());
+    report.damage.iter().for_each(|damage| leftovers.unread(damaged(damage)));
+    rows.flush().map(|_| report)
+}
+
+/// Opens a directory.
+///
+/// # Errors
+/// It is no store, or cannot be read.
+pub(super) fn open(path: &std::path::Path) -> Result<Directory> {
+    Directory::open(path).map_err(failed)
+}
+
+fn damaged(damage: &Damage) -> Error {
+    let object = format!("{} at byte {}", damage.path.display(), damage.offset);
+    Error::failed(object, damage.what.clone())
+}
+
+fn failed(error: wirelane_store::Error) -> Error {
+    let parts = error.into_parts();
+    let error = Error::failed(parts.object, parts.cause);
+    match parts.help {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}

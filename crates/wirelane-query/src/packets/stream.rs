@@ -1,0 +1,64 @@
+//! A thread that reads, and the stream of what it makes.
+
+use std::ops::ControlFlow;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::Count;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+use wirelane::Result;
+use wirelane_os::halt::Halt;
+
+/// Batches that wait to be taken: reading goes on meanwhile.
+const WAITING: usize = 4;
+
+/// Where batches go.
+pub(super) struct Outlet {
+    sender: Sender<Result<RecordBatch, DataFusionError>>,
+    rows: Count,
+}
+
+impl Outlet {
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Waits until it is taken. Breaks when nobody will.
+    pub(super) fn send(&mut self, batch: RecordBatch) -> ControlFlow<()> {
+        self.rows.add(batch.num_rows());
+        match self.sender.blocking_send(Ok(batch)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// The batches that `work` makes on a thread of its own. Its halt is asked when nobody takes them any more.
+pub(super) fn stream(
+    schema: SchemaRef,
+    rows: Count,
+    work: impl FnOnce(Outlet, &Halt) -> Result<()> + Send + 'static,
+) -> SendableRecordBatchStream {
+    let mut builder = RecordBatchReceiverStream::builder(schema, WAITING);
+    let outlet = Outlet { sender: builder.tx(), rows };
+    let halt = Halt::default();
+    let (closed, asked) = (builder.tx(), halt.clone());
+    let (done, is_done) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = closed.closed() => asked.ask(),
+            // Its end drops the other half.
+            _ = is_done => {}
+        }
+    });
+    builder.spawn_blocking(move || {
+        let outcome = work(outlet, &halt);
+        drop(done);
+        outcome.map_err(|error| DataFusionError::External(Box::new(error)))
+    });
+    builder.build()
+}

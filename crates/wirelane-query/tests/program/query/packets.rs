@@ -1,0 +1,181 @@
+//! The table `packets`, over what `wirelane capture` and `wirelane record` write.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use wirelane_testkit::process;
+
+use super::{answer, query, refusal};
+use crate::flows::wirelane;
+
+/// What a command prints, which succeeds.
+fn output(command: &mut Command) -> String {
+    let ended = process::output(command);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    ended.stdout
+}
+
+/// A capture of 10,000 packets of two queues.
+fn capture(to: &Path) {
+    let port = "sim:2?count=10000&flows=300&seed=3";
+    output(wirelane().args(["capture", port, "-q", "-w"]).arg(to));
+}
+
+/// A store of small extents of two queues.
+fn store(to: &Path) {
+    let port = "sim:2?count=40000&flows=4000&seed=4&size=500";
+    output(wirelane().args(["record", port, "-q"]).arg(to));
+}
+
+/// The first value of the first row.
+fn value(sql: &str, sources: &[&Path]) -> String {
+    let text = answer(&[sql, "--format", "csv"], sources);
+    text.lines().nth(1).unwrap_or_default().to_owned()
+}
+
+/// Packets that `wirelane extract` finds in a store.
+fn extracted(store: &Path, arguments: &[&str]) -> String {
+    let text = output(wirelane().args(["extract", "--count", "--json"]).arg(store).args(arguments));
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    document["packets"].to_string()
+}
+
+#[test]
+fn rows_are_the_packets_that_tshark_sees() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.pcapng");
+    capture(&file);
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(&file).args(["-T", "fields", "-E", "separator=,"]);
+    for field in ["frame.time_epoch", "frame.len", "ip.src", "udp.srcport", "tcp.srcport"] {
+        tshark.args(["-e", field]);
+    }
+    let sql = "SELECT time, length, source, source_port, protocol FROM packets";
+    let rows = answer(&[sql, "--format", "json"], &[&file]);
+    let expected = output(&mut tshark);
+    assert_eq!(rows.lines().count(), 10_000);
+    for (row, line) in rows.lines().zip(expected.lines()) {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let fields: Vec<_> = line.split(',').collect();
+        let (_, fraction) = fields[0].split_once('.').unwrap();
+        let fraction = format!(".{}", fraction.trim_end_matches('0'));
+        assert!(row["time"].as_str().unwrap().contains(&fraction), "{row} {line}");
+        assert_eq!(row["length"].to_string(), fields[1], "{row} {line}");
+        assert_eq!(row["source"].as_str().unwrap(), fields[2], "{row} {line}");
+        let port = if row["protocol"] == 17 { fields[3] } else { fields[4] };
+        assert_eq!(row["source_port"].to_string(), port, "{row} {line}");
+    }
+}
+
+#[test]
+fn stores_are_asked_by_their_index() {
+    let directory = tempfile::tempdir().unwrap();
+    let store_path = directory.path().join("store");
+    store(&store_path);
+    let all = extracted(&store_path, &[]);
+    assert_eq!(value("SELECT count(*) FROM packets", &[&store_path]), all);
+    assert_eq!(value("SELECT count(source) FROM packets", &[&store_path]), all);
+
+    // A host of one flow, and the port beside it.
+    let sql =
+        "SELECT source, source_port, count(*) FROM packets GROUP BY 1, 2 ORDER BY 3, 1, 2 LIMIT 1";
+    let rare = value(sql, &[&store_path]);
+    let fields: Vec<_> = rare.split(',').collect();
+    let expression = format!("src host {} and src port {}", fields[0], fields[1]);
+    let found = extracted(&store_path, &[&expression]);
+    assert_eq!(found, fields[2]);
+    let condition = format!("source = '{}' AND source_port = {}", fields[0], fields[1]);
+    let by_columns = format!("SELECT count(*) FROM packets WHERE {condition}");
+    assert_eq!(value(&by_columns, &[&store_path]), found);
+    let by_bpf = format!("SELECT count(*) FROM packets WHERE bpf('{expression}')");
+    assert_eq!(value(&by_bpf, &[&store_path]), found);
+    let by_both = format!("{by_columns} AND bpf('src port {}')", fields[1]);
+    assert_eq!(value(&by_both, &[&store_path]), found);
+
+    for sql in [&by_columns, &by_bpf] {
+        let explained = answer(&["--explain", sql], &[&store_path]);
+        let summary = explained.lines().last().unwrap();
+        let words: Vec<_> = summary.split(' ').collect();
+        let at = words.iter().position(|word| *word == "extents").unwrap();
+        let number = |at: usize| words[at].parse::<u32>().unwrap();
+        let (read, extents) = (number(at - 3), number(at - 1));
+        assert!(0 < read && read < extents, "{explained}");
+    }
+    let none = "SELECT count(*) FROM packets WHERE source = '192.0.2.77'";
+    let explained = answer(&["--explain", none], &[&store_path]);
+    assert!(explained.contains(", 0 bytes read, 0 of "), "{explained}");
+}
+
+#[test]
+fn times_and_order_are_those_of_the_packets() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, store_path) = (directory.path().join("a.pcap"), directory.path().join("store"));
+    store(&store_path);
+    output(wirelane().args(["extract", "-q", "-w"]).arg(&file).arg(&store_path));
+    let median = value("SELECT time FROM packets ORDER BY time LIMIT 1 OFFSET 30000", &[&file]);
+    for condition in [">", ">=", "<", "<=", "="] {
+        let sql = format!("SELECT count(*) FROM packets WHERE time {condition} '{median}'");
+        let counted = value(&sql, &[&file]);
+        assert_eq!(value(&sql, &[&store_path]), counted, "{sql}");
+        let rows = sql.replace("count(*)", "count(source)");
+        assert_eq!(value(&rows, &[&store_path]), counted, "{rows}");
+        assert_ne!(counted, "0");
+    }
+    let sql = "SELECT time, source, source_port FROM packets ORDER BY time, source, source_port";
+    let arguments = [sql, "--format", "csv"];
+    assert_eq!(answer(&arguments, &[&file]), answer(&arguments, &[&store_path]));
+}
+
+#[test]
+fn a_query_that_needs_few_packets_reads_few() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.pcap");
+    output(wirelane().args(["capture", "sim:1?count=400000&size=500", "-q", "-w"]).arg(&file));
+    let whole = fs::metadata(&file).unwrap().len();
+    let explained = answer(&["--explain", "SELECT source FROM packets LIMIT 3"], &[&file]);
+    let summary = explained.lines().last().unwrap();
+    let words: Vec<_> = summary.split(' ').collect();
+    let at = words.iter().position(|word| *word == "bytes").unwrap();
+    let read: u64 = words[at - 1].parse().unwrap();
+    assert!(summary.starts_with("3 rows") && 0 < read && read < whole / 10, "{explained}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_beside_the_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.pcapng");
+    capture(&file);
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let sql = "SELECT count(*) AS n FROM packets";
+    let ended = process::output(&mut query(&[sql, "--format", "csv"], &[&file]));
+    assert_eq!(ended.status.code(), Some(1));
+    let count: u32 = ended.stdout.lines().nth(1).unwrap().parse().unwrap();
+    assert!((1000..9000).contains(&count), "{count}");
+    assert!(
+        ended.stderr.contains("a.pcapng") && ended.stderr.contains("could be read"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn wrong_questions_say_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.pcapng");
+    capture(&file);
+    let text = directory.path().join("text");
+    fs::write(&text, "no capture").unwrap();
+    for (sql, source, status, words) in [
+        ("SELECT * FROM packets WHERE bpf('udp and')", &file, 2, "bpf('udp and')"),
+        ("SELECT * FROM packets WHERE bpf('udp') OR length = 1", &file, 2, "beside AND"),
+        ("SELECT bpf('udp') FROM packets", &file, 2, "beside AND"),
+        ("SELECT price FROM packets", &file, 2, "columns"),
+        ("SELECT * FROM flows", &file, 2, "'datafusion.public.flows' not found"),
+        ("SELECT * FROM packets", &text, 1, "text"),
+    ] {
+        let (code, said) = refusal(&[sql], &[source]);
+        assert!(code == status && said.contains(words), "{sql}: {code} {said}");
+    }
+}
