@@ -1,13 +1,17 @@
 //! The table `packets`, over what `wirelane capture` and `wirelane record` write.
 
 use std::fs;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use wirelane_testkit::process;
+use wirelane_wire::{MacAddr, packet};
 
 use super::{answer, query, refusal};
 use crate::flows::wirelane;
+use crate::made::START;
 
 /// What a command prints, which succeeds.
 fn output(command: &mut Command) -> String {
@@ -178,4 +182,70 @@ fn wrong_questions_say_what_to_do() {
         let (code, said) = refusal(&[sql], &[source]);
         assert!(code == status && said.contains(words), "{sql}: {code} {said}");
     }
+}
+
+/// A capture of a day, on its way into a store: frames of 1,400 bytes, 3,600 of each host, evenly.
+fn day(packets: u64, mut to: impl Write) {
+    const DAY: u64 = 24 * 3600;
+    let header = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 0xffff, 1_u32];
+    header.iter().for_each(|word| to.write_all(&word.to_le_bytes()).unwrap());
+    let link = packet::ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+    let frame = link.ipv4([10, 0, 0, 0].into(), [192, 0, 2, 1].into()).udp(1, 2, &[7; 1358]);
+    let mut bytes = vec![0; frame.len()];
+    frame.emit(&mut bytes).unwrap();
+    for number in 0..packets {
+        // Its own random numbers: each second has all kinds of hosts.
+        let host = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (packets / 3600);
+        bytes[28..30].copy_from_slice(&(host as u16).to_be_bytes());
+        let time = START + DAY * 1_000_000_000 / packets * number;
+        let (seconds, rest) = ((time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32);
+        let length = bytes.len() as u32;
+        for word in [seconds, rest, length, length] {
+            to.write_all(&word.to_le_bytes()).unwrap();
+        }
+        to.write_all(&bytes).unwrap();
+    }
+}
+
+/// Five minutes of one host, of a day of so many packets: what is read is at most so many percent of the store.
+fn five_minutes(packets: u64, percent: f64) {
+    let directory = tempfile::tempdir().unwrap();
+    let (pipe, path) = (directory.path().join("pipe"), directory.path().join("store"));
+    output(Command::new("mkfifo").arg(&pipe));
+    let to = pipe.clone();
+    let writer = thread::spawn(move || {
+        let file = fs::OpenOptions::new().write(true).open(to).unwrap();
+        day(packets, BufWriter::with_capacity(1 << 20, file));
+    });
+    let port = format!("file:{}", pipe.display());
+    output(wirelane().args(["record", &port, "-q"]).arg(&path));
+    writer.join().unwrap();
+
+    let whole: u64 =
+        fs::read_dir(&path).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).sum();
+    let sql = "SELECT count(*) FROM packets WHERE source = '10.0.0.7' \
+               AND time >= '2026-11-23 12:00:00' AND time < '2026-11-23 12:05:00'";
+    let by_bpf = sql.replace("source = '10.0.0.7'", "bpf('src host 10.0.0.7')");
+    let found: u64 = value(sql, &[&path]).parse().unwrap();
+    assert!(found > 0);
+    assert_eq!(value(&by_bpf, &[&path]), found.to_string());
+    let explained = answer(&["--explain", sql], &[&path]);
+    let summary = explained.lines().last().unwrap();
+    let words: Vec<_> = summary.split(' ').collect();
+    let at = words.iter().position(|word| *word == "bytes").unwrap();
+    let read: f64 = words[at - 1].parse().unwrap();
+    let share = read / whole as f64 * 100.0;
+    println!("{found} packets of {packets}; {summary}; {whole} bytes in all: {share:.2} %");
+    assert!(0.0 < read && share <= percent, "{share} %: {explained}");
+}
+
+#[test]
+fn five_minutes_of_a_host_are_a_small_part_of_a_day() {
+    five_minutes(100_000, 3.0);
+}
+
+#[test]
+#[ignore = "writes 5 GB"]
+fn five_minutes_of_a_host_are_a_small_part_of_five_gigabytes() {
+    five_minutes(3_600_000, 2.0);
 }
