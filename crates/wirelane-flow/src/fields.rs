@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use wirelane_wire::Protocol;
 
 use crate::flow::{EndReason, Flow, Half};
-use crate::key::TunnelKind;
 
 /// Takes the fields of a flow, one after the other.
 pub trait Fields {
@@ -32,18 +31,6 @@ impl EndReason {
             Self::Ended => "ended",
             Self::Forced => "forced",
             Self::Evicted => "evicted",
-        }
-    }
-}
-
-impl TunnelKind {
-    /// As in text.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Vxlan => "vxlan",
-            Self::Geneve => "geneve",
-            Self::Gre => "gre",
-            Self::Ip => "ip",
         }
     }
 }

@@ -4,10 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wirelane_wire::Protocol;
+use wirelane_wire::{Protocol, TunnelKind};
 
 use crate::flow::Flow;
-use crate::key::TunnelKind;
 
 /// What both halves share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wirelane_wire::Protocol;
+use wirelane_wire::{Protocol, TunnelKind};
 
 /// What all packets of a flow share, as its first packet had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,18 +36,4 @@ pub struct Tunnel {
     pub destination: IpAddr,
     /// VNI of VXLAN and Geneve, key of GRE (`layer2SegmentId` 351); 0 where there is none.
     pub id: u32,
-}
-
-/// How packets are wrapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TunnelKind {
-    /// RFC 7348.
-    Vxlan,
-    /// RFC 8926.
-    Geneve,
-    /// RFC 2784.
-    Gre,
-    /// IP in IP: RFC 2003, RFC 4213, RFC 2473.
-    Ip,
 }

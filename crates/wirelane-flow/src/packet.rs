@@ -1,13 +1,10 @@
 //! From the bytes of a packet to what its flow needs of it.
 
 use wirelane_wire::flow::{Layers, Network, Transport};
-use wirelane_wire::{
-    EtherType, GeneveView, GreView, Link, Protocol, TcpFlags, VxlanView, geneve, gre, udp, vxlan,
-};
+use wirelane_wire::{EtherType, Link, Protocol, TcpFlags, Tunnel, TunnelKind, gre};
 
 use crate::compact::{Compact, Ends};
 use crate::icmp;
-use crate::key::TunnelKind;
 
 /// A packet to be metered.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +25,6 @@ pub struct Packet<'a> {
 
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
-/// What Linux takes for VXLAN when it is not told the port.
-const VXLAN_LINUX: u16 = 8472;
 
 /// What a packet is to its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +193,7 @@ impl<'a> Ip<'a> {
     #[inline]
     fn may_carry(&self) -> bool {
         match self.transport.protocol {
-            Protocol::UDP => is_tunnel(self.destination_port()),
+            Protocol::UDP => Tunnel::is_port(self.destination_port()),
             protocol => matches!(protocol, Protocol::GRE | Protocol::IPV4 | Protocol::IPV6),
         }
     }
@@ -215,33 +210,9 @@ impl<'a> Ip<'a> {
             return None;
         }
         let bytes = self.transport.bytes;
-        let (kind, ethertype, at, id) = match self.transport.protocol {
-            Protocol::IPV4 => (TunnelKind::Ip, EtherType::IPV4, 0, 0),
-            Protocol::IPV6 => (TunnelKind::Ip, EtherType::IPV6, 0, 0),
-            Protocol::GRE => {
-                let view = GreView::new(bytes).ok()?;
-                (TunnelKind::Gre, view.protocol(), view.header_len(), view.key().unwrap_or(0))
-            }
-            _ if self.destination_port() == geneve::PORT => {
-                let view = GeneveView::new(bytes.get(udp::LEN..)?).ok()?;
-                let at = udp::LEN + view.header_len();
-                (TunnelKind::Geneve, view.protocol(), at, view.id())
-            }
-            _ => {
-                let view = VxlanView::new(bytes.get(udp::LEN..)?).ok()?;
-                (TunnelKind::Vxlan, EtherType::BRIDGED, udp::LEN + vxlan::LEN, view.id())
-            }
-        };
-        let inner = bytes.get(at..)?;
-        let (ethertype, skipped) = match ethertype {
-            EtherType::BRIDGED => match Link::ethernet(inner) {
-                Link::Network { ethertype, at, .. } => (ethertype, at),
-                Link::Unknown | Link::Short => return None,
-            },
-            ethertype => (ethertype, 0),
-        };
-        let left = self.octets.saturating_sub(self.header_len + (at + skipped) as u32);
-        let inside = Self::parse(ethertype, inner.get(skipped..)?, left, 0).ok()?;
+        let Tunnel { kind, id, ethertype, at } = Tunnel::of(self.transport.protocol, bytes)?;
+        let left = self.octets.saturating_sub(self.header_len + at as u32);
+        let inside = Self::parse(ethertype, bytes.get(at..)?, left, 0).ok()?;
         let (ends, is_reversed, _) = self.ends;
         // Ports of UDP are the hash of what is inside: they are no part of the tunnel.
         let ends = if is_reversed { ends.swapped() } else { ends };
@@ -279,12 +250,6 @@ impl<'a> Ip<'a> {
             _ => 0,
         })
     }
-}
-
-/// Whether a packet to this port of UDP may hold another one.
-#[inline]
-pub(crate) fn is_tunnel(port: u16) -> bool {
-    matches!(port, vxlan::PORT | geneve::PORT | VXLAN_LINUX)
 }
 
 #[cold]

@@ -1,10 +1,10 @@
 //! Most packets, decoded in one pass: Ethernet, at most one VLAN tag, IP without options or extension headers, and the
 //! whole start of a TCP or UDP header. [`Seen::of`] decodes all, and says the same of these.
 
-use wirelane_wire::{EtherType, Protocol, TcpFlags};
+use wirelane_wire::{EtherType, Protocol, TcpFlags, Tunnel};
 
 use crate::compact::{Compact, Ends};
-use crate::packet::{Packet, Seen, Segment, is_tunnel};
+use crate::packet::{Packet, Seen, Segment};
 
 const ETHERNET: u16 = 1;
 const TCP_LEN: u32 = 20;
@@ -104,7 +104,7 @@ impl Upper {
             }
             Protocol::UDP if carried >= UDP_LEN => {
                 let &[s, t, u, v] = bytes.first_chunk::<4>()?;
-                if is_tunnel(u16::from_be_bytes([u, v])) {
+                if Tunnel::is_port(u16::from_be_bytes([u, v])) {
                     return None;
                 }
                 ([[s, t], [u, v]], None, UDP_LEN)

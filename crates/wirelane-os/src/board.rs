@@ -18,6 +18,8 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, Stat};
 use rustix::process::Resource;
@@ -44,6 +46,9 @@ const MOST: usize = 1 << 20;
 const BOARDS: usize = 1024;
 /// How often to look again while numbers change.
 const LOOKS: u32 = 100;
+/// After so many looks the writer lost its CPU amidst a change: time for it to come back.
+const EAGER: u32 = 20;
+const NAP: Duration = Duration::from_micros(200);
 
 /// Shows a text and numbers to others.
 #[derive(Debug)]
@@ -236,14 +241,17 @@ fn read(file: &File) -> io::Result<(u32, Shown)> {
     file.read_exact_at(&mut text, (HEADER + 8 * count) as u64)?;
     let text = String::from_utf8(text).map_err(|_| invalid())?;
     let mut bytes = vec![0; 8 * count];
-    for _ in 0..LOOKS {
+    for look in 0..LOOKS {
+        if look >= EAGER {
+            thread::sleep(NAP);
+        }
         let before = changes(file)?;
         file.read_exact_at(&mut bytes, HEADER as u64)?;
         fence(Ordering::Acquire);
         if before.is_multiple_of(2) && changes(file)? == before {
             break;
         }
-        // Should they always change, they are of different moments.
+        // Of a writer that was stopped amidst a change, they are of different moments.
     }
     let (numbers, _) = bytes.as_chunks();
     let numbers = numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect();

@@ -155,9 +155,7 @@ pub fn set_qdisc(name: &str, kind: &str) -> Result<()> {
     request.extend_from_slice(&0_u32.to_ne_bytes());
     request.extend_from_slice(&TC_H_ROOT.to_ne_bytes());
     request.extend_from_slice(&0_u32.to_ne_bytes());
-    let mut text = kind.as_bytes().to_vec();
-    text.push(0);
-    push_attribute(&mut request, TCA_KIND, &text)
+    push_attribute(&mut request, TCA_KIND, &terminated(kind))
         .map_err(|error| OsError::new(CALL, name, error))?;
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWQDISC, flags, &request)
@@ -171,12 +169,15 @@ fn parts(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
+/// A name as the kernel wants it.
+fn terminated(name: &str) -> Vec<u8> {
+    [name.as_bytes(), &[0]].concat()
+}
+
 /// The message that asks for one end.
 fn describe(end: VethEnd<'_>, queues: u32, mtu: u32) -> std::io::Result<Vec<u8>> {
     let mut request = header(0).to_vec();
-    let mut name = end.name.as_bytes().to_vec();
-    name.push(0);
-    push_attribute(&mut request, libc::IFLA_IFNAME, &name)?;
+    push_attribute(&mut request, libc::IFLA_IFNAME, &terminated(end.name))?;
     push_attribute(&mut request, libc::IFLA_ADDRESS, &end.mac)?;
     let namespace = end.namespace.as_fd().as_raw_fd();
     let numbers = [

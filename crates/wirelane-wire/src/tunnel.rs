@@ -48,6 +48,12 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
+    /// Whether a packet to this port of UDP may hold another one.
+    #[inline]
+    pub const fn is_port(port: u16) -> bool {
+        matches!(port, vxlan::PORT | VXLAN_LINUX | geneve::PORT)
+    }
+
     /// Reads what an IP packet carries; `None` if it is no tunnel's, or cut, or of a kind unknown here.
     #[inline]
     pub fn of(protocol: Protocol, bytes: &[u8]) -> Option<Self> {
