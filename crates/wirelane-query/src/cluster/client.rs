@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballista_core::config::BallistaConfig;
-use ballista_core::extension::SessionStateExt as _;
+use ballista_core::extension::{SessionConfigExt as _, SessionStateExt as _};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
@@ -14,6 +14,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use wirelane::{Error, Result};
 
 use super::address::Address;
+use super::codec::Logical;
 
 /// How long a scheduler may take to say that it is there.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -47,6 +48,9 @@ impl<'a> Cluster<'a> {
         options.execution.target_partitions = TASKS.max(options.execution.target_partitions);
         // Otherwise the new state begins with an empty catalog.
         options.catalog.create_default_catalog_and_schema = false;
+        let config = state.config().clone();
+        *state.config_mut() =
+            config.with_ballista_logical_extension_codec(Arc::new(Logical::default()));
         let state = state
             .upgrade_for_ballista(format!("http://{host}:{port}"))
             .map_err(|error| failed(self.0, error.to_string()))?;

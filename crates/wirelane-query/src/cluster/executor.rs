@@ -14,6 +14,7 @@ use wirelane::{Error, Result};
 use super::address::Address;
 use super::arguments::ExecutorArgs;
 use super::client::is_there;
+use super::codec::{Logical, Physical};
 use super::system::{runtime, signal};
 use super::work::Work;
 use super::{log, session};
@@ -38,6 +39,8 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         vcores: args.tasks.map_or_else(cpus, usize::from),
         work_dir: Some(work.path()),
         override_config_producer: Some(session::config()),
+        override_logical_codec: Some(Arc::new(Logical::default())),
+        override_physical_codec: Some(Arc::new(Physical::default())),
         override_runtime_producer: Some(session::runtime(Some(work.path()))),
         health: health.clone(),
         ..ExecutorProcessConfig::default()

@@ -3,6 +3,7 @@
 mod address;
 mod arguments;
 mod client;
+mod codec;
 mod executor;
 mod log;
 mod losses;

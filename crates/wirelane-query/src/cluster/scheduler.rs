@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use wirelane::{Error, Result};
 
 use super::arguments::SchedulerArgs;
+use super::codec::{Logical, Physical};
 use super::losses::Losses;
 use super::system::{runtime, signal};
 use super::{log, session};
@@ -46,6 +47,8 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
         stage_max_failures: 1,
         no_executors_grace_period_seconds: silence,
         override_config_producer: Some(session::config()),
+        override_logical_codec: Some(Arc::new(Logical::default())),
+        override_physical_codec: Some(Arc::new(Physical::default())),
         override_session_builder: Some(session::builder()),
         ..SchedulerConfig::default()
     };

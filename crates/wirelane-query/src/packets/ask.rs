@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use wirelane_store::{Field, Keys, Term};
 
 /// What columns are made of that neither an index nor a filter looks into: tunnels, and headers between that of IPv6
@@ -13,7 +14,7 @@ const HIDING_PROTOCOLS: [u8; 11] = [4, 41, 47, 0, 43, 44, 51, 60, 33, 135, 136];
 const HIDING_PORTS: [u16; 3] = [4789, 8472, 6081];
 
 /// What has to be true of a packet. Of one whose columns tell what lies deeper than an index looks, nothing is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ask {
     Address(Side, IpAddr),
     Port(Side, u16),
@@ -25,7 +26,7 @@ pub(super) enum Ask {
 }
 
 /// Which one of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Side {
     Source,
     Destination,

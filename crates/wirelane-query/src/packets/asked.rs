@@ -3,12 +3,13 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Side};
 use super::bpf;
 
 /// What a scan looks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     /// Not the packets before this time, in ns since 1970.
     pub(super) from: Option<u64>,

@@ -10,8 +10,13 @@ use wirelane::Error;
 
 const NAME: &str = "bpf";
 
+/// A function of this name, if it is ours.
+pub(crate) fn named(name: &str) -> Option<ScalarUDF> {
+    (name == NAME).then(function)
+}
+
 /// The function, for the engine.
-pub(super) fn function() -> ScalarUDF {
+pub(crate) fn function() -> ScalarUDF {
     ScalarUDF::new_from_impl(Bpf {
         signature: Signature::exact(vec![DataType::Utf8], Volatility::Stable),
     })

@@ -26,6 +26,12 @@ impl Leftovers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unfiltered.extend(kinds);
     }
 
+    /// The first thing that could not be read.
+    pub(super) fn first(&self) -> Result<()> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.unread.is_empty() { Ok(()) } else { Err(all.unread.swap_remove(0)) }
+    }
+
     /// Tells what is here since the last call.
     ///
     /// # Errors

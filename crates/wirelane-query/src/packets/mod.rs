@@ -15,6 +15,7 @@ mod asked;
 mod bpf;
 mod file;
 mod leftovers;
+mod places;
 mod rows;
 mod scan;
 mod sieve;
@@ -22,9 +23,10 @@ mod store;
 mod stream;
 mod table;
 
+pub(crate) use bpf::{function as bpf, named as function};
 pub(crate) use leftovers::Leftovers;
 pub(crate) use scan::Scan;
-pub(crate) use table::register;
+pub(crate) use table::{Table, register};
 
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,28 @@
-//! The operator that makes rows of packets: a partition for each capture file, and one for all stores.
+//! The operator that makes rows of packets.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{SchemaRef, SortOptions};
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType,
+};
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    ReplaceChildrenOptions,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, Partitioning,
+    PlanProperties, ReplaceChildrenOptions,
 };
+use serde::{Deserialize, Serialize};
 use wirelane::Result as Outcome;
 use wirelane_arrow::Packets;
 use wirelane_os::halt::Halt;
@@ -27,6 +31,7 @@ use wirelane_store::{Directory, Plan, Report};
 use super::ask::Ask;
 use super::asked::Asked;
 use super::leftovers::Leftovers;
+use super::places::{self, Places};
 use super::rows::Rows;
 use super::sieve::Sieve;
 use super::stream::{Outlet, stream};
@@ -35,74 +40,80 @@ use super::{file, store};
 /// What packets are put in order with, if memory is no concern.
 const MOST_MEMORY: usize = 256 << 20;
 
-/// What is read.
-#[derive(Clone, Debug)]
-pub(super) struct Places {
-    pub(super) files: Vec<PathBuf>,
-    pub(super) stores: Vec<PathBuf>,
-}
-
-/// The operator.
+/// The operator. Its input names what is read, a row for each file or directory: who gives partitions of a plan to
+/// machines divides that, and knows nothing of packets.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    places: Arc<Places>,
-    asked: Arc<Asked>,
-    columns: Arc<[String]>,
-    limit: Option<usize>,
+    paths: Arc<dyn ExecutionPlan>,
+    message: Arc<Message>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// What is asked of each partition.
+#[derive(Debug, Serialize, Deserialize)]
+struct Message {
+    asked: Asked,
+    columns: Vec<String>,
+    limit: Option<usize>,
+    /// Whether there are only stores, whose packets come in order of time.
+    is_ordered: bool,
+}
+
 impl Scan {
     pub(super) fn new(
-        places: Arc<Places>,
+        places: &Places,
         asked: Asked,
         columns: Vec<String>,
         limit: Option<usize>,
     ) -> Result<Self, DataFusionError> {
-        let schema = Packets::of(&columns)?.schema();
-        let partitions = places.files.len() + usize::from(!places.stores.is_empty());
+        let is_ordered = places.files.is_empty();
+        Self::over(places.plan()?, Message { asked, columns, limit, is_ordered }.into())
+    }
+
+    fn over(paths: Arc<dyn ExecutionPlan>, message: Arc<Message>) -> Result<Self, DataFusionError> {
+        let schema = Packets::of(&message.columns)?.schema();
         let mut properties = EquivalenceProperties::new(Arc::clone(&schema));
-        if let Some((at, field)) =
-            schema.column_with_name("time").filter(|_| places.files.is_empty())
-        {
+        if let Some((at, field)) = schema.column_with_name("time").filter(|_| message.is_ordered) {
             let column = Arc::new(Column::new(field.name(), at));
             let ascending = SortOptions { descending: false, nulls_first: false };
             properties.add_ordering([PhysicalSortExpr::new(column, ascending)]);
         }
+        let partitions = paths.output_partitioning().partition_count();
         let partitioning = Partitioning::UnknownPartitioning(partitions);
         let (emission, bounds) = (EmissionType::Incremental, Boundedness::Bounded);
-        let properties = PlanProperties::new(properties, partitioning, emission, bounds);
-        Ok(Self {
-            places,
-            asked: Arc::new(asked),
-            columns: columns.into(),
-            limit,
-            schema,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        })
+        let properties = PlanProperties::new(properties, partitioning, emission, bounds).into();
+        Ok(Self { paths, message, schema, properties, metrics: ExecutionPlanMetricsSet::new() })
     }
 
-    /// Everything that it reads.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.places.files.iter().chain(&self.places.stores).map(PathBuf::as_path)
+    /// As it goes to another machine, without its input.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
+        serde_json::to_writer(to, self.message.as_ref())
+            .map_err(|error| DataFusionError::External(error.into()))
+    }
+
+    /// As it came from another machine.
+    pub(crate) fn decode(
+        text: &[u8],
+        paths: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Self, DataFusionError> {
+        let message: Message = serde_json::from_slice(text)
+            .map_err(|error| DataFusionError::External(error.into()))?;
+        Self::over(Arc::clone(paths), message.into())
     }
 }
 
 /// What a partition needs on its thread.
 struct Work {
-    places: Arc<Places>,
-    asked: Arc<Asked>,
-    columns: Arc<[String]>,
-    limit: Option<usize>,
+    message: Arc<Message>,
     memory: usize,
     leftovers: Arc<Leftovers>,
     counts: Counts,
 }
 
 struct Counts {
+    files: Count,
     bytes: Count,
     extents: Count,
     extents_read: Count,
@@ -112,6 +123,7 @@ impl Counts {
     fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         Self {
+            files: counter("packet_files"),
             bytes: counter("bytes_scanned"),
             extents: counter("extents"),
             extents_read: counter("extents_read"),
@@ -127,25 +139,34 @@ impl Counts {
 }
 
 impl Work {
-    fn file(&self, path: &Path, outlet: Outlet) -> Outcome<()> {
-        let mut rows = Rows::new(&self.columns, self.limit, outlet)?;
-        let expression = self.asked.ask.as_ref().and_then(Ask::expression);
-        let mut sieve = Sieve::new(&self.asked.filters, expression.as_deref())?;
-        let bytes = self.counts.bytes.clone();
-        file::read(path, &self.asked, &mut sieve, &mut rows, bytes, &self.leftovers)?;
-        self.leftovers.unfiltered(sieve.into_unfiltered());
+    fn run(&self, paths: &[PathBuf], outlet: Outlet, halt: &Halt) -> Outcome<()> {
+        let Message { asked, columns, limit, .. } = self.message.as_ref();
+        let mut rows = Rows::new(columns, *limit, outlet)?;
+        self.counts.files.add(paths.len());
+        let (stores, files): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.is_dir());
+        for path in files {
+            self.file(path, &mut rows)?;
+        }
+        if stores.is_empty() {
+            return Ok(());
+        }
+        let stores = stores.into_iter().map(|path| store::open(path));
+        let stores: Vec<Directory> = stores.collect::<Outcome<_>>()?;
+        let (memory, leftovers) = (self.memory, &self.leftovers);
+        let only_counts = columns.is_empty();
+        let report =
+            store::search(&stores, asked, &mut rows, only_counts, memory, halt, leftovers)?;
+        self.counts.add(&report);
         Ok(())
     }
 
-    fn stores(&self, outlet: Outlet, halt: &Halt) -> Outcome<()> {
-        let mut rows = Rows::new(&self.columns, self.limit, outlet)?;
-        let stores = self.places.stores.iter().map(|path| store::open(path));
-        let stores: Vec<Directory> = stores.collect::<Outcome<_>>()?;
-        let Self { asked, memory, leftovers, .. } = self;
-        let only_counts = self.columns.is_empty();
-        let report =
-            store::search(&stores, asked, &mut rows, only_counts, *memory, halt, leftovers)?;
-        self.counts.add(&report);
+    fn file(&self, path: &Path, rows: &mut Rows) -> Outcome<()> {
+        let asked = &self.message.asked;
+        let expression = asked.ask.as_ref().and_then(Ask::expression);
+        let mut sieve = Sieve::new(&asked.filters, expression.as_deref())?;
+        let bytes = self.counts.bytes.clone();
+        file::read(path, asked, &mut sieve, rows, bytes, &self.leftovers)?;
+        self.leftovers.unfiltered(sieve.into_unfiltered());
         Ok(())
     }
 }
@@ -160,7 +181,12 @@ impl ExecutionPlan for Scan {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
+        vec![&self.paths]
+    }
+
+    /// A store is read as a whole, and so is a file.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
     }
 
     fn apply_expressions(
@@ -172,17 +198,23 @@ impl ExecutionPlan for Scan {
 
     fn replace_children(
         self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        Ok(self)
+        match <[_; 1]>::try_from(children) {
+            Ok([paths]) => Ok(Arc::new(Self::over(paths, Arc::clone(&self.message))?)),
+            Err(_) => internal_err!("PacketScan has one input"),
+        }
     }
 
     fn with_new_children(
         self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        Ok(self)
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     fn execute(
@@ -190,34 +222,34 @@ impl ExecutionPlan for Scan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream, DataFusionError> {
-        let file = self.places.files.get(partition).cloned();
+        let paths = self.paths.execute(partition, Arc::clone(&context))?;
         let pool = context.memory_pool();
         let memory = match pool.memory_limit() {
             MemoryLimit::Finite(limit) => (limit / 8).min(MOST_MEMORY),
             _ => MOST_MEMORY,
         };
         let reserved = MemoryConsumer::new("packets in order of time").register(pool);
-        if file.is_none() {
-            reserved.try_grow(memory)?;
-        }
-        let leftovers = context.session_config().get_extension::<Leftovers>().unwrap_or_default();
+        let told = context.session_config().get_extension::<Leftovers>();
+        // On an executor nobody tells them: what cannot be read ends the query.
+        let is_strict = told.is_none();
         let work = Work {
-            places: Arc::clone(&self.places),
-            asked: Arc::clone(&self.asked),
-            columns: Arc::clone(&self.columns),
-            limit: self.limit,
+            message: Arc::clone(&self.message),
             memory,
-            leftovers,
+            leftovers: told.unwrap_or_default(),
             counts: Counts::of(&self.metrics, partition),
         };
         let rows = MetricBuilder::new(&self.metrics).output_rows(partition);
         Ok(stream(Arc::clone(&self.schema), rows, move |outlet, halt| {
+            let paths = places::of(paths)?;
             // Held until the thread has ended.
-            let _reserved = reserved;
-            match &file {
-                Some(path) => work.file(path, outlet),
-                None => work.stores(outlet, halt),
+            if paths.iter().any(|path| path.is_dir()) {
+                reserved.try_grow(memory)?;
             }
+            work.run(&paths, outlet, halt)
+                .map_err(|error| DataFusionError::External(error.into()))?;
+            drop(reserved);
+            let left = if is_strict { work.leftovers.first() } else { Ok(()) };
+            left.map_err(|error| DataFusionError::External(error.into()))
         }))
     }
 
@@ -228,15 +260,9 @@ impl ExecutionPlan for Scan {
 
 impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Places { files, stores } = self.places.as_ref();
-        let Asked { from, to, filters, ask } = self.asked.as_ref();
-        let columns = self.columns.join(", ");
-        write!(
-            f,
-            "PacketScan: files={}, stores={}, columns=[{columns}]",
-            files.len(),
-            stores.len()
-        )?;
+        let Message { asked, columns, limit, .. } = self.message.as_ref();
+        let Asked { from, to, filters, ask } = asked;
+        write!(f, "PacketScan: columns=[{}]", columns.join(", "))?;
         if let Some(from) = from {
             write!(f, ", from={from}")?;
         }
@@ -249,7 +275,7 @@ impl DisplayAs for Scan {
         if let Some(ask) = ask {
             write!(f, ", index=[{}]", Plan::of_keys(&ask.plain_keys()))?;
         }
-        match self.limit {
+        match limit {
             Some(limit) => write!(f, ", limit={limit}"),
             None => Ok(()),
         }

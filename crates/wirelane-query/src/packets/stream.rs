@@ -10,7 +10,6 @@ use datafusion::physical_plan::metrics::Count;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
-use wirelane::Result;
 use wirelane_os::halt::Halt;
 
 /// Batches that wait to be taken: reading goes on meanwhile.
@@ -41,7 +40,7 @@ impl Outlet {
 pub(super) fn stream(
     schema: SchemaRef,
     rows: Count,
-    work: impl FnOnce(Outlet, &Halt) -> Result<()> + Send + 'static,
+    work: impl FnOnce(Outlet, &Halt) -> Result<(), DataFusionError> + Send + 'static,
 ) -> SendableRecordBatchStream {
     let mut builder = RecordBatchReceiverStream::builder(schema, WAITING);
     let outlet = Outlet { sender: builder.tx(), rows };
@@ -58,7 +57,7 @@ pub(super) fn stream(
     builder.spawn_blocking(move || {
         let outcome = work(outlet, &halt);
         drop(done);
-        outcome.map_err(|error| DataFusionError::External(Box::new(error)))
+        outcome
     });
     builder.build()
 }

@@ -1,6 +1,6 @@
 //! The table, for the engine.
 
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -10,12 +10,13 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use wirelane::Result as Outcome;
+use wirelane::{Error, Result as Outcome};
 use wirelane_arrow::Packets;
 
 use super::asked::Asked;
-use super::scan::{Places, Scan};
-use super::{bpf, file, sieve, store};
+use super::places::Places;
+use super::scan::Scan;
+use super::{file, sieve, store};
 
 /// Its name in SQL.
 const NAME: &str = "packets";
@@ -28,22 +29,44 @@ pub(crate) fn register(context: &SessionContext, paths: &[PathBuf]) -> Outcome<(
     if paths.is_empty() {
         return Ok(());
     }
-    let (stores, files): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(|path| path.is_dir());
+    // Whole names: they may go to other machines.
+    let whole = |path: &PathBuf| {
+        path::absolute(path).map_err(|error| Error::io(path.display().to_string(), "getcwd", error))
+    };
+    let paths: Vec<_> = paths.iter().map(whole).collect::<Outcome<_>>()?;
+    let (stores, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
     for path in &stores {
         store::open(path)?;
     }
     files.iter().try_for_each(|path| file::check(path))?;
-    context.register_udf(bpf::function());
-    let table =
-        Table { schema: Packets::schema_with_data(), places: Arc::new(Places { files, stores }) };
+    let table = Table::new(Places { files, stores });
     let registered = context.register_table(NAME, Arc::new(table));
-    registered.map(drop).map_err(|error| wirelane::Error::failed(NAME, error.to_string()))
+    registered.map(drop).map_err(|error| Error::failed(NAME, error.to_string()))
 }
 
+/// The table.
 #[derive(Debug)]
-struct Table {
+pub(crate) struct Table {
     schema: SchemaRef,
-    places: Arc<Places>,
+    places: Places,
+}
+
+impl Table {
+    fn new(places: Places) -> Self {
+        Self { schema: Packets::schema_with_data(), places }
+    }
+
+    /// As it goes to another machine.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
+        serde_json::to_writer(to, &self.places)
+            .map_err(|error| DataFusionError::External(error.into()))
+    }
+
+    /// As it came from another machine.
+    pub(crate) fn decode(text: &[u8]) -> Result<Self, DataFusionError> {
+        let places = serde_json::from_slice(text);
+        places.map(Self::new).map_err(|error| DataFusionError::External(error.into()))
+    }
 }
 
 #[async_trait]
@@ -83,6 +106,6 @@ impl TableProvider for Table {
             Some(projection) => projection.iter().map(name).collect(),
             None => self.schema.fields().iter().map(|field| field.name().clone()).collect(),
         };
-        Ok(Arc::new(Scan::new(Arc::clone(&self.places), asked, columns, limit)?))
+        Ok(Arc::new(Scan::new(&self.places, asked, columns, limit)?))
     }
 }

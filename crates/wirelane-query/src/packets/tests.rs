@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{UInt8Type, UInt16Type};
-use arrow_array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, in_list, lit};
 use datafusion::prelude::ident;

@@ -9,8 +9,6 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 
-use crate::packets::Scan;
-
 /// Counted by the operators that read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
@@ -33,7 +31,7 @@ impl Reading {
         let mut reading = Self::default();
         let mut files = HashSet::new();
         reading.add(plan, &mut files);
-        reading.files = files.len();
+        reading.files += files.len();
         reading
     }
 
@@ -44,14 +42,14 @@ impl Reading {
             let all = config.file_groups.iter().flat_map(|group| group.files());
             files.extend(all.map(|file| file.object_meta.location.to_string()));
         }
-        if let Some(scan) = plan.downcast_ref::<Scan>() {
-            files.extend(scan.paths().map(|path| path.display().to_string()));
-        }
         let metrics = plan.metrics().into_iter();
         for metric in metrics.flat_map(|set| set.iter().cloned().collect::<Vec<_>>()) {
             match metric.value() {
                 MetricValue::Count { name, count } if name == "bytes_scanned" => {
                     self.bytes += count.value();
+                }
+                MetricValue::Count { name, count } if name == "packet_files" => {
+                    self.files += count.value();
                 }
                 MetricValue::Count { name, count } if name == "extents" => {
                     self.extents += count.value();

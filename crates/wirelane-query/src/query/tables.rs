@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow_schema::DataType;
 use datafusion::prelude::SessionContext;
-use wirelane::{Error, Result};
+use wirelane::Result;
 
 use super::sources::Sources;
 use super::{failure, flows, session};
@@ -21,19 +21,17 @@ pub(crate) async fn open(
     memory: Option<usize>,
     spill: &Path,
 ) -> Result<SessionContext> {
-    if let (Some(_), Some(path)) = (cluster, sources.packets.first()) {
-        let cause = "a cluster reads flows only: packets lie where no executor looks";
-        return Err(Error::usage(path.display().to_string(), cause).help("leave out --cluster"));
-    }
     // Before anything is read: it may not be there.
     let cluster = cluster.map(Cluster::find).transpose()?;
     let context = session::session(memory, spill)?;
     flows::register(&context, &sources.flows).await?;
     packets::register(&context, &sources.packets)?;
-    match cluster {
-        Some(cluster) => cluster.over(&context),
-        None => Ok(context),
-    }
+    let context = match cluster {
+        Some(cluster) => cluster.over(&context)?,
+        None => context,
+    };
+    context.register_udf(packets::bpf());
+    Ok(context)
 }
 
 /// The names of the tables, a line each.

@@ -1,10 +1,14 @@
 //! The same answers as on one machine.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::Value;
 use wirelane_testkit::process;
 
 use crate::machines::{Cluster, fill, query};
-use crate::s3::{LIMIT, S3};
+use crate::s3::{LIMIT, S3, program};
 
 /// Of each kind something: aggregates, sorting, joins, windows, subqueries, times, what directories say.
 const QUESTIONS: [&str; 7] = [
@@ -47,4 +51,47 @@ fn a_cluster_answers_as_one_machine_does() {
         assert!(ended.status.success(), "{}", ended.stderr);
     }
     assert_eq!(cluster.left(), <[std::path::PathBuf; 0]>::default());
+}
+
+/// Of files and of a store, which all machines have by the same name.
+const OF_PACKETS: [&str; 5] = [
+    "SELECT count(*) AS packets, sum(length) AS bytes, min(time) AS first, max(time) AS last FROM packets",
+    "SELECT source, count(*) AS n FROM packets GROUP BY source ORDER BY n DESC, source LIMIT 10",
+    "SELECT count(*) AS n FROM packets WHERE bpf('udp') AND NOT bpf('udp port 9')",
+    "SELECT time, source_port FROM packets WHERE protocol = 17 AND destination_port IN (1, 2, 3, 4, 5) ORDER BY 1, 2",
+    "SELECT a.source, count(*) AS n FROM packets a JOIN packets b ON a.source = b.destination \
+        GROUP BY a.source ORDER BY n DESC, a.source LIMIT 5",
+];
+
+#[test]
+fn a_cluster_reads_packets_as_one_machine_does() {
+    let server = S3::start();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (name, seed) in [("a.pcap", 3), ("b.pcapng", 4)] {
+        let port = format!("sim:1?count=3000&flows=100&seed={seed}");
+        process::run(program("wirelane").args(["capture", &port, "-q", "-w"]).arg(path(name)));
+    }
+    let port = "sim:2?count=3000&flows=100&seed=5";
+    process::run(program("wirelane").args(["record", port, "-q"]).arg(path("store")));
+    let ask = |sql: &str, cluster: Option<&str>, sources: &[&Path]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
+        command.args(["query", sql, "--format", "json"]).args(sources);
+        command.args(cluster.into_iter().flat_map(|url| ["--cluster", url]));
+        command
+    };
+    let cluster = Cluster::start(&server, 2);
+    let url = cluster.url();
+    let sources = ["a.pcap", "b.pcapng", "store"].map(&path);
+    let sources = sources.each_ref().map(|path| path.as_path());
+    for sql in OF_PACKETS {
+        let expected = process::run(&mut ask(sql, None, &sources));
+        assert_eq!(process::run(&mut ask(sql, Some(&url), &sources)), expected, "{sql}");
+    }
+    // What a machine cannot read, no answer leaves out.
+    let bytes = fs::read(path("a.pcap")).unwrap();
+    fs::write(path("a.pcap"), &bytes[..bytes.len() / 2]).unwrap();
+    let ended = process::output(&mut ask(OF_PACKETS[0], Some(&url), &sources));
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a.pcap"), "{}", ended.stderr);
 }

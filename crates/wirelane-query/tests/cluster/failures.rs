@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use wirelane_testkit::process::{self, ChildGuard, Output};
 
 use crate::files::files;
+use crate::foreign::foreign;
 use crate::machines::{Cluster, fill, query};
 use crate::s3::{LIMIT, S3};
 
@@ -67,11 +68,6 @@ fn what_a_cluster_lacks_is_named() {
     // Nobody listens on port 1.
     let nobody = ["scheduler df://127.0.0.1:1: nobody answers there", "wirelane-query scheduler"];
     fails(&mut query(&server, Some("df://127.0.0.1:1"), sql), &nobody);
-    let mut packets = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
-    packets.args(["query", sql, "--cluster", "df://127.0.0.1:1", "Cargo.toml"]);
-    let ended = process::output(&mut packets);
-    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("Cargo.toml: a cluster reads flows only"), "{}", ended.stderr);
     let mut executor = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
     fails(executor.args(["executor", "--scheduler", "df://127.0.0.1:1"]), &nobody);
     let other = server.environment()[3].1.replace("http://", "df://");
@@ -91,5 +87,11 @@ fn what_a_cluster_lacks_is_named() {
     fs::write(whole.with_file_name("half.parquet"), bytes).unwrap();
     cluster.add(&server.environment());
     let half = ["half.parquet: it is not a whole file of Parquet"];
-    fails(&mut query(&server, Some(&url), "SELECT sum(octets) FROM flows"), &half);
+    let sum = "SELECT sum(octets) FROM flows";
+    fails(&mut query(&server, Some(&url), sum), &half);
+    // A file of another program, whose column of the same name is text.
+    fs::remove_file(whole.with_file_name("half.parquet")).unwrap();
+    foreign(&whole.with_file_name("foreign.parquet"), "octets");
+    let other = ["foreign.parquet: column octets is Utf8, not UInt64"];
+    fails(&mut query(&server, Some(&url), sum), &other);
 }

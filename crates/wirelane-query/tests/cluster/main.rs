@@ -5,6 +5,8 @@ mod answers;
 mod failures;
 #[path = "../shared/files.rs"]
 mod files;
+#[path = "../shared/foreign.rs"]
+mod foreign;
 mod machines;
 #[path = "../shared/s3.rs"]
 mod s3;

@@ -4,6 +4,8 @@
 #[path = "../shared/files.rs"]
 mod files;
 mod flows;
+#[path = "../shared/foreign.rs"]
+mod foreign;
 mod made;
 mod query;
 mod rows;

@@ -1,14 +1,10 @@
 //! What is wrong is named: which file, why, what to do.
 
-use std::fs::{self, File};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
-use parquet::arrow::ArrowWriter;
+use std::fs;
 
 use super::{answer, refusal, three_hours};
 use crate::files::files;
+use crate::foreign::foreign;
 use crate::made::write;
 
 const COUNT: &str = "SELECT sum(packets) FROM flows";
@@ -19,15 +15,6 @@ fn says(said: &(i32, String), status: i32, words: &[&str]) {
     for word in words {
         assert!(said.1.contains(word), "{word}: {}", said.1);
     }
-}
-
-fn foreign(path: &Path, column: &str) {
-    let values: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
-    let batch = RecordBatch::try_from_iter([(column, values)]).unwrap();
-    let mut writer =
-        ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
 }
 
 #[test]
