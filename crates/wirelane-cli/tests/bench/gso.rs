@@ -83,7 +83,7 @@ fn privileged_gso_of_several_flows_and_between_virtual_machines() {
             let params = &row["params"];
             assert_eq!((&params["flows"], &params["port"]), (&3.into(), &port.into()), "{row}");
             assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
-            // The paper had one flow, and a wire.
+            // The paper has nothing of these.
             assert!(row["source"].is_null(), "{row}");
             found.push(params["offload"].as_str().unwrap().to_owned());
         }
