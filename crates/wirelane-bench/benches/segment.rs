@@ -3,11 +3,14 @@
 //!
 //! Every round measures every case once, after one to warm up, on a CPU that devices leave alone ([`Quiet`]). Each figure
 //! is the median of the rounds, with the best one behind it; the last lines compare within a round.
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+//!
+//! `-- tcp4` measures cases of that name only, `-- --vectors avx2` makes sums as a CPU does that has no wider vectors.
+#![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use wirelane::checksum::Vectors;
 use wirelane::segment::SegmentClass;
 use wirelane_bench::statistics::quiet::Quiet;
 use wirelane_bench::suites::gso::segment::{
@@ -22,13 +25,22 @@ const ROUNDS: usize = 40;
 type SegmentCase = (String, Vec<f64>, Box<dyn FnMut() -> f64>);
 
 fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--vectors").skip(1);
+    if let Some(name) = arguments.next() {
+        let most = Vectors::ALL.into_iter().find(|vectors| vectors.as_str() == name);
+        Vectors::limit(most.expect("--vectors avx512, avx2 or portable"));
+    }
+    println!("sums by {}", Vectors::used().as_str());
     let quiet = Quiet::choose().unwrap();
     println!("on CPU {}, with {:?} interrupts of devices", quiet.cpu, quiet.interrupts);
     quiet.run(measure).unwrap();
 }
 
 fn measure() {
-    let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
+    let is_name = |argument: &String| {
+        !argument.starts_with('-') && Vectors::ALL.iter().all(|one| one.as_str() != argument)
+    };
+    let only = std::env::args().skip(1).find(is_name);
     let mut cases: Vec<SegmentCase> = Vec::new();
     for class in SegmentClass::ALL {
         for (form, name) in [(Form::Copy, "copy"), (Form::Slices, "slices")] {

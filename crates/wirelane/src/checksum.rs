@@ -8,6 +8,9 @@
 use wirelane_wire::WireError;
 use wirelane_wire::checksum::{self, Sum};
 
+pub use self::vectors::Vectors;
+
+mod vectors;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
@@ -33,12 +36,12 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
 pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     let unit = unit.max(1);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match x86::level() {
+    match Vectors::used() {
         // SAFETY: the CPU has what the function is compiled for.
-        x86::Level::Vnni => return unsafe { x86::vnni_sums(bytes, unit, sums) },
+        Vectors::Avx512 => return unsafe { x86::vnni_sums(bytes, unit, sums) },
         // SAFETY: the CPU has what the function is compiled for.
-        x86::Level::Avx2 => return unsafe { x86::avx2_sums(bytes, unit, sums) },
-        x86::Level::Baseline => {}
+        Vectors::Avx2 => return unsafe { x86::avx2_sums(bytes, unit, sums) },
+        Vectors::Portable => {}
     }
     for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
         *sum = checksum::sum(piece);
@@ -49,12 +52,12 @@ pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
 #[inline(always)]
 fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match x86::level() {
+    match Vectors::used() {
         // SAFETY: the CPU has what the function is compiled for.
-        x86::Level::Vnni => return unsafe { x86::vnni::<COPY>(target, source) },
+        Vectors::Avx512 => return unsafe { x86::vnni::<COPY>(target, source) },
         // SAFETY: the CPU has what the function is compiled for.
-        x86::Level::Avx2 => return unsafe { x86::avx2::<COPY>(target, source) },
-        x86::Level::Baseline => {}
+        Vectors::Avx2 => return unsafe { x86::avx2::<COPY>(target, source) },
+        Vectors::Portable => {}
     }
     portable::<COPY>(target, source)
 }
@@ -71,17 +74,29 @@ fn portable<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 mod tests {
     use super::*;
 
+    /// Compares with the portable sum: all lengths up to some turns of every loop, wherever source and target lie, and
+    /// lengths of packets. What is around the target stays.
     fn check(run: impl Fn(bool, &mut [u8], &[u8]) -> Sum) {
+        const AROUND: usize = 64;
         let hash = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8;
         let (mixed, ones) = ((0..3000).map(hash).collect::<Vec<u8>>(), vec![0xff; 3000]);
-        for bytes in [mixed, ones] {
-            for start in [0, 1, 3] {
-                for length in (0..300).chain([1460, 1500, 2900]) {
+        let mut room = vec![0; 3000 + 2 * AROUND];
+        for bytes in [mixed, ones, vec![0; 3000]] {
+            for length in (0..300).chain([512, 639, 1024, 1440, 1460, 1461, 1500, 2900]) {
+                // Odd numbers, so that over the lengths all alignments of both come up.
+                let starts = [(0, 0), (1, 2), (3, 1), (length * 7 % 64, length * 5 % 32)];
+                for (start, target_start) in starts {
                     let source = &bytes[start..start + length];
-                    let mut target = vec![0; length];
-                    assert_eq!(run(false, &mut [], source), Sum::of(source), "{length}");
-                    assert_eq!(run(true, &mut target, source), Sum::of(source), "{length}");
-                    assert_eq!(target, source);
+                    let about = format!("{length} bytes at {start} to {target_start}");
+                    assert_eq!(run(false, &mut [], source), Sum::of(source), "{about}");
+                    let room = &mut room[target_start..target_start + length + AROUND];
+                    room.fill(0xa5);
+                    let target = &mut room[AROUND / 2..AROUND / 2 + length];
+                    assert_eq!(run(true, target, source), Sum::of(source), "{about}");
+                    assert_eq!(target, source, "{about}");
+                    let (before, rest) = room.split_at(AROUND / 2);
+                    let around = before.iter().chain(&rest[length..]);
+                    assert!(around.copied().all(|byte| byte == 0xa5), "{about}");
                 }
             }
         }
@@ -144,6 +159,25 @@ mod tests {
     #[test]
     fn long_data_do_not_overflow() {
         let bytes = vec![0xff; (1 << 24) + 4097];
-        assert_eq!(sum(&bytes), Sum::of(&bytes));
+        for length in [65_535, 65_536, 65_537, 131_072, bytes.len()] {
+            let bytes = &bytes[..length];
+            assert_eq!(sum(bytes), Sum::of(bytes), "{length}");
+            let mut target = vec![0; length];
+            assert_eq!(copy(&mut target, bytes).unwrap(), Sum::of(bytes), "{length}");
+            assert_eq!(target, bytes, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_changes_no_sum() {
+        let bytes: Vec<u8> = (0..1460_u32).map(|i| (i * 7) as u8).collect();
+        let mut target = vec![0; bytes.len()];
+        for most in Vectors::ALL {
+            let used = Vectors::limit(most);
+            assert!(used <= most && used <= Vectors::of_cpu());
+            assert_eq!(used, most.min(Vectors::of_cpu()));
+            assert_eq!(sum(&bytes), checksum::sum(&bytes), "{used:?}");
+            assert_eq!(copy(&mut target, &bytes).unwrap(), checksum::sum(&bytes), "{used:?}");
+        }
     }
 }

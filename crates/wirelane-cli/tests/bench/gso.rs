@@ -60,3 +60,35 @@ fn privileged_gso_has_rates_costs_and_speedups() {
     let segments = rows.iter().filter(|row| row["case"] == "segment");
     assert_eq!(segments.filter(|row| row["metric"] == "ns_per_segment").count(), 12);
 }
+
+#[test]
+fn privileged_gso_of_several_flows_and_between_virtual_machines() {
+    if !wirelane_testkit::privileged::require() {
+        return;
+    }
+    let args = ["gso", "--quick", "--samples", "1", "--seconds", "100ms", "--json"];
+    let narrow = ["--case", "udp4", "--case", "vm-tcp4", "--cpu", "100", "--flows", "3"];
+    let ended = bench(&[&args[..], &narrow, &["--vectors", "portable"]].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(report["skipped"].as_array().unwrap().is_empty(), "{}", report["skipped"]);
+    let rows = report["rows"].as_array().unwrap();
+    for (case, port, offloads) in [
+        ("udp4", "packet", &["kernel", "wirelane", "none"][..]),
+        ("vm-tcp4", "tap", &["device", "wirelane", "none", "stack"]),
+    ] {
+        let rates = rows.iter().filter(|row| row["case"] == case && row["metric"] == "bits_per_s");
+        let mut found = Vec::new();
+        for row in rates {
+            let params = &row["params"];
+            assert_eq!((&params["flows"], &params["port"]), (&3.into(), &port.into()), "{row}");
+            assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+            // The paper has nothing of these.
+            assert!(row["source"].is_null(), "{row}");
+            found.push(params["offload"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(found, offloads, "{case}");
+    }
+    let mut segments = rows.iter().filter(|row| row["case"] == "segment");
+    assert!(segments.all(|row| row["params"]["vectors"] == "portable"));
+}

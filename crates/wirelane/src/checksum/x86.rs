@@ -1,97 +1,20 @@
-//! The loops for AVX2 and for AVX-512 with VNNI.
+//! The loops for AVX-512 with VNNI, and below this module for AVX2.
 //!
-//! AVX2 widens 32-bit words to 64-bit lanes, as the portable loop does (RFC 1071 section 2 (B)): the
-//! compiler finds these instructions by itself, but not in every version and shape of the loop.
 //! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction: with
 //! factors 1 it sums words that were made signed by taking 2^15 from each, which is put back at the end.
 
 use std::arch::x86_64::*;
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use wirelane_wire::checksum::Sum;
 
-/// What the CPU has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    /// AVX-512 with VNNI.
-    Vnni,
-    /// AVX2.
-    Avx2,
-    /// Neither.
-    Baseline,
-}
+pub(super) use self::avx2::{avx2, avx2_sums};
 
-/// What the CPU has: one load, once it was asked.
-#[inline]
-pub(super) fn level() -> Level {
-    static FOUND: AtomicU8 = AtomicU8::new(0);
-    match FOUND.load(Ordering::Relaxed) {
-        1 => Level::Vnni,
-        2 => Level::Avx2,
-        3 => Level::Baseline,
-        _ => detect(&FOUND),
-    }
-}
-
-#[cold]
-fn detect(found: &AtomicU8) -> Level {
-    use std::arch::is_x86_feature_detected as has;
-    let (level, number) = if has!("avx512f") && has!("avx512bw") && has!("avx512vnni") {
-        (Level::Vnni, 1)
-    } else if has!("avx2") {
-        (Level::Avx2, 2)
-    } else {
-        (Level::Baseline, 3)
-    };
-    found.store(number, Ordering::Relaxed);
-    level
-}
+mod avx2;
 
 /// Bytes that are summed without a look at carries: 2^15 words, the sum of which fits 32 bits.
 const VNNI_PART: usize = 1 << 16;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
-
-/// Sums `source`, and copies it to `target` if `COPY`: of the same length then.
-#[target_feature(enable = "avx2")]
-#[inline]
-pub(super) fn avx2<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
-    let mut lanes = [_mm256_setzero_si256(); 4];
-    let (blocks, rest) = source.as_chunks::<64>();
-    let (targets, target_rest) = target.as_chunks_mut::<64>();
-    let mut targets = targets.iter_mut();
-    for block in blocks {
-        let (quarters, _) = block.as_chunks::<16>();
-        for (lane, quarter) in lanes.iter_mut().zip(quarters) {
-            // SAFETY: a quarter has the 16 bytes that are read.
-            let words = unsafe { _mm_loadu_si128(quarter.as_ptr().cast()) };
-            *lane = _mm256_add_epi64(*lane, _mm256_cvtepu32_epi64(words));
-        }
-        if COPY && let Some(target) = targets.next() {
-            *target = *block;
-        }
-    }
-    let both = |a, b| _mm256_add_epi64(a, b);
-    let total = both(both(lanes[0], lanes[1]), both(lanes[2], lanes[3]));
-    let halves = _mm_add_epi64(_mm256_castsi256_si128(total), _mm256_extracti128_si256::<1>(total));
-    let sum = _mm_extract_epi64::<0>(halves) as u64 + _mm_extract_epi64::<1>(halves) as u64;
-    if COPY && target_rest.len() == rest.len() {
-        target_rest.copy_from_slice(rest);
-    }
-    // The lanes are in native byte order.
-    let sum = u16::from_be(Sum::of_number(sum).partial());
-    Sum::of_field(sum).plus(Sum::of(rest))
-}
-
-/// Sums the pieces of `unit` bytes that there is room for.
-#[target_feature(enable = "avx2")]
-#[inline]
-pub(super) fn avx2_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
-    for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
-        *sum = avx2::<false>(&mut [], piece);
-    }
-}
 
 /// As [`avx2_sums`].
 ///

@@ -198,6 +198,14 @@ impl Frame {
     }
 }
 
+impl AsMut<[u8]> for Frame {
+    /// As [`Frame::data_mut`].
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.data_mut()
+    }
+}
+
 impl Drop for Frame {
     fn drop(&mut self) {
         // SAFETY: the handle goes.

@@ -111,23 +111,24 @@ impl GsoTx {
                 None => failed = true,
             }
         }
-        for mut out in self.empty.drain(wanted) {
+        let (out, has_no_time) = (self.empty.as_vec(), frame.timestamp() == 0 && frame.has_time());
+        for out in out.iter_mut() {
             let room = out.capacity();
             let whole = out.set_len(room);
             debug_assert!(whole);
-            let Ok(segment) = cursor.copy(frame.data(), out.data_mut()) else {
-                failed = true;
-                break;
-            };
-            self.segmenter.sent(cursor, &segment);
+        }
+        let taken = cursor.copies(frame.data(), out, |out, segment| {
             let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
             debug_assert!(fits);
             out.stamp(frame.timestamp(), frame.queue_number(), frame.class());
-            if frame.timestamp() == 0 && frame.has_time() {
+            if has_no_time {
                 out.keep_time();
             }
-            self.ready.as_vec().push(out);
-        }
+        });
+        let taken = taken.unwrap_or_default();
+        failed |= taken.segments < out.len();
+        self.segmenter.sent_all(cursor, &taken);
+        self.ready.as_vec().extend(self.empty.drain(taken.segments));
         self.empty.clear();
         if failed {
             self.counters.of_wrong_length(1);

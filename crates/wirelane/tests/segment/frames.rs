@@ -333,7 +333,7 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
         Verdict::Refuse(reason) => panic!("refused: {reason}"),
     };
     let mut slicer = copier.clone();
-    let mut burst = Burst::of(&copier, frame);
+    let mut bursts = [false, true].map(|copies| Burst::of(&copier, frame, copies));
     let mut packets = Vec::new();
     loop {
         let (len, remaining) = (copier.next_len(), copier.remaining());
@@ -344,35 +344,47 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
         assert_eq!(slicer.slice(frame, &mut header), Ok(segment.clone()));
         header.extend(&frame[segment.payload.clone()]);
         assert!(header == packet, "copy and slices differ");
-        assert_eq!(burst.next(), Some((packet.clone(), segment.clone())));
+        for burst in &mut bursts {
+            assert_eq!(burst.next(), Some((packet.clone(), segment.clone())));
+        }
         segmenter.sent(&copier, &segment);
         packets.push((packet, segment.offload));
     }
     assert!(copier.is_done() && slicer.is_done());
-    assert_eq!(burst.next(), None);
+    assert!(bursts.iter_mut().all(|burst| burst.next().is_none()));
     packets
 }
 
-/// What [`Cursor::slices`] gives, with a few buffers at a time.
+/// What [`Cursor::slices`] or [`Cursor::copies`] gives, with a few buffers at a time.
 struct Burst(std::vec::IntoIter<(Vec<u8>, Segment)>);
 
 impl Burst {
-    fn of(cursor: &Cursor, frame: &[u8]) -> Self {
+    fn of(cursor: &Cursor, frame: &[u8], copies: bool) -> Self {
         let mut cursor = cursor.clone();
+        let longest = cursor.frame_lengths().0.max(MAX_HEADER);
         let mut packets = Vec::new();
         // It begins with one or with many. The last buffer is too short now and then, and is met again as the first.
         let counts = [1, 2, 5, 70, 3].into_iter().cycle().skip(frame.len() % 5);
         for (turn, count) in counts.enumerate() {
-            let mut buffers = vec![vec![0xa5; MAX_HEADER]; count];
+            // Those of copies are as long as the longest segment, or a little longer.
+            let len = if copies { longest + turn % 3 } else { MAX_HEADER };
+            let mut buffers = vec![vec![0xa5; len]; count.min(cursor.remaining() + 1)];
             if turn % 2 == 1 {
                 buffers.push(vec![0xa5; 20]);
             }
             let before = packets.len();
-            let taken = cursor.slices(frame, &mut buffers, |buffer, segment| {
-                let mut packet = buffer[..segment.header_len].to_vec();
-                packet.extend(&frame[segment.payload.clone()]);
-                packets.push((packet, segment));
-            });
+            let taken = match copies {
+                true => cursor.copies(frame, &mut buffers, |buffer, segment| {
+                    let (packet, behind) = buffer.split_at(segment.len());
+                    assert!(behind == vec![0xa5; behind.len()], "behind the segment");
+                    packets.push((packet.to_vec(), segment));
+                }),
+                false => cursor.slices(frame, &mut buffers, |buffer, segment| {
+                    let mut packet = buffer[..segment.header_len].to_vec();
+                    packet.extend(&frame[segment.payload.clone()]);
+                    packets.push((packet, segment));
+                }),
+            };
             let Ok(taken) = taken else { break };
             let new = &packets[before..];
             let bytes = new.iter().map(|(packet, _)| packet.len()).sum();

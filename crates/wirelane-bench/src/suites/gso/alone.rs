@@ -4,6 +4,7 @@ use super::case::SUITE;
 use crate::report::Report;
 use crate::row::{Param, Params, Row, summary};
 use crate::suites::gso::segment::{self, Form};
+use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
 use wirelane::segment::SegmentClass;
 
@@ -69,6 +70,7 @@ pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut Report) {
             ("protocol", Param::Text(protocol)),
             ("form", Param::Text(form)),
             ("segments", Param::Number(44)),
+            ("vectors", Param::Text(Vectors::used().as_str())),
         ]);
         let is_row =
             |row: &&mut Row| (row.suite, row.case) == (SUITE, "segment") && row.params == params;

@@ -4,6 +4,7 @@
 //!   near namespace                                              far namespace
 //!   sender ─ stack ─ wl-tap ─ forward ─ wl-a ═══ veth ═══ wl-b ─ stack ─ receiver     wirelane, none, stack
 //!   sender ─ stack ───────────────────── wl-a ═══ veth ═══ wl-b ─ stack ─ receiver    kernel
+//!   sender ─ stack ─ wl-tap ─ forward ─ wl-tap-far ─────────────── stack ─ receiver    all of vm-
 //! ```
 //!
 //! | offload | who cuts TCP | who fragments UDP |
@@ -17,6 +18,10 @@
 //!
 //! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
 //! kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
+//!
+//! The cases named `vm-` go from one TAP device to another, as between two virtual machines of a host: no wire is on
+//! the way. With `device` the long frames reach the other stack whole. With `wirelane` they are cut although that one
+//! would take them, as for a guest without offloads.
 //!
 //! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
 //! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,
@@ -32,7 +37,7 @@ use std::time::{Duration, Instant};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, affinity, iface, link, netdev};
 
-use super::case::{GsoCase, Offloading, Protocol, WHOLE};
+use super::case::{GsoCase, Offloading, Protocol, WHOLE, Way};
 use super::sample::GsoSample;
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf;
@@ -61,6 +66,10 @@ pub(super) struct Trial<'a> {
 /// MTU of a TAP device that takes datagrams whole.
 const TAP_MTU: usize = DATAGRAM + 500;
 const TAP: &str = "wl-tap";
+/// That of the other virtual machine.
+const FAR_TAP: &str = "wl-tap-far";
+/// Frames between virtual machines have no more, if the other one is to take no long ones.
+const WIRE: u32 = 1514;
 /// A trial lasts longer until something has arrived, but no longer than this.
 const STALL: Duration = Duration::from_secs(3);
 
@@ -122,18 +131,18 @@ impl Trial<'_> {
             }
             _ => Some(self.forward(&lab, &addresses)?),
         };
-        let ends = match self.case.inbound {
-            false => {
+        let ends = match self.case.way {
+            Way::Out | Way::Between => {
                 Ends { from: &lab.near, to: &lab.far, address: SocketAddr::new(addresses.far, 0) }
             }
-            true => {
+            Way::In => {
                 Ends { from: &lab.far, to: &lab.near, address: SocketAddr::new(addresses.near, 0) }
             }
         };
         let sample = match self.iperf {
-            Some(path) => Some(iperf::transfer(path, &ends, self.cpu, self.stop)?),
+            Some(path) => Some(iperf::transfer(path, &ends, self.case.flows, self.cpu, self.stop)?),
             None => {
-                let transfer = Transfer::start(self.case.protocol, &ends)?;
+                let transfer = Transfer::start(self.case.protocol, &ends, self.case.flows)?;
                 let sample = self.count(&transfer, forward.as_ref(), &receiving)?;
                 transfer.finish()?;
                 sample
@@ -157,14 +166,15 @@ impl Trial<'_> {
             site.inside(|| self.tune(site.interface(), addresses))?;
         }
         // What comes from a wire has the wire's size, and all its checksums.
-        let is_whole = self.case.offloading == Offloading::Kernel && !self.case.inbound;
+        let is_whole = self.case.offloading == Offloading::Kernel && self.case.way != Way::In;
         let mut receiving = Vec::new();
         for site in [&lab.near, &lab.far] {
             let name = site.interface();
             let is_far = std::ptr::eq(site, &lab.far);
             let takes_long = is_whole || self.case.offloading == Offloading::Device && !is_far;
             site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(takes_long)))??;
-            let is_end = is_far || self.case.offloading == Offloading::Kernel;
+            let is_end = is_far && self.case.way != Way::Between
+                || self.case.offloading == Offloading::Kernel;
             if is_end {
                 receiving.extend(site.inside(|| merge_in_a_thread(name))??);
             }
@@ -189,7 +199,9 @@ impl Trial<'_> {
     fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Forward> {
         let is_handed_on = self.case.offloading.is_handed_on();
         let is_ours = self.case.offloading == Offloading::Wirelane || is_handed_on;
-        let (cuts, merges) = (is_ours && !self.case.inbound, is_ours && self.case.inbound);
+        let inbound = self.case.way == Way::In;
+        let between = self.case.way == Way::Between;
+        let (cuts, merges) = (is_ours && !inbound, is_ours && inbound);
         let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
         let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
         let query = match self.case.offloading {
@@ -198,10 +210,14 @@ impl Trial<'_> {
             _ if self.port == "packet" => "?vnet=off",
             _ => "",
         };
-        let specs = [
-            format!("tap:{TAP}?mtu={mtu}"),
-            format!("{}:{}{query}", self.port, lab.near.interface()),
-        ];
+        let outer = format!("{}:{}{query}", self.port, lab.near.interface());
+        let specs = match between {
+            false => [(&lab.near, format!("tap:{TAP}?mtu={mtu}")), (&lab.near, outer)],
+            true => [
+                (&lab.near, format!("tap:{TAP}?mtu=1500")),
+                (&lab.far, format!("tap:{FAR_TAP}?mtu=1500")),
+            ],
+        };
         let placement = Placement::of(&[self.cpu])?;
         let options = OpenOptions::default()
             .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
@@ -217,16 +233,17 @@ impl Trial<'_> {
             } else {
                 SinkGso::default()
             }));
-        let open = || {
-            specs
-                .iter()
-                .map(|spec| port::open(&spec.parse::<Spec>()?, &options))
-                .collect::<Result<_>>()
+        let open = |(site, spec): &(&Site, String)| {
+            site.inside(|| port::open(&spec.parse::<Spec>()?, &options))?
         };
-        let ports = lab.near.inside(open)??;
+        let ports = specs.iter().map(open).collect::<Result<_>>()?;
         let on = |is_on: bool| is_on.then_some(Protocols::ALL);
         let switches = || Arc::new(Switches::new(on(cuts).unwrap_or_default(), on(merges)));
         let switches = is_ours.then(switches);
+        if let Some(switches) = switches.as_ref().filter(|_| between) {
+            let is_cut = self.case.offloading == Offloading::Wirelane;
+            switches.set_max_burst(if is_cut { WIRE } else { u32::MAX });
+        }
         let config =
             ForwardConfig { placement, switches: vec![switches; 2], ..ForwardConfig::default() };
         let forward = Forward::start(ports, &config)?;
@@ -234,8 +251,12 @@ impl Trial<'_> {
         if self.case.offloading == Offloading::Stack {
             lab.near.inside(|| link::set_gso_max_segments(TAP, 1))?.map_err(failed)?;
         }
-        join(&lab.near, TAP, addresses.near, addresses, lab.far.mac)?;
-        join(&lab.far, lab.far.interface(), addresses.far, addresses, tap)?;
+        let (far, far_mac) = match between {
+            false => (lab.far.interface(), lab.far.mac),
+            true => (FAR_TAP, lab.far.inside(|| iface::mac(FAR_TAP))?.map_err(failed)?),
+        };
+        join(&lab.near, TAP, addresses.near, addresses, far_mac)?;
+        join(&lab.far, far, addresses.far, addresses, tap)?;
         Ok(forward)
     }
 

@@ -27,14 +27,17 @@ pub struct GsoPlan {
     pub port: &'static str,
     /// Repeat TCP with iperf3, if it is installed.
     pub iperf: bool,
+    /// Connections, or senders of datagrams, at once.
+    pub flows: u16,
 }
 
 impl GsoPlan {
     /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
     pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
 
-    /// The source's four tables, and merging what comes in.
-    pub const CASES: [&'static str; 6] = ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6"];
+    /// The source's four tables, merging what comes in, and from one virtual machine's device to another's.
+    pub const CASES: [&'static str; 8] =
+        ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
     /// Who makes packets of the wire's size: the device without Wirelane; the device behind Wirelane; the
     /// kernel's software behind Wirelane; Wirelane; the kernel's software before Wirelane; or TCP itself.
     pub const OFFLOADS: [&'static str; 6] =
@@ -51,13 +54,13 @@ impl GsoPlan {
             offloads: Vec::new(),
             port: "packet",
             iperf: true,
+            flows: 1,
         }
     }
 
-    /// About a minute: half of the shares.
+    /// About a minute: the tables as a whole, by shorter samples. They are four spans of a quota (`quota`).
     pub fn quick() -> Self {
-        let shares = vec![100, 50, 15];
-        Self { window: Duration::from_millis(100), shares, iperf: false, ..Self::full() }
+        Self { window: Duration::from_millis(80), iperf: false, ..Self::full() }
     }
 
     /// As `effort` asks for, within a time.
@@ -92,20 +95,34 @@ pub(super) enum Offloading {
 pub(super) struct GsoCase {
     pub(super) protocol: Protocol,
     pub(super) v6: bool,
-    /// From the far end: what is compared is merging.
-    pub(super) inbound: bool,
+    pub(super) way: Way,
     pub(super) offloading: Offloading,
     /// Percent of one CPU.
     pub(super) cpu: u64,
+    /// Connections, or senders of datagrams, at once.
+    pub(super) flows: u16,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the TAP device to the wire.
+    Out,
+    /// From the wire to the TAP device: what is compared is merging.
+    In,
+    /// From one TAP device to another, as between two virtual machines of a host.
+    Between,
 }
 
 impl GsoCase {
     pub(super) fn name(&self) -> &'static str {
-        match (self.protocol, self.v6, self.inbound) {
-            (Protocol::Tcp, false, false) => "tcp4",
-            (Protocol::Tcp, true, false) => "tcp6",
-            (Protocol::Tcp, false, true) => "gro-tcp4",
-            (Protocol::Tcp, true, true) => "gro-tcp6",
+        match (self.protocol, self.v6, self.way) {
+            (Protocol::Tcp, false, Way::Out) => "tcp4",
+            (Protocol::Tcp, true, Way::Out) => "tcp6",
+            (Protocol::Tcp, false, Way::In) => "gro-tcp4",
+            (Protocol::Tcp, true, Way::In) => "gro-tcp6",
+            (Protocol::Tcp, false, Way::Between) => "vm-tcp4",
+            (Protocol::Tcp, true, Way::Between) => "vm-tcp6",
             (Protocol::Udp, false, _) => "udp4",
             (Protocol::Udp, true, _) => "udp6",
         }
@@ -148,7 +165,7 @@ impl Offloading {
 /// Whether iperf3 repeats a case.
 pub(super) fn is_repeated(case: &GsoCase) -> bool {
     let is_compared = matches!(case.offloading, Offloading::Wirelane | Offloading::None);
-    is_compared && case.protocol == Protocol::Tcp && !case.inbound && case.cpu == WHOLE
+    is_compared && case.protocol == Protocol::Tcp && case.way == Way::Out && case.cpu == WHOLE
 }
 
 /// What is compared next to each other.
@@ -156,10 +173,13 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
     let mut cases = Vec::new();
     for cpu in &plan.shares {
-        for (protocol, inbound) in [(tcp, false), (udp, false), (tcp, true)] {
+        for (protocol, way) in
+            [(tcp, Way::Out), (udp, Way::Out), (tcp, Way::In), (tcp, Way::Between)]
+        {
             for v6 in [false, true] {
                 for offloading in Offloading::ALL {
-                    cases.push(GsoCase { protocol, v6, inbound, offloading, cpu: *cpu });
+                    let (cpu, flows) = (*cpu, plan.flows);
+                    cases.push(GsoCase { protocol, v6, way, offloading, cpu, flows });
                 }
             }
         }
@@ -168,14 +188,19 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
     let most = plan.shares.iter().max().copied();
     cases.retain(|case| {
         // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges before the TAP
-        // device. Only `packet:` hands frames on.
+        // device. Only `packet:` and `tap:` hand frames on, and between TAP devices nobody else can.
         let is_handed_on = case.offloading.is_handed_on();
         let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
+        let can_be = match case.way {
+            Way::Out => case.protocol == tcp || !is_of_tcp,
+            Way::In => !is_of_tcp,
+            Way::Between => !matches!(case.offloading, Offloading::Kernel | Offloading::Partial),
+        };
         // What the source has not is measured with most of a CPU only, unless it was asked for.
         let is_asked_for = !plan.cases.is_empty() || !plan.offloads.is_empty();
-        (case.protocol == tcp && !case.inbound || !is_of_tcp)
+        can_be
             && (plan.port == "packet" || !is_handed_on)
-            && (Some(case.cpu) == most || is_asked_for || !(is_handed_on || case.inbound))
+            && (Some(case.cpu) == most || is_asked_for || !(is_handed_on || case.way != Way::Out))
             && is_wanted(&plan.cases, case.name())
             && is_wanted(&plan.offloads, case.offloading.as_str())
     });

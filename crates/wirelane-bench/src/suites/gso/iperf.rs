@@ -17,13 +17,14 @@ const PORT: &str = "5201";
 const SECONDS: &str = "1";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets the program at `path` send over TCP, all of it on `cpu`.
+/// Lets the program at `path` send over TCP in so many connections, all of it on `cpu`.
 ///
 /// # Errors
 /// It cannot be started, fails, or does not say what it received.
 pub(super) fn transfer(
     path: &Path,
     ends: &Ends<'_>,
+    flows: u16,
     cpu: u32,
     stop: &AtomicBool,
 ) -> Result<GsoSample> {
@@ -34,7 +35,7 @@ pub(super) fn transfer(
     server.wait_for("Server listening", PATIENCE, stop)?;
     let mut client = Command::new(path);
     client.args(["--client", &address, "--port", PORT, "--json"]);
-    client.args(["--time", SECONDS, "--omit", SECONDS]);
+    client.args(["--time", SECONDS, "--omit", SECONDS, "--parallel", &flows.to_string()]);
     let output = Running::start(&mut client, &[cpu], Some(ends.from))?.wait(PATIENCE)?;
     received(&output.stdout).ok_or_else(|| {
         Error::failed(PROGRAM, "it does not say what was received")

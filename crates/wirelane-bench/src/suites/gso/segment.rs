@@ -124,11 +124,9 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
         let Verdict::Cut(cursor) = &mut verdict else { return 0 };
         match form {
             Form::Copy => {
-                for buffer in &mut out {
-                    let Ok(segment) = cursor.copy(frame, buffer) else { break };
-                    segmenter.sent(cursor, &segment);
-                    black_box(buffer);
-                }
+                let taken = cursor.copies(frame, &mut out, |_, _| {});
+                segmenter.sent_all(cursor, &taken.unwrap_or_default());
+                black_box(&mut out);
             }
             Form::Slices => {
                 // What a sink that takes vectors is told: where the payload is.

@@ -19,7 +19,7 @@ use wirelane_lab::Site;
 const CHUNK: usize = 128 << 10;
 /// Payload of a datagram: the 2014 FreeBSD GSO paper's "9K".
 pub(super) const DATAGRAM: usize = 9000;
-/// Datagrams on their way at most. UDP has no flow control, and a sender that outruns the path would
+/// Datagrams on their way at most, of all flows. UDP has no flow control, and a sender that outruns the path would
 /// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way
 /// holds: that of the veth pair has room for 256 packets.
 const WINDOW: u64 = 32;
@@ -71,17 +71,20 @@ pub(super) struct Ends<'a> {
 }
 
 impl Transfer {
-    /// Starts both threads, as children of the calling one.
+    /// Starts two threads per flow, as children of the calling one.
     ///
     /// # Errors
     /// The address cannot be used, or nothing answers there.
-    pub(super) fn start(protocol: Protocol, ends: &Ends<'_>) -> Result<Self> {
-        let shared = Arc::<Shared>::default();
-        let threads = match protocol {
-            Protocol::Tcp => tcp(&shared, ends),
-            Protocol::Udp => udp(&shared, ends),
-        }?;
-        Ok(Self { shared, threads })
+    pub(super) fn start(protocol: Protocol, ends: &Ends<'_>, flows: u16) -> Result<Self> {
+        let mut transfer = Self { shared: Arc::default(), threads: Vec::new() };
+        for _ in 0..flows {
+            // Those that run already end with the transfer, if one more cannot be had.
+            transfer.threads.extend(match protocol {
+                Protocol::Tcp => tcp(&transfer.shared, ends),
+                Protocol::Udp => udp(&transfer.shared, ends),
+            }?);
+        }
+        Ok(transfer)
     }
 
     /// Bytes received until now.
@@ -197,9 +200,9 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
                     at_receiver.received.fetch_add(length as u64, Ordering::Relaxed);
                     let mut window = at_receiver.window();
                     window.received += 1;
-                    // Half a window at a time, so that the sender is not woken for each.
+                    // Half a window at a time, so that the senders are not woken for each.
                     if window.on_their_way() <= WINDOW / 2 {
-                        at_receiver.room.notify_one();
+                        at_receiver.room.notify_all();
                     }
                 }
                 Err(error) if is_pause(&error) => {}
@@ -258,4 +261,42 @@ fn is_pause(error: &std::io::Error) -> bool {
 
 fn is_full(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::net::SocketAddr;
+    use std::time::Instant;
+    use wirelane_lab::{Lab, LabConfig};
+    use wirelane_testkit::privileged;
+
+    #[test]
+    fn privileged_as_many_flows_as_asked_for_carry_bytes() {
+        if !privileged::require() {
+            return;
+        }
+        let lab = Lab::new(LabConfig::default()).unwrap();
+        let ends = Ends {
+            from: &lab.near,
+            to: &lab.far,
+            address: SocketAddr::new(lab.far.address.into(), 0),
+        };
+        // A connection that stands has the state 1; a receiver of datagrams only is there.
+        for (protocol, table, state) in
+            [(Protocol::Tcp, "tcp", " 01 "), (Protocol::Udp, "udp", " 07 ")]
+        {
+            let transfer = Transfer::start(protocol, &ends, 3).unwrap();
+            let path = format!("/proc/thread-self/net/{table}");
+            let sockets = lab.far.inside(|| fs::read_to_string(path)).unwrap().unwrap();
+            assert_eq!(sockets.lines().filter(|line| line.contains(state)).count(), 3, "{sockets}");
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while transfer.received() < 10 << 20 {
+                assert!(!transfer.has_ended() && Instant::now() < deadline);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            transfer.finish().unwrap();
+        }
+    }
 }
