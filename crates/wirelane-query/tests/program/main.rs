@@ -5,6 +5,7 @@
 mod files;
 mod flows;
 mod made;
+mod packets;
 mod query;
 mod rows;
 mod sink;
