@@ -72,6 +72,11 @@ impl HabitArgs {
         Ok((specs, filter))
     }
 
+    /// Whether only some link types are allowed.
+    pub(crate) fn is_choosy(&self) -> bool {
+        self.linktype.is_some()
+    }
+
     /// Whether -y allows this port.
     ///
     /// # Errors

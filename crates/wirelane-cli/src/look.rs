@@ -136,6 +136,12 @@ impl LookArgs {
         }
     }
 
+    /// Whether it is all of each packet of a file.
+    pub(crate) fn is_all(&self) -> bool {
+        let is_long = self.snaplen == 0 || self.snaplen >= OpenOptions::MAX_SNAPLEN;
+        is_long && self.mask() == QueueMask::ALL && self.filter().is_none()
+    }
+
     /// The masks of the port at first.
     pub(crate) fn mask(&self) -> QueueMask {
         let Masks { rx_queues, tx_queues, other } = self.masks.clone();

@@ -63,6 +63,13 @@ pub fn empty_pipe(file: impl AsFd) -> Option<usize> {
     (rustix::io::ioctl_fionread(fd) == Ok(0)).then_some(size)
 }
 
+/// Lets a pipe hold so many bytes, as far as the system allows that (`pipe-max-size`, see proc(5)).
+pub fn enlarge_pipe(file: impl AsFd, bytes: u32) {
+    let size = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the call takes numbers. What it refuses leaves the pipe as it is.
+    let _ = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_SETPIPE_SZ, size) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +112,16 @@ mod tests {
         assert_eq!(empty_pipe(&writer), None);
         drop(reader);
         assert_eq!(empty_pipe(File::open("/dev/null").unwrap()), None);
+    }
+
+    #[test]
+    fn a_pipe_holds_as_much_as_it_is_told_to() {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        enlarge_pipe(&writer, 256 << 10);
+        assert_eq!(empty_pipe(&writer), Some(256 << 10));
+        // More than anybody gets: nothing changes.
+        enlarge_pipe(&writer, u32::MAX);
+        assert_eq!(empty_pipe(&writer), Some(256 << 10));
     }
 
     #[test]

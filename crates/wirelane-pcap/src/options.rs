@@ -1,6 +1,8 @@
 //! How a capture is written.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use wirelane_os::halt::Halt;
 
@@ -28,6 +30,9 @@ pub struct WriterOptions {
     pub access: Access,
     /// Ends waiting for the reader of a pipe.
     pub halt: Halt,
+    /// What is open already, such as the input of a program. The path names nothing but errors then, and there is no
+    /// rotation.
+    pub open: Option<Arc<File>>,
 }
 
 impl WriterOptions {
@@ -43,6 +48,7 @@ impl WriterOptions {
             inputs: Vec::new(),
             access: Access::default(),
             halt: Halt::default(),
+            open: None,
         }
     }
 }

@@ -79,17 +79,18 @@ impl Output {
         sources: &[Source],
         packer: &mut Option<Packer>,
     ) -> Result<Self, CaptureError> {
-        let is_ours = path.as_os_str() != "-";
-        let name = if is_ours { path.display().to_string() } else { "standard output".to_owned() };
+        let is_stdout = path.as_os_str() == "-" && options.open.is_none();
+        let is_ours = !is_stdout && options.open.is_none();
+        let name = if is_stdout { "standard output".into() } else { path.display().to_string() };
         let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
         let mut buffer = buffer(chunk);
         // What cannot be written replaces no file.
         let headers = options.format.headers(&mut buffer, &options.section, sources);
         headers.map_err(|refusal| refusal.of(&name))?;
-        let opened = if is_ours {
-            open(path, &options.halt)
-        } else {
-            io::stdout().as_fd().try_clone_to_owned().map(File::from)
+        let opened = match &options.open {
+            Some(file) => file.try_clone(),
+            None if is_stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            None => open(path, &options.halt),
         };
         let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
         let file = opened.map_err(failed)?;

@@ -1,6 +1,7 @@
 //! What metering came to.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wirelane_flow::MeterCounts;
 use wirelane_flow::ipfix::Sent;
 use wirelane_flow::session::FlowCounts;
@@ -41,13 +42,16 @@ pub(crate) struct Flows {
     pub(super) exports: Vec<Export>,
 }
 
-/// What became of flows that left for elsewhere: as `wirelane-query` says it, too.
-#[derive(Deserialize, Serialize)]
+/// What became of flows or packets that left for elsewhere: as `wirelane-query` says it, too.
+#[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Export {
     to: String,
-    /// Flows that went out.
-    flows: u64,
-    /// Flows that will not.
+    /// Flows that went out, or packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flows: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    packets: Option<u64>,
+    /// Those that will not.
     lost: u64,
     /// Of a collector: messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +69,8 @@ impl Export {
     pub(crate) fn of_collector(to: &str, sent: Sent) -> Self {
         Self {
             to: to.to_owned(),
-            flows: sent.flows,
+            flows: Some(sent.flows),
+            packets: None,
             lost: sent.lost,
             messages: Some(sent.messages),
             files: None,
@@ -75,19 +80,60 @@ impl Export {
         }
     }
 
+    /// What became of so many packets that were given to the program, as far as it told that: what it did not tell of, it
+    /// did not take.
+    pub(crate) fn of_packets(to: &str, told: Option<Value>, given: Option<u64>) -> Self {
+        let told = told.and_then(|told| serde_json::from_value::<Self>(told).ok());
+        let mut export = told.unwrap_or_default();
+        to.clone_into(&mut export.to);
+        let rows = *export.packets.get_or_insert(0);
+        export.lost = given.map_or(export.lost, |given| given.saturating_sub(rows));
+        // A stream has none.
+        export.files = export.files.filter(|files| *files > 0);
+        export
+    }
+
+    /// Packets that it was about.
+    pub(super) fn all_packets(&self) -> u64 {
+        self.packets.unwrap_or(0) + self.lost
+    }
+
     fn print(&self) {
         let files = self.files.map_or(String::new(), |it| format!(" in {}", of(it, "file")));
-        let flows = of(self.flows, "flow");
+        let (rows, noun) = match (self.flows, self.packets) {
+            (None, Some(packets)) => (packets, "packet"),
+            (flows, _) => (flows.unwrap_or(0), "flow"),
+        };
+        let flows = of(rows, noun);
         let bytes = grouped(self.bytes);
         let lost = match self.lost {
             0 => String::new(),
-            lost => format!("; {} lost", of(lost, "flow")),
+            lost => format!("; {} lost", of(lost, noun)),
         };
         let away = match &self.last_failure {
             Some(cause) => format!("; {} ({cause})", of(self.failures, "failure")),
             None => String::new(),
         };
         line(format_args!("→ {}: {flows}{files}, {bytes} bytes{lost}{away}", self.to));
+    }
+}
+
+/// Of a summary: rows of packets, which with those lost are all that were delivered.
+#[derive(Serialize)]
+pub(crate) struct Packets {
+    /// The stores, or the file, that they are of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<String>,
+    exports: Vec<Export>,
+}
+
+impl Packets {
+    pub(super) fn new(sources: Vec<String>, export: Export) -> Self {
+        Self { sources, exports: vec![export] }
+    }
+
+    pub(super) fn print(&self) {
+        self.exports.iter().for_each(Export::print);
     }
 }
 

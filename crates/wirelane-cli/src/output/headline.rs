@@ -155,6 +155,11 @@ impl Remedies<'_> {
                 "the reader of standard output took {speed}B/s; try less of each packet (-s 96), a \
                  filter, or a larger --buffer for bursts"
             ),
+            "writer" if self.command == "flows" => {
+                "wirelane-query took them too slowly; try a filter or more CPUs, or capture to a file \
+                 and make rows of that"
+                    .to_owned()
+            }
             "writer" => format!(
                 "the output took {speed}B/s; try less of each packet (-s 96), another disk, {}, or a \
                  larger --buffer for bursts",

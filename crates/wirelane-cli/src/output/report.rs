@@ -7,7 +7,7 @@ use wirelane::port::{Backend, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
-use super::flows::Flows;
+use super::flows::{Flows, Packets};
 use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
@@ -34,7 +34,7 @@ struct Column {
 impl Report<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
-        let Summary { counts, sent, flows, elapsed_s, .. } = self.summary;
+        let Summary { counts, sent, flows, packets, elapsed_s, .. } = self.summary;
         let headline = match (sent, self.is_capture()) {
             (Some(sent), _) => {
                 let (packets, bytes) = counts.sent();
@@ -51,10 +51,12 @@ impl Report<'_> {
         line(format_args!("{headline}"));
         sent.iter().for_each(Sent::print);
         flows.iter().for_each(Flows::print);
+        packets.iter().for_each(Packets::print);
         self.print_losses();
         self.print_notes();
-        // Of a count and of flows, what was asked for is on standard output.
-        if self.summary.tables.is_none() && flows.is_none() || self.verbose {
+        // Of a count, of flows and of rows, what was asked for is elsewhere.
+        let is_elsewhere = self.summary.tables.is_some() || flows.is_some() || packets.is_some();
+        if !is_elsewhere || self.verbose {
             self.print_queues();
         }
         self.print_tx();

@@ -19,8 +19,8 @@ use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
 use super::counts::TableView;
-use super::flows::Flows;
 pub(crate) use super::flows::{Export, FlowFigures};
+use super::flows::{Flows, Packets};
 use super::sent::Sent;
 use super::store::Store;
 
@@ -45,6 +45,9 @@ pub(crate) struct Summary {
     /// Of metering.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) flows: Option<Flows>,
+    /// Of rows of packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) packets: Option<Packets>,
     /// Of a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tables: Option<Vec<TableView>>,
@@ -332,6 +335,40 @@ impl Summary {
         summary
     }
 
+    /// What rows of packets of ports came to.
+    pub(crate) fn of_packets(
+        outcome: &CaptureOutcome,
+        export: Export,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let mut summary = Self::new("flows", elapsed, cpu, reading, outcome.frames);
+        summary.ports.clone_from(&outcome.ports);
+        summary.errors = failures(&outcome.errors);
+        let lateness_ms = outcome.lateness / 1_000_000;
+        summary.order = Some(Order { violations: outcome.violations, lateness_ms });
+        summary.packets = Some(Packets::new(Vec::new(), export));
+        summary
+    }
+
+    /// What rows of packets came to that are of stores, or of a file that the program has read.
+    pub(crate) fn of_stored_packets(
+        sources: &[PathBuf],
+        bytes: Option<u64>,
+        export: Export,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let mut all = QueueStats::delivered(export.all_packets(), bytes.unwrap_or(0));
+        all.bytes = bytes;
+        let reading = Reading { queues: vec![all], ..Reading::default() };
+        let mut summary = Self::new("flows", elapsed, cpu, reading, FrameCounts::default());
+        let sources = sources.iter().map(|path| path.display().to_string()).collect();
+        summary.packets = Some(Packets::new(sources, export));
+        summary
+    }
+
     /// Adds where flows went.
     pub(crate) fn with_exports(mut self, exports: Vec<Export>) -> Self {
         if let Some(flows) = &mut self.flows {
@@ -364,6 +401,7 @@ impl Summary {
             sent: None,
             store: None,
             flows: None,
+            packets: None,
             tables: None,
             cpu: cpu.into(),
             errors: Vec::new(),

@@ -80,13 +80,14 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
     let alone = directory.path().join("wirelane");
     wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
     let to = format!("{}/", directory.path().display());
-    let mut command = Command::new(alone);
-    command.args(["flows", SOURCE, "-c", "10", "-w", &to]).env("PATH", directory.path());
-    let ended = output(&mut command);
-    assert_eq!(ended.status.code(), Some(1));
-    assert!(
-        ended.stderr.contains("cargo install --path crates/wirelane-query"),
-        "{}",
-        ended.stderr
-    );
+    for more in
+        [&["-w", &to][..], &["-w", &to, "--packets"], &["--packets"], &["--format", "arrow"]]
+    {
+        let mut command = Command::new(&alone);
+        command.args(["flows", SOURCE, "-c", "10"]).args(more).env("PATH", directory.path());
+        let ended = output(&mut command);
+        assert_eq!(ended.status.code(), Some(1));
+        let help = "cargo install --path crates/wirelane-query";
+        assert!(ended.stderr.contains(help) && ended.stdout.is_empty(), "{}", ended.stderr);
+    }
 }

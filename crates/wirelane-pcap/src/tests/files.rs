@@ -38,6 +38,18 @@ fn seconds(directory: &Path) -> Vec<Vec<u64>> {
 }
 
 #[test]
+fn what_is_open_is_written_whatever_the_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, name) = (directory.path().join("a"), Path::new("none/name"));
+    let open = Some(std::sync::Arc::new(File::create(&path).unwrap()));
+    let options = WriterOptions { open, ..WriterOptions::of_path(name) };
+    let mut writer = CaptureWriter::create(name, &sources(), options, START).unwrap();
+    writer.write(&Owned::new(0, START + SECOND, &[0; 60]).record()).unwrap();
+    assert_eq!(writer.finish(&[counters(1)]).unwrap().packets, 1);
+    assert_eq!(seconds(directory.path()), [[1]]);
+}
+
+#[test]
 fn rotation_by_time_keeps_its_grid() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer =

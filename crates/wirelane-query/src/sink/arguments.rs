@@ -1,25 +1,44 @@
 //! The arguments of `wirelane-query sink`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use wirelane::pcap::parse_size;
+use wirelane::{Error, Result};
 
-/// Write flows that come as IPFIX messages on standard input.
+use super::stream::Format;
+
+/// Write flows that come as IPFIX messages on standard input, or packets of a capture.
 ///
 /// `wirelane flows -w` starts it so. Files are complete or absent: a name appears when all of its file is there.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SinkArgs {
-    /// A directory, s3://BUCKET/PREFIX, gs://…, az://…, or - for an Arrow IPC stream on standard output
+    /// A directory, s3://BUCKET/PREFIX, gs://…, az://…, or - for a stream on standard output
     #[arg(value_name = "DIR|URL|-")]
     pub(crate) to: String,
+    /// A row for each packet of a capture file on standard input: pcap or pcapng, compressed or not
+    #[arg(long)]
+    pub(crate) packets: bool,
+    /// Read the capture from FILE
+    #[arg(short = 'r', long, value_name = "FILE", requires = "packets")]
+    pub(crate) read: Option<PathBuf>,
+    /// With the bytes of packets, as column `data`
+    #[arg(long, requires = "packets")]
+    pub(crate) data: bool,
+    /// End after N packets
+    #[arg(short = 'c', long, value_name = "N", requires = "packets")]
+    pub(crate) count: Option<u64>,
+    /// What rows become on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "arrow")]
+    pub(crate) format: Format,
     /// End a file when it is about so large
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) size: usize,
-    /// End a file when its first flow came so long ago
+    /// End a file when its first row came so long ago
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub(crate) rotate: Duration,
-    /// Keep so much in memory while the store is away; flows beyond it are counted
+    /// Keep so much in memory while the store is away; rows beyond it are counted
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
     pub(crate) spool: usize,
     /// At the end, wait so long for a store that is away
@@ -28,12 +47,28 @@ pub(crate) struct SinkArgs {
     /// The host of the directories host=NAME [default: this one]
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
-    /// Say what became of the flows as JSON on standard output
+    /// Say what became of the rows as JSON on standard output; on standard error if rows go there
     #[arg(long)]
     pub(crate) json: bool,
     /// Say nothing unless something went wrong
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+impl SinkArgs {
+    pub(crate) fn is_stream(&self) -> bool {
+        self.to == "-"
+    }
+
+    /// # Errors
+    /// They contradict each other.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.format != Format::Arrow && !self.is_stream() {
+            let error = Error::usage("--format", "files are Parquet");
+            return Err(error.help("write to standard output (-)"));
+        }
+        Ok(())
+    }
 }
 
 fn size(text: &str) -> Result<usize, String> {

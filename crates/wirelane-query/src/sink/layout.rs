@@ -12,15 +12,16 @@ pub(crate) fn hour_of(time: u64) -> u64 {
     time / NANOSECONDS_PER_HOUR
 }
 
-/// The path of the `number`th file of this process, of flows that began in `hour`; the first of them at `start`, in ns.
-pub(crate) fn path(hour: u64, host: &str, start: u64, number: u64) -> String {
+/// The path of the `number`th file of this process, with rows of a kind that began in `hour`; the first of them at
+/// `start`, in ns.
+pub(crate) fn path(kind: &str, hour: u64, host: &str, start: u64, number: u64) -> String {
     let (year, month, day) = date::of_day(hour / 24);
     let second = start / 1_000_000_000 % 3600;
     let (minute, second) = (second / 60, second % 60);
     let (of_day, process) = (hour % 24, process::id());
     format!(
         "date={year:04}-{month:02}-{day:02}/hour={of_day:02}/host={host}/\
-         flows-{of_day:02}{minute:02}{second:02}-{process}-{number}.parquet"
+         {kind}-{of_day:02}{minute:02}{second:02}-{process}-{number}.parquet"
     )
 }
 
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn a_path_tells_hour_and_host() {
         let start = 1_795_401_704_123_456_789;
-        let path = path(hour_of(start), "a", start, 3);
+        let path = path("flows", hour_of(start), "a", start, 3);
         let process = process::id();
         assert_eq!(
             path,

@@ -1,76 +1,120 @@
-//! `wirelane-query sink`: flows come as IPFIX messages on standard input, and become files.
+//! `wirelane-query sink`: flows come as IPFIX messages, or packets as a capture, and become files.
+//!
+//! ```text
+//!  input: reads, decodes ─▶ partitions: a file per hour ─ row groups ─▶ encoders
+//!                                     ▲                                    │
+//!                                     └────────────────────────────────────┘
+//!                                     └─ files that are complete ─▶ store
+//! ```
 
 mod arguments;
 mod counts;
+mod encoders;
 mod input;
 mod layout;
 mod parquet_file;
 mod partitions;
 mod place;
+mod rows;
 mod store;
 mod stream;
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use wirelane::halt::Halt;
 use wirelane::{Error, Result};
 
 pub(crate) use arguments::SinkArgs;
 
 use counts::Counts;
 use input::Input;
+use input::capture::Capture;
+use input::messages;
 use partitions::Partitions;
 use place::Place;
+use rows::{FlowRows, PacketRows, Rows};
 use store::Store;
 use stream::Stream;
 
 /// How often files that are old enough are looked for.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Writes flows until they end.
+/// Writes rows until they end.
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
-    // ^C goes to all processes of a terminal. The one that makes flows ends them, and so does what it left in the pipe.
+    args.check()?;
+    if !args.packets {
+        outlive_the_maker()?;
+        let place = Place::parse(&args.to)?;
+        return write(args, place, FlowRows::default(), &Input::start(messages::read)?);
+    }
+    let halt = match &args.read {
+        Some(_) => Halt::by_signals().map_err(|error| Error::os("signals", error))?,
+        None => {
+            outlive_the_maker()?;
+            Halt::default()
+        }
+    };
+    let path = args.read.as_deref().unwrap_or(Path::new("-"));
+    let capture = Capture::open(path, args.count, args.data, halt)?;
+    let place = Place::parse(&args.to)?;
+    let rows = PacketRows::new(capture.packets().schema());
+    write(args, place, rows, &Input::start(|to| capture.read(to))?)
+}
+
+/// ^C goes to all processes of a terminal. The one that makes rows ends them, and so does what it left in the pipe.
+fn outlive_the_maker() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
             .map_err(|error| Error::io("signals", "sigaction", error))?;
     }
-    let place = Place::parse(&args.to)?;
-    let input = Input::start()?;
-    let counts = match place {
-        Place::Output => stream(&input)?,
+    Ok(())
+}
+
+fn write<R: Rows>(args: &SinkArgs, place: Place, rows: R, input: &Input<R::Part>) -> Result<()> {
+    let (counts, outcome) = match place {
+        Place::Output => stream(args, rows, input)?,
         Place::Store(opened) => {
             let name = (!args.quiet).then(|| args.to.clone());
             let store = Store::start(opened, name, args.spool, args.patience)?;
-            files(args, &input, store)?
+            (files(args, rows, input, store)?, Ok(()))
         }
     };
-    tell(args, &counts)?;
+    let kind = R::KIND.name;
+    tell(args, kind, &counts)?;
+    outcome?;
     match &counts.failure {
         Some(failure) if counts.lost > 0 => {
-            let all = counts.flows + counts.lost;
-            let cause = format!("{} of {all} flows were not written: {failure}", counts.lost);
+            let all = counts.rows + counts.lost;
+            let cause = format!("{} of {all} {kind} were not written: {failure}", counts.lost);
             Err(Error::failed(args.to.clone(), cause))
         }
         _ => input.end(),
     }
 }
 
-fn files(args: &SinkArgs, input: &Input, store: Store) -> Result<Counts> {
+fn files<R: Rows>(
+    args: &SinkArgs,
+    rows: R,
+    input: &Input<R::Part>,
+    store: Store,
+) -> Result<Counts> {
     let host = args.host.clone().unwrap_or_else(layout::host);
-    let mut partitions = Partitions::new(&host, args.size, args.rotate);
+    let mut partitions = Partitions::new(rows, &host, args.size, args.rotate)?;
     let mut looked = Instant::now();
     loop {
-        let flows = match input.next(TICK) {
-            Ok(flows) => flows,
+        let parts = match input.next(TICK) {
+            Ok(parts) => parts,
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        for flow in flows {
-            partitions.add(flow, Instant::now, &mut |file| store.put(file))?;
+        for part in parts {
+            partitions.add(part, Instant::now, &mut |file| store.put(file))?;
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
@@ -81,27 +125,37 @@ fn files(args: &SinkArgs, input: &Input, store: Store) -> Result<Counts> {
     Ok(store.finish())
 }
 
-/// An Arrow IPC stream on standard output.
-fn stream(input: &Input) -> Result<Counts> {
-    let mut stream = Stream::new(io::stdout().lock())?;
-    loop {
-        match input.next(TICK) {
-            Ok(flows) => stream.add(&flows)?,
-            Err(RecvTimeoutError::Timeout) => stream.flush()?,
-            Err(RecvTimeoutError::Disconnected) => return stream.finish(),
+/// Rows on standard output: what became of them, and why no more did.
+fn stream<R: Rows>(
+    args: &SinkArgs,
+    rows: R,
+    input: &Input<R::Part>,
+) -> Result<(Counts, Result<()>)> {
+    let mut stream = Stream::new(rows, args.format, io::stdout().lock())?;
+    let outcome = loop {
+        let done = match input.next(TICK) {
+            Ok(parts) => stream.add(parts),
+            Err(RecvTimeoutError::Timeout) => stream.flush(),
+            Err(RecvTimeoutError::Disconnected) => break stream.finish(),
+        };
+        if done.is_err() {
+            break done;
         }
-    }
+    };
+    Ok((stream.counts(), outcome))
 }
 
-fn tell(args: &SinkArgs, counts: &Counts) -> Result<()> {
-    if args.json {
-        let line = counts.json(&args.to);
+fn tell(args: &SinkArgs, kind: &str, counts: &Counts) -> Result<()> {
+    let line = match args.json {
+        true => counts.json(kind, &args.to).to_string(),
+        false if args.quiet => return Ok(()),
+        false => counts.text(kind, &args.to),
+    };
+    if args.json && !args.is_stream() {
         return writeln!(io::stdout(), "{line}")
             .map_err(|error| Error::io("standard output", "write", error));
     }
-    if !args.quiet {
-        // Nobody may be there to read it.
-        let _ = writeln!(io::stderr(), "{}", counts.text(&args.to));
-    }
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "{line}");
     Ok(())
 }

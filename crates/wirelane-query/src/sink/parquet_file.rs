@@ -1,97 +1,168 @@
-//! A file of Parquet in memory: row groups sorted by address, with statistics, dictionaries and Bloom filters, so that
-//! queries for an address or a time read little of it.
+//! A file of Parquet in memory: row groups with statistics, dictionaries and Bloom filters, so that queries for an
+//! address or a time read little of it. Threads encode row groups, and the file takes them in their order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions,
+    compute_leaves,
+};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use wirelane::{Error, Result};
-use wirelane_flow::Flow;
 
-use wirelane_arrow::Flows;
-
-/// Flows of a row group: what is sorted at once, and what a query reads at least a column of.
-const GROUP: usize = 1 << 17;
+use super::encoders::Encoders;
+use super::rows::{Kind, Rows};
 
 /// A file that is being made.
-pub(crate) struct ParquetFile {
-    writer: ArrowWriter<Vec<u8>>,
-    batches: Flows,
+pub(crate) struct ParquetFile<R: Rows> {
+    writer: SerializedFileWriter<Vec<u8>>,
+    columns: Arc<ArrowRowGroupWriterFactory>,
     /// The row group that is not full yet.
-    group: Vec<Flow>,
-    flows: u64,
+    group: R,
+    /// Row groups that are being encoded, the first one first, with their numbers of rows.
+    encoding: VecDeque<(usize, Receiver<Encoded>)>,
+    /// Row groups begun.
+    groups: usize,
+    /// Rows that have come, and rows that are encoded.
+    rows: u64,
+    encoded: u64,
 }
 
-impl ParquetFile {
-    pub(crate) fn new() -> Result<Self> {
-        let batches = Flows::new();
-        let writer = ArrowWriter::try_new(Vec::new(), batches.schema(), Some(properties()?))
-            .map_err(failed)?;
-        Ok(Self { writer, batches, group: Vec::new(), flows: 0 })
+/// The columns of a row group.
+type Encoded = Result<Vec<ArrowColumnChunk>, ParquetError>;
+
+impl<R: Rows> ParquetFile<R> {
+    /// For rows as these.
+    pub(crate) fn new(rows: &R) -> Result<Self> {
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties(&R::KIND).map_err(failed)?)
+            .with_skip_arrow_metadata(!R::KIND.tells_types);
+        let writer = ArrowWriter::try_new_with_options(Vec::new(), rows.schema(), options);
+        let (writer, columns) =
+            writer.and_then(ArrowWriter::into_serialized_writer).map_err(failed)?;
+        Ok(Self {
+            writer,
+            columns: Arc::new(columns),
+            group: rows.fresh(),
+            encoding: VecDeque::new(),
+            groups: 0,
+            rows: 0,
+            encoded: 0,
+        })
     }
 
-    pub(crate) fn add(&mut self, flow: Flow) -> Result<()> {
-        self.flows += 1;
-        self.group.push(flow);
-        if self.group.len() == GROUP { self.end_group() } else { Ok(()) }
+    pub(crate) fn add(&mut self, part: R::Part, encoders: &Encoders) -> Result<()> {
+        let before = self.group.len();
+        self.group.add(part);
+        self.rows += (self.group.len() - before) as u64;
+        if !self.group.is_full() {
+            return Ok(());
+        }
+        self.end_group(encoders);
+        self.take(false)
     }
 
     /// About how large the file would be.
     pub(crate) fn size(&self) -> usize {
-        /// Of a flow, compressed.
-        const USUAL: usize = 50;
-        self.writer.bytes_written() + self.group.len() * USUAL
+        let rest = usize::try_from(self.rows - self.encoded).unwrap_or(usize::MAX);
+        self.writer.bytes_written() + rest.saturating_mul(R::KIND.usual)
     }
 
-    pub(crate) fn flows(&self) -> u64 {
-        self.flows
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// All of it.
-    pub(crate) fn finish(mut self) -> Result<Bytes> {
-        self.end_group()?;
+    pub(crate) fn finish(mut self, encoders: &Encoders) -> Result<Bytes> {
+        if self.group.len() > 0 {
+            self.end_group(encoders);
+        }
+        self.take(true)?;
         self.writer.into_inner().map(Bytes::from).map_err(failed)
     }
 
-    fn end_group(&mut self) -> Result<()> {
-        // Slices of it become columns: all columns of a whole group at once would take twice the memory.
-        const SLICE: usize = 1 << 13;
-        let key = |flow: &Flow| {
-            let key = &flow.key;
-            (key.source, key.destination, key.protocol, key.destination_port, flow.start())
-        };
-        self.group.sort_unstable_by_key(key);
-        for flows in self.group.chunks(SLICE) {
-            let batch = self.batches.of(flows).map_err(|error| failed(error.into()))?;
-            self.writer.write(&batch).map_err(failed)?;
+    /// Has the row group encoded.
+    fn end_group(&mut self, encoders: &Encoders) {
+        let fresh = self.group.fresh();
+        let group = std::mem::replace(&mut self.group, fresh);
+        let (number, columns) = (self.groups, Arc::clone(&self.columns));
+        self.groups += 1;
+        let rows = group.len();
+        self.encoding.push_back((rows, encoders.begin(move || encode(&columns, number, group))));
+    }
+
+    /// Takes row groups that are encoded; if it `waits`, all of them.
+    fn take(&mut self, waits: bool) -> Result<()> {
+        while let Some((rows, next)) = self.encoding.front() {
+            let chunks = match next.try_recv() {
+                Ok(chunks) => chunks,
+                Err(TryRecvError::Empty) if !waits => return Ok(()),
+                Err(_) => next.recv().unwrap_or_else(|_| {
+                    Err(ParquetError::General("encoding panicked: a defect".to_owned()))
+                }),
+            };
+            self.encoded += *rows as u64;
+            self.encoding.pop_front();
+            self.append(chunks).map_err(failed)?;
         }
-        self.group.clear();
-        self.writer.flush().map_err(failed)
+        Ok(())
+    }
+
+    fn append(&mut self, chunks: Encoded) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for chunk in chunks? {
+            chunk.append_to_row_group(&mut group)?;
+        }
+        group.close().map(drop)
     }
 }
 
-fn properties() -> Result<WriterProperties> {
-    // Level 3 is what zstd itself takes.
-    let level = ZstdLevel::try_new(3).map_err(failed)?;
-    let filtered = ["source", "destination", "community_id"];
+/// Makes columns of a row group. None of them is nested.
+fn encode<R: Rows>(columns: &ArrowRowGroupWriterFactory, number: usize, mut group: R) -> Encoded {
+    group.sort();
+    let schema = group.schema();
+    let mut writers = columns.create_column_writers(number)?;
+    for batch in group.batches() {
+        let batch = batch?;
+        let pairs = schema.fields().iter().zip(batch.columns());
+        for ((field, array), writer) in pairs.zip(&mut writers) {
+            for leaf in compute_leaves(field, array)? {
+                writer.write(&leaf)?;
+            }
+        }
+    }
+    writers.into_iter().map(ArrowColumnWriter::close).collect()
+}
+
+fn properties(kind: &Kind) -> Result<WriterProperties, ParquetError> {
+    let level = ZstdLevel::try_new(kind.level)?;
+    let schema = KeyValue::new("wirelane.schema".to_owned(), kind.schema.to_owned());
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_created_by(format!("wirelane {}", env!("CARGO_PKG_VERSION")))
         .set_statistics_enabled(EnabledStatistics::Page)
-        .set_max_row_group_row_count(Some(GROUP))
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            "wirelane.schema".to_owned(),
-            "wirelane.flows/1".to_owned(),
-        )]));
-    for name in filtered {
-        properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(name), true);
+        .set_key_value_metadata(Some(vec![schema]));
+    for name in kind.filtered {
+        properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(*name), true);
     }
-    // No two are alike.
-    let unique = ColumnPath::from("community_id");
-    Ok(properties.set_column_dictionary_enabled(unique, false).build())
+    for name in kind.unique {
+        properties = properties.set_column_dictionary_enabled(ColumnPath::from(*name), false);
+    }
+    for name in kind.growing {
+        properties = properties
+            .set_column_dictionary_enabled(ColumnPath::from(*name), false)
+            .set_column_encoding(ColumnPath::from(*name), Encoding::DELTA_BINARY_PACKED);
+    }
+    Ok(properties.build())
 }
 
 fn failed(error: ParquetError) -> Error {
@@ -103,22 +174,24 @@ mod tests {
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::UInt64Type;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    use wirelane_flow::Half;
+    use wirelane_flow::{Flow, Half};
 
     use super::*;
+    use crate::sink::rows::FlowRows;
 
     #[test]
     fn a_file_holds_all_flows_sorted_by_address() {
-        let mut file = ParquetFile::new().unwrap();
+        let encoders = Encoders::start().unwrap();
+        let mut file = ParquetFile::new(&FlowRows::default()).unwrap();
         for number in (0..1000_u64).rev() {
             let mut flow = Flow::default();
             flow.key.source = [10, 0, (number >> 8) as u8, number as u8].into();
             flow.forward =
                 Half { packets: number, octets: 7, start: number + 1, ..Half::default() };
-            file.add(flow).unwrap();
+            file.add(flow, &encoders).unwrap();
         }
-        assert_eq!(file.flows(), 1000);
-        let bytes = file.finish().unwrap();
+        assert_eq!(file.rows(), 1000);
+        let bytes = file.finish(&encoders).unwrap();
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
         let group = builder.metadata().row_group(0);
         assert_eq!(group.num_rows(), 1000);

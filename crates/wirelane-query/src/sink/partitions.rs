@@ -1,14 +1,15 @@
-//! One file that grows for each hour in which flows began.
+//! One file that grows for each hour in which rows began.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use wirelane::Result;
-use wirelane_flow::Flow;
 
+use super::encoders::Encoders;
 use super::layout;
 use super::parquet_file::ParquetFile;
+use super::rows::Rows;
 
 /// More files than this do not grow at once: a capture of years has many hours.
 const MOST: usize = 8;
@@ -17,41 +18,44 @@ const MOST: usize = 8;
 pub(crate) struct Finished {
     pub(crate) path: String,
     pub(crate) bytes: Bytes,
-    pub(crate) flows: u64,
+    pub(crate) rows: u64,
 }
 
 /// The files that grow.
-pub(crate) struct Partitions {
+pub(crate) struct Partitions<R: Rows> {
+    /// None, of the kind.
+    rows: R,
+    encoders: Encoders,
     host: String,
     size: usize,
     rotate: Duration,
     /// How many files there were.
     number: u64,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, Open<R>>,
 }
 
-struct Open {
-    file: ParquetFile,
+struct Open<R: Rows> {
+    file: ParquetFile<R>,
     since: Instant,
-    /// When its first flow began.
+    /// When its first row began.
     start: u64,
 }
 
-impl Partitions {
-    /// Files of about `size` bytes, which end `rotate` after their first flow.
-    pub(crate) fn new(host: &str, size: usize, rotate: Duration) -> Self {
-        let host = layout::clean(host);
-        Self { host, size, rotate, number: 0, open: BTreeMap::new() }
+impl<R: Rows> Partitions<R> {
+    /// Files of about `size` bytes with rows as these, which end `rotate` after their first row.
+    pub(crate) fn new(rows: R, host: &str, size: usize, rotate: Duration) -> Result<Self> {
+        let (host, encoders) = (layout::clean(host), Encoders::start()?);
+        Ok(Self { rows, encoders, host, size, rotate, number: 0, open: BTreeMap::new() })
     }
 
-    /// Adds a flow; `done` takes files that are complete.
+    /// Adds rows of an hour; `done` takes files that are complete.
     pub(crate) fn add(
         &mut self,
-        flow: Flow,
+        part: R::Part,
         now: impl FnOnce() -> Instant,
         done: &mut impl FnMut(Finished),
     ) -> Result<()> {
-        let start = flow.start();
+        let start = R::start(&part);
         let hour = layout::hour_of(start);
         if !self.open.contains_key(&hour) && self.open.len() >= MOST {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.since).map(|it| *it.0);
@@ -60,11 +64,11 @@ impl Partitions {
         let open = match self.open.entry(hour) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(Open { file: ParquetFile::new()?, since: now(), start })
+                entry.insert(Open { file: ParquetFile::new(&self.rows)?, since: now(), start })
             }
         };
         open.start = open.start.min(start);
-        open.file.add(flow)?;
+        open.file.add(part, &self.encoders)?;
         if open.file.size() >= self.size { self.close(vec![hour], done) } else { Ok(()) }
     }
 
@@ -74,7 +78,7 @@ impl Partitions {
         now: Instant,
         done: &mut impl FnMut(Finished),
     ) -> Result<()> {
-        let is_old = |open: &Open| now.saturating_duration_since(open.since) >= self.rotate;
+        let is_old = |open: &Open<R>| now.saturating_duration_since(open.since) >= self.rotate;
         let old = self.open.iter().filter(|(_, open)| is_old(open)).map(|(hour, _)| *hour);
         self.close(old.collect(), done)
     }
@@ -87,10 +91,10 @@ impl Partitions {
     fn close(&mut self, hours: Vec<u64>, done: &mut impl FnMut(Finished)) -> Result<()> {
         for hour in hours {
             let Some(open) = self.open.remove(&hour) else { continue };
-            let path = layout::path(hour, &self.host, open.start, self.number);
+            let path = layout::path(R::KIND.name, hour, &self.host, open.start, self.number);
             self.number += 1;
-            let flows = open.file.flows();
-            done(Finished { path, bytes: open.file.finish()?, flows });
+            let rows = open.file.rows();
+            done(Finished { path, bytes: open.file.finish(&self.encoders)?, rows });
         }
         Ok(())
     }
@@ -98,11 +102,16 @@ impl Partitions {
 
 #[cfg(test)]
 mod tests {
-    use wirelane_flow::Half;
+    use wirelane_flow::{Flow, Half};
 
     use super::*;
+    use crate::sink::rows::FlowRows;
 
     const HOUR: u64 = 3_600_000_000_000;
+
+    fn partitions(size: usize, rotate: Duration) -> Partitions<FlowRows> {
+        Partitions::new(FlowRows::default(), "a", size, rotate).unwrap()
+    }
 
     fn flow(start: u64) -> Flow {
         Flow { forward: Half { packets: 1, start, ..Half::default() }, ..Flow::default() }
@@ -110,9 +119,9 @@ mod tests {
 
     #[test]
     fn each_hour_has_its_file() {
-        let mut partitions = Partitions::new("a", 1 << 20, Duration::from_secs(60));
+        let mut partitions = partitions(1 << 20, Duration::from_secs(60));
         let (now, mut files) = (Instant::now(), Vec::new());
-        let mut done = |file: Finished| files.push((file.path, file.flows));
+        let mut done = |file: Finished| files.push((file.path, file.rows));
         for start in [5, HOUR + 1, 7, HOUR + 2, 9] {
             partitions.add(flow(start), || now, &mut done).unwrap();
         }
@@ -131,19 +140,19 @@ mod tests {
 
     #[test]
     fn a_file_ends_at_its_size_and_few_grow_at_once() {
-        let mut partitions = Partitions::new("a", 1000, Duration::MAX);
+        let mut partitions = partitions(1000, Duration::MAX);
         let (now, mut flows) = (Instant::now(), Vec::new());
         for number in 0..100 {
-            let mut done = |file: Finished| flows.push(file.flows);
+            let mut done = |file: Finished| flows.push(file.rows);
             partitions.add(flow(number), || now, &mut done).unwrap();
         }
         assert!(flows.len() >= 4 && flows.iter().all(|count| *count <= 25), "{flows:?}");
         for number in 0..20 {
-            let mut done = |file: Finished| flows.push(file.flows);
+            let mut done = |file: Finished| flows.push(file.rows);
             partitions.add(flow(number * HOUR), || now, &mut done).unwrap();
             assert!(partitions.open.len() <= MOST);
         }
-        partitions.close_all(&mut |file: Finished| flows.push(file.flows)).unwrap();
+        partitions.close_all(&mut |file: Finished| flows.push(file.rows)).unwrap();
         assert_eq!(flows.iter().sum::<u64>(), 120);
     }
 }

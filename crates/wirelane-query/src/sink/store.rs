@@ -62,12 +62,12 @@ impl Store {
 
     /// Takes a file; the newest is lost when there is no room. A file alone always has room.
     pub(crate) fn put(&self, file: Finished) {
-        let (size, flows) = (file.bytes.len(), file.flows);
+        let (size, rows) = (file.bytes.len(), file.rows);
         let waiting = self.shared.waiting.fetch_add(size, Ordering::Relaxed);
         let has_room = waiting == 0 || waiting + size <= self.limit;
         if !has_room || self.files.send(file).is_err() {
             self.shared.waiting.fetch_sub(size, Ordering::Relaxed);
-            self.shared.counts().lost += flows;
+            self.shared.counts().lost += rows;
         }
     }
 
@@ -115,11 +115,11 @@ impl Worker {
             self.shared.waiting.fetch_sub(size, Ordering::Relaxed);
             let mut counts = self.shared.counts();
             if outcome {
-                counts.flows += file.flows;
+                counts.rows += file.rows;
                 counts.files += 1;
                 counts.bytes += size as u64;
             } else {
-                counts.lost += file.flows;
+                counts.lost += file.rows;
             }
         }
     }

@@ -1,62 +1,141 @@
-//! Flows as an Arrow IPC stream, for programs that read Arrow.
+//! Rows on standard output, for other programs.
 
 use std::io::Write;
 
+use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
+use clap::ValueEnum;
+use datafusion::arrow::csv::WriterBuilder;
+use datafusion::arrow::json::LineDelimitedWriter;
 use wirelane::{Error, Result};
-use wirelane_flow::Flow;
 
 use super::counts::Counts;
-use wirelane_arrow::Flows;
+use super::rows::Rows;
 
-/// Flows of a batch.
+/// Rows of a batch.
 const BATCH: usize = 8192;
 
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// An Arrow IPC stream
+    Arrow,
+    /// An object a line
+    Json,
+    /// With a line of names
+    Csv,
+}
+
 /// The writing end.
-pub(crate) struct Stream<W: Write> {
-    writer: StreamWriter<W>,
-    batches: Flows,
-    waiting: Vec<Flow>,
+pub(crate) struct Stream<R: Rows, W: Write> {
+    waiting: R,
+    encoder: Encoder,
+    /// What is written at once.
+    buffer: Vec<u8>,
+    to: W,
     counts: Counts,
 }
 
-impl<W: Write> Stream<W> {
-    pub(crate) fn new(to: W) -> Result<Self> {
-        let batches = Flows::new();
-        let writer = StreamWriter::try_new(to, &batches.schema()).map_err(failed)?;
-        Ok(Self { writer, batches, waiting: Vec::new(), counts: Counts::default() })
+enum Encoder {
+    Arrow(Box<StreamWriter<Vec<u8>>>),
+    Json,
+    Csv,
+}
+
+impl<R: Rows, W: Write> Stream<R, W> {
+    /// For rows as these.
+    pub(crate) fn new(rows: R, format: Format, to: W) -> Result<Self> {
+        let schema = rows.schema();
+        let mut buffer = Vec::new();
+        let encoder = match format {
+            Format::Arrow => {
+                let writer = StreamWriter::try_new(Vec::new(), &schema).map_err(failed)?;
+                Encoder::Arrow(Box::new(writer))
+            }
+            Format::Json => Encoder::Json,
+            Format::Csv => {
+                // The names, even if there are no rows.
+                let mut writer = WriterBuilder::new().build(&mut buffer);
+                writer.write(&RecordBatch::new_empty(schema)).map_err(failed)?;
+                drop(writer);
+                Encoder::Csv
+            }
+        };
+        Ok(Self { waiting: rows, encoder, buffer, to, counts: Counts::default() })
     }
 
-    pub(crate) fn add(&mut self, flows: &[Flow]) -> Result<()> {
-        self.waiting.extend_from_slice(flows);
+    pub(crate) fn add(&mut self, parts: Vec<R::Part>) -> Result<()> {
+        parts.into_iter().for_each(|part| self.waiting.add(part));
         if self.waiting.len() < BATCH { Ok(()) } else { self.flush() }
     }
 
     /// Writes what waits.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        if self.waiting.is_empty() {
-            return Ok(());
+        let fresh = self.waiting.fresh();
+        let rows = std::mem::replace(&mut self.waiting, fresh);
+        let written = self.encode(&rows).and_then(|()| self.write());
+        match written {
+            Ok(()) => self.counts.rows += rows.len() as u64,
+            Err(_) => self.counts.lost += rows.len() as u64,
         }
-        let batch = self.batches.of(&self.waiting).map_err(failed)?;
-        self.writer.write(&batch).map_err(failed)?;
-        self.writer.flush().map_err(failed)?;
-        self.counts.flows += self.waiting.len() as u64;
-        self.waiting.clear();
-        Ok(())
+        written
     }
 
     /// Writes the end.
-    pub(crate) fn finish(mut self) -> Result<Counts> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        self.writer.finish().map_err(failed)?;
-        Ok(self.counts)
+        if let Encoder::Arrow(writer) = &mut self.encoder {
+            writer.finish().map_err(failed)?;
+            self.buffer.append(writer.get_mut());
+        }
+        self.write()
+    }
+
+    /// What was written so far.
+    pub(crate) fn counts(self) -> Counts {
+        self.counts
+    }
+
+    fn encode(&mut self, rows: &R) -> Result<()> {
+        for batch in rows.batches() {
+            let encoded = batch.and_then(|batch| self.encoder.encode(&batch, &mut self.buffer));
+            encoded.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Self { buffer, to, counts, .. } = self;
+        let written = to.write_all(buffer).and_then(|()| to.flush());
+        written.map_err(|error| Error::io("standard output", "write", error))?;
+        counts.bytes += buffer.len() as u64;
+        buffer.clear();
+        Ok(())
+    }
+}
+
+impl Encoder {
+    fn encode(&mut self, batch: &RecordBatch, to: &mut Vec<u8>) -> Result<(), ArrowError> {
+        match self {
+            Self::Arrow(writer) => {
+                writer.write(batch)?;
+                to.append(writer.get_mut());
+                Ok(())
+            }
+            Self::Json => {
+                let mut writer = LineDelimitedWriter::new(to);
+                writer.write(batch)?;
+                writer.finish()
+            }
+            Self::Csv => WriterBuilder::new().with_header(false).build(to).write(batch),
+        }
     }
 }
 
 fn failed(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => Error::io("standard output", "write", error),
-        error => Error::failed("an Arrow stream", error.to_string()),
+        error => Error::failed("a stream of rows", error.to_string()),
     }
 }

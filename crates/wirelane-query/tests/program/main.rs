@@ -7,6 +7,7 @@ mod flows;
 #[path = "../shared/foreign.rs"]
 mod foreign;
 mod made;
+mod packets;
 mod query;
 mod rows;
 mod sink;

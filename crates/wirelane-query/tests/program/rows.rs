@@ -15,6 +15,11 @@ pub(crate) fn packets(batch: &RecordBatch) -> Vec<u64> {
 
 /// That column of a Parquet file.
 pub(crate) fn packets_of(path: &Path) -> Vec<u64> {
+    batches_of(path).iter().flat_map(packets).collect()
+}
+
+/// All rows of a Parquet file.
+pub(crate) fn batches_of(path: &Path) -> Vec<RecordBatch> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    builder.build().unwrap().flat_map(|batch| packets(&batch.unwrap())).collect()
+    builder.build().unwrap().map(Result::unwrap).collect()
 }

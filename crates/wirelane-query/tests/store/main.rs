@@ -5,6 +5,7 @@ mod cost;
 #[path = "../shared/files.rs"]
 mod files;
 mod flows;
+mod packets;
 mod readers;
 #[path = "../shared/s3.rs"]
 mod s3;

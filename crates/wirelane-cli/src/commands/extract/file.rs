@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use wirelane::halt::Halt;
 use wirelane::pcap::{
@@ -15,7 +16,7 @@ use crate::args;
 use wirelane_record::failure;
 
 /// A capture file, made when the first packet is there: only then its interfaces are known.
-pub(super) struct Output<'a> {
+pub(crate) struct Output<'a> {
     path: &'a Path,
     options: WriterOptions,
     writer: Option<CaptureWriter>,
@@ -40,7 +41,18 @@ impl<'a> Output<'a> {
         let options = args::writer(path, compress)?;
         let inputs = files(stores)?;
         let options = WriterOptions { inputs, access, halt: halt.clone(), ..options };
-        Ok(Self { path, options, writer: None, described: 0, link_type: LINK_TYPE_ETHERNET })
+        Ok(Self::with(path, options))
+    }
+
+    /// A pcapng stream into what is open, which errors call `name`.
+    pub(crate) fn of_open(open: File, name: &'a Path, halt: &Halt) -> Self {
+        let (open, halt) = (Some(Arc::new(open)), halt.clone());
+        let format = FileFormat::Pcapng;
+        Self::with(name, WriterOptions { open, halt, format, ..WriterOptions::of_path(name) })
+    }
+
+    fn with(path: &'a Path, options: WriterOptions) -> Self {
+        Self { path, options, writer: None, described: 0, link_type: LINK_TYPE_ETHERNET }
     }
 
     /// Adds a packet.
@@ -48,7 +60,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// The file cannot be written, or its format cannot hold the packet.
     #[inline]
-    pub(super) fn write(&mut self, found: &Found<'_>) -> Result<()> {
+    pub(crate) fn write(&mut self, found: &Found<'_>) -> Result<()> {
         if self.options.format != FileFormat::Pcapng {
             return self.write_pcap(found);
         }
@@ -70,7 +82,7 @@ impl<'a> Output<'a> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn finish(mut self) -> Result<Written> {
+    pub(crate) fn finish(mut self) -> Result<Written> {
         if self.writer.is_none() {
             let sources = match self.options.format {
                 FileFormat::Pcapng => Vec::new(),

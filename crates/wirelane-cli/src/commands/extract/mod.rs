@@ -2,7 +2,7 @@
 
 mod arguments;
 mod document;
-mod file;
+pub(crate) mod file;
 mod list;
 mod text;
 

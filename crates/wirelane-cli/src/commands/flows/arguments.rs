@@ -1,14 +1,16 @@
 //! The options of `wirelane flows`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use wirelane::port::Spec;
 use wirelane::{Error, Result};
+use wirelane_flow::MeterConfig;
 use wirelane_flow::ipfix::Collector;
 use wirelane_flow::session::FlowConfig;
-use wirelane_flow::{MeterConfig, TextFormat};
 use wirelane_store::random_number;
 
 use super::files::FileArgs;
@@ -37,6 +39,12 @@ pub(crate) struct FlowsArgs {
     /// Read packets from FILE instead of a port; - is standard input. All words are a filter then
     #[arg(short = 'r', long, value_name = "FILE")]
     pub(super) read: Option<PathBuf>,
+    /// A row for each packet instead of each flow, by the program wirelane-query
+    #[arg(long)]
+    pub(super) packets: bool,
+    /// Of packets, their bytes, too: column `data`
+    #[arg(long, requires = "packets")]
+    pub(super) data: bool,
     /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl, .csv. A directory (DIR/)
     /// or s3://BUCKET/PREFIX gets Parquet, by the program wirelane-query
     #[arg(short = 'w', long = "write", value_name = "FILE|DIR/|URL", help_heading = "Output")]
@@ -46,24 +54,24 @@ pub(crate) struct FlowsArgs {
     /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more than once
     #[arg(long, value_name = "URL", help_heading = "Output")]
     pub(super) ipfix: Vec<Collector>,
-    /// What flows become on standard output [default: table on a terminal, else json]
+    /// What flows become on standard output [default: table on a terminal, else json; of packets json, with -w - arrow]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
     pub(super) format: Option<Format>,
-    /// Rows of the table
-    #[arg(long, value_name = "N", value_parser = args::count, default_value = "20", help_heading = "Output")]
-    pub(super) top: u64,
+    /// Rows of the table [default: 20]
+    #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Output")]
+    top: Option<u64>,
     #[command(flatten)]
     pub(super) access: AccessArgs,
-    /// A flow ends when it was silent for TIME
-    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "15s", help_heading = "Flows")]
-    idle_timeout: Duration,
-    /// A flow that lasts is exported every TIME
-    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "5m", help_heading = "Flows")]
-    active_timeout: Duration,
+    /// A flow ends when it was silent for TIME [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Flows")]
+    idle_timeout: Option<Duration>,
+    /// A flow that lasts is exported every TIME [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Flows")]
+    active_timeout: Option<Duration>,
     /// At most N flows at one time, about 225 bytes each. For more, those that were silent for long are exported
-    /// early
-    #[arg(long, value_name = "N", value_parser = args::count, default_value = "1000000", help_heading = "Flows")]
-    max_flows: u64,
+    /// early [default: 1000000]
+    #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
+    max_flows: Option<u64>,
     /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z
     #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Flows")]
     from: Option<Moment>,
@@ -84,6 +92,7 @@ Examples:
   wirelane flows trace.pcapng.zst tcp port 443 -w web.csv
   wirelane flows eth0 --ipfix udp://collector:4739
   wirelane flows eth0 -w flows/
+  wirelane flows trace.pcapng --packets -w packets/
   wirelane flows /data/store --from -5m --format json | jq .community_id
 
 Exit status: 0 done, 1 failed, 2 wrong usage.";
@@ -97,20 +106,36 @@ pub(super) enum Format {
     Json,
     /// Comma-separated values, with a line of names
     Csv,
+    /// An Arrow IPC stream, by the program wirelane-query
+    Arrow,
 }
 
 impl Format {
-    /// `None` for a table.
-    pub(super) fn text(self) -> Option<TextFormat> {
+    /// As the program names it.
+    pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Table => None,
-            Self::Json => Some(TextFormat::JsonLines),
-            Self::Csv => Some(TextFormat::Csv),
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Arrow => "arrow",
         }
     }
 }
 
 impl FlowsArgs {
+    /// The ports and files that are named, and the filter.
+    ///
+    /// # Errors
+    /// There is none, or a word is none.
+    pub(super) fn sources(&self) -> Result<(Vec<Spec>, Option<String>)> {
+        // A path that does not exist is a file that does not.
+        let is_file = |word: &OsStr| {
+            let is_path = word.as_encoded_bytes().contains(&b'/');
+            word == "-" || is_path || Path::new(word).is_file()
+        };
+        self.habits.split(&self.words, self.read.as_deref(), &is_file)
+    }
+
     /// The time that is asked for of a store.
     ///
     /// # Errors
@@ -145,10 +170,42 @@ impl FlowsArgs {
     }
 
     pub(super) fn meter(&self) -> MeterConfig {
-        MeterConfig { idle: self.idle_timeout, active: self.active_timeout }
+        let (idle, active) = (Duration::from_secs(15), Duration::from_secs(300));
+        MeterConfig {
+            idle: self.idle_timeout.unwrap_or(idle),
+            active: self.active_timeout.unwrap_or(active),
+        }
     }
 
     pub(super) fn max_flows(&self) -> usize {
-        usize::try_from(self.max_flows).unwrap_or(usize::MAX)
+        usize::try_from(self.max_flows.unwrap_or(1_000_000)).unwrap_or(usize::MAX)
+    }
+
+    /// Rows of the table.
+    pub(super) fn rows(&self) -> usize {
+        usize::try_from(self.top.unwrap_or(20)).unwrap_or(usize::MAX)
+    }
+
+    /// The options that are about flows and not about packets, and whether each is given.
+    pub(super) fn of_flows(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        [
+            ("--idle-timeout", self.idle_timeout.is_some()),
+            ("--active-timeout", self.active_timeout.is_some()),
+            ("--max-flows", self.max_flows.is_some()),
+            ("--top", self.top.is_some()),
+            ("--ipfix", !self.ipfix.is_empty()),
+            ("--format table", self.format == Some(Format::Table)),
+        ]
+        .into_iter()
+    }
+
+    /// # Errors
+    /// Standard output is a terminal, and this is nothing to be read there.
+    pub(super) fn check_terminal(format: Format) -> Result<()> {
+        if format == Format::Arrow && io::stdout().is_terminal() {
+            let error = Error::usage("standard output", "it is a terminal, which no Arrow is for");
+            return Err(error.help("send it to a program, or choose --format json"));
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! Flows of ports; files are ports, too.
 
-use std::ffi::OsStr;
-use std::path::Path;
 use std::time::Instant;
 
 use wirelane::halt::Halt;
@@ -17,12 +15,7 @@ use crate::session::{self, Privileges, Screen};
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     args.check_no_span()?;
     let access = args.access.access()?;
-    // A path that does not exist is a file that does not.
-    let is_file = |word: &OsStr| {
-        let is_path = word.as_encoded_bytes().contains(&b'/');
-        word == "-" || is_path || Path::new(word).is_file()
-    };
-    let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), &is_file)?;
+    let (specs, filter) = args.sources()?;
     let config = args.config()?;
     Sinks::check(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);

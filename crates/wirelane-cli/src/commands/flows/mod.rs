@@ -4,6 +4,7 @@ mod arguments;
 mod files;
 mod live;
 mod output;
+mod packets;
 mod program;
 mod sinks;
 mod store;
@@ -27,8 +28,9 @@ pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let is_store = args.words.first().is_some_and(|word| stores::is_store(Path::new(word)));
-    match is_store && args.read.is_none() {
-        true => store::run(args, &halt),
-        false => live::run(args, &halt),
+    match (args.packets, is_store && args.read.is_none()) {
+        (true, is_store) => packets::run(args, is_store, &halt),
+        (false, true) => store::run(args, &halt),
+        (false, false) => live::run(args, &halt),
     }
 }

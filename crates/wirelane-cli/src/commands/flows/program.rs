@@ -1,32 +1,34 @@
-//! Flows to `wirelane-query`, which makes files of them: the process with privileges holds neither its code nor its
-//! connections.
+//! Rows to `wirelane-query`, which makes files and streams of them: the process with privileges holds neither its code
+//! nor its connections.
 
-use std::io::{self, BufWriter, Read as _};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
 
+use super::arguments::Format;
+use super::files::FileArgs;
 use crate::companion::{self, NAME};
 
-use super::files::FileArgs;
-
-/// What the program said at its end.
-pub(super) type Told = Arc<Mutex<Option<Value>>>;
-
-/// Gives flows to the program.
-pub(super) struct ProgramSink {
-    child: Child,
-    /// `None` once all flows were given.
-    pipe: Option<Pipe<BufWriter<ChildStdin>>>,
-    told: Told,
+/// Where it puts rows.
+pub(super) enum Target<'a> {
+    /// Into files of Parquet, in a directory or a store.
+    Files(&'a Path, &'a FileArgs),
+    /// To standard output, or into a file instead.
+    Stream(Format, Option<File>),
 }
 
-/// Whether flows that go there are the program's concern: a directory, or a store by its URL.
+/// Whether rows that go there become files of Parquet: a directory, or a store by its URL.
 pub(super) fn takes(path: &Path) -> bool {
     is_url(path) || path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
@@ -36,61 +38,184 @@ pub(super) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.contains("://"))
 }
 
+/// The program, while it runs.
+pub(super) struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Starts it for rows that it gets on its standard input.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(to: Target<'_>, options: &[OsString]) -> Result<Self> {
+        Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()))
+    }
+
+    /// Starts it for rows that it reads by itself, as the options say. Only [`Program::stop`] ends it, and no terminal.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start_alone(to: Target<'_>, options: &[OsString]) -> Result<Self> {
+        Self::spawn(Self::command(to, options)?.stdin(Stdio::null()).process_group(0))
+    }
+
+    fn command(to: Target<'_>, options: &[OsString]) -> Result<Command> {
+        let mut command = Command::new(companion::find()?);
+        command.args(["sink", "--json"]).args(options);
+        match to {
+            Target::Files(path, files) => {
+                command.args(files.words()).arg("--").arg(path).stdout(Stdio::piped());
+            }
+            // What it tells comes on standard error then.
+            Target::Stream(format, file) => {
+                command.args(["--format", format.as_str(), "-"]).stderr(Stdio::piped());
+                if let Some(file) = file {
+                    command.stdout(file);
+                }
+            }
+        }
+        Ok(command)
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self> {
+        let child = command.spawn().map_err(|error| failed("execve", error))?;
+        Ok(Self { child })
+    }
+
+    /// Its standard input, once.
+    pub(super) fn input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end: what it has read becomes rows.
+    pub(super) fn stop(&self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Waits for its end, after its input has ended: what it told, and whether it failed.
+    pub(super) fn finish(&mut self) -> (Option<Value>, Result<()>) {
+        let mut text = String::new();
+        let Child { stdout, stderr, .. } = &mut self.child;
+        let read = match (stdout, stderr) {
+            (Some(from), _) => from.read_to_string(&mut text),
+            (None, Some(from)) => from.read_to_string(&mut text),
+            (None, None) => Ok(0),
+        };
+        let status = self.child.wait();
+        let mut told = None;
+        for line in text.lines() {
+            match serde_json::from_str(line) {
+                Ok(value @ Value::Object(_)) => told = Some(value),
+                // Nobody may be there to read it.
+                _ => drop(writeln!(io::stderr(), "{line}")),
+            }
+        }
+        let outcome = match (read, status) {
+            (Err(error), _) => Err(failed("read", error)),
+            (_, Err(error)) => Err(failed("wait", error)),
+            (_, Ok(status)) if status.success() => Ok(()),
+            // It said why.
+            (_, Ok(status)) => {
+                Err(Error::failed(format!("program {NAME}"), format!("it failed ({status})")))
+            }
+        };
+        (told, outcome)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Without its input it ends; nothing waits for it in vain.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Its standard input as a file.
+pub(super) fn file(input: ChildStdin) -> File {
+    File::from(OwnedFd::from(input))
+}
+
+/// What the program said at its end.
+pub(super) type Told = Arc<Mutex<Option<Value>>>;
+
+/// Gives flows to the program.
+pub(super) struct ProgramSink {
+    program: Program,
+    /// `None` once all flows were given.
+    pipe: Option<Pipe<BufWriter<ChildStdin>>>,
+    /// A reader of standard output may go away.
+    is_stream: bool,
+    told: Told,
+}
+
 impl ProgramSink {
     /// Starts it for flows that go to `to`; what becomes of them is put into `told`.
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(to: &Path, files: &FileArgs, told: &Told) -> Result<Self> {
-        let mut command = Command::new(companion::find()?);
-        command.args(["sink", "--json"]).args(files.words()).arg("--").arg(to);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed("execve", error))?;
-        let pipe = child.stdin.take().map(|input| Pipe::new(BufWriter::new(input)));
-        Ok(Self { child, pipe, told: Arc::clone(told) })
+    pub(super) fn start(to: Target<'_>, told: &Told) -> Result<Self> {
+        let is_stream = matches!(to, Target::Stream(..));
+        let mut program = Program::start(to, &[])?;
+        let pipe = program.input().map(|input| Pipe::new(BufWriter::new(input)));
+        Ok(Self { program, pipe, is_stream, told: Arc::clone(told) })
     }
 
-    fn pipe(&mut self) -> io::Result<&mut Pipe<BufWriter<ChildStdin>>> {
-        self.pipe.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    fn write(
+        &mut self,
+        what: impl FnOnce(&mut Pipe<BufWriter<ChildStdin>>) -> io::Result<()>,
+    ) -> Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        what(pipe).or_else(|error| {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                return Err(failed("write", error));
+            }
+            // It has ended. Why, matters more.
+            self.end()?;
+            Err(match self.is_stream {
+                true => Error::io("standard output", "write", error),
+                false => failed("write", error),
+            })
+        })
+    }
+
+    /// Ends its input, and waits for its end.
+    fn end(&mut self) -> Result<()> {
+        self.pipe = None;
+        let (told, outcome) = self.program.finish();
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        outcome
     }
 }
 
 impl Sink for ProgramSink {
     fn add(&mut self, flow: &Flow) -> Result<()> {
-        self.pipe().and_then(|pipe| pipe.add(flow)).map_err(|error| failed("write", error))
+        self.write(|pipe| pipe.add(flow))
     }
 
     fn tick(&mut self) -> Result<()> {
-        self.pipe().and_then(Pipe::flush).map_err(|error| failed("write", error))
+        self.write(Pipe::flush)
     }
 
     fn finish(&mut self) -> Result<()> {
-        let flushed = self.tick();
-        // The end of its input.
-        self.pipe = None;
-        let mut text = String::new();
-        if let Some(output) = &mut self.child.stdout {
-            output.read_to_string(&mut text).map_err(|error| failed("read", error))?;
-        }
-        let status = self.child.wait().map_err(|error| failed("wait", error))?;
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) =
-            serde_json::from_str(&text).ok();
-        if !status.success() {
-            // It said why.
-            return Err(Error::failed(format!("program {NAME}"), format!("it failed ({status})")));
-        }
-        flushed
+        self.tick()?;
+        if self.pipe.is_some() { self.end() } else { Ok(()) }
     }
 }
 
 impl Drop for ProgramSink {
     fn drop(&mut self) {
-        // Without its input it ends; nothing waits for it in vain.
+        // Before the program is waited for.
         self.pipe = None;
-        let _ = self.child.wait();
     }
 }
 

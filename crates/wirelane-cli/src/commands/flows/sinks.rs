@@ -12,7 +12,7 @@ use wirelane_flow::{Sink, TextFormat};
 
 use super::arguments::{FlowsArgs, Format};
 use super::output::TextSink;
-use super::program::{self, ProgramSink, Told};
+use super::program::{self, ProgramSink, Target, Told};
 use super::top::{Top, TopSink};
 use crate::companion;
 use crate::output::summary::Export;
@@ -22,7 +22,7 @@ pub(super) struct Sinks<'a> {
     write: Option<&'a Path>,
     top: Option<Arc<Mutex<Top>>>,
     collectors: Vec<(String, Watch)>,
-    program: Told,
+    programs: Vec<Told>,
 }
 
 impl<'a> Sinks<'a> {
@@ -38,6 +38,12 @@ impl<'a> Sinks<'a> {
         }
         if !args.write.as_deref().is_some_and(program::takes) {
             args.files.check_none()?;
+        }
+        if let Some(format) = args.format {
+            FlowsArgs::check_terminal(format)?;
+        }
+        if args.format == Some(Format::Arrow) {
+            companion::find()?;
         }
         match args.write.as_deref().filter(|path| !is_stdout(path)) {
             None => Ok(()),
@@ -57,9 +63,14 @@ impl<'a> Sinks<'a> {
     ) -> Result<(Vec<Box<dyn Sink>>, Self)> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         let write = args.write.as_deref();
-        let program = Told::default();
+        let mut programs = Vec::new();
+        let mut start = |to| {
+            let told = Told::default();
+            programs.push(Arc::clone(&told));
+            ProgramSink::start(to, &told)
+        };
         if let Some(path) = write.filter(|path| program::takes(path)) {
-            sinks.push(Box::new(ProgramSink::start(path, &args.files, &program)?));
+            sinks.push(Box::new(start(Target::Files(path, &args.files))?));
         } else if let Some(path) = write.filter(|path| !is_stdout(path)) {
             sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
         }
@@ -82,17 +93,22 @@ impl<'a> Sinks<'a> {
             (None, None) => Some(Format::Json),
         };
         let mut top = None;
-        match format.map(Format::text) {
+        match format {
             None => {}
-            Some(Some(format)) => sinks.push(Box::new(TextSink::stdout(format, halt)?)),
-            Some(None) => {
-                let rows = usize::try_from(args.top).unwrap_or(usize::MAX);
-                let table = Arc::new(Mutex::new(Top::new(rows)));
+            Some(Format::Json) => {
+                sinks.push(Box::new(TextSink::stdout(TextFormat::JsonLines, halt)?));
+            }
+            Some(Format::Csv) => sinks.push(Box::new(TextSink::stdout(TextFormat::Csv, halt)?)),
+            Some(format @ Format::Arrow) => {
+                sinks.push(Box::new(start(Target::Stream(format, None))?));
+            }
+            Some(Format::Table) => {
+                let table = Arc::new(Mutex::new(Top::new(args.rows())));
                 sinks.push(Box::new(TopSink::new(&table)));
                 top = Some(table);
             }
         }
-        Ok((sinks, Self { write, top, collectors, program }))
+        Ok((sinks, Self { write, top, collectors, programs }))
     }
 
     /// The file that grows.
@@ -102,10 +118,12 @@ impl<'a> Sinks<'a> {
 
     /// Where flows went that left this process, and what became of them.
     pub(super) fn exports(&self) -> Vec<Export> {
-        let told = self.program.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let files = told.and_then(|told| serde_json::from_value(told).ok());
+        let told = |told: &Told| {
+            let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+            told.and_then(|told| serde_json::from_value(told).ok())
+        };
         let sent = self.collectors.iter().map(|(to, watch)| Export::of_collector(to, watch.sent()));
-        files.into_iter().chain(sent).collect()
+        self.programs.iter().filter_map(told).chain(sent).collect()
     }
 
     /// Prints the table, if there is one.

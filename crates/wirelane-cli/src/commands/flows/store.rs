@@ -7,7 +7,7 @@ use std::time::Instant;
 use wirelane::halt::Halt;
 use wirelane::{Error, Result, clock};
 use wirelane_flow::session::Collector;
-use wirelane_flow::{Meter, MeterCounts, Packet, Room};
+use wirelane_flow::{Meter, Packet, Room};
 use wirelane_record::failure;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::random_number;
@@ -58,13 +58,13 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let mut errors: Vec<_> = failure_of_sink.into_iter().collect();
     errors.extend(told.print().err());
     match report.map_err(failure) {
-        Ok(report) => errors.extend(troubles(&report, &metered)),
+        Ok(report) => errors.extend(troubles(&report, metered.packets)),
         Err(error) => errors.push(error),
     }
     session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
 }
 
-fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
+pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
     let span = args.span()?;
     let written = match (args.look.filter(), expression) {
         (Some(option), "") => option,
@@ -83,10 +83,10 @@ fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
     })
 }
 
-/// What is missing in the answer.
-fn troubles(report: &Report, metered: &MeterCounts) -> Vec<Error> {
+/// What is missing in the answer, which has so many packets.
+pub(super) fn troubles(report: &Report, packets: u64) -> Vec<Error> {
     report.unfiltered.iter().for_each(|note| output::line(format_args!("note: {note}")));
-    if metered.packets == 0 && report.damage.is_empty() {
+    if packets == 0 && report.damage.is_empty() {
         output::line(format_args!("note: no packet of the store matches"));
     }
     let damage = |damage: &query::Damage| Error::failed("store", damage.to_string());

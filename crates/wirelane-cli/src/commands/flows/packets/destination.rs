@@ -1,0 +1,121 @@
+//! Where rows of packets go: one place, in one format.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use wirelane::pcap::Access;
+use wirelane::{Error, Result};
+
+use crate::commands::flows::arguments::{FlowsArgs, Format};
+use crate::commands::flows::program::{self, Target};
+use crate::companion;
+
+/// A place.
+pub(super) struct Destination<'a> {
+    args: &'a FlowsArgs,
+    to: To<'a>,
+}
+
+enum To<'a> {
+    /// Files of Parquet.
+    Files(&'a Path),
+    /// A file of rows.
+    File(&'a Path, Format),
+    Output(Format),
+}
+
+impl<'a> Destination<'a> {
+    /// What arguments say; nothing is opened yet.
+    ///
+    /// # Errors
+    /// They contradict each other; or the program is not installed.
+    pub(super) fn of(args: &'a FlowsArgs) -> Result<Self> {
+        let to = match args.write.as_deref() {
+            None => To::Output(args.format.unwrap_or(Format::Json)),
+            Some(path) if path.as_os_str() == "-" => {
+                To::Output(args.format.unwrap_or(Format::Arrow))
+            }
+            Some(path) if program::takes(path) => To::Files(path),
+            Some(path) => To::File(path, format_of(path)?),
+        };
+        match to {
+            To::Output(format) => {
+                if args.session.json {
+                    let cause = "standard output already takes the packets";
+                    let error = Error::usage("--json", cause);
+                    return Err(error.help("write the packets to a directory or a file with -w"));
+                }
+                FlowsArgs::check_terminal(format)?;
+            }
+            To::Files(_) | To::File(..) if args.format.is_some() => {
+                let error = Error::usage("--format", "packets go to one place, which -w names");
+                return Err(error.help("leave --format or -w out"));
+            }
+            _ => {}
+        }
+        if !matches!(to, To::Files(_)) {
+            args.files.check_none()?;
+        }
+        companion::find()?;
+        Ok(Self { args, to })
+    }
+
+    /// Opens it, for the program.
+    ///
+    /// # Errors
+    /// A file cannot be created.
+    pub(super) fn open(&self, access: Access) -> Result<Target<'a>> {
+        Ok(match self.to {
+            To::Files(path) => Target::Files(path, &self.args.files),
+            To::Output(format) => Target::Stream(format, None),
+            To::File(path, format) => Target::Stream(format, Some(create(path, access)?)),
+        })
+    }
+
+    /// The options by which the program makes rows of packets.
+    pub(super) fn options(&self) -> Vec<OsString> {
+        let data = self.args.data.then_some("--data");
+        ["--packets"].into_iter().chain(data).map(OsString::from).collect()
+    }
+
+    /// What people call it.
+    pub(super) fn name(&self) -> String {
+        match self.to {
+            To::Files(path) | To::File(path, _) => path.display().to_string(),
+            To::Output(_) => "standard output".to_owned(),
+        }
+    }
+
+    /// Whether rows go to standard output.
+    pub(super) fn is_output(&self) -> bool {
+        matches!(self.to, To::Output(_))
+    }
+}
+
+fn create(path: &Path, access: Access) -> Result<File> {
+    let failed = |error| Error::io(path.display().to_string(), "create", error);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(Access::OWNER);
+    let file = options.open(path).map_err(failed)?;
+    if access.is_told() && file.metadata().map_err(failed)?.is_file() {
+        access.apply(&file).map_err(failed)?;
+    }
+    Ok(file)
+}
+
+/// The format that a suffix names.
+fn format_of(path: &Path) -> Result<Format> {
+    match path.extension().and_then(|suffix| suffix.to_str()) {
+        Some("json" | "jsonl" | "ndjson") => Ok(Format::Json),
+        Some("csv") => Ok(Format::Csv),
+        Some("arrows") => Ok(Format::Arrow),
+        _ => {
+            let cause = "the suffix names no format of packets";
+            Err(Error::usage(path.display().to_string(), cause).help(
+                "end the name with .json, .csv or .arrows, or with / for a directory of Parquet",
+            ))
+        }
+    }
+}

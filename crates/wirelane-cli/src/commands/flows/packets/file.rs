@@ -1,0 +1,74 @@
+//! Packets of a whole capture file, which the program reads by itself.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::halt::Halt;
+use wirelane::pcap::Access;
+use wirelane::port::Spec;
+use wirelane::{Result, clock};
+
+use super::destination::Destination;
+use crate::commands::flows::arguments::FlowsArgs;
+use crate::commands::flows::program::Program;
+use crate::look::LookArgs;
+use crate::output::summary::{Export, Summary};
+use crate::session::{self, Privileges};
+use crate::words;
+
+/// How often it is looked whether the program has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The file, if all of it is asked for: no filter, no mask, no part of packets.
+pub(super) fn whole(args: &FlowsArgs, specs: &[Spec], look: &LookArgs) -> Option<PathBuf> {
+    let [spec] = specs else { return None };
+    let path = PathBuf::from(&spec.name);
+    let is_plain = *spec == words::file(&path) && path.as_os_str() != "-" && path.is_file();
+    (is_plain && look.is_all() && !args.habits.is_choosy()).then_some(path)
+}
+
+pub(super) fn run(
+    args: &FlowsArgs,
+    path: PathBuf,
+    destination: &Destination<'_>,
+    access: Access,
+    mut privileges: Privileges,
+    halt: &Halt,
+) -> Result<()> {
+    privileges.give_away()?;
+    let to = destination.open(access).map_err(|error| privileges.explain(error))?;
+    let mut options = destination.options();
+    options.extend(["-r".into(), absolute(&path).into_os_string()]);
+    options
+        .extend(args.session.count.into_iter().flat_map(|n| ["-c".into(), n.to_string().into()]));
+    let started = Instant::now();
+    let program = RefCell::new(Program::start_alone(to, &options)?);
+    let wait = |pause| {
+        let until = Instant::now() + pause;
+        while !program.borrow_mut().has_ended() {
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    };
+    session::attend(wait, &args.session, halt, started, |_| ());
+    let mut program = program.into_inner();
+    if !program.has_ended() {
+        program.stop();
+    }
+    let (told, ended) = program.finish();
+    let export = Export::of_packets(&destination.name(), told, None);
+    let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
+    let summary = Summary::of_stored_packets(&[path], None, export, elapsed, cpu);
+    let errors = ended.err().into_iter().collect();
+    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+}
+
+/// A name that begins with a `-` is no option.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

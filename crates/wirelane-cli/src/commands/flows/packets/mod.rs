@@ -1,0 +1,24 @@
+//! `wirelane flows --packets`: a row for each packet. The program `wirelane-query` makes rows of a capture, which it
+//! gets by a pipe, or reads by itself if it is a whole file.
+
+mod destination;
+mod file;
+mod live;
+mod store;
+
+use wirelane::halt::Halt;
+use wirelane::{Error, Result};
+
+use super::arguments::FlowsArgs;
+
+/// Runs the command.
+///
+/// # Errors
+/// As of flows.
+pub(super) fn run(args: &FlowsArgs, is_store: bool, halt: &Halt) -> Result<()> {
+    if let Some((option, _)) = args.of_flows().find(|(_, is_given)| *is_given) {
+        let error = Error::usage(option, "it is about flows, and --packets is about packets");
+        return Err(error.help("leave one of them out"));
+    }
+    if is_store { store::run(args, halt) } else { live::run(args, halt) }
+}

@@ -1,0 +1,68 @@
+//! Packets of what `wirelane record` has written.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Instant;
+
+use wirelane::halt::Halt;
+use wirelane::{Result, clock};
+use wirelane_os::file::enlarge_pipe;
+use wirelane_record::failure;
+use wirelane_store::query;
+
+use super::destination::Destination;
+use crate::commands::extract::file::Output;
+use crate::commands::flows::arguments::FlowsArgs;
+use crate::commands::flows::program::{self, Program};
+use crate::commands::flows::store;
+use crate::output::summary::{Export, Summary};
+use crate::session::{self, Privileges};
+use crate::{companion, stores};
+
+/// Bytes that may be on their way to the program.
+const PIPE: u32 = 1 << 20;
+
+pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
+    let access = args.access.access()?;
+    let (paths, expression) = stores::split(&args.words)?;
+    let query = store::query(args, &expression, halt)?;
+    let destination = Destination::of(args)?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
+    let stores = stores::open(&paths)?;
+    privileges.give_away()?;
+    let to = destination.open(access).map_err(|error| privileges.explain(error))?;
+    let mut program = Program::start(to, &destination.options())?;
+    let Some(input) = program.input().map(program::file) else { return Ok(()) };
+    enlarge_pipe(&input, PIPE);
+    let mut output = Output::of_open(input, Path::new(companion::NAME), halt);
+    let started = Instant::now();
+    halt.limit(args.session.duration);
+    let (mut packets, mut octets, mut refusal) = (0, 0, None);
+    let most = args.session.count.unwrap_or(u64::MAX);
+    let report = query::run(&stores, &query, |found| {
+        if packets >= most {
+            return ControlFlow::Break(());
+        }
+        if let Err(error) = output.write(found) {
+            refusal = Some(error);
+            return ControlFlow::Break(());
+        }
+        packets += 1;
+        octets += u64::from(found.record.original_len);
+        ControlFlow::Continue(())
+    });
+    let written = match refusal {
+        Some(error) => Err(error),
+        None => output.finish().map(drop),
+    };
+    let (told, ended) = program.finish();
+    let mut errors: Vec<_> = written.err().into_iter().chain(ended.err()).collect();
+    let export = Export::of_packets(&destination.name(), told, Some(packets));
+    let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
+    let summary = Summary::of_stored_packets(&paths, Some(octets), export, elapsed, cpu);
+    match report.map_err(failure) {
+        Ok(report) => errors.extend(store::troubles(&report, packets)),
+        Err(error) => errors.push(error),
+    }
+    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+}

@@ -1,0 +1,52 @@
+//! What is to be written, read and decoded by a thread of its own.
+
+pub(crate) mod capture;
+pub(crate) mod messages;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use wirelane::{Error, Result};
+
+/// What may wait: a slow writer slows the pipe.
+const WAITING: usize = 8;
+
+/// The receiving end.
+pub(crate) struct Input<P> {
+    parts: Receiver<Vec<P>>,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl<P: Send + 'static> Input<P> {
+    /// `read` sends what it reads until its end.
+    pub(crate) fn start(
+        read: impl FnOnce(&SyncSender<Vec<P>>) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
+        let (sender, parts) = sync_channel(WAITING);
+        let failure = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&failure);
+        let read = move || {
+            if let Err(error) = read(&sender) {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        };
+        thread::Builder::new()
+            .name("input".into())
+            .spawn(read)
+            .map_err(|error| Error::io("a thread", "clone", error))?;
+        Ok(Self { parts, failure })
+    }
+
+    /// What comes next; disconnected at the end.
+    pub(crate) fn next(&self, wait: Duration) -> Result<Vec<P>, RecvTimeoutError> {
+        self.parts.recv_timeout(wait)
+    }
+
+    /// What ended the input too early.
+    pub(crate) fn end(&self) -> Result<()> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failure.map_or(Ok(()), Err)
+    }
+}

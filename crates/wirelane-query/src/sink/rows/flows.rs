@@ -1,0 +1,75 @@
+//! Rows of flows.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
+use wirelane_arrow::Flows;
+use wirelane_flow::Flow;
+
+use super::kind::{Kind, Rows};
+
+/// Flows of a row group: what is sorted at once, and what a query reads at least a column of.
+const GROUP: usize = 1 << 17;
+
+/// Slices of a group become columns: all columns of a whole group at once would take twice the memory.
+const SLICE: usize = 1 << 13;
+
+/// Flows that wait.
+#[derive(Default)]
+pub(crate) struct FlowRows {
+    columns: Arc<Flows>,
+    flows: Vec<Flow>,
+}
+
+impl Rows for FlowRows {
+    type Part = Flow;
+
+    const KIND: Kind = Kind {
+        name: "flows",
+        schema: "wirelane.flows/1",
+        filtered: &["source", "destination", "community_id"],
+        unique: &["community_id"],
+        growing: &[],
+        // What zstd itself takes.
+        level: 3,
+        usual: 50,
+        tells_types: true,
+    };
+
+    fn fresh(&self) -> Self {
+        Self { columns: Arc::clone(&self.columns), flows: Vec::new() }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.columns.schema()
+    }
+
+    fn start(flow: &Flow) -> u64 {
+        flow.start()
+    }
+
+    fn add(&mut self, flow: Flow) {
+        self.flows.push(flow);
+    }
+
+    fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.flows.len() >= GROUP
+    }
+
+    /// By address.
+    fn sort(&mut self) {
+        self.flows.sort_unstable_by_key(|flow| {
+            let key = &flow.key;
+            (key.source, key.destination, key.protocol, key.destination_port, flow.start())
+        });
+    }
+
+    fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> {
+        self.flows.chunks(SLICE).map(|flows| self.columns.of(flows))
+    }
+}
