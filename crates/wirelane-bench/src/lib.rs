@@ -18,3 +18,4 @@ pub mod suite;
 pub mod suites;
 pub mod targets;
 pub mod task;
+pub mod wire;

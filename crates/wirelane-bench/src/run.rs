@@ -20,7 +20,7 @@ const QUICK: Duration = Duration::from_secs(100);
 /// The measurement in progress still finishes, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
 /// The same of a full run, which ends within half an hour.
-const FULL: Duration = Duration::from_secs(27 * 60);
+const FULL: Duration = Duration::from_secs(28 * 60);
 const FULL_LATEST: Duration = Duration::from_secs(29 * 60);
 /// A suite that takes so many times its share of the budget is ended, so that the others get theirs.
 const PATIENCE: f64 = 1.4;
@@ -57,18 +57,7 @@ impl Run<'_> {
     /// # Errors
     /// None: what cannot be measured is skipped with its reason.
     pub fn all(self, names: &[String], effort: &Effort, folder: &Path) -> Result<Report> {
-        let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
-        let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
-        let suites: Vec<_> =
-            suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect();
-        // Who asks for samples has the time for them.
-        let budget = match effort {
-            Effort { quick: true, .. } => {
-                Some(Budget { all: QUICK, latest: LATEST, name: "--quick" })
-            }
-            Effort { samples: Some(_), .. } => None,
-            _ => Some(Budget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
-        };
+        let (suites, budget) = (wanted(names, effort, folder), budget(effort));
         self.collect(|report, stop, tell| {
             one_after_the_other(&suites, budget, report, stop, tell);
             Ok(())
@@ -91,6 +80,32 @@ impl Run<'_> {
         report.control = controller.finish();
         report.finish();
         outcome.map(|()| report)
+    }
+}
+
+/// How long these suites take together, about: the arguments are those of [`Run::all`].
+pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
+    let usual: Duration = wanted(names, effort, folder).iter().map(|suite| suite.usual).sum();
+    match (budget(effort), effort.samples) {
+        (Some(budget), _) => usual.min(budget.all),
+        (None, Some(samples)) => usual * samples / Effort::ROUNDS[0] as u32,
+        (None, None) => usual,
+    }
+}
+
+/// The suites with these names, or all.
+fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
+    suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect()
+}
+
+/// Who asks for samples has the time for them.
+fn budget(effort: &Effort) -> Option<Budget> {
+    match effort {
+        Effort { quick: true, .. } => Some(Budget { all: QUICK, latest: LATEST, name: "--quick" }),
+        Effort { samples: Some(_), .. } => None,
+        _ => Some(Budget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
     }
 }
 
@@ -176,7 +191,7 @@ fn watch(done: Receiver<()>, stop: &AtomicBool, end: Option<Instant>, cut: &Atom
 }
 
 /// Whole minutes and seconds.
-fn minutes(time: Duration) -> String {
+pub fn minutes(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }

@@ -30,9 +30,17 @@ pub struct Effort {
 }
 
 impl Effort {
+    /// Samples of a figure, in full and with `--quick`, where a suite has no number of its own.
+    pub const ROUNDS: [usize; 2] = [5, 3];
+
     /// How long a sample takes that takes so long in a full run: a quarter if the suite is one of many.
     pub(crate) fn window(&self, full: Duration) -> Duration {
         if self.brief { full / 4 } else { full }
+    }
+
+    /// The number of samples asked for, or else the usual one.
+    pub(crate) fn rounds(&self) -> usize {
+        self.samples(Self::ROUNDS[usize::from(self.quick)])
     }
 
     /// The number of samples asked for, or else the suite's own.
@@ -57,7 +65,9 @@ pub trait Suite: Args + 'static {
     fn effort(&self) -> &Effort;
 
     /// Rounds, which is samples of every figure.
-    fn samples(&self) -> usize;
+    fn samples(&self) -> usize {
+        self.effort().rounds()
+    }
 
     /// Measures, and adds to `report` the rows, and what it skipped with the reason. No round starts after `limit`.
     /// `stop` ends the run early and keeps what was measured.

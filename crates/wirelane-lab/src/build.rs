@@ -37,10 +37,10 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     for site in &sites {
         site.inside(|| quiet_ipv6(config.ipv6.is_some()))?;
     }
-    let ends = [near, far].map(|site| VethEnd {
-        name: site.side.wire(),
+    let ends = [(near, Side::A), (far, Side::B)].map(|(site, side)| VethEnd {
+        name: side.wire(),
         namespace: site.as_fd(),
-        mac: mac(site.side, false),
+        mac: mac(side, false),
     });
     // In a namespace of the lab, so that no name of the host can be in the way.
     let made = near.inside(|| link::create_veth(ends, u32::from(config.queues), config.mtu))?;
@@ -49,7 +49,7 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
         site.inside(|| furnish(config, site, peer))?.map_err(failed)?;
     }
     for site in &sites {
-        site.inside(|| iface::wait_until_running(site.side.wire(), CARRIER))?.map_err(failed)?;
+        site.inside(|| iface::wait_until_running(&site.wire, CARRIER))?.map_err(failed)?;
     }
     Ok(sites)
 }
@@ -58,7 +58,8 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
 fn site(config: &LabConfig, side: Side) -> Result<Site> {
     let namespace = netns::anonymous().map_err(failed)?;
     let tap = has_tap(config.taps, side);
-    let interface = if tap { side.tap() } else { side.wire() };
+    let wire = side.wire().into();
+    let interface = if tap { side.tap() } else { side.wire() }.into();
     let number = side.number();
     let address = match config.ipv4.host(number) {
         IpAddr::V4(address) => address,
@@ -66,25 +67,26 @@ fn site(config: &LabConfig, side: Side) -> Result<Site> {
         IpAddr::V6(_) => std::net::Ipv4Addr::UNSPECIFIED,
     };
     let address6 = config.ipv6.map(|network| network.host(number));
-    Ok(Site { namespace, side, interface, mac: mac(side, tap), address, address6 })
+    let is_own = false;
+    Ok(Site { namespace, is_own, wire, interface, mac: mac(side, tap), address, address6 })
 }
 
 /// Sets up one end, with the calling thread inside.
 fn furnish(config: &LabConfig, site: &Site, peer: &Site) -> wirelane_os::Result<()> {
-    let wire = site.side.wire();
+    let (wire, interface) = (site.wire.as_ref(), site.interface.as_ref());
     if let Some(offloads) = config.offloads {
         set_offloads(wire, offloads)?;
     }
-    if site.interface != wire {
+    if interface != wire {
         make_tap(config, site)?;
         bare(wire);
     }
     iface::up(wire)?;
-    link::add_address(site.interface, site.address, config.ipv4.prefix())?;
-    link::add_neighbour(site.interface, peer.address, peer.mac)?;
+    link::add_address(interface, site.address, config.ipv4.prefix())?;
+    link::add_neighbour(interface, peer.address, peer.mac)?;
     if let (Some(network), Some(own), Some(other)) = (config.ipv6, site.address6, peer.address6) {
-        link::add_address(site.interface, own, network.prefix())?;
-        link::add_neighbour(site.interface, other, peer.mac)?;
+        link::add_address(interface, own, network.prefix())?;
+        link::add_neighbour(interface, other, peer.mac)?;
     }
     Ok(())
 }
@@ -92,7 +94,7 @@ fn furnish(config: &LabConfig, site: &Site, peer: &Site) -> wirelane_os::Result<
 /// A TAP device that stays when no program is at its other end; it has no carrier then.
 fn make_tap(config: &LabConfig, site: &Site) -> wirelane_os::Result<()> {
     let options = tun::Options { vnet_hdr: true, persist: true, ..tun::Options::default() };
-    let name = site.interface;
+    let name = site.interface.as_ref();
     let tap = Tap::open(name, usize::from(config.queues), options)?;
     link::set_mac(tap.name(), site.mac)?;
     iface::set_mtu(tap.name(), config.mtu)?;

@@ -1,5 +1,6 @@
 //! One end of a lab.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,14 +8,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Serialize, Serializer};
 use wirelane::error::{Error, Result};
 use wirelane_os::ethtool::Ethtool;
-use wirelane_os::{OsError, netns};
+use wirelane_os::{OsError, iface, netns};
 
-/// One end of a lab.
+/// One end of a lab, or of a cable that is there already.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) namespace: OwnedFd,
-    pub(crate) side: Side,
-    pub(crate) interface: &'static str,
+    /// Whether that is the caller's, which nobody has to enter.
+    pub(crate) is_own: bool,
+    /// The interface at the cable.
+    pub(crate) wire: Cow<'static, str>,
+    pub(crate) interface: Cow<'static, str>,
     /// Link-layer address of its interface.
     pub mac: [u8; 6],
     /// Address of its interface, of a network that holds both ends.
@@ -33,9 +37,31 @@ pub enum Side {
 }
 
 impl Site {
+    /// An interface that exists, in the network namespace of the calling thread. Threads that use it belong there.
+    /// Without an IPv4 address, `address` is 0.0.0.0.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn here(interface: &str) -> Result<Self> {
+        let failed = |error| refused(format!("interface {interface}"), error);
+        let namespace = netns::current().map_err(failed)?;
+        iface::index(interface).map_err(failed)?;
+        let mac = iface::mac(interface).map_err(failed)?;
+        let addresses = iface::addresses(interface).map_err(failed)?;
+        let of4 = |address: &IpAddr| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        };
+        let address = addresses.iter().find_map(of4).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let address6 = addresses.into_iter().find(IpAddr::is_ipv6);
+        let name = Cow::<'static, str>::Owned(interface.to_owned());
+        let (wire, interface) = (name.clone(), name);
+        Ok(Self { namespace, is_own: true, wire, interface, mac, address, address6 })
+    }
+
     /// The name of the interface with its addresses.
     pub fn interface(&self) -> &str {
-        self.interface
+        &self.interface
     }
 
     /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP program in
@@ -44,7 +70,7 @@ impl Site {
     /// # Errors
     /// The kernel refuses.
     pub fn set_gro(&self, on: bool) -> Result<()> {
-        let set = || Ethtool::open(self.side.wire()).and_then(|ethtool| ethtool.set_gro(on));
+        let set = || Ethtool::open(&self.wire).and_then(|ethtool| ethtool.set_gro(on));
         self.inside(set)?.map_err(failed)
     }
 
@@ -54,7 +80,8 @@ impl Site {
     /// # Errors
     /// The thread has lost CAP_SYS_ADMIN.
     pub fn inside<T>(&self, action: impl FnOnce() -> T) -> Result<T> {
-        let _inside = netns::enter(&self.namespace).map_err(failed)?;
+        let enter = || netns::enter(&self.namespace).map_err(failed);
+        let _inside = (!self.is_own).then(enter).transpose()?;
         Ok(action())
     }
 }

@@ -120,11 +120,16 @@ pub(crate) const PRINTING: [Program; 2] = [
     },
 ];
 
+/// Ours from a port of any kind, not of an interface only.
+fn port(interface: &str) -> String {
+    if interface.contains(':') { interface.to_owned() } else { format!("packet:{interface}") }
+}
+
 /// Ours, which makes flows of packets and gives them to nobody.
 pub(crate) const METERING: Program = Program {
     ready: "flows of",
     arguments: |interface, _| {
-        split(&format!("flows packet:{interface} --tx-queues none --other off --json"))
+        split(&format!("flows {} --tx-queues none --other off --json", port(interface)))
     },
     ..PROGRAMS[0]
 };
@@ -135,12 +140,18 @@ impl Program {
         self.package.is_none()
     }
 
-    /// The command that captures from `interface`; `own` is where ours is. `None` if it is not installed.
+    /// The command that captures from `interface`, which may be a port for ours; `own` is where ours is. `None` if it is not installed.
     pub fn command(&self, own: &Path, interface: &str, file: Option<&Path>) -> Option<Command> {
         let program = if self.is_ours() { own.to_owned() } else { find(self.name)? };
         let mut command = Command::new(program);
         command.args((self.arguments)(interface, file));
         Some(command)
+    }
+
+    /// How ours received, as its summary says; `None` for others.
+    pub(crate) fn mode(&self, stdout: &str) -> Option<String> {
+        let summary: Value = serde_json::from_str(stdout).ok().filter(|_| self.is_ours())?;
+        summary["ports"][0]["mode"].as_str().map(str::to_owned)
     }
 
     /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
@@ -150,7 +161,7 @@ impl Program {
 }
 
 fn ours(interface: &str, file: Option<&Path>, options: &[&str]) -> Vec<String> {
-    let mut words = split(&format!("capture packet:{interface} --tx-queues none --other off"));
+    let mut words = split(&format!("capture {} --tx-queues none --other off", port(interface)));
     words.extend(options.iter().map(|&option| option.to_owned()));
     words.extend(file.iter().flat_map(|path| ["-w".to_owned(), text(path)]));
     words

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::port::sim::Stream;
-use wirelane_lab::{Lab, LabConfig};
+use wirelane::port::{Backend, Take};
+use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::{affinity, clock};
-use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_send::ndr::Shot;
 
 use crate::leftovers::{self, Folder};
@@ -28,6 +29,7 @@ use crate::peers::process::{Running, line, patience};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::ProcessPlan;
+use crate::wire::Wired;
 
 /// Bytes of a packet.
 pub(super) const SIZE: u64 = 64;
@@ -48,6 +50,7 @@ pub(super) const SETTLE: Duration = Duration::from_millis(300);
 const RECEIVERS: &str = "wl-rx";
 
 /// One run of one program.
+#[derive(Clone, Debug)]
 pub(super) struct PacedSample {
     /// CPU time of the whole process.
     total: Duration,
@@ -56,15 +59,19 @@ pub(super) struct PacedSample {
     /// The part of that of threads of ours that receive.
     receiving: Duration,
     captured: u64,
+    /// What came from outside counts as captured or dropped.
     sent: u64,
     /// How long that took.
     elapsed: Duration,
+    /// How ours received, as it says.
+    mode: Option<String>,
     /// CPU time of the sender.
     sender: Duration,
 }
 
 /// What a row is about.
-pub(super) struct Subject {
+pub(super) struct Subject<'a> {
+    pub(super) bed: &'a PacedBed,
     pub(super) suite: &'static str,
     pub(super) case: &'static str,
     pub(super) peer: Option<&'static str>,
@@ -75,17 +82,19 @@ pub(super) struct Subject {
 }
 
 /// The figures of these runs.
-pub(super) fn rows(subject: &Subject, samples: &[PacedSample]) -> [Row; 5] {
+pub(super) fn rows(subject: &Subject<'_>, samples: &[PacedSample]) -> Vec<Row> {
+    let mut params = subject.bed.params(samples.first());
+    params.push(("target", Param::Text(subject.target)));
+    if subject.bed.sends() {
+        params.push(("size", Param::Number(SIZE)));
+        params.push(("offered", Param::Number(subject.rate)));
+    }
+    let params = Params(params);
     let row = |metric, unit, of: &dyn Fn(&PacedSample) -> f64| Row {
         suite: subject.suite,
         case: subject.case,
         peer: subject.peer,
-        params: Params(vec![
-            ("port", Param::Text("packet")),
-            ("target", Param::Text(subject.target)),
-            ("size", Param::Number(SIZE)),
-            ("offered", Param::Number(subject.rate)),
-        ]),
+        params: params.clone(),
         metric,
         unit,
         samples: samples.iter().map(of).collect(),
@@ -98,15 +107,17 @@ pub(super) fn rows(subject: &Subject, samples: &[PacedSample]) -> [Row; 5] {
         let lost = sample.sent.saturating_sub(sample.captured);
         lost as f64 / sample.sent.max(1) as f64
     };
-    [
-        row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample)),
-        row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample)),
-        row("packets_received", "1", &|sample| sample.captured as f64),
-        row("sender_cpu_ns_per_packet", "ns", &|sample| {
-            sample.sender.as_nanos() as f64 / sample.sent.max(1) as f64
-        }),
-        row("lost_share", "1", &lost),
-    ]
+    let sender = |sample: &PacedSample| sample.sender.as_nanos() as f64 / sample.sent.max(1) as f64;
+    let whole = row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample));
+    let received = row("packets_received", "1", &|sample| sample.captured as f64);
+    let lost = row("lost_share", "1", &lost);
+    if !subject.bed.sends() {
+        // What others send began before it was counted: none of it is the load of a certain time.
+        let rate = row("packets_per_s", "1/s", &|sample| sample.shot().rate);
+        return vec![whole, received, rate, lost];
+    }
+    let loaded = row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample));
+    vec![loaded, whole, received, row("sender_cpu_ns_per_packet", "ns", &sender), lost]
 }
 
 impl PacedSample {
@@ -137,15 +148,23 @@ pub(super) fn frames() -> Result<Vec<Vec<u8>>> {
 }
 
 /// A cable, and a CPU for either end.
+#[derive(Debug)]
 pub(super) struct PacedBed {
     window: Duration,
     /// How long a program may take to get ready.
     patience: Duration,
-    lab: Lab,
+    ends: Ends,
     frames: Vec<Vec<u8>>,
     sender: u32,
     capturer: u32,
     memory: Folder,
+}
+
+/// What is joined by it.
+#[derive(Debug)]
+enum Ends {
+    Lab(Lab),
+    Wired(Wired),
 }
 
 impl PacedBed {
@@ -164,15 +183,71 @@ impl PacedBed {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
+        Self::between(Ends::Lab(lab), plan)
+    }
+
+    /// A port of the user's.
+    ///
+    /// # Errors
+    /// There are no two CPUs.
+    pub(super) fn wired(wired: Wired, plan: &ProcessPlan<'_>) -> Result<Self> {
+        Self::between(Ends::Wired(wired), plan)
+    }
+
+    fn between(ends: Ends, plan: &ProcessPlan<'_>) -> Result<Self> {
         let [sender, capturer] = cpus()?;
         let memory = Folder::new(Path::new(leftovers::MEMORY))?;
         let (window, patience) = (plan.window.max(SHORTEST), patience(plan.limit));
-        Ok(Self { window, patience, lab, frames: frames()?, sender, capturer, memory })
+        Ok(Self { window, patience, ends, frames: frames()?, sender, capturer, memory })
     }
 
     /// Where to capture.
     pub(super) fn interface(&self) -> &str {
-        self.lab.far.interface()
+        self.far().interface()
+    }
+
+    /// The port there, for our command.
+    pub(super) fn port(&self) -> String {
+        match &self.ends {
+            Ends::Lab(lab) => format!("packet:{}", lab.far.interface()),
+            Ends::Wired(wired) => wired.spec.to_string(),
+        }
+    }
+
+    /// What our command has to be told beside.
+    pub(super) fn options(&self) -> Option<&'static str> {
+        let takes_all = |wired: &Wired| wired.take == Take::All;
+        matches!(&self.ends, Ends::Wired(wired) if takes_all(wired)).then_some("--all")
+    }
+
+    fn far(&self) -> &Site {
+        match &self.ends {
+            Ends::Lab(lab) => &lab.far,
+            Ends::Wired(wired) => &wired.far,
+        }
+    }
+
+    fn near(&self) -> Option<&Site> {
+        match &self.ends {
+            Ends::Lab(lab) => Some(&lab.near),
+            Ends::Wired(wired) => wired.near.as_ref(),
+        }
+    }
+
+    /// Whether packets are sent here, and do not come from outside.
+    pub(super) fn sends(&self) -> bool {
+        self.near().is_some()
+    }
+
+    /// Where it was measured, for rows.
+    pub(super) fn params(&self, sample: Option<&PacedSample>) -> Vec<(&'static str, Param)> {
+        let Ends::Wired(wired) = &self.ends else { return vec![("port", Param::Text("packet"))] };
+        let mode = sample.and_then(|sample| sample.mode.clone());
+        let label = wired.spec.backend.unwrap_or(Backend::Packet).as_str();
+        let mut params = vec![("port", Param::Text(label))];
+        params.extend(mode.map(|mode| ("mode", Param::Name(mode))));
+        params.extend(wired.params());
+        params
     }
 
     /// A file in memory to write to, for one run.
@@ -193,18 +268,13 @@ impl PacedBed {
         self.memory.remove();
         self.memory.make()?;
         report.environment.add_command(line(&command));
-        let pace = Pace { count: None, rate: Some(TRICKLE), cpu: Some(self.sender) };
-        let send = || {
-            LiveSender::new(self.lab.near.interface(), &self.frames)
-                .and_then(|sender| sender.start(pace))
-        };
-        let sending = self.lab.near.inside(send)??;
+        let sending = self.send(Pace { count: None, rate: Some(TRICKLE), ..Pace::default() })?;
         // Nothing else is started until it has ended: the difference is its own.
         let before = clock::children_cpu();
-        let ended = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))
+        let ended = Running::start(&mut command, &[self.capturer], Some(self.far()))
             .and_then(|running| running.wait(self.patience));
         let total = clock::children_cpu().since(before).total();
-        sending.stop()?;
+        sending.map(Sending::stop).transpose()?;
         self.memory.remove();
         ended?;
         Ok((!stop.load(Ordering::Relaxed)).then_some(total))
@@ -228,22 +298,23 @@ impl PacedBed {
         report.environment.add_command(line(&command));
         // Nothing else is started until it has ended: the difference is its own.
         let before = clock::children_cpu();
-        let mut running = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))?;
+        let mut running = Running::start(&mut command, &[self.capturer], Some(self.far()))?;
         running.wait_for(program.ready, self.patience, stop)?;
+        let ready = Instant::now();
         thread::sleep(SETTLE);
         let start = (running.cpu(), running.cpu_of(RECEIVERS));
         let count = (rate as f64 * self.window.as_secs_f64()) as u64;
-        let pace = Pace { count: Some(count), rate: Some(rate), cpu: Some(self.sender) };
-        let send = || {
-            LiveSender::new(self.lab.near.interface(), &self.frames)
-                .and_then(|sender| sender.start(pace))
+        let sending =
+            self.send(Pace { count: Some(count), rate: Some(rate), ..Pace::default() })?;
+        let begin = Instant::now();
+        let is_over = || match &sending {
+            Some(sending) => sending.is_finished() || begin.elapsed() > 4 * self.window + LIMIT,
+            None => begin.elapsed() >= self.window,
         };
-        let sending = self.lab.near.inside(send)??;
-        let deadline = Instant::now() + 4 * self.window + LIMIT;
-        while !sending.is_finished() && !stop.load(Ordering::Relaxed) && Instant::now() < deadline {
+        while !is_over() && !stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(5));
         }
-        let sent = sending.stop()?;
+        let sent = sending.map(Sending::stop).transpose()?;
         if stop.load(Ordering::Relaxed) {
             self.memory.remove();
             return Ok(None);
@@ -251,14 +322,36 @@ impl PacedBed {
         thread::sleep(program.drain);
         let loaded = running.cpu().saturating_sub(start.0);
         let receiving = running.cpu_of(RECEIVERS).saturating_sub(start.1);
+        let whole = ready.elapsed();
         let output = running.interrupt(LIMIT)?;
         let total = clock::children_cpu().since(before).total();
         self.memory.remove();
         let counts = program.counts(&output.stdout, &output.stderr).ok_or_else(|| {
             Error::failed(program.name, "does not tell how many packets it captured")
         })?;
-        let (captured, elapsed) = (counts.captured, sent.elapsed);
-        let (sent, sender) = (sent.frames, sent.cpu.total());
-        Ok(Some(PacedSample { total, loaded, receiving, captured, sent, elapsed, sender }))
+        let captured = counts.captured;
+        let (sent, elapsed, sender) = match sent {
+            Some(sent) => (sent.frames, sent.elapsed, sent.cpu.total()),
+            None => (captured + counts.dropped, whole, Duration::ZERO),
+        };
+        if captured == 0 && !self.sends() {
+            let cause = "no packet came from outside";
+            let error = Error::failed(self.interface(), cause);
+            return Err(error.help("look for what is to send them, or send them: --load IF"));
+        }
+        let mode = program.mode(&output.stdout);
+        let sample =
+            PacedSample { total, loaded, receiving, captured, sent, elapsed, mode, sender };
+        Ok(Some(sample))
+    }
+
+    /// Starts to send; `None` if others do.
+    fn send(&self, pace: Pace) -> Result<Option<Sending>> {
+        let Some(near) = self.near() else { return Ok(None) };
+        let pace = Pace { cpu: Some(self.sender), ..pace };
+        let send = || {
+            LiveSender::new(near.interface(), &self.frames).and_then(|sender| sender.start(pace))
+        };
+        near.inside(send)?.map(Some)
     }
 }

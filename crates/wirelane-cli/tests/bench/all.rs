@@ -36,7 +36,12 @@ fn report(folder: &Path) -> Value {
     ];
     let ended = bench(&[&args[..], &["--report", out.to_str().unwrap()]].concat());
     assert!(ended.status.success() && ended.stdout.is_empty(), "{ended:?}");
-    assert!(ended.stderr.lines().count() == 1, "{ended:?}");
+    // How long it will take about, and what it was.
+    let [first, last] = ended.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{ended:?}") };
+    assert!(
+        first.starts_with("measuring for about 0:") && last.contains(" figures, "),
+        "{ended:?}"
+    );
     let text = std::fs::read_to_string(out.join("report.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }

@@ -12,6 +12,7 @@ mod ports;
 mod qdisc;
 mod scaling;
 mod sockets;
+mod wired;
 
 use std::process::Command;
 
@@ -40,12 +41,12 @@ fn help_and_wrong_usage() {
                 "--vectors",
             ],
         ),
-        ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
-        ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
+        ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds", "--port", "--load"]),
+        ("send", &["--json", "--samples", "--case", "--size", "--drift", "--port", "--count-at"]),
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk", "--port", "--all"]),
-        ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
-        ("libpcap", &["--quick", "--json", "--samples", "--case"]),
-        ("flows", &["--quick", "--json", "--samples", "--case", "--packets"]),
+        ("record", &["--json", "--samples", "--case", "--disk", "--store", "--port", "--load"]),
+        ("libpcap", &["--quick", "--json", "--samples", "--case", "--port", "--load"]),
+        ("flows", &["--quick", "--json", "--samples", "--case", "--packets", "--port", "--load"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",

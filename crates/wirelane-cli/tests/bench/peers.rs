@@ -51,7 +51,7 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
         ..noloss::NolossPlan::quick()
     };
     let mut report = Report::new("test".into());
-    noloss::noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    noloss::noloss(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();
     for (peer, mode) in [
         ("dpdk-testpmd", "native"),
@@ -103,7 +103,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
         limit: None,
     };
     let mut report = Report::new("test".into());
-    send::send(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    send::send(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();
     let of = |case: &str, peer: Option<&str>, metric: &str| {
         let is_it = |row: &&_| {

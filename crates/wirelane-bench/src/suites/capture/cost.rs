@@ -79,8 +79,9 @@ impl CostCase<'_> {
         if self.is_written { "memory" } else { "none" }
     }
 
-    fn subject(&self) -> Subject {
+    fn subject(&self) -> Subject<'_> {
         Subject {
+            bed: self.bed,
             suite: SUITE,
             case: CASE,
             peer: (!self.program.is_ours()).then_some(self.program.name),

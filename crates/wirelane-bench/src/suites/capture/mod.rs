@@ -34,6 +34,7 @@ use crate::row::{Param, Params, Row, Source};
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
+use crate::wire::{self, OUTSIDE};
 use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
@@ -72,6 +73,8 @@ pub struct CapturePlan {
     pub disk: Option<PathBuf>,
     /// Ports to capture from, under what others send to them. With none: `sim:`, and as root interfaces in a lab.
     pub ports: Vec<Spec>,
+    /// Who sends to these; nobody here if `None`.
+    pub load: Option<Arc<Site>>,
     /// These may take all packets away from the host; those in the lab always do.
     pub take_all: bool,
 }
@@ -79,20 +82,22 @@ pub struct CapturePlan {
 impl CapturePlan {
     /// A few minutes.
     pub fn full() -> Self {
-        let (limit, disk, ports, take_all) = (None, None, Vec::new(), false);
-        Self { samples: 5, window: Duration::from_secs(1), limit, disk, ports, take_all }
+        let (limit, disk, ports, load, take_all) = (None, None, Vec::new(), None, false);
+        let [samples, _] = Effort::ROUNDS;
+        Self { samples, window: Duration::from_secs(1), limit, disk, ports, load, take_all }
     }
 
     /// Less than a minute.
     pub fn quick() -> Self {
-        Self { samples: 3, window: Duration::from_millis(100), ..Self::full() }
+        let [_, samples] = Effort::ROUNDS;
+        Self { samples, window: Duration::from_millis(100), ..Self::full() }
     }
 
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
         let window = effort.window(plan.window);
-        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
+        Self { samples: effort.rounds(), window, limit, ..plan }
     }
 }
 
@@ -110,6 +115,9 @@ pub struct CaptureSuite {
     /// Capture from this port instead, what others send to it; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    #[arg(long, value_name = "IF", requires = "ports")]
+    load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
     #[arg(long, requires = "ports")]
     all: bool,
@@ -123,15 +131,12 @@ impl Suite for CaptureSuite {
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // The report's folder is where the user wants large files to be.
-        Self { disk: Some(folder.to_owned()), ports: Vec::new(), all: false, effort }
+        let (ports, load, all) = (Vec::new(), None, false);
+        Self { disk: Some(folder.to_owned()), ports, load, all, effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        CapturePlan::of(&self.effort, None).samples
     }
 
     fn run(
@@ -147,7 +152,8 @@ impl Suite for CaptureSuite {
         let ports: Vec<Spec> = self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?;
         if !ports.is_empty() {
             let plan = CapturePlan::of(&self.effort, limit);
-            let plan = CapturePlan { disk, ports, take_all: self.all, ..plan };
+            let load = wire::load(self.load.as_deref())?.map(Arc::new);
+            let plan = CapturePlan { disk, ports, load, take_all: self.all, ..plan };
             return capture(&plan, report, stop, progress);
         }
         let plan = CapturePlan { disk, ..CapturePlan::of(&self.effort, share(limit, 0.4)) };
@@ -201,19 +207,21 @@ impl Destination {
 /// One condition and its runs.
 struct Condition {
     port: &'static str,
-    /// A port of the user's: packets are as long as they come.
+    /// A port of the user's, and who sends to it.
     named: Option<Spec>,
+    load: Option<Arc<Site>>,
     target: Destination,
     single: bool,
+    /// Bytes of a packet; 0 where they are as long as they come.
     size: u64,
-    /// The mode of the port in force, and its queues; none before the first run.
-    nature: Option<(PortMode, u64)>,
+    /// The mode of the port in force, its queues and its interface; none before the first run.
+    nature: Option<Nature>,
     samples: Vec<CaptureRun>,
     refused: Option<Error>,
 }
 
 /// The counts of one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct CaptureRun {
     packets: u64,
     dropped: Option<u64>,
@@ -222,8 +230,10 @@ struct CaptureRun {
     cpu: CpuTime,
     /// Nanoseconds from receiving to giving back, over all batches.
     held_ns: u64,
-    nature: (PortMode, u64),
+    nature: Nature,
 }
+
+type Nature = (PortMode, u64, Option<String>);
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
@@ -312,7 +322,7 @@ impl CaptureBed {
                 progress(round, &case.name());
                 match self.run(case, plan, stop) {
                     Ok(sample) => {
-                        case.nature = Some(sample.nature);
+                        case.nature = Some(sample.nature.clone());
                         case.samples.push(sample);
                     }
                     Err(error) => case.refused = Some(error),
@@ -329,7 +339,8 @@ impl CaptureBed {
         let mut ports: Vec<(&'static str, Option<Spec>, &[u64])> = Vec::new();
         for spec in &plan.ports {
             let label = spec.backend.map_or("port", Backend::as_str);
-            ports.push((label, Some(spec.clone()), &[0]));
+            let sizes = if plan.load.is_some() { &[64, 1500][..] } else { &[0] };
+            ports.push((label, Some(spec.clone()), sizes));
         }
         if plan.ports.is_empty() {
             let own = if self.lab.is_some() { &PORTS[..] } else { &PORTS[..1] };
@@ -346,6 +357,7 @@ impl CaptureBed {
                         cases.push(Condition {
                             port,
                             named: named.clone(),
+                            load: plan.load.clone().filter(|_| named.is_some()),
                             target,
                             single,
                             size: *size,
@@ -383,13 +395,16 @@ impl CaptureBed {
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .take(if is_ours || plan.take_all { Take::All } else { Take::Nothing })
             // Nobody is reached over an interface of ours.
-            .take_management(is_ours);
+            .take_management(is_ours)
+            // What is sent here is addressed to nobody.
+            .promiscuous(case.load.is_some());
         let open = || port::open(&spec, &options);
         let mut port = match lab {
             Some(lab) => lab.far.inside(open)??,
             None => open()?,
         };
-        let nature = (port.info().mode, port.info().queues.len() as u64);
+        let info = port.info();
+        let nature = (info.mode, info.queues.len() as u64, info.interface.clone());
         let folder = self.folder(case.target);
         folder.map_or(Ok(()), Folder::make)?;
         let output = folder.map(|folder| {
@@ -404,6 +419,8 @@ impl CaptureBed {
             "tap" => (&lab.far, TAP),
             _ => (&lab.near, lab.near.interface()),
         });
+        let load = case.load.as_deref();
+        let from = from.or_else(|| load.map(|site| (site, site.interface())));
         // Those of an interface come first: while they are made nothing is to be captured.
         let ready =
             from.map(|(site, interface)| senders(site, interface, case.size)).transpose()?;
@@ -470,7 +487,7 @@ fn sample(
     elapsed: Duration,
     cpu: CpuTime,
     held_ns: u64,
-    nature: (PortMode, u64),
+    nature: Nature,
 ) -> Result<CaptureRun> {
     if let Some(error) = outcome.errors.into_iter().next() {
         return Err(error);
@@ -510,21 +527,27 @@ impl Condition {
             Destination::Disk => "writing to disk",
         };
         match &self.named {
-            Some(named) => format!("{named} {target}, {threads}"),
+            Some(named) if self.size == 0 => format!("{named} {target}, {threads}"),
+            Some(named) => format!("{named} {target}, {threads}, {} bytes", self.size),
             None => format!("{} {target}, {threads}, {} bytes", self.port, self.size),
         }
     }
 
     fn rows(&self, cycles_per_ns: Option<f64>) -> Vec<Row> {
-        let Some((mode, queues)) = self.nature else { return Vec::new() };
+        let Some((mode, queues, interface)) = self.nature.clone() else { return Vec::new() };
         let mut params = vec![
             ("port", Param::Text(self.port)),
             ("mode", Param::Text(mode.as_str())),
             ("target", Param::Text(self.target.as_str())),
         ];
         // Packets of others are as long as they are.
-        params.extend(self.named.is_none().then_some(("size", Param::Number(self.size))));
+        params.extend((self.size > 0).then_some(("size", Param::Number(self.size))));
         params.push(("queues", Param::Number(queues)));
+        if let Some(interface) = interface.filter(|_| self.named.is_some()) {
+            let load = self.load.as_ref().map_or(OUTSIDE, |load| load.interface());
+            params.push(("interface", Param::Name(interface)));
+            params.push(("load", Param::Name(load.to_owned())));
+        }
         let params = Params(params);
         let row = |metric, unit, samples: Vec<f64>, source| Row {
             suite: SUITE,
@@ -569,7 +592,8 @@ impl Condition {
     /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. It copies by read(2), or not at all: a ring that
     /// the kernel copies into is neither.
     fn source(&self) -> Option<Source> {
-        let is_zero_copy = self.nature.is_some_and(|(mode, _)| mode == PortMode::ZeroCopy);
+        let is_zero_copy =
+            self.nature.as_ref().is_some_and(|(mode, ..)| *mode == PortMode::ZeroCopy);
         let condition = match (self.port, self.target, self.size) {
             ("tap", Destination::None, 1500) => 1,
             ("tap", Destination::Memory, 1500) => 2,

@@ -17,17 +17,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
 
 use self::process::SUITE;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
+use crate::wire::Wire;
 
 /// Measure what flows cost: of a file beside nfpcapd, softflowd and argus, of a million flows, and live.
 ///
 /// All programs read the same capture from memory, each on one CPU. The live case needs root: it searches for the
-/// highest rate that `wirelane flows` takes without loss, and `wirelane capture` without a file.
+/// highest rate that `wirelane flows` takes without loss, and `wirelane capture` without a file. --port measures only
+/// that, on a port of yours: with --load, the highest rate; under what others send, the CPU time of a packet.
 #[derive(Args, Clone, Debug)]
 pub struct FlowsSuite {
     /// Measure this case only; may be given several times [default: all]
@@ -36,6 +38,8 @@ pub struct FlowsSuite {
     /// Packets of the capture that other programs read, too [default: 2000000; with --quick 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     packets: Option<u64>,
+    #[command(flatten)]
+    wire: Wire,
     #[command(flatten)]
     effort: Effort,
 }
@@ -53,18 +57,14 @@ pub enum FlowsCase {
 
 impl Suite for FlowsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [40, 240];
+    const USUAL: [u64; 2] = [40, 160];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { cases: Vec::new(), packets: None, effort }
+        Self { cases: Vec::new(), packets: None, wire: Wire::default(), effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        self.effort.samples(if self.effort.quick { 3 } else { 5 })
     }
 
     fn run(
@@ -77,7 +77,17 @@ impl Suite for FlowsSuite {
         let begin = Instant::now();
         let own = turns::own()?;
         let is_quick = self.effort.quick;
-        let is_wanted = |case| self.cases.is_empty() || self.cases.contains(&case);
+        let wired = self.wire.open()?;
+        let offline = self.cases.iter().find(|case| **case != FlowsCase::Live);
+        if let Some(case) = offline.filter(|_| wired.is_some()) {
+            let case = case.to_possible_value().map(|value| format!("case '{}'", value.get_name()));
+            let error = Error::usage(case.unwrap_or_default(), "it reads a file, and no port");
+            return Err(error.help("leave --port out, or measure --case live"));
+        }
+        let is_wanted = |case| match self.cases.is_empty() {
+            true => wired.is_none() || case == FlowsCase::Live,
+            false => self.cases.contains(&case),
+        };
         let left = || limit.map(|limit| limit.saturating_sub(begin.elapsed()));
         // A search takes several runs of a second.
         let searches = if is_quick { 1 } else { self.samples().div_ceil(2) };
@@ -87,7 +97,9 @@ impl Suite for FlowsSuite {
         };
         if is_wanted(FlowsCase::File) {
             let limit = left().map(|left| left / 3);
-            let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_quick)]);
+            let packets = self.packets.unwrap_or(
+                file::PACKETS[usize::from(is_quick)] / if self.effort.brief { 2 } else { 1 },
+            );
             file::file(&plan(self.samples(), limit), packets, report, stop, progress);
         }
         if is_wanted(FlowsCase::Many) {
@@ -95,7 +107,10 @@ impl Suite for FlowsSuite {
             many::many(&plan(self.samples(), limit), is_quick, report, stop, progress);
         }
         if is_wanted(FlowsCase::Live) {
-            live::live(&plan(searches, left()), report, stop, progress);
+            // What others send is measured as often as anything else.
+            let is_outside = wired.as_ref().is_some_and(|wired| wired.near.is_none());
+            let samples = if is_outside { self.samples() } else { searches };
+            live::live(&plan(samples, left()), wired, report, stop, progress)?;
         }
         Ok(())
     }

@@ -14,22 +14,27 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
+use wirelane::port::Backend;
 
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
+use crate::wire::{Wire, Wired};
 
 /// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, what two
 /// handles on two queues bring, and what batches cost by the C interface.
 ///
 /// The library is found as `wirelane exec` finds it. The case tcpdump needs root, handles a C compiler and
-/// libpcap-dev, batch a C compiler and the examples of the source tree.
+/// libpcap-dev, batch a C compiler and the examples of the source tree. --port measures tcpdump only, on an
+/// interface of yours.
 #[derive(Args, Clone, Debug)]
 pub struct LibpcapSuite {
     /// Measure this case only; may be given several times [default: all]
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<LibpcapCase>,
+    #[command(flatten)]
+    wire: Wire,
     #[command(flatten)]
     effort: Effort,
 }
@@ -45,26 +50,16 @@ pub enum LibpcapCase {
     Handles,
 }
 
-impl LibpcapSuite {
-    fn usual_samples(&self) -> usize {
-        self.effort.samples(if self.effort.quick { 3 } else { 5 })
-    }
-}
-
 impl Suite for LibpcapSuite {
     const NAME: &'static str = "libpcap";
     const USUAL: [u64; 2] = [30, 110];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { cases: Vec::new(), effort }
+        Self { cases: Vec::new(), wire: Wire::default(), effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        self.usual_samples()
     }
 
     fn run(
@@ -75,10 +70,17 @@ impl Suite for LibpcapSuite {
         progress: Progress<'_>,
     ) -> Result<()> {
         let (own, begin) = (turns::own()?, Instant::now());
-        let is_wanted = |case| self.cases.is_empty() || self.cases.contains(&case);
+        let wired = self.wire.open()?;
+        if let Some(wired) = &wired {
+            self.check(wired)?;
+        }
+        let is_wanted = |case| match self.cases.is_empty() {
+            true => wired.is_none() || case == LibpcapCase::Tcpdump,
+            false => self.cases.contains(&case),
+        };
         let plan = ProcessPlan {
             own: &own,
-            samples: self.usual_samples(),
+            samples: self.samples(),
             window: Duration::from_secs(if self.effort.quick || self.effort.brief { 1 } else { 3 }),
             limit,
             disk: None,
@@ -94,7 +96,24 @@ impl Suite for LibpcapSuite {
         }
         if is_wanted(LibpcapCase::Tcpdump) {
             let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-            tcpdump::tcpdump(&ProcessPlan { limit, ..plan }, report, stop, progress)?;
+            tcpdump::tcpdump(&ProcessPlan { limit, ..plan }, wired, report, stop, progress)?;
+        }
+        Ok(())
+    }
+}
+
+impl LibpcapSuite {
+    /// Whether what was asked for can be measured on a port of the user's.
+    fn check(&self, wired: &Wired) -> Result<()> {
+        if let Some(case) = self.cases.iter().find(|case| **case != LibpcapCase::Tcpdump) {
+            let case = case.to_possible_value().map(|value| format!("case '{}'", value.get_name()));
+            let error = Error::usage(case.unwrap_or_default(), "its packets are made by sim:");
+            return Err(error.help("leave --port out, or measure --case tcpdump"));
+        }
+        if wired.spec.backend == Some(Backend::Xdp) {
+            let cause = "the system's libpcap, which is measured beside ours, has no AF_XDP";
+            let error = Error::usage(format!("port '{}'", wired.spec), cause);
+            return Err(error.help("name the interface: --port packet:IF"));
         }
         Ok(())
     }

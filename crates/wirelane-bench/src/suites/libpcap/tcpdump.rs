@@ -13,6 +13,7 @@ use crate::peers::missing;
 use crate::report::Report;
 use crate::suites::paced::{self, PacedBed, PacedSample, Subject};
 use crate::suites::turns::{self, ProcessPlan, Turn};
+use crate::wire::Wired;
 use wirelane::error::{Error, Result};
 
 const SUITE: &str = "libpcap";
@@ -23,9 +24,10 @@ const STOCK: &str = "libpcap";
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// None in a lab: what cannot be measured is skipped with its reason.
 pub fn tcpdump(
     plan: &ProcessPlan<'_>,
+    wired: Option<Wired>,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
@@ -36,7 +38,13 @@ pub fn tcpdump(
         report.skip(SUITE, CASE, missing(CASE));
         return Ok(());
     };
-    let Some(bed) = PacedBed::or_skip(plan, (SUITE, CASE), report) else { return Ok(()) };
+    let bed = match wired {
+        Some(wired) => PacedBed::wired(wired, plan)?,
+        None => match PacedBed::or_skip(plan, (SUITE, CASE), report) {
+            Some(bed) => bed,
+            None => return Ok(()),
+        },
+    };
     let mut cases = Vec::new();
     for task in Task::ALL {
         cases.extend([false, true].map(|is_ours| {
@@ -126,8 +134,9 @@ impl TcpdumpCase<'_> {
         Some(command)
     }
 
-    fn subject(&self) -> Subject {
+    fn subject(&self) -> Subject<'_> {
         Subject {
+            bed: self.bed,
             suite: SUITE,
             case: CASE,
             peer: (!self.is_ours).then_some(STOCK),

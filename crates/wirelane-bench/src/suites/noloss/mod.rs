@@ -34,10 +34,12 @@ use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
+use crate::wire::{Wire, Wired};
 use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
-use wirelane_lab::{Lab, LabConfig};
+use wirelane::port::{Backend, Spec};
+use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_send::ndr::{Found, Goal, Method, Search};
 
 const SUITE: &str = "noloss";
@@ -52,7 +54,8 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 /// starting from all the sender can send. Latency is from packet creation to receipt, at the rate found
 /// and at half of it. The simulated interface needs no privilege. As root, real ports are searched, too,
 /// in temporary network namespaces; without --quick also dpdk-testpmd, tcpdump, dumpcap and netsniff-ng
-/// where installed (without latency).
+/// where installed (without latency). --port with --load searches a port of yours, to which the kernel sends
+/// from another interface.
 #[derive(Args, Clone, Debug)]
 pub struct NolossSuite {
     /// Packet size without frame check sequence, 64 to 3000 bytes; may be given several times
@@ -62,23 +65,21 @@ pub struct NolossSuite {
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
+    wire: Wire,
+    #[command(flatten)]
     effort: Effort,
 }
 
 impl Suite for NolossSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [15, 300];
+    const USUAL: [u64; 2] = [15, 220];
 
     fn for_report(effort: Effort, _: &std::path::Path) -> Self {
-        Self { sizes: Vec::new(), seconds: None, effort }
+        Self { sizes: Vec::new(), seconds: None, wire: Wire::default(), effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        NolossPlan::of(&self.effort, None).samples
     }
 
     fn run(
@@ -93,16 +94,17 @@ impl Suite for NolossSuite {
         if !self.sizes.is_empty() {
             plan.sizes = self.sizes.iter().map(|size| *size as usize).collect();
         }
-        noloss(&plan, report, stop, progress)
+        let wired = self.wire.open()?;
+        noloss(&plan, wired.as_ref(), report, stop, progress)
     }
 }
 
 /// What is searched for: where, in which mode, and the port to open.
-const RECEIVERS: [(&str, &str); 4] = [
-    ("sim", "sim:1"),
-    ("xdp-native", "xdp:wl-b?mode=native"),
-    ("xdp-generic", "xdp:wl-b?mode=generic"),
-    ("packet", "packet:wl-b"),
+const RECEIVERS: [(&str, Option<&str>); 4] = [
+    ("sim", None),
+    ("xdp-native", Some("xdp:wl-b?mode=native")),
+    ("xdp-generic", Some("xdp:wl-b?mode=generic")),
+    ("packet", Some("packet:wl-b")),
 ];
 
 /// Measures what `plan` says, and adds the rows to `report`.
@@ -110,15 +112,16 @@ const RECEIVERS: [(&str, &str); 4] = [
 /// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is skipped with its reason.
 pub fn noloss(
     plan: &NolossPlan,
+    wired: Option<&Wired>,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = SearchBed::new(plan, report)?;
-    let mut series = bed.series(plan, report);
+    let bed = SearchBed::new(plan, wired, report)?;
+    let mut series = bed.series(plan, report)?;
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         let takes_part = |one: &&mut SearchSeries| {
             one.refused.is_none() && (one.other.is_none() || round as usize <= plan.others)
@@ -131,12 +134,13 @@ pub fn noloss(
                     one.samples.push(sample);
                 }
                 Ok(None) => break 'rounds,
+                Err(error) if wired.is_some() => return Err(error),
                 Err(error) => one.refused = Some(error),
             }
         }
     }
     for one in &series {
-        report.rows.extend(one.rows());
+        report.rows.extend(one.rows(wired));
         if let Some(error) = &one.refused {
             report.skip(SUITE, one.label, error.to_string());
         }
@@ -147,7 +151,8 @@ pub fn noloss(
 /// All samples of one receiver.
 struct SearchSeries {
     label: &'static str,
-    port: &'static str,
+    /// A port of ours; with none, a simulated interface.
+    port: Option<Spec>,
     /// Another program in place of that port.
     other: Option<Other>,
     size: usize,
@@ -164,11 +169,7 @@ struct SearchSample {
 }
 
 impl SearchSeries {
-    fn is_simulated(&self) -> bool {
-        self.label == "sim"
-    }
-
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self, wired: Option<&Wired>) -> Vec<Row> {
         let Some((backend, mode, queues)) = &self.nature else { return Vec::new() };
         let params = |load: Option<u64>| {
             let mut params = vec![
@@ -177,6 +178,7 @@ impl SearchSeries {
                 ("size", Param::Number(self.size as u64)),
                 ("queues", Param::Number(*queues)),
             ];
+            params.extend(wired.into_iter().flat_map(Wired::params));
             params.extend(load.map(|load| ("load_percent", Param::Number(load))));
             Params(params)
         };
@@ -220,16 +222,18 @@ impl SearchSeries {
 }
 
 /// Where packets pass.
-struct SearchBed {
+struct SearchBed<'a> {
     lab: Option<Lab>,
+    /// A port of the user's instead.
+    wired: Option<&'a Wired>,
     sender: Option<u32>,
     /// The CPU of the first queue, and of another program.
     receiver: u32,
     placement: Placement,
 }
 
-impl SearchBed {
-    fn new(plan: &NolossPlan, report: &mut Report) -> Result<Self> {
+impl<'a> SearchBed<'a> {
+    fn new(plan: &NolossPlan, wired: Option<&'a Wired>, report: &mut Report) -> Result<Self> {
         let allowed = affinity::allowed_cpus().unwrap_or_default();
         let (sender, placement) = match allowed.as_slice() {
             [first, rest @ ..] if !rest.is_empty() => (Some(*first), Placement::of(rest)?),
@@ -246,36 +250,54 @@ impl SearchBed {
             lab.far.set_gro(true)?;
             Ok::<_, Error>(lab)
         };
-        let lab = match lab() {
-            Ok(lab) => Some(lab),
-            Err(error) => {
+        let lab = match wired.is_none().then(lab) {
+            None => None,
+            Some(Ok(lab)) => Some(lab),
+            Some(Err(error)) => {
                 let in_lab = RECEIVERS.iter().map(|(label, _)| *label).filter(|of| *of != "sim");
                 let in_lab = in_lab.chain(OTHERS.map(|other| other.name));
                 in_lab.for_each(|case| report.skip(SUITE, case, error.to_string()));
                 None
             }
         };
-        Ok(Self { lab, sender, receiver, placement })
+        Ok(Self { lab, wired, sender, receiver, placement })
     }
 
-    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Vec<SearchSeries> {
-        let mut all = RECEIVERS.map(|(label, port)| (label, port, None)).to_vec();
+    /// Who sends, and where it is received; `None` without an interface.
+    fn ends(&self) -> Result<Option<(&Site, &Site)>> {
+        match (self.wired, &self.lab) {
+            (Some(wired), _) => Ok(Some((wired.sender(SUITE)?, &wired.far))),
+            (None, lab) => Ok(lab.as_ref().map(|lab| (&lab.near, &lab.far))),
+        }
+    }
+
+    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Result<Vec<SearchSeries>> {
+        let mut all: Vec<(_, Option<Spec>, _)> = Vec::new();
+        for (label, port) in RECEIVERS.into_iter().filter(|_| self.wired.is_none()) {
+            let port = port.map(str::parse).transpose()?;
+            all.push((label, port, None));
+        }
+        all.extend(self.wired.map(|wired| (wired.label(), Some(wired.spec.clone()), None)));
         // Without a lab they have been left out before.
-        for other in OTHERS.into_iter().filter(|_| self.lab.is_some()) {
-            match other.reason_to_leave_out(plan) {
+        let has_ends = self.ends()?.is_some();
+        for other in OTHERS.into_iter().filter(|_| has_ends) {
+            let kind = self.wired.map(|wired| wired.spec.backend.unwrap_or(Backend::Packet));
+            match other.reason_to_leave_out(plan, kind) {
                 Some(reason) => report.skip(SUITE, other.name, reason),
-                None => all.push((other.name, "", Some(other))),
+                None => all.push((other.name, None, Some(other))),
             }
         }
         let mut series = Vec::new();
         for (label, port, other) in all {
-            for size in plan.sizes.iter().copied() {
-                let (nature, samples, refused) = (None, Vec::new(), None);
+            // Programs that receive packet by packet are slow at any size: in the time of a report one is enough.
+            let few = if other.is_some() && plan.others == 1 { 1 } else { plan.sizes.len() };
+            for size in plan.sizes.iter().copied().take(few) {
+                let (port, nature, samples, refused) = (port.clone(), None, Vec::new(), None);
                 series.push(SearchSeries { label, port, other, size, nature, samples, refused });
             }
         }
-        series.retain(|one| one.is_simulated() || self.lab.is_some());
-        series
+        series.retain(|one| one.port.is_none() || has_ends);
+        Ok(series)
     }
 
     /// Searches once. `None` if it was stopped.
@@ -287,16 +309,17 @@ impl SearchBed {
         report: &mut Report,
     ) -> Result<Option<(Nature, SearchSample)>> {
         let load = |near| Load::new(near, one.size, self.sender);
-        let mut path: Box<dyn Path> = match (&self.lab, one.other) {
-            (Some(lab), Some(other)) => {
-                let (size, load, far, cpu) = (one.size, load(&lab.near)?, &lab.far, self.receiver);
+        let mut path: Box<dyn Path> = match (self.ends()?, one.other, &one.port) {
+            (Some((near, far)), Some(other), _) => {
+                let (size, load, cpu) = (one.size, load(near)?, self.receiver);
                 let program = Program { other, size, load, far, cpu, stop };
                 report.environment.add_command(program.line()?);
                 Box::new(program)
             }
-            (Some(lab), None) if !one.is_simulated() => {
-                let (load, spec) = (load(&lab.near)?, one.port.parse()?);
-                Box::new(Cable::new(load, &lab.far, &spec, &self.placement)?)
+            (Some((near, far)), None, Some(spec)) => {
+                let take = self.wired.map(|wired| wired.take);
+                let at = Some((far, take));
+                Box::new(Cable::new(load(near)?, spec, at, &self.placement)?)
             }
             _ => Box::new(Simulated::new(one.size, &self.placement)),
         };
@@ -341,7 +364,7 @@ mod tests {
         let plan =
             NolossPlan { samples: 1, window: Duration::from_millis(20), ..NolossPlan::quick() };
         let mut report = Report::new("test".into());
-        noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        noloss(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         // A quick run has no other programs.
         let skipped = report.skipped.len() - OTHERS.len();
         assert!(skipped == 0 || skipped == 3, "{:?}", report.skipped);
@@ -361,7 +384,8 @@ mod tests {
     #[test]
     fn a_run_is_stopped_at_once() {
         let mut report = Report::new("test".into());
-        noloss(&NolossPlan::full(), &mut report, &AtomicBool::new(true), &mut |_, _| {}).unwrap();
+        noloss(&NolossPlan::full(), None, &mut report, &AtomicBool::new(true), &mut |_, _| {})
+            .unwrap();
         assert!(report.rows.is_empty());
     }
 }

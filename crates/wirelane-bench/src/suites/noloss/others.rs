@@ -15,6 +15,7 @@ use crate::peers::{find, missing, testpmd};
 use crate::suites::noloss::path::{Load, Path, Trial};
 use crate::task::Task;
 use wirelane::error::{Error, Result};
+use wirelane::port::Backend;
 use wirelane_lab::Site;
 use wirelane_send::ndr::Shot;
 
@@ -43,8 +44,15 @@ pub(super) const OTHERS: [Other; 4] = [
 ];
 
 impl Other {
-    /// Why it takes no part.
-    pub(super) fn reason_to_leave_out(&self, plan: &NolossPlan) -> Option<String> {
+    /// Why it takes no part; beside a port of the user's of this kind, if there is one.
+    pub(super) fn reason_to_leave_out(
+        &self,
+        plan: &NolossPlan,
+        named: Option<Backend>,
+    ) -> Option<String> {
+        if named.is_some_and(|kind| kind.as_str() != self.backend || kind == Backend::Xdp) {
+            return Some(format!("{} does not receive as the port does that was named", self.name));
+        }
         let too_short = || "a quick run has no time for other programs".to_owned();
         let is_missing = find(self.name).is_none();
         is_missing.then(|| missing(self.name)).or_else(|| (plan.others == 0).then(too_short))

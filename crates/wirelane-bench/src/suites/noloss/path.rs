@@ -10,8 +10,8 @@ use super::plan::{FLOWS, LOADS, Nature, TRIALS};
 use crate::suites::noloss::receiver::{Receiver, Stamp};
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
-use wirelane::port::Spec;
 use wirelane::port::sim::Stream;
+use wirelane::port::{Spec, Take};
 use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sent};
 use wirelane_send::ndr::Shot;
@@ -119,13 +119,14 @@ pub(super) struct Cable<'a> {
 }
 
 impl<'a> Cable<'a> {
+    /// A port at a site, which may take so much away from the host; everything in a lab.
     pub(super) fn new(
         load: Load<'a>,
-        far: &Site,
         spec: &Spec,
+        at: Option<(&Site, Option<Take>)>,
         placement: &Placement,
     ) -> Result<Self> {
-        let receiver = Receiver::start(spec, Some(far), placement, Stamp::InPacket, LOADS.len())?;
+        let receiver = Receiver::start(spec, at, placement, Stamp::InPacket, LOADS.len())?;
         Ok(Self { load, receiver })
     }
 

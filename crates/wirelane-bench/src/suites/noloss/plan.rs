@@ -32,7 +32,7 @@ impl NolossPlan {
     /// A quarter of an hour where all other programs are installed.
     pub fn full() -> Self {
         Self {
-            samples: 5,
+            samples: Effort::ROUNDS[0],
             window: Duration::from_millis(500),
             limit: None,
             sizes: vec![64, 1500],
@@ -44,7 +44,7 @@ impl NolossPlan {
     /// Less than a minute.
     pub fn quick() -> Self {
         Self {
-            samples: 3,
+            samples: Effort::ROUNDS[1],
             window: Duration::from_millis(30),
             limit: None,
             sizes: vec![64],
@@ -57,7 +57,9 @@ impl NolossPlan {
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
         let window = effort.window(plan.window);
-        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
+        // A report has the time for one search of every other program.
+        let others = if effort.brief { plan.others.min(1) } else { plan.others };
+        Self { others, samples: effort.rounds(), window, limit, ..plan }
     }
 }
 

@@ -46,20 +46,23 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens `spec`, at `site` if there is one, with room for `histograms` of ages.
+    /// Opens `spec`, at a site if there is one, with room for `histograms` of ages. A port of the user's takes as much away
+    /// from the host as it may, one of ours everything.
     ///
     /// # Errors
     /// The port cannot be opened, or has no queue.
     pub(super) fn start(
         spec: &Spec,
-        site: Option<&Site>,
+        at: Option<(&Site, Option<Take>)>,
         placement: &Placement,
         stamp: Stamp,
         histograms: usize,
     ) -> Result<Self> {
+        let (site, take) = at.unzip();
+        let take = take.flatten();
         let options = OpenOptions::default()
-            .take(Take::All)
-            .take_management(true)
+            .take(take.unwrap_or(Take::All))
+            .take_management(take.is_none())
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .placement(placement.clone());
         let open = || port::open(spec, &options);

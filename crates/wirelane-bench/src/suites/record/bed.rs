@@ -12,14 +12,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
+use wirelane::port::{Backend, Take};
 use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_os::affinity;
+use wirelane_os::{affinity, iface};
 
 use super::load::{Load, Sent, Shape};
 use crate::leftovers::{self, Folder};
 use crate::peers::process::{Output, Running, line};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::report::Report;
+use crate::row::Param;
+use crate::wire::Wired;
 
 /// The name of the suite.
 pub(super) const SUITE: &str = "record";
@@ -117,7 +120,13 @@ impl<'a> Bed<'a> {
 /// A cable, and the bed at its end.
 pub(super) struct Cable<'a> {
     pub(super) bed: &'a Bed<'a>,
-    lab: Lab,
+    ends: Ends,
+}
+
+/// What it joins.
+enum Ends {
+    Lab(Lab),
+    Wired(Wired),
 }
 
 impl<'a> Cable<'a> {
@@ -126,21 +135,74 @@ impl<'a> Cable<'a> {
         let lab = Lab::new(LabConfig { mtu: u32::from(u16::MAX), ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
-        Ok(Self { bed, lab })
+        Ok(Self { bed, ends: Ends::Lab(lab) })
     }
 
-    /// The end that sends.
-    pub(super) fn near(&self) -> &Site {
-        &self.lab.near
+    /// At a port of the user's.
+    pub(super) fn wired(bed: &'a Bed<'a>, wired: Wired) -> Self {
+        Self { bed, ends: Ends::Wired(wired) }
+    }
+
+    /// The end that sends, unless others do.
+    pub(super) fn near(&self) -> Option<&Site> {
+        match &self.ends {
+            Ends::Lab(lab) => Some(&lab.near),
+            Ends::Wired(wired) => wired.near.as_ref(),
+        }
+    }
+
+    /// What sends there.
+    pub(super) fn load(&self) -> Option<Load<'_>> {
+        let (cpu, most_bytes) = (self.bed.sender(), self.bed.most_bytes);
+        let is_lab = matches!(&self.ends, Ends::Lab(_));
+        self.near().map(|near| Load { near, is_lab, cpu, most_bytes })
     }
 
     /// The end that records.
     pub(super) fn far(&self) -> &Site {
-        &self.lab.far
+        match &self.ends {
+            Ends::Lab(lab) => &lab.far,
+            Ends::Wired(wired) => &wired.far,
+        }
+    }
+
+    /// Whether packets of this shape pass, and this recorder can record them.
+    pub(super) fn takes(&self, shape: Shape, recorder: &Recorder) -> bool {
+        let Ends::Wired(wired) = &self.ends else { return true };
+        let is_socket = wired.spec.backend != Some(Backend::Xdp) || recorder.is_ours();
+        // One VLAN tag more than the MTU says fits.
+        let fits = |site: &Site| {
+            let mtu = site.inside(|| iface::mtu(site.interface()));
+            mtu.is_ok_and(|mtu| mtu.is_ok_and(|mtu| shape.longest() <= mtu as usize + 18))
+        };
+        is_socket && fits(&wired.far) && wired.near.as_ref().is_none_or(fits)
+    }
+
+    /// Where it was measured, for rows.
+    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
+        let mut params = vec![("port", Param::Text("packet"))];
+        if let Ends::Wired(wired) = &self.ends {
+            let label = wired.spec.backend.unwrap_or(Backend::Packet).as_str();
+            params = vec![("port", Param::Text(label))];
+            params.extend(wired.params());
+        }
+        params.push(("target", Param::Text(self.bed.target)));
+        params
+    }
+
+    /// The port that ours records from, and what it has to be told.
+    fn source(&self) -> (String, Option<&'static str>) {
+        match &self.ends {
+            Ends::Lab(lab) => (format!("packet:{}", lab.far.interface()), None),
+            Ends::Wired(wired) => {
+                (wired.spec.to_string(), (wired.take == Take::All).then_some("--all"))
+            }
+        }
     }
 
     /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be sent, for a
-    /// time to warm up and one that counts. `None` if it was stopped.
+    /// time to warm up and one that counts. What comes from outside is recorded for that time, of which all counts.
+    /// `None` if it was stopped.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
@@ -149,14 +211,14 @@ impl<'a> Cable<'a> {
         stop: &AtomicBool,
         report: &mut Report,
     ) -> Result<Option<Trial>> {
-        let interface = self.lab.far.interface();
+        let far = self.far();
+        let (port, options) = self.source();
         self.bed.in_folder(|folder| {
             let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
             recorder.prepare(folder).map_err(failed)?;
-            let port = format!("packet:{interface}");
             let recording = Recording {
                 own: self.bed.own,
-                source: if recorder.is_ours() { &port } else { interface },
+                source: if recorder.is_ours() { &port } else { far.interface() },
                 folder,
                 is_super: shape == Shape::Super,
                 index,
@@ -164,26 +226,28 @@ impl<'a> Cable<'a> {
             };
             let missing = || Error::failed(recorder.name, "is missing");
             let mut command = recorder.command(&recording).ok_or_else(missing)?;
+            command.args(options.filter(|_| recorder.is_ours()));
             report.environment.add_command(line(&command));
-            let far = Some(&self.lab.far);
-            let mut running = Running::start(&mut command, self.bed.recorders(), far)?;
+            let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;
             match running.wait_for(recorder.ready, LIMIT, stop) {
                 Err(_) if stop.load(Ordering::Relaxed) => return Ok(None),
                 ready => ready?,
             }
             thread::sleep(SETTLE);
-            let load = Load {
-                near: &self.lab.near,
-                cpu: self.bed.sender(),
-                most_bytes: self.bed.most_bytes,
-            };
+            let load = self.load();
             // The first touch of a page of its buffers costs much, and only once.
-            let warmed = match warm.is_zero() {
-                true => 0,
-                false => load.send(shape, rate, warm, stop)?.frames,
+            let warmed = match &load {
+                Some(load) if !warm.is_zero() => load.send(shape, rate, warm, stop)?.frames,
+                _ => 0,
             };
-            let before = running.cpu();
-            let Sent { frames, elapsed } = load.send(shape, rate, window, stop)?;
+            let before = if load.is_some() { running.cpu() } else { Duration::ZERO };
+            let sent = match &load {
+                Some(load) => Some(load.send(shape, rate, window, stop)?),
+                None => {
+                    thread::sleep(window);
+                    None
+                }
+            };
             thread::sleep(recorder.drain);
             let cpu = running.cpu().saturating_sub(before);
             if stop.load(Ordering::Relaxed) {
@@ -193,12 +257,19 @@ impl<'a> Cable<'a> {
             // An index may take it much longer than the packets.
             let deadline = Instant::now() + 4 * LIMIT;
             while recorder.ends_with_a_packet && running.is_running() && Instant::now() < deadline {
-                load.push()?;
+                load.as_ref().map_or(Ok(()), Load::push)?;
                 thread::sleep(Duration::from_millis(100));
             }
             let output = running.wait(LIMIT)?;
             let unclear = || Error::failed(recorder.name, "does not tell how much it recorded");
             let counts = recorder.counts(&output.stdout, &output.stderr).ok_or_else(unclear)?;
+            let all = Sent { frames: counts.captured + counts.dropped, elapsed: window };
+            let Sent { frames, elapsed } = sent.unwrap_or(all);
+            if sent.is_none() && counts.captured == 0 {
+                let cause = "no packet came from outside";
+                let error = Error::failed(far.interface(), cause);
+                return Err(error.help("look for what is to send them, or send them: --load IF"));
+            }
             let recorded = counts.captured.saturating_sub(warmed);
             let recorded = recorded.min(frames.saturating_sub(counts.dropped));
             let (bytes, index_bytes) = (size(folder, &|_| true), size(folder, &is_index));

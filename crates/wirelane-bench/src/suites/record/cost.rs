@@ -33,18 +33,23 @@ pub(super) fn cost(
     cable: &Cable<'_>,
     recorders: &[Recorder],
     plan: &ProcessPlan<'_>,
-    is_quick: bool,
+    is_brief: bool,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) {
     let mut cases = Vec::new();
-    for (shape, offered) in OFFERED {
-        let is_left_out = is_quick && !matches!(shape, Shape::Imix | Shape::Full);
-        for recorder in recorders.iter().filter(|_| !is_left_out) {
+    let is_outside = cable.load().is_none();
+    // What others send is as long as it is.
+    let offered = if is_outside { &OFFERED[..1] } else { &OFFERED[..] };
+    for (shape, offered) in offered.iter().copied() {
+        let is_left_out = is_brief && !is_outside && !matches!(shape, Shape::Imix | Shape::Full);
+        let takes_part = |one: &&Recorder| !is_left_out && cable.takes(shape, one);
+        for recorder in recorders.iter().filter(takes_part) {
             let case = |index| {
                 let (window, samples) = (plan.window.max(SHORTEST), Vec::new());
-                CostCase { cable, recorder: *recorder, shape, offered, index, window, samples }
+                let recorder = *recorder;
+                CostCase { cable, recorder, is_outside, shape, offered, index, window, samples }
             };
             cases.push(case(recorder.has_index));
             // What an index costs is the difference.
@@ -61,6 +66,8 @@ pub(super) fn cost(
 struct CostCase<'a> {
     cable: &'a Cable<'a>,
     recorder: Recorder,
+    /// Packets are as many and as long as others send them.
+    is_outside: bool,
     shape: Shape,
     offered: u64,
     index: bool,
@@ -71,16 +78,17 @@ struct CostCase<'a> {
 impl CostCase<'_> {
     fn rows(&self) -> Vec<Row> {
         let is_without = self.recorder.has_index && !self.index;
+        let mut params = self.cable.params();
+        if !self.is_outside {
+            params.push(("size", Param::Text(self.shape.name())));
+            params.push(("offered", Param::Number(self.offered)));
+        }
+        let params = Params(params);
         let row = |metric, unit, of: &dyn Fn(&Trial) -> f64| Row {
             suite: SUITE,
             case: if is_without { "cost-without-index" } else { CASE },
             peer: (!self.recorder.is_ours()).then_some(self.recorder.name),
-            params: Params(vec![
-                ("port", Param::Text("packet")),
-                ("target", Param::Text(self.cable.bed.target)),
-                ("size", Param::Text(self.shape.name())),
-                ("offered", Param::Number(self.offered)),
-            ]),
+            params: params.clone(),
             metric,
             unit,
             samples: self.samples.iter().map(of).collect(),
@@ -99,6 +107,11 @@ impl CostCase<'_> {
             };
             rows.push(row("cost_index_share", "1", &share));
         }
+        if self.is_outside {
+            rows.push(row("packets_per_s", "1/s", &Trial::rate));
+            // How long the packets are is not known.
+            rows.retain(|row| row.metric != "cpu_ns_per_byte");
+        }
         rows.retain(|row| !row.samples.is_empty());
         rows
     }
@@ -110,7 +123,10 @@ impl Turn for CostCase<'_> {
     }
 
     fn title(&self) -> String {
-        format!("CPU time of {}, {} bytes", self.recorder.name, self.shape.name())
+        match self.is_outside {
+            true => format!("CPU time of {}, under what others send", self.recorder.name),
+            false => format!("CPU time of {}, {} bytes", self.recorder.name, self.shape.name()),
+        }
     }
 
     fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {

@@ -62,6 +62,11 @@ impl Shape {
         }
     }
 
+    /// Bytes of the longest packet.
+    pub(super) fn longest(self) -> usize {
+        self.turn().iter().map(|(size, _)| *size).max().unwrap_or(0)
+    }
+
     /// Bytes of a packet, on average.
     pub(super) fn mean(self) -> f64 {
         let (bytes, packets) =
@@ -82,6 +87,8 @@ pub(super) struct Sent {
 /// A sender at one end of the cable.
 pub(super) struct Load<'a> {
     pub(super) near: &'a Site,
+    /// Whether that is ours, and nobody minds what its stack sends.
+    pub(super) is_lab: bool,
     /// It sends from there.
     pub(super) cpu: Option<u32>,
     /// A trial ends before it has sent more.
@@ -128,15 +135,13 @@ impl Load<'_> {
 
     /// Sends a packet: some programs look around only when they have one.
     pub(super) fn push(&self) -> Result<()> {
-        self.at_the_end(|| {
-            let socket = Source::new(self.near, Shape::Super)?;
-            match socket {
-                Source::Socket(socket, _) => {
-                    let sent = socket.send_to(&[0; 64], (NOBODY, 9));
-                    sent.map(drop).map_err(|error| Error::io("push", "sendto", error))
-                }
-                Source::Kernel(_) => Ok(()),
+        let shape = if self.is_lab { Shape::Super } else { Shape::Small };
+        self.at_the_end(|| match Source::new(self.near, shape)? {
+            Source::Socket(socket, _) => {
+                let sent = socket.send_to(&[0; 64], (NOBODY, 9));
+                sent.map(drop).map_err(|error| Error::io("push", "sendto", error))
             }
+            mut kernel @ Source::Kernel(_) => kernel.send(1).map(drop),
         })
     }
 

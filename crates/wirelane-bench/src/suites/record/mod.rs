@@ -26,24 +26,32 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
 
 use self::bed::{Bed, Cable, SUITE};
+use self::load::Shape;
 use crate::arguments;
 use crate::peers::recorders::RECORDERS;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
+use crate::wire::{Wire, Wired};
 
 const CASES: [&str; 5] = ["parts", "sim", "cost", "query", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
 const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 
+/// The part of the time that is left for CPU times, before the searches.
+const COST: f64 = 0.6;
+/// What a report has time to search for: each search takes a program half a minute.
+const BRIEF: [Shape; 1] = [Shape::Imix];
+
 /// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of the index, and how
 /// long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
 ///
 /// The simulated interface needs no privilege. As root, packets also pass between two temporary network namespaces.
-/// What is written is removed at once.
+/// What is written is removed at once. --port measures only what a port of yours has a part in: the CPU time of a
+/// packet, and with --load the highest rate without loss.
 #[derive(Args, Clone, Debug)]
 pub struct RecordSuite {
     /// Directory on the disk to write to [default: /dev/shm, which is memory]
@@ -56,25 +64,24 @@ pub struct RecordSuite {
     #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
     cases: Vec<String>,
     #[command(flatten)]
+    wire: Wire,
+    #[command(flatten)]
     effort: Effort,
 }
 
 impl Suite for RecordSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [40, 330];
+    const USUAL: [u64; 2] = [40, 300];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // A store that is written and queried in a part of the report's time.
         let store = effort.brief.then_some(STORE[0] / 4);
-        Self { disk: Some(folder.to_owned()), store, cases: Vec::new(), effort }
+        let (disk, cases, wire) = (Some(folder.to_owned()), Vec::new(), Wire::default());
+        Self { disk, store, cases, wire, effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        self.effort.samples(if self.effort.quick { 3 } else { 5 })
     }
 
     fn run(
@@ -88,6 +95,10 @@ impl Suite for RecordSuite {
         let left =
             |share: f64| limit.map(|limit| limit.saturating_sub(begin.elapsed()).mul_f64(share));
         let disk = self.disk.as_deref();
+        let wired = self.wire.open()?;
+        if let Some(wired) = &wired {
+            self.check(wired)?;
+        }
         let bed = match Bed::new(&own, disk) {
             Ok(bed) => bed,
             Err(error) => {
@@ -107,14 +118,18 @@ impl Suite for RecordSuite {
             disk,
         };
         let is_quick = self.effort.quick;
-        if self.has("parts") {
+        let has_all = !self.wire.is_named();
+        if has_all && self.has("parts") {
             parts::parts(&bed, &plan(0.2), report, stop, progress);
         }
-        if self.has("sim") {
+        if has_all && self.has("sim") {
             sim::sim(&bed, &plan(0.3), is_quick, report, stop, progress);
         }
-        let cable = Cable::new(&bed);
-        if self.has("query") {
+        let cable = match wired {
+            Some(wired) => Ok(Cable::wired(&bed, wired)),
+            None => Cable::new(&bed),
+        };
+        if has_all && self.has("query") {
             let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
             let cable = cable.as_ref().ok().filter(|_| !is_quick);
             query::query(&bed, cable, bytes, &plan(0.4), report, stop, progress);
@@ -137,20 +152,42 @@ impl Suite for RecordSuite {
         };
         let mut recorders = RECORDERS.to_vec();
         recorders.retain(|one| is_there(report, one.name));
+        let is_outside = cable.load().is_none();
         if self.has("cost") {
-            cost::cost(&cable, &recorders, &plan(1.0), is_quick, report, stop, progress);
+            let is_brief = is_quick || self.effort.brief;
+            // Where a search follows, it has its time.
+            let share = if is_quick || is_outside { 1.0 } else { COST };
+            cost::cost(&cable, &recorders, &plan(share), is_brief, report, stop, progress);
+        }
+        if is_outside {
+            return Ok(());
         }
         if self.has("veth") && is_quick && self.cases.is_empty() {
             let reason = "a quick run has no time to search for every program";
             report.skip(SUITE, "veth", reason.to_owned());
         } else if self.has("veth") {
-            veth::veth(&cable, &recorders, &plan(1.0), report, stop, progress);
+            let shapes = if self.effort.brief { &BRIEF[..] } else { &Shape::ALL };
+            veth::veth(&cable, &recorders, shapes, &plan(1.0), report, stop, progress);
         }
         Ok(())
     }
 }
 
 impl RecordSuite {
+    /// Whether what was asked for can be measured on a port of the user's.
+    fn check(&self, wired: &Wired) -> Result<()> {
+        if let Some(case) =
+            self.cases.iter().find(|case| !["cost", "veth"].contains(&case.as_str()))
+        {
+            let error = Error::usage(format!("case '{case}'"), "it measures no port");
+            return Err(error.help("leave --port out, or measure --case cost or --case veth"));
+        }
+        if !self.cases.is_empty() && self.has("veth") {
+            wired.sender("case 'veth'")?;
+        }
+        Ok(())
+    }
+
     /// Whether this case is asked for.
     fn has(&self, case: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|own| own == case)

@@ -76,11 +76,11 @@ impl Recorded {
         let end = clock::realtime_ns();
         thread::sleep(steno.drain);
         running.ask_to_end();
-        let load = Load { near: cable.near(), cpu: None, most_bytes: u64::MAX };
+        let load = cable.load();
         // The last index is written when it ends.
         let deadline = Instant::now() + 5 * LIMIT;
         while running.is_running() && Instant::now() < deadline {
-            load.push()?;
+            load.as_ref().map_or(Ok(()), Load::push)?;
             thread::sleep(Duration::from_millis(100));
         }
         let output = running.wait(LIMIT)?;
@@ -171,10 +171,12 @@ impl Recorded {
 
 /// Sends packets by a packet socket, at [`RATE`].
 fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
-    let interface = cable.near().interface();
+    let nobody = || Error::failed(STENOTYPE, "nothing of ours sends to it");
+    let near = cable.near().ok_or_else(nobody)?;
+    let interface = near.interface();
     let options = OpenOptions::default().receive(false).transmit(true);
     let open = || port::open(&format!("packet:{interface}").parse()?, &options);
-    let mut port: Port = cable.near().inside(open)??;
+    let mut port: Port = near.inside(open)??;
     let ends = port.tx();
     port.start()?;
     let none = || Error::failed(interface, "has no queue to send from");

@@ -26,6 +26,7 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(90);
 pub(super) fn veth(
     cable: &Cable<'_>,
     recorders: &[Recorder],
+    shapes: &[Shape],
     plan: &ProcessPlan<'_>,
     report: &mut Report,
     stop: &AtomicBool,
@@ -35,8 +36,9 @@ pub(super) fn veth(
         let (recorder, window, samples) = (*recorder, plan.window, Vec::new());
         SearchCase { cable, recorder, shape, window, samples }
     };
-    let all = Shape::ALL.into_iter();
+    let all = shapes.iter().copied();
     let all = all.flat_map(|shape| recorders.iter().map(move |recorder| (shape, recorder)));
+    let all = all.filter(|(shape, recorder)| cable.takes(*shape, recorder));
     let mut cases: Vec<_> = all.map(case).collect();
     turns::take(SUITE, plan, &mut cases, report, stop, progress);
     report.rows.extend(cases.iter().flat_map(SearchCase::rows));
@@ -90,11 +92,9 @@ impl SearchCase<'_> {
             suite: SUITE,
             case: CASE,
             peer: (!self.recorder.is_ours()).then_some(self.recorder.name),
-            params: Params(vec![
-                ("port", Param::Text("packet")),
-                ("target", Param::Text(self.cable.bed.target)),
-                ("size", Param::Text(self.shape.name())),
-            ]),
+            params: Params(
+                [self.cable.params(), vec![("size", Param::Text(self.shape.name()))]].concat(),
+            ),
             metric,
             unit,
             samples: self.samples.iter().map(of).collect(),

@@ -9,6 +9,7 @@
 
 mod capture;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wirelane_os::affinity;
@@ -20,6 +21,7 @@ use crate::suite::{Effort, Progress, Suite};
 use crate::suites::sockets::{self, SocketsPlan};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::task::Task;
+use crate::wire;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,6 +47,9 @@ pub struct ScalingSuite {
     /// Receive from this port instead (packet:IF or xdp:IF): case rx only
     #[arg(long, value_name = "PORT", conflicts_with = "cases")]
     port: Option<String>,
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    #[arg(long, value_name = "IF", requires = "port")]
+    load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
     #[arg(long, requires = "port")]
     all: bool,
@@ -72,15 +77,12 @@ impl Suite for ScalingSuite {
     const USUAL: [u64; 2] = [1, 80];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
-        Self { port: None, all: false, cases: Vec::new(), disk: Some(folder.to_owned()), effort }
+        let (port, load, all, cases) = (None, None, false, Vec::new());
+        Self { port, load, all, cases, disk: Some(folder.to_owned()), effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        SocketsPlan::of(&self.effort, None).samples
     }
 
     fn run(
@@ -91,7 +93,11 @@ impl Suite for ScalingSuite {
         progress: Progress<'_>,
     ) -> Result<()> {
         let begin = Instant::now();
-        let plan = SocketsPlan { take_all: self.all, ..SocketsPlan::of(&self.effort, limit) };
+        let plan = SocketsPlan {
+            take_all: self.all,
+            load: wire::load(self.load.as_deref())?.map(Arc::new),
+            ..SocketsPlan::of(&self.effort, limit)
+        };
         let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
         let is_wanted = |case| match self.cases.is_empty() {
             true => case == ScalingCase::Rx || !self.effort.quick && self.port.is_none(),
@@ -159,7 +165,12 @@ pub fn scaling(
         cpu: samples("cpu_ns_per_packet", *n),
     };
     let name = port.map_or("sim", |port| port.backend.map_or("port", Backend::as_str));
-    rows(name, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+    let mut params = vec![("port", Param::Text(name))];
+    // In which mode a port of the user's receives, where, and who sends to it.
+    let first = measured.rows.iter().find(|row| port.is_some() && row.metric == "packets_per_s");
+    let is_told = |(name, _): &&(&str, Param)| ["mode", "interface", "load"].contains(name);
+    params.extend(first.into_iter().flat_map(|row| row.params.0.iter().filter(is_told).cloned()));
+    rows(&params, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
     Ok(())
 }
 
@@ -193,29 +204,27 @@ fn counts(cores: u32) -> Vec<u32> {
     (1..=cores).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cores).collect()
 }
 
-fn rows(port: &'static str, figures: &[QueueFigures], cores: u32, report: &mut Report) {
+fn rows(port: &[(&'static str, Param)], figures: &[QueueFigures], cores: u32, report: &mut Report) {
     let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
         return;
+    };
+    let of_queues = |queues: u32| {
+        let cpus = match queues {
+            1 => "one",
+            _ if queues == cores => "all",
+            _ => "some",
+        };
+        [
+            ("size", Param::Number(SIZE)),
+            ("queues", Param::Number(queues.into())),
+            ("cpus", Param::Text(cpus)),
+        ]
     };
     let row = |case, queues: u32, metric, unit, samples| Row {
         suite: SUITE,
         case,
         peer: None,
-        params: Params(vec![
-            ("port", Param::Text(port)),
-            ("size", Param::Number(SIZE)),
-            ("queues", Param::Number(queues.into())),
-            (
-                "cpus",
-                Param::Text(if queues == 1 {
-                    "one"
-                } else if queues == cores {
-                    "all"
-                } else {
-                    "some"
-                }),
-            ),
-        ]),
+        params: Params([port, &of_queues(queues)].concat()),
         metric,
         unit,
         samples,
@@ -267,7 +276,12 @@ mod tests {
     fn projections_are_a_case_of_their_own() {
         let mut report = Report::new("test".into());
         let one = figures(1, &[10.0, 11.0], &[5.0, 5.0]);
-        rows("sim", &[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])], 2, &mut report);
+        rows(
+            &[("port", Param::Text("sim"))],
+            &[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])],
+            2,
+            &mut report,
+        );
         let of = |case, metric| {
             let rows =
                 report.rows.iter().filter(move |row| (row.case, row.metric) == (case, metric));
@@ -287,9 +301,9 @@ mod tests {
     #[test]
     fn one_cpu_projects_nothing() {
         let mut report = Report::new("test".into());
-        rows("sim", &[figures(1, &[10.0], &[5.0])], 1, &mut report);
+        rows(&[("port", Param::Text("sim"))], &[figures(1, &[10.0], &[5.0])], 1, &mut report);
         assert_eq!((report.rows.len(), report.skipped.len()), (3, 1));
-        rows("sim", &[figures(1, &[], &[])], 1, &mut report);
+        rows(&[("port", Param::Text("sim"))], &[figures(1, &[], &[])], 1, &mut report);
         assert_eq!(report.rows.len(), 3);
     }
 

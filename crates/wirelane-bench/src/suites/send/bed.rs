@@ -16,8 +16,10 @@ use wirelane_os::bpf::XdpMode;
 
 use super::arrivals::Arrivals;
 use super::file;
+use super::named::{Counting, Named};
 use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
+use crate::row::Param;
 use crate::suites::sockets::baseline::Baseline;
 
 /// How long a program may take to end.
@@ -45,10 +47,7 @@ pub(super) struct Counted {
 /// Cables and files. All goes with this.
 pub(super) struct Bed<'a> {
     pub(super) own: &'a Path,
-    lab: Lab,
-    counter: Baseline,
-    /// Its far end notes when packets arrive.
-    timed: Lab,
+    ends: Ends,
     folder: Folder,
     /// How long a program may take to get ready.
     patience: Duration,
@@ -57,8 +56,19 @@ pub(super) struct Bed<'a> {
     pub(super) fastest: Cell<Option<f64>>,
 }
 
-impl<'a> Bed<'a> {
-    pub(super) fn new(own: &'a Path, sizes: &[usize], patience: Duration) -> Result<Self> {
+/// Cables of our own, or one of the user's.
+enum Ends {
+    Labs {
+        lab: Lab,
+        counter: Baseline,
+        /// Its far end notes when packets arrive.
+        timed: Lab,
+    },
+    Named(Named),
+}
+
+impl Ends {
+    fn labs(sizes: &[usize]) -> Result<Self> {
         let longest = sizes.iter().max().copied().unwrap_or(0);
         let needed = longest.saturating_sub(HEADER) as u32;
         let config =
@@ -66,11 +76,23 @@ impl<'a> Bed<'a> {
         let lab = Lab::new(config)?;
         let far = lab.far.interface();
         let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
-        let timed = Lab::new(config)?;
+        Ok(Self::Labs { lab, counter, timed: Lab::new(config)? })
+    }
+}
+
+impl<'a> Bed<'a> {
+    /// On cables of our own, unless interfaces were named.
+    pub(super) fn new(
+        own: &'a Path,
+        named: Option<Named>,
+        sizes: &[usize],
+        patience: Duration,
+    ) -> Result<Self> {
+        let ends = named.map_or_else(|| Ends::labs(sizes), |named| Ok(Ends::Named(named)))?;
         let folder = Folder::new(Path::new(leftovers::MEMORY))?;
         let cpu = affinity::allowed_cpus().unwrap_or_default().first().copied().unwrap_or(0);
         let fastest = Cell::new(None);
-        let bed = Self { own, lab, counter, timed, folder, patience, cpu, fastest };
+        let bed = Self { own, ends, folder, patience, cpu, fastest };
         bed.folder.make()?;
         for size in sizes {
             file::write(&bed.file(*size), &file::packets(*size)?, &file::even(PACKETS, 10))?;
@@ -85,7 +107,42 @@ impl<'a> Bed<'a> {
 
     /// The interface to send on, which has the same name on both cables.
     pub(super) fn interface(&self) -> &str {
-        self.lab.near.interface()
+        self.near().interface()
+    }
+
+    fn near(&self) -> &Site {
+        match &self.ends {
+            Ends::Labs { lab, .. } => &lab.near,
+            Ends::Named(named) => &named.near,
+        }
+    }
+
+    /// Where the times of arrivals are noted, and where that is sent.
+    fn timed(&self) -> Option<(&Site, &Site)> {
+        match &self.ends {
+            Ends::Labs { timed, .. } => Some((&timed.near, &timed.far)),
+            Ends::Named(named) => Some((&named.near, named.far()?)),
+        }
+    }
+
+    /// Whether times of arrivals can be noted.
+    pub(super) fn notes_times(&self) -> bool {
+        self.timed().is_some()
+    }
+
+    /// Where it was measured, for rows.
+    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
+        match &self.ends {
+            Ends::Labs { .. } => Vec::new(),
+            Ends::Named(named) => named.params(),
+        }
+    }
+
+    fn counting(&self) -> Result<Counting<'_>> {
+        match &self.ends {
+            Ends::Labs { counter, .. } => Ok(Counting::There(counter)),
+            Ends::Named(named) => named.counting(),
+        }
     }
 
     /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end what it did. `None` if it
@@ -97,14 +154,15 @@ impl<'a> Bed<'a> {
         is_ours: bool,
         stop: &AtomicBool,
     ) -> Result<Option<(Counted, Option<Value>)>> {
-        let mut running = self.start(command, stop)?;
+        let counting = self.counting()?;
+        let mut running = self.start(command, &counting, stop)?;
         thread::sleep(SETTLE);
         let used = running.cpu();
-        let (first, begin) = self.reading()?;
+        let (first, begin) = reading(&counting)?;
         if !sleep(window, stop) {
             return Ok(None);
         }
-        let (last, end) = self.reading()?;
+        let (last, end) = reading(&counting)?;
         let used = running.cpu().saturating_sub(used);
         let elapsed = end.saturating_duration_since(begin).as_secs_f64();
         let packets = last.saturating_sub(first);
@@ -127,13 +185,18 @@ impl<'a> Bed<'a> {
 
     /// Starts `command` and waits for its first packet. The kernel takes its time to release the queue of an AF_XDP socket
     /// that another program has closed: meanwhile it is busy.
-    fn start(&self, command: &mut Command, stop: &AtomicBool) -> Result<Running> {
+    fn start(
+        &self,
+        command: &mut Command,
+        counting: &Counting<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Running> {
         const ATTEMPTS: usize = 5;
-        let before = self.counter.packets()?;
-        let has_come = |_: &Running| self.counter.packets().is_ok_and(|now| now > before);
+        let before = counting.packets()?;
+        let has_come = |_: &Running| counting.packets().is_ok_and(|now| now > before);
         let mut attempt = 1;
         loop {
-            let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
+            let mut running = Running::start(command, &[self.cpu], Some(self.near()))?;
             match running.wait_until(has_come, self.patience, stop) {
                 Err(error) if attempt < ATTEMPTS && error.to_string().contains("busy") => {
                     attempt += 1;
@@ -142,26 +205,6 @@ impl<'a> Bed<'a> {
                 outcome => return outcome.map(|()| running),
             }
         }
-    }
-
-    /// Packets that have arrived, and when that was: together, or as nearly so as a busy machine allows.
-    fn reading(&self) -> Result<(u64, Instant)> {
-        const EXACT: Duration = Duration::from_micros(10);
-        const ATTEMPTS: usize = 100;
-        let mut best: Option<(Duration, u64, Instant)> = None;
-        for _ in 0..ATTEMPTS {
-            let begin = Instant::now();
-            let packets = self.counter.packets()?;
-            let took = begin.elapsed();
-            if best.is_none_or(|(least, ..)| took < least) {
-                best = Some((took, packets, begin + took / 2));
-            }
-            if took < EXACT {
-                break;
-            }
-        }
-        best.map(|(_, packets, at)| (packets, at))
-            .ok_or_else(|| Error::failed("counting", "was not possible"))
     }
 
     /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when each arrived.
@@ -180,10 +223,14 @@ impl<'a> Bed<'a> {
         }
         let mut command = make(&path)?;
         commands.push(line(&command));
-        let far: &Site = &self.timed.far;
+        let nowhere = || Error::failed("times of arrival", "have no interface to be noted at");
+        let (near, far) = self.timed().ok_or_else(nowhere)?;
         let room = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let arrivals = far.inside(|| Arrivals::attach(far.interface(), room))??;
-        let running = Running::start(&mut command, &[self.cpu], Some(&self.timed.near))?;
+        if let Ends::Named(named) = &self.ends {
+            named.wait()?;
+        }
+        let running = Running::start(&mut command, &[self.cpu], Some(near))?;
         let whole = Duration::from_nanos(times.last().copied().unwrap_or(0));
         let Some(()) = ended(running, whole + LIMIT, stop)? else { return Ok(None) };
         thread::sleep(DRAIN);
@@ -200,6 +247,26 @@ impl<'a> Bed<'a> {
         // It goes in the end in any case.
         let _ = fs::remove_file(self.folder.file(name));
     }
+}
+
+/// Packets that have arrived, and when that was: together, or as nearly so as a busy machine allows.
+fn reading(counting: &Counting<'_>) -> Result<(u64, Instant)> {
+    const EXACT: Duration = Duration::from_micros(10);
+    const ATTEMPTS: usize = 100;
+    let mut best: Option<(Duration, u64, Instant)> = None;
+    for _ in 0..ATTEMPTS {
+        let begin = Instant::now();
+        let packets = counting.packets()?;
+        let took = begin.elapsed();
+        if best.is_none_or(|(least, ..)| took < least) {
+            best = Some((took, packets, begin + took / 2));
+        }
+        if took < EXACT {
+            break;
+        }
+    }
+    best.map(|(_, packets, at)| (packets, at))
+        .ok_or_else(|| Error::failed("counting", "was not possible"))
 }
 
 /// Waits for the end; `None` if it was stopped.

@@ -12,6 +12,7 @@ mod bed;
 mod case;
 mod errors;
 mod file;
+mod named;
 mod ours;
 pub(crate) mod shape;
 
@@ -25,6 +26,7 @@ use wirelane::error::Result;
 use self::bed::Bed;
 use self::case::{Case, GAP_US, Subject, What};
 use self::errors::errors;
+pub use self::named::Named;
 use self::ours::Ours;
 use self::shape::{FLOWS, PERCENTS, SUITE};
 use crate::arguments;
@@ -43,9 +45,15 @@ const DRIFT_GAP_US: u64 = 1000;
 ///
 /// All send on the first CPU, through one queue of a veth pair between two temporary network namespaces, and
 /// what arrives at the other end is counted there. It needs root. The drift is that of one long replay, after all
-/// rounds.
+/// rounds. --port sends out of an interface of yours.
 #[derive(Args, Clone, Debug)]
 pub struct SendSuite {
+    /// Send out of this interface of yours instead
+    #[arg(long, value_name = "IF")]
+    port: Option<String>,
+    /// Count at this interface, the other end of the cable of --port [default: what --port's interface counts as sent]
+    #[arg(long, value_name = "IF", requires = "port")]
+    count_at: Option<String>,
     /// Measure this case only; may be given several times
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<SendCase>,
@@ -108,15 +116,13 @@ impl Suite for SendSuite {
     const USUAL: [u64; 2] = [45, 200];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { cases: Vec::new(), sizes: SIZES.to_vec(), seconds: None, drift: None, effort }
+        let (port, count_at, seconds, drift) = (None, None, None, None);
+        let (cases, sizes) = (Vec::new(), SIZES.to_vec());
+        Self { port, count_at, cases, sizes, seconds, drift, effort }
     }
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        self.effort.samples(if self.effort.quick { 3 } else { 5 })
     }
 
     fn run(
@@ -148,29 +154,43 @@ impl Suite for SendSuite {
             drift: self.drift.unwrap_or(drift),
             limit,
         };
-        send(&plan, report, stop, progress)
+        let named = self.port.as_deref().map(|port| Named::open(port, self.count_at.as_deref()));
+        send(&plan, named.transpose()?, report, stop, progress)
     }
 }
 
 /// Measures what `plan` says, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// There is not enough memory for what is sent out of the interfaces that were `named`. Otherwise what cannot be
+/// measured is skipped with its reason.
 pub fn send(
     plan: &SendPlan<'_>,
+    named: Option<Named>,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let begin = Instant::now();
-    let bed = match Bed::new(plan.own, &plan.sizes, patience(plan.limit)) {
+    let is_named = named.is_some();
+    let bed = match Bed::new(plan.own, named, &plan.sizes, patience(plan.limit)) {
         Ok(bed) => bed,
+        Err(error) if is_named => return Err(error),
         Err(error) => {
             report.skip(SUITE, "all", error.to_string());
             return Ok(());
         }
     };
-    let has_drift = plan.cases.contains(&SendCase::Drift);
+    let has_drift = plan.cases.contains(&SendCase::Drift) && bed.notes_times();
+    if !bed.notes_times() {
+        for (case, name) in [(SendCase::Timing, "timing"), (SendCase::Drift, "drift")] {
+            let reason =
+                "when packets arrive is noted at the other end of the cable: --count-at IF";
+            if plan.cases.contains(&case) {
+                report.skip(SUITE, name, reason.to_owned());
+            }
+        }
+    }
     let after = if has_drift { plan.drift } else { Duration::ZERO };
     let mut cases = cases(plan, &bed, report);
     let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed() + after));
@@ -193,7 +213,8 @@ pub fn send(
 fn cases<'a>(plan: &SendPlan<'_>, bed: &'a Bed<'a>, report: &mut Report) -> Vec<Case<'a>> {
     let mut cases = Vec::new();
     let mut add = |name, subject, what, params: Vec<(&'static str, Param)>| {
-        let (params, window, samples) = (Params(params), plan.window, Vec::new());
+        let params = Params([bed.params(), params].concat());
+        let (window, samples) = (plan.window, Vec::new());
         cases.push(Case { bed, name, subject, what, params, window, samples });
     };
     let wants = |case| plan.cases.contains(&case);
@@ -231,7 +252,7 @@ fn cases<'a>(plan: &SendPlan<'_>, bed: &'a Bed<'a>, report: &mut Report) -> Vec<
             add("rate", ours, What::Rate { percent }, params);
         }
     }
-    if wants(SendCase::Timing) {
+    if wants(SendCase::Timing) && bed.notes_times() {
         // As long as two other samples.
         let packets = (plan.window.as_micros() as u64 * 2 / GAP_US).max(1000);
         let params = || vec![("gap_us", Param::Number(GAP_US))];
@@ -292,7 +313,7 @@ fn drift(plan: &SendPlan<'_>, bed: &Bed<'_>, report: &mut Report, stop: &AtomicB
         vec![("error_drift_ns", "ns", found.drift.abs()), ("stretch", "1", found.stretch)],
         case::timing_figures(&found),
     ];
-    let params = Params(vec![("seconds", Param::Number(seconds))]);
+    let params = Params([bed.params(), vec![("seconds", Param::Number(seconds))]].concat());
     report.rows.extend(case::rows("drift", None, &params, &[figures.concat()]));
     Ok(())
 }

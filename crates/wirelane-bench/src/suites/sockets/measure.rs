@@ -16,8 +16,9 @@ use super::peer;
 use super::redirect::Redirect;
 use super::sample::{Lost, Nature, PortSample, Threads};
 use super::subject::{Over, Subject};
-use super::trial::{Load, Outcome, Party, Trial, frames, received, sender_ns, sending_rate};
+use super::trial::{Load, Outcome, Party, Trial, frames, sender_ns, sending_rate};
 use crate::task::Task;
+use crate::wire::Counter;
 
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
@@ -58,12 +59,7 @@ impl Trial<'_> {
             let received = || Ok(subject.rx.iter().map(|rx| rx.packets.value()).sum());
             drain(received)?;
         }
-        let info = subject.port.info();
-        let nature = Nature {
-            backend: info.backend.as_str(),
-            mode: info.mode.to_string(),
-            queues: info.queues.len() as u64,
-        };
+        let nature = subject.nature(self);
         let outcome = subject.finish()?;
         Ok(go_on.then(|| (nature, sample(kind, &outcome, offered.as_ref()))))
     }
@@ -111,15 +107,15 @@ impl Trial<'_> {
         frames: &[Vec<u8>],
     ) -> Result<Option<PortSample>> {
         let near = load.site;
-        let first = received(near)?;
+        let first = Counter::Received.read(near)?;
         let sending = load.start(frames)?;
         let mut go_on = self.sleep(self.warm_up(), None);
-        let (before, begin) = (received(near)?, Instant::now());
+        let (before, begin) = (Counter::Received.read(near)?, Instant::now());
         go_on = go_on && self.sleep(self.window, None);
-        let (packets, elapsed) = (received(near)? - before, begin.elapsed());
+        let (packets, elapsed) = (Counter::Received.read(near)? - before, begin.elapsed());
         let offered = sending.stop()?;
-        drain(|| received(near))?;
-        let total = received(near)? - first;
+        drain(|| Counter::Received.read(near))?;
+        let total = Counter::Received.read(near)? - first;
         let came = offered.frames.max(total);
         let lost = (came - total) as f64 / came.max(1) as f64;
         let sample = PortSample {
@@ -140,6 +136,7 @@ fn of_kernel(mode: XdpMode) -> Nature {
         backend: "xdp",
         mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
         queues: 1,
+        ..Nature::default()
     }
 }
 

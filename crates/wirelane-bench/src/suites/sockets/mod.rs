@@ -27,6 +27,7 @@ mod sample;
 mod subject;
 mod trial;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::task::{RATES, Task};
+use crate::wire;
 use clap::{Args, ValueEnum};
 use std::path::Path;
 use std::time::Instant;
@@ -50,7 +52,7 @@ use wirelane::error::{Error, Result};
 use wirelane::mask::{MAX_QUEUES, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec, Take};
-use wirelane_lab::{Lab, LabConfig};
+use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_send::kernel::Pace;
 
 /// What to measure, and how thoroughly.
@@ -60,6 +62,10 @@ pub struct SocketsPlan {
     pub ports: Vec<Spec>,
     /// What to do on each of them.
     pub tasks: Vec<Task>,
+    /// Forwarding from a port that is named sends by this one, and not back.
+    pub to: Option<Spec>,
+    /// Who sends to the ports that are named; nobody here if `None`.
+    pub load: Option<Arc<Site>>,
     /// In the lab, drop in the kernel as well, for comparison.
     pub xdp_drop: bool,
     /// In the lab, send back in the kernel as well, for comparison.
@@ -93,10 +99,12 @@ impl SocketsPlan {
         Self {
             ports: Vec::new(),
             tasks: Task::ALL.to_vec(),
+            to: None,
+            load: None,
             xdp_drop: true,
             xdp_redirect: true,
             sizes: Self::SIZES.to_vec(),
-            samples: 5,
+            samples: Effort::ROUNDS[0],
             window: Duration::from_secs(1),
             limit: None,
             take_all: false,
@@ -110,14 +118,15 @@ impl SocketsPlan {
     /// Less than a minute.
     pub fn quick() -> Self {
         let paced = RATES[..1].to_vec();
-        Self { samples: 3, window: Duration::from_millis(100), paced, ..Self::full() }
+        let [_, samples] = Effort::ROUNDS;
+        Self { samples, window: Duration::from_millis(100), paced, ..Self::full() }
     }
 
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
         let window = effort.window(plan.window);
-        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
+        Self { samples: effort.rounds(), window, limit, ..plan }
     }
 }
 
@@ -128,12 +137,18 @@ impl SocketsPlan {
 /// addresses and sends back through the same queue. Each queue has a thread and a CPU of its own.
 /// Simulated ports need no privilege. As root, real ports are measured, too, on a veth pair between two
 /// temporary network namespaces, under load from a sender inside the kernel, which has the first CPU.
-/// --port measures your own ports under the traffic that others send to them.
+/// --port measures your own ports under the traffic that others send to them, or that --load sends.
 #[derive(Args, Clone, Debug)]
 pub struct SocketsSuite {
     /// Measure this port instead; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
+    /// In l2fwd send by this port, and not back
+    #[arg(long, value_name = "PORT", requires = "ports")]
+    to: Option<String>,
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    #[arg(long, value_name = "IF", requires = "ports")]
+    load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
     #[arg(long, requires = "ports")]
     all: bool,
@@ -147,8 +162,8 @@ pub struct SocketsSuite {
     /// Length of a sample [default: 1s; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
-    /// Send N packets per second to the ports (k, M, G) [default: as many as possible]
-    #[arg(long, value_name = "N", value_parser = arguments::count, conflicts_with = "ports")]
+    /// Send N packets per second to the ports (k, M, G); with --port it takes --load [default: as many as possible]
+    #[arg(long, value_name = "N", value_parser = arguments::count)]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = arguments::queues)]
@@ -181,6 +196,8 @@ impl Suite for SocketsSuite {
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
             ports: Vec::new(),
+            to: None,
+            load: None,
             all: false,
             cases: Vec::new(),
             sizes: SocketsPlan::SIZES.map(|size| size as u32).to_vec(),
@@ -193,10 +210,6 @@ impl Suite for SocketsSuite {
 
     fn effort(&self) -> &Effort {
         &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        SocketsPlan::of(&self.effort, None).samples
     }
 
     fn run(
@@ -245,6 +258,11 @@ impl SocketsSuite {
             let error = Error::usage("case 'rxdrop-paced'", "its port and rates are fixed");
             return Err(error.help("leave --port and --rate out"));
         }
+        let load = wire::load(self.load.as_deref())?;
+        if self.rate.is_some() && !self.ports.is_empty() && load.is_none() {
+            let error = Error::usage("--rate", "others send to the port, at their own rate");
+            return Err(error.help("name the interface at the other end of the cable: --load IF"));
+        }
         let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);
         let placement = cpus.map(|cpus| {
             let cpus: Vec<_> = cpus.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
@@ -252,6 +270,8 @@ impl SocketsSuite {
         });
         Ok(SocketsPlan {
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
+            to: self.to.as_deref().map(str::parse).transpose()?,
+            load: load.map(Arc::new),
             tasks: tasks.iter().filter(|(case, _)| named(*case)).map(|(_, task)| *task).collect(),
             xdp_drop: named(SocketsCase::XdpDrop),
             xdp_redirect: named(SocketsCase::XdpRedirect),
@@ -444,8 +464,9 @@ impl SocketsBed {
     ) -> Trial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
         let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
-        let load = |lab: &'a Lab| Load { site: &lab.near, pace };
-        let own = if lab.is_some() { &self.queues } else { &self.all };
+        let near = lab.map(|lab| &lab.near).or_else(|| plan.load.as_deref());
+        // Who sends has a CPU for itself.
+        let own = if near.is_some() { &self.queues } else { &self.all };
         Trial {
             subject: &one.subject,
             size: one.size,
@@ -454,7 +475,8 @@ impl SocketsBed {
             patience: patience(plan.limit),
             placement: plan.placement.as_ref().unwrap_or(own),
             site: lab.map(|lab| &lab.far),
-            load: lab.map(load),
+            to: plan.to.as_ref().filter(|_| !one.in_lab),
+            load: near.map(|site| Load { site, pace }),
             stop,
         }
     }
@@ -469,7 +491,7 @@ fn skip_all(report: &mut Report, error: &Error) {
 
 /// Sizes of packets are of the plan, not of a port.
 fn check(plan: &SocketsPlan) -> Result<()> {
-    for port in &plan.ports {
+    for port in plan.ports.iter().chain(&plan.to) {
         let object = || format!("port '{port}'");
         if port.backend == Some(Backend::File) {
             return Err(Error::usage(object(), "a file is no socket").help("name an interface"));

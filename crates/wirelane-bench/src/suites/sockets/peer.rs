@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::sample::{Lost, Nature, PortSample};
 use super::subject::PEER;
-use super::trial::{Trial, frames, received, sender_ns, sending_rate};
+use super::trial::{Trial, frames, sender_ns, sending_rate};
 use crate::peers::process::{Running, line};
 use crate::peers::testpmd;
 use crate::task::Task;
+use crate::wire::Counter;
 use wirelane::error::{Error, Result};
 use wirelane_os::bpf::XdpMode;
 use wirelane_send::kernel::Sending;
@@ -47,9 +48,9 @@ pub(super) fn over_xdp(
     let (used, begin) = (running.cpu(), Instant::now());
     let sending = if is_sent_to { Some(load.start(&frames)?) } else { None };
     go_on = go_on && trial.sleep(trial.warm_up(), None);
-    let (counted, counting) = (received(load.site)?, Instant::now());
+    let (counted, counting) = (Counter::Received.read(load.site)?, Instant::now());
     go_on = go_on && trial.sleep(trial.window, None);
-    let counted = received(load.site)? - counted;
+    let counted = Counter::Received.read(load.site)? - counted;
     let rate_at_the_end = counted as f64 / counting.elapsed().as_secs_f64();
     let sent = sending.map(Sending::stop).transpose()?;
     let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
@@ -83,7 +84,7 @@ pub(super) fn over_xdp(
         Some(XdpMode::Generic) => "generic",
         _ => "native",
     };
-    let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 };
+    let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1, ..Nature::default() };
     Ok(go_on.then_some((nature, sample)))
 }
 
@@ -115,7 +116,7 @@ pub(super) fn over_nothing(
         ..PortSample::default()
     };
     // As our own port without an interface calls it.
-    let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1 };
+    let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1, ..Nature::default() };
     Ok(Some((nature, sample)))
 }
 

@@ -4,6 +4,7 @@ use super::sample::{Lost, PortSample, Threads};
 use super::subject::{PortSeries, SUITE, XDP_DROP, XDP_REDIRECT};
 use crate::published::{self, Published, ns_per_packet};
 use crate::row::{Param, Params, Row};
+use crate::task::Task;
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
 /// packets.
@@ -22,15 +23,21 @@ pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
     let Some(nature) = series.nature.as_ref().filter(|_| !series.samples.is_empty()) else {
         return Vec::new();
     };
+    let case = series.case();
     let mut params = vec![
         ("port", Param::Text(nature.backend)),
         ("mode", Param::Name(nature.mode.clone())),
         ("size", Param::Number(series.size as u64)),
         ("queues", Param::Number(nature.queues)),
     ];
+    let name = |name: &String| Param::Name(name.clone());
+    params.extend(nature.interface.as_ref().map(|of| ("interface", name(of))));
+    params.extend(nature.load.as_ref().map(|of| ("load", name(of))));
+    let to = nature.to.as_ref().filter(|_| case == Task::L2fwd.as_str());
+    params
+        .extend(to.into_iter().flat_map(|[to, mode]| [("to", name(to)), ("to_mode", name(mode))]));
     params.extend(series.paced.map(|rate| ("offered", Param::Number(rate))));
     let params = Params(params);
-    let case = series.case();
     let is_ours = !series.is_peer();
     let row = |metric, unit, samples: Vec<f64>, source| Row {
         suite: SUITE,
@@ -132,7 +139,6 @@ mod tests {
     use super::super::sample::Nature;
     use super::super::subject::Subject;
     use super::*;
-    use crate::task::Task;
     use wirelane_os::bpf::XdpMode;
 
     #[test]
@@ -141,7 +147,12 @@ mod tests {
             let mut one = PortSeries::new(subject, "xdp", 64, true);
             let sample = |rate: &f64| PortSample { packets_per_s: *rate, ..PortSample::default() };
             one.samples = rates.iter().map(sample).collect();
-            one.nature = Some(Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 });
+            one.nature = Some(Nature {
+                backend: "xdp",
+                mode: mode.to_owned(),
+                queues: 1,
+                ..Nature::default()
+            });
             one
         };
         let port = |task| Subject::Port("sim:1".parse().unwrap(), task);

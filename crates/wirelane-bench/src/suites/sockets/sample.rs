@@ -66,9 +66,14 @@ impl Lost {
 }
 
 /// What was opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Nature {
     pub(super) backend: &'static str,
     pub(super) mode: String,
     pub(super) queues: u64,
+    /// The interface, if it is the user's, and who sends to it.
+    pub(super) interface: Option<String>,
+    pub(super) load: Option<String>,
+    /// The port that it forwards to, and its mode.
+    pub(super) to: Option<[String; 2]>,
 }

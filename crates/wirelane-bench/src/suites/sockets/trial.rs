@@ -1,6 +1,5 @@
 //! One trial: who sends, who receives, and what they counted.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,9 +16,10 @@ use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sending, Sent};
 
 use super::loops::{Baton, Phase, Station, Tally};
-use super::sample::Lost;
+use super::sample::{Lost, Nature};
 use super::subject::Subject;
 use crate::task::Task;
+use crate::wire::OUTSIDE;
 
 /// Flows of the frames that are sent: every queue gets some.
 const FLOWS: u64 = 64;
@@ -40,6 +40,8 @@ pub(super) struct Trial<'a> {
     pub(super) placement: &'a Placement,
     /// Where the port is; here if `None`.
     pub(super) site: Option<&'a Site>,
+    /// Where forwarding sends to, if not back.
+    pub(super) to: Option<&'a Spec>,
     /// Who sends to it.
     pub(super) load: Option<Load<'a>>,
     pub(super) stop: &'a AtomicBool,
@@ -84,6 +86,35 @@ impl Trial<'_> {
     }
 }
 
+impl Trial<'_> {
+    /// Opens the port, and the one that it forwards to if there is one.
+    fn open(&self, spec: &Spec, kind: Task) -> Result<Vec<Port>> {
+        let to = self.to.filter(|_| kind == Task::L2fwd);
+        let options = OpenOptions::default()
+            .take(self.take)
+            // Nobody is reached over an interface of ours.
+            .take_management(self.site.is_some())
+            // What is sent here is addressed to nobody.
+            .promiscuous(self.site.is_none() && self.load.is_some())
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .receive(kind != Task::Txpush)
+            .transmit(kind != Task::Rxdrop && to.is_none())
+            .placement(self.placement.clone());
+        let mut wanted = vec![(spec, options.clone())];
+        wanted.extend(to.map(|to| (to, options.receive(false).transmit(true).promiscuous(false))));
+        let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
+        let memory = port::shared_memory(&pairs)?;
+        let open = |((spec, mut options), share): ((&Spec, OpenOptions), _)| {
+            options.memory = share;
+            match self.site {
+                Some(site) => site.inside(|| port::open(spec, &options))?,
+                None => port::open(spec, &options),
+            }
+        };
+        wanted.into_iter().zip(memory).map(open).collect()
+    }
+}
+
 impl Load<'_> {
     pub(super) fn start(&self, frames: &[Vec<u8>]) -> Result<Sending> {
         let start = || {
@@ -105,7 +136,8 @@ pub(super) fn sender_ns(sent: &Sent) -> f64 {
 
 /// A port at work: a thread per queue.
 pub(super) struct Party {
-    pub(super) port: Port,
+    /// The one that is measured, and after it the one that it forwards to if there is one.
+    ports: Vec<Port>,
     crew: Crew<Result<Tally>>,
     pub(super) baton: Arc<Baton>,
     pub(super) rx: Vec<Arc<RxCounters>>,
@@ -118,20 +150,9 @@ impl Party {
         trial: &Trial<'_>,
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
-        let options = OpenOptions::default()
-            .take(trial.take)
-            // Nobody is reached over an interface of ours.
-            .take_management(trial.site.is_some())
-            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
-            .receive(kind != Task::Txpush)
-            .transmit(kind != Task::Rxdrop)
-            .placement(trial.placement.clone());
-        let open = || port::open(spec, &options);
-        let mut port = match trial.site {
-            Some(site) => site.inside(open)??,
-            None => open()?,
-        };
-        let (rx, tx) = (port.rx(), port.tx());
+        let mut ports = trial.open(spec, kind)?;
+        let rx = ports.first_mut().map(Port::rx).unwrap_or_default();
+        let tx = ports.last_mut().map(Port::tx).unwrap_or_default();
         let rx_counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let baton = Arc::new(Baton::new());
         let (mut rx, mut tx) = (rx.into_iter().map(Some), tx.into_iter().map(Some));
@@ -150,8 +171,27 @@ impl Party {
             let cause = "has no queue for this case".to_owned();
             return Err(Error::failed(format!("port '{spec}'"), cause));
         }
-        let crew = Crew::start(jobs, trial.placement, || port.start())?;
-        Ok(Self { port, crew, baton, rx: rx_counters })
+        let start = || ports.iter_mut().try_for_each(Port::start);
+        let crew = Crew::start(jobs, trial.placement, start)?;
+        Ok(Self { ports, crew, baton, rx: rx_counters })
+    }
+
+    /// What was opened.
+    pub(super) fn nature(&self, trial: &Trial<'_>) -> Nature {
+        let mut infos = self.ports.iter().map(Port::info);
+        let (info, to) = (infos.next(), infos.next());
+        let is_named = trial.site.is_none();
+        let load = || Some(trial.load.as_ref().map_or(OUTSIDE, |load| load.site.interface()));
+        let interface = info.and_then(|info| info.interface.clone()).filter(|_| is_named);
+        let is_sender = self.rx.is_empty();
+        Nature {
+            backend: info.map_or("port", |info| info.backend.as_str()),
+            mode: info.map(|info| info.mode.to_string()).unwrap_or_default(),
+            queues: info.map_or(0, |info| info.queues.len() as u64),
+            load: interface.as_ref().filter(|_| !is_sender).and_then(|_| load()).map(str::to_owned),
+            interface,
+            to: to.map(|to| [to.spec.clone(), to.mode.to_string()]),
+        }
     }
 
     /// Ends the threads.
@@ -166,7 +206,7 @@ impl Party {
             return Err(error);
         }
         let tallies = results.into_iter().collect::<Result<Vec<_>>>()?;
-        self.port.control().stop();
+        self.ports.iter().for_each(|port| port.control().stop());
         let known = |value: u64| if value == RxCounters::UNKNOWN { 0 } else { value };
         let rx = |of: fn(&RxCounters) -> u64| self.rx.iter().map(|rx| known(of(rx))).sum();
         Ok(Outcome {
@@ -215,17 +255,4 @@ pub(super) fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
     let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
     let stream = Stream::new(&spec)?;
     Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())
-}
-
-/// Packets that the interface of a site has received.
-pub(super) fn received(site: &Site) -> Result<u64> {
-    let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
-    let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;
-    // name: bytes packets …
-    let of = |line: &str| {
-        let counts = line.trim().strip_prefix(site.interface())?.strip_prefix(':')?;
-        counts.split_whitespace().nth(1)?.parse().ok()
-    };
-    let found = text.lines().find_map(of);
-    found.ok_or_else(|| Error::failed(site.interface(), "/proc/net/dev does not count its packets"))
 }

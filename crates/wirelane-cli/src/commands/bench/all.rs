@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use wirelane::{Error, Result};
 use wirelane_bench::page;
+use wirelane_bench::run::{expected, minutes};
 use wirelane_bench::suite::Effort;
 use wirelane_bench::suites::SUITES;
 
@@ -46,6 +47,10 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
     let (quick, json, samples) = (args.quick, args.json, args.samples);
     let effort = Effort { quick, json, samples, brief: !quick };
+    output::line(format_args!(
+        "measuring for about {} minutes; ^C ends it with what was measured",
+        minutes(expected(&args.suites, &effort, &args.report))
+    ));
     let report = collect(|run| run.all(&args.suites, &effort, &args.report))?;
     write(&args.report.join("report.json"), &output::text(&report)?)?;
     let page = args.report.join("index.html");

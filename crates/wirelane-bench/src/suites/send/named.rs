@@ -1,0 +1,104 @@
+//! Interfaces of the user's to send out of, and to count at.
+
+use std::time::Duration;
+
+use wirelane::error::{Error, Result};
+use wirelane_lab::Site;
+use wirelane_os::bpf::XdpMode;
+use wirelane_os::iface;
+use wirelane_os::packet::PacketSocket;
+
+use crate::row::Param;
+use crate::suites::sockets::baseline::Baseline;
+use crate::wire::{Counter, promiscuous};
+
+/// How long a link may take to come back: some drivers take it down for a program.
+const CARRIER: Duration = Duration::from_secs(10);
+
+/// An interface of the user's to send out of, and the one at the other end of its cable if there is one.
+#[derive(Debug)]
+pub struct Named {
+    pub(super) near: Site,
+    /// What is sent is addressed to nobody, so that no host answers: it takes packets for anybody.
+    far: Option<(Site, PacketSocket)>,
+}
+
+impl Named {
+    /// From what `--port` and `--count-at` say.
+    ///
+    /// # Errors
+    /// An interface is not there, or both are one.
+    pub(super) fn open(port: &str, count_at: Option<&str>) -> Result<Self> {
+        if port.contains([':', '@', '?']) {
+            let cause = "the suite sends by each engine and each kind of port";
+            return Err(Error::usage(format!("port '{port}'"), cause).help("name an interface"));
+        }
+        if count_at == Some(port) {
+            let error = Error::usage(format!("--count-at {port}"), "it is the one that sends");
+            return Err(error.help("name the interface at the other end of its cable"));
+        }
+        let near = Site::here(port)?;
+        let far = |name: &str| -> Result<_> { Ok((Site::here(name)?, promiscuous(name)?)) };
+        Ok(Self { near, far: count_at.map(far).transpose()? })
+    }
+
+    /// Where arrivals are counted, if that is possible.
+    pub(super) fn far(&self) -> Option<&Site> {
+        self.far.as_ref().map(|(far, _)| far)
+    }
+
+    /// Waits until both ends have a carrier.
+    ///
+    /// # Errors
+    /// They do not get one.
+    pub(super) fn wait(&self) -> Result<()> {
+        for site in [Some(&self.near), self.far()].into_iter().flatten() {
+            let name = site.interface();
+            iface::wait_until_running(name, CARRIER).map_err(|error| Error::os(name, error))?;
+        }
+        Ok(())
+    }
+
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// There is another XDP program, or the link does not come back.
+    pub(super) fn counting(&self) -> Result<Counting<'_>> {
+        let Some(far) = self.far() else { return Ok(Counting::Sent(&self.near)) };
+        let program = Baseline::attach(far.interface(), XdpMode::Native)
+            .or_else(|_| Baseline::attach(far.interface(), XdpMode::Generic))?;
+        self.wait()?;
+        Ok(Counting::Here(program))
+    }
+
+    /// Where it was measured, for rows.
+    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
+        let name = |site: &Site| Param::Name(site.interface().to_owned());
+        let at = self.far().map_or(Param::Text("interface"), name);
+        vec![("interface", name(&self.near)), ("count_at", at)]
+    }
+}
+
+/// What counts packets.
+pub(super) enum Counting<'a> {
+    /// A program that drops them at the far end, which stays there.
+    There(&'a Baseline),
+    /// The same for one measurement.
+    Here(Baseline),
+    /// The interface that sends.
+    Sent(&'a Site),
+}
+
+impl Counting<'_> {
+    /// Packets so far.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(super) fn packets(&self) -> Result<u64> {
+        match self {
+            Self::There(program) => program.packets(),
+            Self::Here(program) => program.packets(),
+            Self::Sent(site) => Counter::Sent.read(site),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Interfaces of the user's in place of a lab: what `--port` and `--load` name.
+//!
+//! ```text
+//!   others ──────────────────────▶ --port      the load comes from outside
+//!   the kernel ─▶ --load ═ cable ═▶ --port      both ends are ours
+//! ```
+
+use std::fs;
+
+use clap::Args;
+use wirelane::error::{Error, Result};
+use wirelane::port::{Backend, Spec, Take};
+use wirelane_lab::Site;
+use wirelane_os::iface;
+use wirelane_os::packet::PacketSocket;
+
+use crate::row::Param;
+
+/// What `--load` says where nobody here sends.
+pub const OUTSIDE: &str = "outside";
+
+/// Options of the suites that measure a port at a cable.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Wire {
+    /// Measure this port of yours instead (packet:IF or xdp:IF)
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
+    /// Who sends to it: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    #[arg(long, value_name = "IF", requires = "port")]
+    load: Option<String>,
+    /// Let an xdp: port named with --port take all packets away from the host
+    #[arg(long, requires = "port")]
+    all: bool,
+}
+
+impl Wire {
+    /// Whether a port was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.port.is_some()
+    }
+
+    /// The port that was named, and who sends to it.
+    ///
+    /// # Errors
+    /// It is no socket of an interface, or an interface is not there.
+    pub(crate) fn open(&self) -> Result<Option<Wired>> {
+        let Some(port) = &self.port else { return Ok(None) };
+        let spec: Spec = port.parse()?;
+        let name = interface(&spec)?;
+        let near = load(self.load.as_deref())?;
+        if near.as_ref().is_some_and(|near| near.interface() == name) {
+            let error = Error::usage(format!("--load {name}"), "it is the port that is measured");
+            return Err(error.help("name the interface at the other end of its cable"));
+        }
+        let take = if self.all { Take::All } else { Take::Nothing };
+        Wired::new(spec, near, &name, take).map(Some)
+    }
+}
+
+/// A port of the user's, and who sends to it.
+#[derive(Debug)]
+pub struct Wired {
+    /// The port.
+    pub(crate) spec: Spec,
+    /// Its interface.
+    pub(crate) far: Site,
+    /// The interface that sends; `None` if the load comes from outside.
+    pub(crate) near: Option<Site>,
+    /// What it may take away from the host.
+    pub(crate) take: Take,
+    /// Packets are addressed to a station that does not exist, so that no host answers.
+    _promiscuous: Option<PacketSocket>,
+}
+
+impl Wired {
+    fn new(spec: Spec, near: Option<Site>, name: &str, take: Take) -> Result<Self> {
+        let far = Site::here(name)?;
+        // What others send is addressed as they like.
+        let _promiscuous = near.as_ref().map(|_| promiscuous(name)).transpose()?;
+        Ok(Self { spec, far, near, take, _promiscuous })
+    }
+
+    /// The name of its kind in rows, and in the list of what was skipped.
+    pub(crate) fn label(&self) -> &'static str {
+        self.spec.backend.map_or("port", Backend::as_str)
+    }
+
+    /// The interface that sends.
+    ///
+    /// # Errors
+    /// The load comes from outside: `case` cannot be measured so, as its rate has to be set.
+    pub(crate) fn sender(&self, case: &str) -> Result<&Site> {
+        self.near.as_ref().ok_or_else(|| {
+            let cause = "it searches for a rate, which nobody here sets when others send";
+            let error = Error::usage(case, cause);
+            error.help("name the interface at the other end of the cable: --load IF")
+        })
+    }
+
+    /// Where it was measured, for rows.
+    pub(crate) fn params(&self) -> [(&'static str, Param); 2] {
+        let load = self.near.as_ref().map_or(OUTSIDE, Site::interface);
+        [
+            ("interface", Param::Name(self.far.interface().to_owned())),
+            ("load", Param::Name(load.to_owned())),
+        ]
+    }
+}
+
+/// Lets an interface take packets for anybody, until what is returned is dropped.
+///
+/// # Errors
+/// CAP_NET_RAW is missing.
+pub(crate) fn promiscuous(name: &str) -> Result<PacketSocket> {
+    let set = || {
+        let socket = PacketSocket::open()?;
+        socket.set_promiscuous(iface::index(name)?, true)?;
+        Ok(socket)
+    };
+    set().map_err(|error| Error::os(format!("promiscuous mode of {name}"), error))
+}
+
+/// The interface that `--load` names; `None` if others send.
+///
+/// # Errors
+/// There is no such interface.
+pub(crate) fn load(named: Option<&str>) -> Result<Option<Site>> {
+    named.filter(|load| *load != OUTSIDE).map(Site::here).transpose()
+}
+
+/// The interface of a port that is to be a socket of one.
+fn interface(spec: &Spec) -> Result<String> {
+    if !matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp)) {
+        let error = Error::usage(format!("port '{spec}'"), "it is no socket of an interface");
+        return Err(error.help("write packet:IF or xdp:IF"));
+    }
+    Ok(spec.name.to_string_lossy().into_owned())
+}
+
+/// What an interface counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// Packets received.
+    Received,
+    /// Packets sent.
+    Sent,
+}
+
+impl Counter {
+    /// As the interface of `site` counts since it is there.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(crate) fn read(self, site: &Site) -> Result<u64> {
+        let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
+        let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;
+        // name: bytes packets errs drop fifo frame compressed multicast bytes packets …
+        let column = if self == Self::Received { 1 } else { 9 };
+        let of = |line: &str| {
+            let counts = line.trim().strip_prefix(site.interface())?.strip_prefix(':')?;
+            counts.split_whitespace().nth(column)?.parse().ok()
+        };
+        let found = text.lines().find_map(of);
+        let missing = "/proc/net/dev does not count its packets";
+        found.ok_or_else(|| Error::failed(site.interface(), missing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(port: &str, load: Option<&str>) -> String {
+        let (port, load) = (Some(port.to_owned()), load.map(str::to_owned));
+        Wire { port, load, all: false }.open().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn ports_are_those_of_interfaces() {
+        assert!(Wire::default().open().unwrap().is_none());
+        for port in ["sim:1", "file:x.pcap", "tap:t0"] {
+            assert!(refusal(port, None).contains("no socket of an interface"), "{port}");
+        }
+        assert!(refusal("packet:lo", Some("lo")).contains("the port that is measured"));
+        assert!(refusal("packet:wl-none", None).contains("wl-none"));
+        assert!(refusal("lo", Some("wl-none")).contains("wl-none"));
+    }
+
+    #[test]
+    fn a_load_from_outside_has_no_rate_to_search_for() {
+        let wire = Wire { port: Some("lo".into()), load: Some(OUTSIDE.into()), all: false };
+        let wired = wire.open().unwrap().unwrap();
+        assert!(wired.sender("noloss").unwrap_err().to_string().contains("others send"));
+        assert_eq!(wired.params()[1].1, Param::Name(OUTSIDE.into()));
+        assert_eq!(wired.label(), "port");
+        for counter in [Counter::Received, Counter::Sent] {
+            counter.read(&wired.far).unwrap();
+        }
+    }
+}
