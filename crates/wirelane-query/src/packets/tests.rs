@@ -15,7 +15,7 @@ use wirelane_wire::{MacAddr, Tcp, packet};
 
 use super::ask::{Ask, Side};
 use super::asked::Asked;
-use super::bpf;
+use super::bpf as function;
 use super::sieve::{Sieve, check};
 
 fn time(nanoseconds: i64) -> Expr {
@@ -23,7 +23,7 @@ fn time(nanoseconds: i64) -> Expr {
 }
 
 fn bpf(text: &str) -> Expr {
-    bpf::function().call(vec![lit(text)])
+    function().call(vec![lit(text)])
 }
 
 fn address(side: Side, text: &str) -> Ask {
