@@ -157,13 +157,19 @@ fn tx_queues(info: &PortInfo) -> Option<String> {
         TxWay::Flow | TxWay::Device => return Some(format!("TX queues of {name}: {way}")),
         _ => {}
     }
-    let queue = |TxBinding { queue, cpu, kept, .. }: &TxBinding| match cpu.filter(|_| *kept) {
-        Some(cpu) => format!("{queue} from CPU {cpu}"),
-        None if *kept => format!("{queue}"),
-        None => format!("{queue} not kept"),
+    let queue = |TxBinding { queue, cpu, kept, .. }: &TxBinding| {
+        let cpu = (*cpu)?;
+        Some(match kept {
+            true => format!("{queue} from CPU {cpu}"),
+            false => format!("{queue} not kept"),
+        })
     };
-    let queues: Vec<_> = info.tx_queues.iter().map(queue).collect();
-    Some(format!("TX queues of {name}: {} ({way})", queues.join(", ")))
+    // Those that a thread sends through.
+    let queues: Vec<_> = info.tx_queues.iter().filter_map(queue).collect();
+    Some(match queues.as_slice() {
+        [] => format!("TX queues of {name}: those of the CPUs that send ({way})"),
+        queues => format!("TX queues of {name}: {} ({way})", queues.join(", ")),
+    })
 }
 
 /// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take bounds what is

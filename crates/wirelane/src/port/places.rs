@@ -83,7 +83,7 @@ impl TxPlaces {
 #[must_use]
 pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>) -> Vec<String> {
     let name = info.interface.as_ref().unwrap_or(&info.spec);
-    let lost = |binding: &&TxBinding| !binding.kept && !binding.cpus.is_empty();
+    let lost = |one: &&TxBinding| !one.kept && !one.cpus.is_empty() && one.cpu.is_some();
     let mut notes = Vec::new();
     let elsewhere = info.tx_queues.iter().filter(lost);
     let elsewhere: Vec<_> = elsewhere.map(|binding| usize::from(binding.queue)).collect();

@@ -139,7 +139,9 @@ impl Forward {
             let mut paths = match &config.qdisc {
                 None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
                 Some(spec) => {
-                    let ends = outputs.into_iter().map(|tx| tx_path::watched(tx, &ports[to]));
+                    let ends = outputs
+                        .into_iter()
+                        .map(|tx| tx_path::watched(tx, &ports[to], config.choice));
                     let queues = ends.map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));

@@ -251,10 +251,12 @@ impl TxPaths {
     }
 }
 
-/// The end, which any of several threads will use: what leaves by another queue than its own is counted.
-pub(super) fn watched(mut tx: Tx, port: &Port) -> Tx {
+/// The end, which several threads may use, all of them of its queue if that is chosen explicitly: then what leaves by
+/// another one is counted.
+pub(super) fn watched(mut tx: Tx, port: &Port, choice: QueueSelection) -> Tx {
     let mut bindings = port.info().tx_queues.iter();
     if let Some(binding) = bindings.find(|binding| binding.queue == tx.queue())
+        && choice == QueueSelection::Explicit
         && !binding.cpus.is_empty()
     {
         tx.bind(&binding.cpus, None);
