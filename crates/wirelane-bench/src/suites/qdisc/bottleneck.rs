@@ -279,18 +279,18 @@ impl Transmit for End {
 mod tests {
     use super::*;
 
-    /// Ring and queue of `fifo` hold 512 and 1000 packets of 1500 bytes, 120 µs each.
+    /// Ring and queue of `fifo` hold 512 and 1000 packets of 1500 bytes, 120 µs each; some have just left.
     #[test]
     fn bands_pass_the_queue_and_limits_empty_the_ring() {
         let [fifo, fifo_bql, small, both, bands, bands_bql] =
             SPECS.map(|spec| sample(spec, 1).unwrap());
         let ms = |sample: Sample| sample.median / 1e6;
         let all = [fifo, fifo_bql, small, both, bands, bands_bql];
-        assert!((178.0..184.0).contains(&ms(fifo)), "{all:?}");
-        assert!((59.0..64.0).contains(&ms(bands)), "the ring alone: {all:?}");
-        assert!((117.0..130.0).contains(&ms(fifo_bql)), "the queue alone: {all:?}");
+        assert!((172.0..182.0).contains(&ms(fifo)), "{all:?}");
+        assert!((56.0..62.0).contains(&ms(bands)), "the ring alone: {all:?}");
+        assert!((114.0..122.0).contains(&ms(fifo_bql)), "the queue alone: {all:?}");
         assert!(ms(small) < 7.0 && ms(both) < 7.0, "64 KiB: {all:?}");
-        assert!(ms(bands_bql) < 5.0, "{all:?}");
+        assert!(ms(bands_bql) < 2.0, "{all:?}");
         assert_eq!((bands.lost, bands_bql.lost, small.lost), (0.0, 0.0, 0.0), "{all:?}");
         assert!((0.4..0.6).contains(&fifo.lost), "what comes to a full queue: {all:?}");
         for sample in all {
