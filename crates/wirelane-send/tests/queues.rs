@@ -62,7 +62,7 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     }
     let cpus = affinity::allowed_cpus().unwrap();
     if !(0..2).all(|rest| cpus.iter().any(|cpu| cpu % 2 == rest)) {
-        eprintln!("only one CPU: one of the queues cannot be reached");
+        // With one CPU one of the queues cannot be reached.
         return;
     }
     let (near, far) = (Namespace::new(), Namespace::new());
@@ -115,7 +115,6 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     assert_eq!(got.len(), PACKETS as usize);
     let strays = got.iter().filter(|(queue, number)| queue.map(u64::from) != number.map(|n| n % 2));
     let (strays, counted) = (strays.count() as u64, outcome.tx.iter().map(|tx| tx.strayed).sum());
-    println!("{moves} moves, {strays} packets left by another queue, {counted} counted");
     // Of what each move found on its way to the kernel; and the user is told.
     assert!(strays <= counted && counted <= moves * BURST, "{strays}, {counted}, {moves} moves");
     assert!(moves > 0);
