@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::halt::{self, Halt};
+use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::port::{Attempt, Outcome, PortInfo};
@@ -143,6 +144,32 @@ pub(crate) fn announce(doing: &str, info: &PortInfo) {
     let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
     let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     output::line(format_args!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode));
+    tx_queues(info).iter().for_each(|text| output::line(format_args!("{text}")));
+}
+
+/// From which CPUs packets leave by which TX queue, where that is a question:
+/// `TX queues of eth0: 0 from CPU 0, 1 from CPU 1 (XPS)`.
+fn tx_queues(info: &PortInfo) -> Option<String> {
+    let name = info.interface.as_ref()?;
+    let way = info.tx_queues.first()?.way;
+    match way {
+        TxWay::Exact | TxWay::Only => return None,
+        TxWay::Flow | TxWay::Device => return Some(format!("TX queues of {name}: {way}")),
+        _ => {}
+    }
+    let queue = |TxBinding { queue, cpu, kept, .. }: &TxBinding| {
+        let cpu = (*cpu)?;
+        Some(match kept {
+            true => format!("{queue} from CPU {cpu}"),
+            false => format!("{queue} not kept"),
+        })
+    };
+    // Those that a thread sends through.
+    let queues: Vec<_> = info.tx_queues.iter().filter_map(queue).collect();
+    Some(match queues.as_slice() {
+        [] => format!("TX queues of {name}: those of the CPUs that send ({way})"),
+        queues => format!("TX queues of {name}: {} ({way})", queues.join(", ")),
+    })
 }
 
 /// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take bounds what is

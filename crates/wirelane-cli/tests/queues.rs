@@ -56,6 +56,11 @@ fn privileged_queues_of_a_namespace() {
     ns.run("ip", veth.split(' '));
     let steering = "echo 1 > /sys/class/net/va/queues/rx-3/rps_cpus";
     ns.run("sh", ["-c", steering]);
+    let shown = || output(ns.command(WIRELANE).args(["queues", "va"])).stdout;
+    let line = "packet tx  chosen by flow; with bypass=on 0:0";
+    assert!(shown().contains(line), "{}", shown());
+    ns.run("sh", ["-c", "echo 1 > /sys/class/net/va/queues/tx-2/xps_cpus"]);
+    assert!(shown().contains("packet tx  0:- 1:- 2:0 3:- (XPS)"), "{}", shown());
 
     let out = output(ns.command(WIRELANE).args(["queues", "va", "--json"]));
     let document: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
@@ -63,6 +68,8 @@ fn privileged_queues_of_a_namespace() {
     assert_eq!((&va["rx"]["count"], &va["tx"]["count"]), (&4.into(), &4.into()));
     assert_eq!(va["rx"]["queues"][3]["rps_cpus"], serde_json::json!([0]));
     assert_eq!(va["rx"]["queues"][3]["irq"], serde_json::Value::Null);
+    let binding = &va["packet_tx"]["bypass"][2];
+    assert_eq!((&binding["by"], &binding["cpus"]), (&"xps".into(), &serde_json::json!([0])));
 
     // The same when /sys is still that of another namespace, as with `nsenter --net`.
     let namespace = format!("--net={}", ns.path().display());

@@ -134,7 +134,11 @@ pub struct SendOutcome {
 
 impl SendOutcome {
     /// The outcome of `engine` at `port`, with nothing sent yet.
-    pub fn new(engine: Engine, port: PortInfo) -> Self {
+    pub fn new(engine: Engine, mut port: PortInfo) -> Self {
+        if engine == Engine::Kernel {
+            // Its frames leave by the queue of the CPU that sends them, whatever the ends of the port do.
+            port.tx_queues.clear();
+        }
         Self {
             engine,
             port,

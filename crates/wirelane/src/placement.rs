@@ -11,6 +11,8 @@ pub struct Placement {
     cpus: Vec<u32>,
     /// The user named them, so they are kept to even where the scheduler could do as well.
     explicit: bool,
+    /// CPUs of some positions that go before those.
+    own: Vec<Option<u32>>,
 }
 
 impl Placement {
@@ -30,13 +32,13 @@ impl Placement {
             return Err(Error::usage(format!("CPU {cpu}"), "this process may not use it")
                 .help(format!("it may use {}", list.join(","))));
         }
-        Ok(Self { cpus: cpus.to_vec(), explicit: true })
+        Ok(Self { cpus: cpus.to_vec(), explicit: true, own: Vec::new() })
     }
 
     /// Leaves every thread to the scheduler.
     #[must_use]
     pub fn nowhere() -> Self {
-        Self { cpus: Vec::new(), explicit: false }
+        Self { cpus: Vec::new(), explicit: false, own: Vec::new() }
     }
 
     /// The same with everything on the first CPU.
@@ -46,8 +48,27 @@ impl Placement {
         self
     }
 
+    /// The same with CPUs of their own for some positions.
+    #[must_use]
+    pub(crate) fn with_own(self, own: Vec<Option<u32>>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Whether the user named the CPUs.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.explicit
+    }
+
+    /// Whether nothing is placed.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.cpus.is_empty()
+    }
+
     /// The CPU of the queue at `position`; `None` if it is better left to the scheduler.
     pub fn cpu(&self, position: usize) -> Option<u32> {
+        if let Some(own) = self.own.get(position).copied().flatten() {
+            return Some(own);
+        }
         let alone = self.cpus.len() < 2 && !self.explicit;
         self.cpus.get(position % self.cpus.len().max(1)).copied().filter(|_| !alone)
     }
@@ -91,7 +112,7 @@ impl Placement {
 /// All CPUs that the process may use.
 impl Default for Placement {
     fn default() -> Self {
-        Self { cpus: allowed(), explicit: false }
+        Self { cpus: allowed(), explicit: false, own: Vec::new() }
     }
 }
 
@@ -106,11 +127,13 @@ mod tests {
 
     #[test]
     fn queues_take_turns() {
-        let placement = Placement { cpus: vec![4, 6], explicit: false };
+        let placement = Placement { cpus: vec![4, 6], explicit: false, own: Vec::new() };
         assert_eq!(
             (placement.cpu(0), placement.cpu(1), placement.cpu(2)),
             (Some(4), Some(6), Some(4))
         );
+        let own = placement.clone().with_own(vec![None, Some(9)]);
+        assert_eq!((own.cpu(0), own.cpu(1), own.cpu(3)), (Some(4), Some(9), Some(6)));
         assert_eq!(placement.on_one().cpu(0), None);
     }
 

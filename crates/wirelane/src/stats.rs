@@ -224,6 +224,9 @@ pub struct TxCounters {
     /// How often the kernel was woken because nothing had been sent for a while although frames
     /// waited.
     pub stalls: Counter,
+    /// Frames that may have left by another queue, because they were sent from a CPU that is not one of
+    /// the queue's ([`Tx::bind`](crate::port::Tx::bind)).
+    pub strayed: Counter,
 }
 
 impl TxCounters {
@@ -243,6 +246,7 @@ impl TxCounters {
             system_calls: Counter::default(),
             copied: Counter::default(),
             stalls: Counter::default(),
+            strayed: Counter::default(),
         }
     }
 
@@ -306,6 +310,7 @@ impl TxCounters {
             held_errno: name(&self.held_errno),
             copied: self.copied.value(),
             stalls: self.stalls.value(),
+            strayed: self.strayed.value(),
         }
     }
 }
@@ -340,6 +345,9 @@ pub struct TxStats {
     pub copied: u64,
     /// How often the kernel had to be woken from a stall.
     pub stalls: u64,
+    /// Frames that may have left by another queue: something had moved the sending thread to a CPU that is not one of
+    /// the queue's.
+    pub strayed: u64,
 }
 
 /// As in a counter: 0 for an error that is not the kernel's.

@@ -56,9 +56,9 @@ pub(crate) struct ForwardArgs {
     /// Swap source and destination MAC address; drops packets to multicast and broadcast addresses as filtered
     #[arg(long)]
     swap: bool,
-    /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N] or
-    /// lockless[:nobypass]. Append limits as needed: ,limit=1000 (packets) ,limit=256k (bytes) ,bql=on
-    /// ,tsq=128k
+    /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N],
+    /// pfifo_fast[:N] or lockless[:nobypass]. Append as needed: ,limit=1000 (packets) ,limit=256k (bytes)
+    /// ,bql=on ,tsq=128k ,enqueue=batch
     #[arg(long, value_name = "SPEC", value_parser = discipline)]
     qdisc: Option<QdiscSpec>,
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of

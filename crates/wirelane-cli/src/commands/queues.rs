@@ -5,7 +5,9 @@ use std::fmt::{Display, Write as _};
 use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
-use wirelane::inspect::{self, CpuList, InterfaceQueues, Ring, Rss, Service};
+use wirelane::inspect::{
+    self, ByteLimit, CpuList, InterfaceQueues, Ring, Rss, Service, TxBinding, TxQueue, TxWay,
+};
 
 use crate::output;
 use crate::output::table::Table;
@@ -48,14 +50,38 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<(), Error> {
 struct Document<'a> {
     schema: &'static str,
     version: &'static str,
-    interfaces: &'a [InterfaceQueues],
+    interfaces: Vec<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    interface: &'a InterfaceQueues,
+    packet_tx: PacketTx,
+}
+
+/// From which CPUs packet sockets send through which TX queue.
+#[derive(Serialize)]
+struct PacketTx {
+    through_qdisc: Vec<TxBinding>,
+    bypass: Vec<TxBinding>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(interface: &'a InterfaceQueues) -> Self {
+        let through_qdisc = inspect::sending(interface, false);
+        Self {
+            interface,
+            packet_tx: PacketTx { through_qdisc, bypass: inspect::sending(interface, true) },
+        }
+    }
 }
 
 fn json(found: &[InterfaceQueues]) -> Result<String, Error> {
     let document = Document {
         schema: "wirelane.queues/1",
         version: env!("CARGO_PKG_VERSION"),
-        interfaces: found,
+        interfaces: found.iter().map(Shown::new).collect(),
     };
     let mut text = serde_json::to_string_pretty(&document)
         .map_err(|error| Error::io("standard output", "write", error.into()))?;
@@ -99,9 +125,18 @@ fn details(interface: &InterfaceQueues) -> String {
     }
     if !interface.tx.queues.is_empty() {
         out.push('\n');
-        let mut table = Table::new(&["tx queue", "cpus", "irq", "napi", "xps cpus", "numa node"]);
+        let titles = ["tx queue", "cpus", "irq", "napi", "xps cpus", "numa node", "byte limit"];
+        let mut table = Table::new(&titles);
+        let limit = |one: &TxQueue| match one.byte_limit {
+            Some(ByteLimit { limit: 0, .. }) => "off".to_owned(),
+            limit => text(limit.map(|limit| limit.limit)),
+        };
         let queues = interface.tx.queues.iter();
-        let rows = queues.map(|one| (one.index, about(&one.service, one.xps_cpus.as_ref())));
+        let rows = queues.map(|one| {
+            let mut row = about(&one.service, one.xps_cpus.as_ref());
+            row.push(limit(one));
+            (one.index, row)
+        });
         runs(rows)
             .into_iter()
             .for_each(|(queues, about)| table.row([vec![queues], about].concat()));
@@ -112,6 +147,9 @@ fn details(interface: &InterfaceQueues) -> String {
     let tx = affinity(interface.tx.queues.iter().map(|queue| (queue.index, &queue.service)));
     line(&mut out, "rxqueue", &format!("len={} affinity=[ {rx} ]", text(interface.rx.count)));
     line(&mut out, "txqueue", &format!("len={} affinity=[ {tx} ]", text(interface.tx.count)));
+    if let Some(packet_tx) = packet_tx(interface) {
+        line(&mut out, "packet tx", &packet_tx);
+    }
     out.push('\n');
     match &interface.rss {
         Some(rss) => describe_rss(&mut out, rss),
@@ -247,6 +285,26 @@ fn affinity<'a>(queues: impl Iterator<Item = (u32, &'a Service)>) -> String {
     let runs = runs(queues.map(|(index, service)| (index, cpus(service))));
     let words: Vec<_> = runs.into_iter().map(|(queues, cpus)| format!("{queues}:{cpus}")).collect();
     words.join(" ")
+}
+
+/// The CPUs from which packet sockets send through each TX queue: `0:0 1:1 (XPS)`.
+fn packet_tx(interface: &InterfaceQueues) -> Option<String> {
+    let usual = inspect::sending(interface, false);
+    let words = |bindings: &[TxBinding]| {
+        let cpus = |one: &TxBinding| match one.cpus.is_empty() {
+            true => format!("{}:-", one.queue),
+            false => format!("{}:{}", one.queue, one.cpus),
+        };
+        bindings.iter().map(cpus).collect::<Vec<_>>().join(" ")
+    };
+    match usual.first()?.way {
+        TxWay::Only => None,
+        way @ TxWay::Device => Some(way.to_string()),
+        way @ TxWay::Flow => {
+            Some(format!("{way}; with bypass=on {}", words(&inspect::sending(interface, true))))
+        }
+        way => Some(format!("{} ({way})", words(&usual))),
+    }
 }
 
 fn text(value: Option<impl Display>) -> String {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use wirelane::port::{Backend, PortInfo};
-use wirelane::qdisc::QdiscStats;
+use wirelane::qdisc::{BandStats, QdiscStats};
 use wirelane::stats::QueueStats;
 
 use super::flows::{Flows, Packets};
@@ -303,6 +303,15 @@ impl Report<'_> {
             table.row([name].into_iter().chain(counts.map(grouped)));
         }
         print(&table);
+        for row in qdiscs.iter().filter(|row| !row.stats.bands.is_empty()) {
+            let band = |band: &BandStats| match band.dropped {
+                0 => grouped(band.enqueued),
+                dropped => format!("{} ({} dropped)", grouped(band.enqueued), grouped(dropped)),
+            };
+            let bands: Vec<_> = row.stats.bands.iter().map(band).collect();
+            let name = self.name(row.port, "tx", Some(row.queue));
+            line(format_args!("{name}: control, ordinary, bulk queued: {}", bands.join(", ")));
+        }
     }
 
     /// Time, rates and CPU time.

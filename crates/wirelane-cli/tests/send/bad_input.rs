@@ -71,6 +71,10 @@ fn privileged_packets_beyond_the_mtu_are_counted() {
         assert_eq!(summary["totals"]["sent"], 3, "{backend}: {summary}");
         let errors = number(&summary["tx"][0]["wrong_length"]);
         assert_eq!(errors + number(&summary["skipped"]["too_long"]), 2, "{backend}: {summary}");
+        // One queue needs no choice, and AF_XDP names it.
+        let by = if backend == "xdp" { "exact" } else { "only" };
+        let binding = &summary["ports"][0]["tx_queues"][0];
+        assert_eq!((&binding["by"], &binding["kept"]), (&by.into(), &true.into()), "{summary}");
         let words = "2 packets not sent because of the MTU; --gso cuts";
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use wirelane::port::{Control, Port, PortInfo, Tx};
+use wirelane::port::{Control, Port, PortInfo, TxPlace, TxPlaces, tx_queue_notes};
 use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::threads::Crew;
 use wirelane::{Error, Result};
@@ -57,20 +57,23 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         return Err(Error::usage(object, "it was not opened for transmitting"));
     }
     ends.truncate(config.threads.unwrap_or(ends.len()).max(1));
-    let monitor = Monitor::of_sender(
-        &port,
-        ends.iter().map(|tx| Arc::clone(tx.counters())),
-        ends.iter().filter_map(|tx| Some((tx.queue(), Arc::clone(tx.segments()?)))),
-    );
+    let counters: Vec<_> = ends.iter().map(|tx| Arc::clone(tx.counters())).collect();
+    let segments = ends.iter().filter_map(|tx| Some((tx.queue(), Arc::clone(tx.segments()?))));
+    let segments: Vec<_> = segments.collect();
     let shared = Arc::new(Shared::new(ends.len(), config));
     let of = u32::try_from(ends.len()).unwrap_or(u32::MAX);
     let mut jobs = Vec::new();
     let allowances = budget::allowances(config.packets, ends.len());
+    let mut places = TxPlaces::new(&config.placement);
     for ((index, tx), allowance) in (0..).zip(ends).zip(allowances) {
         let packets = (sources(Lane { index, of })?, allowance);
-        jobs.push((format!("wl-send{index}"), job(index, tx, packets, &port, &shared, config)?));
+        let outlet = Outlet::new(tx, port.info(), config)?;
+        let place = places.next(&mut port, outlet.queue());
+        let job = job(index, (outlet, place), packets, &shared, config);
+        jobs.push((format!("wl-send{index}"), job));
     }
-    let crew = Crew::start(jobs, &config.placement, || {
+    let monitor = Monitor::of_sender(&port, counters, segments);
+    let crew = Crew::start(jobs, &places.placement(), || {
         port.start()?;
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
@@ -78,18 +81,21 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
     Ok(Sockets { crew, port, monitor, shared, cut: config.cut })
 }
 
-/// What the thread of `tx` does.
+/// What the thread of an end does, from its place.
 fn job(
     index: u32,
-    tx: Tx,
+    (mut outlet, place): (Outlet, Option<TxPlace>),
     packets: (Box<dyn Source>, Allowance),
-    port: &Port,
     shared: &Arc<Shared>,
     config: &SendConfig,
-) -> Result<impl FnOnce() -> LaneEnd + Send + use<>> {
-    let outlet = Outlet::new(tx, port.info(), config)?;
+) -> impl FnOnce() -> LaneEnd + Send + use<> {
     let (shared, pacing) = (Arc::clone(shared), config.pacing);
-    Ok(move || LaneSender::new(index as usize, outlet, packets, &shared, pacing).run())
+    move || {
+        if let Some(place) = place {
+            outlet.bind(&place);
+        }
+        LaneSender::new(index as usize, outlet, packets, &shared, pacing).run()
+    }
 }
 
 impl Sending for Sockets {
@@ -143,6 +149,9 @@ impl Sending for Sockets {
         outcome.timing = departures.timing();
         outcome.port.notes.extend(self.port.diagnostics());
         outcome.port.notes.extend(losses(&outcome, self.cut));
+        let strayed = outcome.tx.iter().map(|tx| (tx.queue, tx.strayed));
+        let queue_notes = tx_queue_notes(&outcome.port, strayed);
+        outcome.port.notes.extend(queue_notes);
         outcome.errors = errors;
         outcome.frames = self.port.frames();
         outcome

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use wirelane::port::{Backend, PortInfo, Tx};
+use wirelane::port::{Backend, PortInfo, Tx, TxPlace};
 use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 use wirelane_os::clock;
@@ -63,6 +63,16 @@ impl Outlet {
             watch: Watch::default(),
             tx,
         })
+    }
+
+    /// The TX queue.
+    pub(super) fn queue(&self) -> u16 {
+        self.tx.queue()
+    }
+
+    /// Sends from the place of the calling thread.
+    pub(super) fn bind(&mut self, place: &TxPlace) {
+        self.tx.bind(&place.cpus, place.own);
     }
 
     /// How long before they are due packets are written, in nanoseconds.

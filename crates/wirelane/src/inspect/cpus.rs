@@ -50,6 +50,11 @@ impl CpuList {
         self.cpus.iter().copied()
     }
 
+    /// Whether `cpu` is one of them.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.cpus.contains(&cpu)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.cpus.len()

@@ -13,8 +13,8 @@ use wirelane_os::sysfs::Sysfs;
 
 use super::interrupts::{self, QueueInterrupts};
 use super::{
-    Brief, Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side,
-    TxQueue, notes, rss, rx_mapping,
+    Brief, ByteLimit, Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue,
+    Service, Side, TxQueue, notes, rss, rx_mapping,
 };
 use crate::error::{Error, Result};
 
@@ -145,6 +145,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
                     index,
                     service: device.service(&services, QueueDirection::Tx, index),
                     xps_cpus: device.steering(&format!("tx-{index}/xps_cpus")),
+                    byte_limit: device.byte_limit(index),
                 })
                 .collect(),
         },
@@ -330,6 +331,17 @@ impl<'a> Device<'a> {
     fn steering(&self, file: &str) -> Option<CpuList> {
         let mask = self.read(&format!("queues/{file}"))?;
         CpuList::from_mask(&mask)
+    }
+
+    fn byte_limit(&self, queue: u32) -> Option<ByteLimit> {
+        let read = |file| {
+            self.read(&format!("queues/tx-{queue}/byte_queue_limits/{file}"))?.trim().parse().ok()
+        };
+        Some(ByteLimit {
+            limit: read("limit")?,
+            limit_max: read("limit_max"),
+            inflight: read("inflight"),
+        })
     }
 
     fn numa_node(&self) -> Option<u32> {

@@ -105,6 +105,22 @@ pub struct TxQueue {
     /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The kernel has no such setting for a
     /// queue that is the only one.
     pub xps_cpus: Option<CpuList>,
+    /// How many bytes may be in its ring; `None` where the kernel limits only their number.
+    pub byte_limit: Option<ByteLimit>,
+}
+
+/// How many bytes the kernel lets into the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`): what is more waits in
+/// the queueing discipline, where control can pass bulk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ByteLimit {
+    /// As it is now: the kernel adapts it to what the device sends between two completions. 0 before the first packet,
+    /// and where the driver does not take part.
+    pub limit: u64,
+    /// Beyond this the kernel does not go.
+    pub limit_max: Option<u64>,
+    /// Bytes in the ring.
+    pub inflight: Option<u64>,
 }
 
 /// What runs a queue's work, and on which CPUs.

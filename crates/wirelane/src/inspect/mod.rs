@@ -25,16 +25,19 @@ mod interrupts;
 mod mapping;
 mod notes;
 mod rss;
+mod sending;
 
 use gather::Host;
 
 pub use cpus::CpuList;
 pub(crate) use interface::Brief;
 pub use interface::{
-    Combined, CpusFrom, InterfaceQueues, Offloads, Ring, Rss, RxQueue, Service, Side, TxQueue,
+    ByteLimit, Combined, CpusFrom, InterfaceQueues, Offloads, Ring, Rss, RxQueue, Service, Side,
+    TxQueue,
 };
 pub use mapping::QueueMapping;
 pub(crate) use mapping::rx_mapping;
+pub use sending::{TxBinding, TxWay, sending};
 
 /// The names of the interfaces of this network namespace, in the kernel's order.
 ///

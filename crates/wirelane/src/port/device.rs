@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
-use crate::inspect::{self, InterfaceQueues, Offloads, QueueMapping};
+use crate::inspect::{self, InterfaceQueues, Offloads, QueueMapping, TxBinding, TxWay};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::spec::Spec;
 use wirelane_os::ethtool::Ethtool;
@@ -181,48 +181,49 @@ impl Device {
         Error::usage(format!("port '{spec}'"), cause).help(help)
     }
 
+    /// How the kernel comes to each of the TX queues that the spec names, for what a packet socket sends.
+    pub(super) fn tx_bindings(&self, spec: &Spec, bypass: bool) -> Vec<TxBinding> {
+        let queues = self.queues(spec, Class::Tx);
+        let one = |queue: &u16| TxBinding::new(*queue, TxWay::Only);
+        if self.tx_queues < 2 {
+            return queues.iter().map(one).collect();
+        }
+        let all = self.inspected().map(|found| inspect::sending(found, bypass)).unwrap_or_default();
+        let of = |queue: &u16| all.iter().find(|binding| binding.queue == *queue).cloned();
+        let unknown = |queue: &u16| TxBinding::new(*queue, TxWay::Device);
+        queues.iter().map(|queue| of(queue).unwrap_or_else(|| unknown(queue))).collect()
+    }
+
     /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
     /// thread may use. A driver with its own `ndo_select_queue` may still differ.
     pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
         if self.tx_queues == 1 {
             return affinity::allowed_cpus().ok()?.first().copied();
         }
-        let allowed = affinity::allowed_cpus().ok()?;
-        let steered =
-            |tx: &&inspect::TxQueue| tx.xps_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
-        let queues = self.inspected().map_or(&[][..], |inspected| &inspected.tx.queues);
-        if queues.iter().any(|tx| steered(&tx)) {
-            // A CPU that is steered to several queues reaches each of them for some flows only.
-            let reaches = |cpu: &u32| {
-                let to = |tx: &&inspect::TxQueue| {
-                    tx.xps_cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|c| c == *cpu))
-                };
-                queues.iter().filter(to).map(|tx| tx.index).eq([u32::from(queue)])
-            };
-            return allowed.into_iter().find(reaches);
-        }
-        let count = u32::from(self.tx_queues);
-        bypass.then(|| allowed.into_iter().find(|cpu| cpu % count == u32::from(queue)))?
+        let bindings = inspect::sending(self.inspected()?, bypass);
+        bindings.get(usize::from(queue))?.cpus.iter().next()
     }
 
     /// Notes for the user about transmitting on this interface.
-    pub(super) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
-        let queues = self.queues(spec, Class::Tx);
-        let unreachable: Vec<_> =
-            queues.iter().filter(|queue| self.tx_queue_cpu(**queue, bypass).is_none()).collect();
-        if unreachable.is_empty() {
+    pub(super) fn tx_notes(&self, bindings: &[TxBinding]) -> Vec<String> {
+        let lost = |binding: &&TxBinding| !binding.kept && binding.cpus.is_empty();
+        let queues = bindings.iter().filter(lost).map(|binding| usize::from(binding.queue));
+        let set: QueueSet = queues.collect();
+        let Some(way) = bindings.iter().find(lost).map(|binding| binding.way) else {
             return Vec::new();
-        }
-        let set: QueueSet = unreachable.iter().map(|queue| usize::from(**queue)).collect();
+        };
         let name = &self.name;
-        vec![match bypass {
-            true => format!(
+        vec![match way {
+            TxWay::Flow => format!(
+                "the kernel chooses the TX queue of each frame on {name} by its flow; with \
+                 bypass=on the sending CPU decides, and with xdp: the socket"
+            ),
+            TxWay::Device => format!(
+                "the driver of {name} chooses the TX queue of each frame by rules of its own"
+            ),
+            _ => format!(
                 "no CPU of this process sends through TX queue {set} of {name}: frames leave \
                  through the queue of the sending CPU"
-            ),
-            false => format!(
-                "the kernel chooses the TX queue of each frame on {name} by its flow; with \
-                 bypass=on the sending CPU decides"
             ),
         }]
     }

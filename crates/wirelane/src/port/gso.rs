@@ -20,6 +20,7 @@ use super::switches::Switches;
 use super::tx::{Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
+use crate::inspect::CpuList;
 use crate::pool::{Pool, PoolConfig, Region};
 use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
@@ -262,6 +263,10 @@ impl Transmit for GsoTx {
 
     fn sent(&mut self, batch: &mut Batch) -> usize {
         self.inner.sent(batch)
+    }
+
+    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
+        self.inner.bind(cpus, own);
     }
 
     fn flush(&mut self) -> Result<()> {

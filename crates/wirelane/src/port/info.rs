@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::spec::{Backend, Spec};
 use crate::error::Error;
+use crate::inspect::TxBinding;
 
 /// One attempt to open an interface.
 #[derive(Clone, Debug, Serialize)]
@@ -129,6 +130,9 @@ pub struct PortInfo {
     pub mac: Option<[u8; 6]>,
     /// The queues that are open.
     pub queues: Vec<u16>,
+    /// How each of its transmitting ends is bound to its TX queue, of ports on an interface with queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tx_queues: Vec<TxBinding>,
     /// The attempts, in order.
     pub negotiation: Vec<Attempt>,
     /// Notes for the user: fallbacks, things that the driver hides.
@@ -171,6 +175,7 @@ impl PortInfo {
             interface: None,
             mac: None,
             queues: Vec::new(),
+            tx_queues: Vec::new(),
             negotiation: vec![Attempt::chosen(backend.as_str())],
             notes: Vec::new(),
             link_type: 1,

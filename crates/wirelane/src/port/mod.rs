@@ -31,6 +31,7 @@ mod number;
 mod open;
 mod options;
 pub mod packet;
+mod places;
 #[allow(clippy::module_inception, reason = "the type that all of it is about")]
 mod port;
 mod rx;
@@ -56,6 +57,7 @@ pub use self::manual::{Manual, SpecOption};
 pub use self::number::parse_number;
 pub use self::open::{open, shared_memory};
 pub use self::options::{Forwarding, OpenOptions, Take};
+pub use self::places::{TxPlace, TxPlaces, tx_queue_notes};
 pub use self::port::Port;
 pub use self::rx::{Readiness, Receive, Rx};
 pub use self::share::Share;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
+use crate::inspect::CpuList;
 use crate::segment::SegmentCounters;
 use crate::stats::TxCounters;
 
@@ -34,6 +35,13 @@ pub trait Transmit: Send {
     fn sent(&mut self, batch: &mut Batch) -> usize {
         let _ = batch;
         0
+    }
+
+    /// Frames leave by the end's queue only if they are sent from one of `cpus`: counts the others as
+    /// [`TxCounters::strayed`]. The calling thread, if it is the one that sends, goes back to `own`
+    /// before it sends from elsewhere.
+    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
+        let _ = (cpus, own);
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
@@ -143,6 +151,13 @@ impl Tx {
     #[inline]
     pub fn sent(&mut self, batch: &mut Batch) -> usize {
         self.inner.sent(batch)
+    }
+
+    /// Says from which CPUs its frames leave by its queue ([`PortInfo::tx_queues`](super::PortInfo)). Frames
+    /// that are sent from another one are counted as [`TxCounters::strayed`]. With `own`, one of them, the
+    /// calling thread goes back there first, whoever has moved it.
+    pub fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
+        self.inner.bind(cpus, own);
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.

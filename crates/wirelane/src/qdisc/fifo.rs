@@ -31,7 +31,7 @@ use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
 use super::lock::{Guard, SpinLock};
 use super::run::QUOTA;
-use super::stats::{LaneCounters, Sent};
+use super::stats::{BandStats, LaneCounters, QdiscStats, Sent};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::sync::Counter;
@@ -71,6 +71,22 @@ struct Queue<const BANDS: usize> {
 struct Band {
     frames: VecDeque<Frame>,
     bytes: u64,
+    enqueued: u64,
+    left: u64,
+    dropped: u64,
+}
+
+impl Band {
+    fn with_capacity(frames: usize) -> Self {
+        let frames = VecDeque::with_capacity(frames);
+        Self { frames, bytes: 0, enqueued: 0, left: 0, dropped: 0 }
+    }
+
+    fn stats(&self) -> BandStats {
+        let Self { frames, enqueued, left, dropped, .. } = self;
+        let backlog = frames.len() as u64;
+        BandStats { enqueued: *enqueued, left: *left, dropped: *dropped, backlog }
+    }
 }
 
 /// Most frames to make room for before they come.
@@ -83,8 +99,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
         let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
-        let band = |_| Band { frames: VecDeque::with_capacity(prepared), bytes: 0 };
-        let bands = std::array::from_fn(band);
+        let bands = std::array::from_fn(|_| Band::with_capacity(prepared));
         Self {
             root: SpinLock::new(Queue { bands, running: false }),
             limit,
@@ -112,14 +127,17 @@ impl<const BANDS: usize> Fifo<BANDS> {
         let queue = &mut queue.bands[band];
         if queue.frames.len() >= self.limit.packets {
             lane.limit_packets.add(1);
+            queue.dropped += 1;
             return Err(frame);
         }
         if queue.bytes + length > self.limit.bytes {
             lane.limit_bytes.add(1);
+            queue.dropped += 1;
             return Err(frame);
         }
         queue.frames.push_back(frame);
         queue.bytes += length;
+        queue.enqueued += 1;
         self.pushed.add(1);
         lane.enqueued.add(1);
         lane.enqueued_bytes.add(length);
@@ -162,7 +180,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
             done += offered;
             let left = offered - sent;
             if left > 0 {
-                let bytes_left = root.put_back(out);
+                let bytes_left = root.put_back(out, bypassing);
                 lane.requeued.add(left as u64);
                 if bypassing {
                     // It did not pass after all.
@@ -210,20 +228,26 @@ impl<const BANDS: usize> Queue<BANDS> {
                 }
                 let Some(frame) = band.frames.pop_front() else { break };
                 band.bytes -= frame.len() as u64;
+                band.left += 1;
                 into.as_vec().push(frame);
             }
         }
         budget.taken()
     }
 
-    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes.
-    fn put_back(&mut self, frames: &mut Batch) -> u64 {
+    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes. With `new` they had not been
+    /// in the queue.
+    fn put_back(&mut self, frames: &mut Batch, new: bool) -> u64 {
         let mut bytes = 0;
         while let Some(frame) = frames.pop() {
             let length = frame.len() as u64;
             bytes += length;
             let band = &mut self.bands[Fifo::<BANDS>::band(&frame)];
             band.bytes += length;
+            match new {
+                true => band.enqueued += 1,
+                false => band.left -= 1,
+            }
             band.frames.push_front(frame);
         }
         bytes
@@ -308,5 +332,13 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
 
     fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
         act(&mut link.lock(&lane.counters));
+    }
+
+    fn read(&self, stats: &mut QdiscStats) {
+        if BANDS > 1 {
+            let counters = LaneCounters::default();
+            let root = self.root.lock(&counters);
+            stats.bands = root.bands.iter().map(Band::stats).collect();
+        }
     }
 }

@@ -58,7 +58,7 @@ mod spec;
 
 #[cfg(not(loom))]
 pub(crate) use self::egress::EgressGauge;
-pub use self::stats::{BqlStats, QdiscDropped, QdiscStats, Sent};
+pub use self::stats::{BandStats, BqlStats, QdiscDropped, QdiscStats, Sent};
 #[cfg(not(loom))]
 pub use self::{
     egress::{Egress, Handle},

@@ -112,6 +112,26 @@ pub struct QdiscStats {
     pub backlog_bytes: u64,
     /// The byte limit of the TX ring, when there is one.
     pub bql: Option<BqlStats>,
+    /// Its bands, the first served first; empty for a discipline without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<BandStats>,
+}
+
+/// A reading of one band: `enqueued = left + backlog`.
+///
+/// Over all bands, `enqueued` and `backlog` are the queue's, and `left` is what was dequeued or purged. What passes the
+/// empty queue is of no band.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BandStats {
+    /// Frames put into it.
+    pub enqueued: u64,
+    /// Frames that left it, for the interface or purged.
+    pub left: u64,
+    /// Frames dropped because it held as many, or as many bytes, as it may.
+    pub dropped: u64,
+    /// Frames in it.
+    pub backlog: u64,
 }
 
 /// Frames lost in a discipline, by reason.
@@ -201,6 +221,13 @@ impl std::ops::AddAssign<&Self> for QdiscStats {
         self.wakes += other.wakes;
         self.backlog_packets += other.backlog_packets;
         self.backlog_bytes += other.backlog_bytes;
+        self.bands.resize(self.bands.len().max(other.bands.len()), BandStats::default());
+        for (band, more) in self.bands.iter_mut().zip(&other.bands) {
+            band.enqueued += more.enqueued;
+            band.left += more.left;
+            band.dropped += more.dropped;
+            band.backlog += more.backlog;
+        }
         if let Some(more) = other.bql {
             let sum = self.bql.get_or_insert_default();
             sum.limit += more.limit;

@@ -5,6 +5,7 @@
 mod mtu;
 mod order;
 mod passing;
+mod queues;
 mod receive;
 mod rejected;
 mod selection;

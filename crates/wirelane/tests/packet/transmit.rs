@@ -6,8 +6,9 @@ use std::thread;
 
 use wirelane::mask::Class;
 use wirelane::port::{self, OpenOptions, Tx};
+use wirelane::qdisc::Egress;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
-use wirelane_os::affinity;
+use wirelane_os::{affinity, clock};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::veth::VethPair;
@@ -188,6 +189,54 @@ fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
         let (errors, purged) = assert_balanced(&outcome);
         assert!(errors + purged > 0, "{discipline:?}: {outcome:?}");
     }
+}
+
+/// Whoever comes last and is urgent leaves before what waits, if that waits where it can be passed: in bands, and not in the
+/// TX ring.
+#[test]
+fn privileged_control_passes_bulk_on_a_slow_link() {
+    if !privileged::require() {
+        return;
+    }
+    const BULK: u64 = 100;
+    stay();
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    slow_down(&near, &pair.a.interface, "8mbit");
+    let places = ["fifo,bql=on", "pfifo_fast", "pfifo_fast,bql=on"].map(|spec| {
+        let mut port =
+            open(&near, &format!("packet:{}", pair.a.interface), &transmitting()).unwrap();
+        let mut receiver = quick(&far, &pair.b.interface, &OpenOptions::default());
+        let mut ends = receiver.rx();
+        receiver.start().unwrap();
+        let egress = Egress::new(&spec.parse().unwrap(), port.tx().remove(0));
+        let mut handle = egress.handle();
+        let mut offer = |bytes: &[u8]| {
+            let mut batch = Batch::new(1);
+            assert_eq!(handle.allocate(&mut batch, 1), 1);
+            assert!(batch.last_mut().unwrap().fill(bytes));
+            assert_eq!(handle.send(&mut batch, clock::monotonic_ns()).accepted, 1);
+        };
+        (0..BULK).for_each(|n| offer(&packets::udp4(n).length(1000).build()));
+        let mut control = packets::udp4(BULK).build();
+        // DSCP CS6: network control.
+        control[15] = 48 << 2;
+        offer(&control);
+        let patience = Instant::now() + PATIENCE;
+        while handle.flush(clock::monotonic_ns()).unwrap() + handle.pending() > 0 {
+            assert!(Instant::now() < patience, "{spec}: {:?}", egress.stats());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let got = finish_after(&*receiver.control(), &mut ends, BULK as usize + 1);
+        let numbers: Vec<_> = got.iter().filter_map(|got| got.sequence).collect();
+        assert_eq!(numbers.len() as u64, BULK + 1, "{spec}");
+        let bulk = numbers.iter().filter(|number| **number != BULK);
+        assert!(bulk.is_sorted(), "{spec}: {numbers:?}");
+        numbers.iter().position(|number| *number == BULK).unwrap() as u64
+    });
+    // The ring takes all of it at once, unless its bytes are limited.
+    assert_eq!(places[..2], [BULK, BULK]);
+    assert!(places[2] < BULK / 2, "{places:?}");
 }
 
 /// Forwards from a simulated interface to one of the namespace.

@@ -4,6 +4,7 @@
 //! machine hits all of them; a difference between two cases is that of the same round.
 
 mod bench;
+mod bottleneck;
 pub(crate) mod distance;
 mod kernel;
 pub mod ring;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use self::bench::{
     Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
 };
+use self::bottleneck::Bottleneck;
 use self::kernel::Kernel;
 use self::rings::Rings;
 use crate::published::{Difference, difference, lock_operation, lock_pair};
@@ -36,7 +38,8 @@ use wirelane::qdisc::QdiscKind;
 /// lockless to a simulated interface that counts and frees them. The disciplines count locks and failed
 /// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
 /// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
-/// (Debian: dpdk-dev). As root, a packet socket also sends through the kernel's own queueing layer and
+/// (Debian: dpdk-dev). At a bottleneck of 100 Mbit/s, in simulated time, control waits behind bulk: with bands,
+/// byte limits (BQL) and small queues (TSQ), and without. As root, a packet socket also sends through the kernel's own queueing layer and
 /// around it, on a veth pair with pfifo_fast or on --port. All CPUs are busy meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub struct QdiscSuite {
@@ -115,6 +118,7 @@ pub fn qdisc(
         Err(error) if port.is_some() => return Err(error),
         kernel => kernel.map_err(|error| report.skip(SUITE, kernel::CASE, error.to_string())).ok(),
     };
+    let mut bottleneck = Bottleneck::default();
     let mut longest_peer = Duration::ZERO;
     let mut rounds = Rounds::new(plan.samples, plan.limit);
     while let Some(round) = rounds.next() {
@@ -132,6 +136,8 @@ pub fn qdisc(
                 report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
             }
         }
+        progress(round, "a bottleneck");
+        bottleneck.measure(round)?;
         progress(round, "rings");
         rings.measure(round);
         // Once in any case: a ratio of one round is better than none.
@@ -165,6 +171,7 @@ pub fn qdisc(
     report.rows.extend(lock_rows(Some("std::sync::Mutex"), mutex));
     report.rows.extend(discipline_rows(&cases, &samples));
     report.rows.extend(kernel.iter().flat_map(Kernel::rows));
+    report.rows.extend(bottleneck.rows());
     rings.finish(report);
     Ok(())
 }

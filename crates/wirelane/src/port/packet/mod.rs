@@ -40,8 +40,8 @@
 //! packets that exceed the MTU of the receiving end by more than one tag (`is_skb_forwardable`):
 //! that end needs an MTU of 4 bytes more.
 //!
-//! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU (see
-//! [`PacketPort::tx_queue_cpu`]). Frames of a flow leave in order if the sending thread stays on
+//! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU: see
+//! [`PortInfo::tx_queues`](super::PortInfo) and [`TxPlaces`](super::TxPlaces). Frames of a flow leave in order if the sending thread stays on
 //! one CPU, and on most devices even if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the

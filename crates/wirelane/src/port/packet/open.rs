@@ -170,8 +170,8 @@ impl PacketPlan {
     /// One transmitting end per queue, and what counts its frames.
     fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
         let hands_on = self.hands_on();
-        let ends = side_by_side(&self.tx_queues, self.config.at_once(), |_, queue| {
-            let counters = Arc::new(TxCounters::new(*queue));
+        let ends = side_by_side(&self.tx_bindings, self.config.at_once(), |_, binding| {
+            let counters = Arc::new(TxCounters::new(binding.queue));
             let handing_on = hands_on.then(|| self.socket()).transpose()?;
             let sockets = (self.socket()?, handing_on);
             let bypass = self.config.bypass;
@@ -213,6 +213,7 @@ impl PacketPlan {
             speed: self.device.speed,
             snaplen: self.snaplen,
             lateness,
+            tx_queues: self.tx_bindings.clone(),
             ..PortInfo::new(&self.spec, Backend::Packet, PortMode::TpacketV3)
         }
     }

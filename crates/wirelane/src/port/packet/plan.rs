@@ -8,6 +8,7 @@ use super::config::{Config, Vnet};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::SinkGso;
+use crate::inspect::TxBinding;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::port::device::Device;
@@ -23,7 +24,7 @@ pub(super) struct PacketPlan {
     /// One per receive ring.
     pub(super) selections: Vec<Selection>,
     /// The queues to transmit through.
-    pub(super) tx_queues: Vec<u16>,
+    pub(super) tx_bindings: Vec<TxBinding>,
     pub(super) mask: QueueMask,
     pub(super) filter: Option<Filter>,
     pub(super) snaplen: u32,
@@ -68,10 +69,10 @@ impl PacketPlan {
         if handed_on != SinkGso::default() && config.vnet == Vnet::Auto {
             notes.push(handing_on(&device.name, handed_on));
         }
-        let mut tx_queues = Vec::new();
+        let mut tx_bindings = Vec::new();
         if options.transmit {
-            notes.extend(device.tx_notes(spec, config.bypass));
-            tx_queues = device.queues(spec, Class::Tx);
+            tx_bindings = device.tx_bindings(spec, config.bypass);
+            notes.extend(device.tx_notes(&tx_bindings));
         }
         Ok(Self {
             selections: match config.share {
@@ -79,7 +80,7 @@ impl PacketPlan {
                 Some(_) => vec![select(&device, Class::Other, 0)],
                 None => selections(spec, &device),
             },
-            tx_queues,
+            tx_bindings,
             mask: options.mask.clone(),
             filter: options.filter.clone().filter(|_| options.receive),
             snaplen: options.clamped_snaplen(),

@@ -15,9 +15,14 @@
 //! until all earlier packets have left, or it could overtake them. The kernel waits in the same way
 //! before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and continues
 //! on another CPU can still reorder packets: pin the thread to avoid that.
+//!
+//! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that somebody has moved
+//! goes back before it sends. What was sent from elsewhere nevertheless (a cpuset forbids to go back, or a call was
+//! interrupted and went on there) is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -27,6 +32,7 @@ use wirelane_os::packet::PacketSocket;
 use super::tx_ring::TxRing;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Gso, Offload};
+use crate::inspect::CpuList;
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::accounting::FrameCounts;
@@ -63,6 +69,8 @@ pub(super) struct Transmitter {
     ring: TxRing,
     /// The CPU from which the kernel was last told of slots.
     cpu: u32,
+    /// Where frames have to be sent from, to leave by the queue.
+    home: Option<Home>,
     /// Several TX queues: packets that are sent from different CPUs can overtake each other.
     has_lanes: bool,
     limits: FrameLimits,
@@ -71,6 +79,30 @@ pub(super) struct Transmitter {
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
     interface: Arc<str>,
+}
+
+/// The CPUs from which frames leave by the queue.
+struct Home {
+    cpus: Vec<u32>,
+    /// The one of the thread that sends.
+    own: Option<(u32, ThreadId)>,
+}
+
+impl Home {
+    #[inline]
+    fn is_here(&self) -> bool {
+        self.cpus.contains(&affinity::current_cpu())
+    }
+
+    /// Brings the calling thread back, if it is the one that sends. A cpuset may forbid it.
+    #[cold]
+    fn go(&self) {
+        if let Some((cpu, thread)) = self.own
+            && thread == thread::current().id()
+        {
+            let _ = affinity::pin(cpu);
+        }
+    }
 }
 
 /// Reads a transmitter from outside.
@@ -140,6 +172,7 @@ impl Transmitter {
             failure: None,
             ring,
             cpu: affinity::current_cpu(),
+            home: None,
             has_lanes: device.tx_queues > 1,
             limits,
             pool,
@@ -199,11 +232,44 @@ impl Transmitter {
         waits
     }
 
+    /// Sees to it that the thread is where the queue's frames are sent from. Where it still is not, or no longer
+    /// when they were sent, they have strayed: see [`Transmitter::note_strayed`].
+    #[inline]
+    fn go_home(&self) {
+        if let Some(home) = &self.home
+            && !home.is_here()
+        {
+            home.go();
+        }
+    }
+
+    /// Counts frames that were handed to the kernel since [`Transmitter::go_home`], unless `was_home` then and now.
+    #[inline]
+    fn note_strayed(&self, frames: u64, was_home: bool) {
+        if let Some(home) = &self.home
+            && !(was_home && home.is_here())
+        {
+            self.counters.strayed.add(frames);
+        }
+    }
+
+    /// Whether the thread is where the queue's frames are sent from.
+    #[inline]
+    fn is_home(&self) -> bool {
+        self.home.as_ref().is_none_or(Home::is_here)
+    }
+
     /// Hands everything to the kernel that it has not got, unless it would overtake what it has: then the next call does.
     fn send(&mut self) -> Result<()> {
-        while self.ring.is_unsent() && !self.would_overtake() {
+        while self.ring.is_unsent() {
+            self.go_home();
+            if self.would_overtake() {
+                break;
+            }
             self.counters.system_calls.add(1);
+            let (frames, was_home) = (self.ring.unsent(), self.is_home());
             let sent = self.socket.send_pending();
+            self.note_strayed(frames.into(), was_home);
             let refusal = match self.may_go_later(&sent) {
                 true => None,
                 false => sent.err(),
@@ -258,6 +324,7 @@ impl Transmitter {
         if self.send().is_err() || self.ring.is_unsent() {
             return false;
         }
+        self.go_home();
         if self.would_overtake() {
             self.is_congested = true;
             return false;
@@ -269,11 +336,13 @@ impl Transmitter {
             return true;
         };
         self.counters.system_calls.add(1);
+        let was_home = self.is_home();
         let sent = socket.send_with_header(&offload.virtio_of(frame.data()), frame.data());
         let may_go_later = self.may_go_later(&sent);
         let Err(error) = sent else {
             self.counters.packets.add(1);
             self.counters.bytes.add(frame.len() as u64);
+            self.note_strayed(1, was_home);
             return true;
         };
         if may_go_later {
@@ -352,6 +421,11 @@ impl Transmit for Transmitter {
         self.pool.take(batch, n)
     }
 
+    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
+        let own = own.map(|cpu| (cpu, thread::current().id()));
+        self.home = Some(Home { cpus: cpus.iter().collect(), own });
+    }
+
     fn flush(&mut self) -> Result<()> {
         let sent = self.send();
         self.reclaim();
@@ -375,7 +449,7 @@ impl Transmit for Transmitter {
         if self.ring.is_unsent() || is_congested {
             // No event tells that a full device has room again, or that a link is up.
             let is_down = self.counters.held_errno.value() != 0;
-            std::thread::sleep(if is_down { timeout } else { timeout.min(CONGESTED) });
+            thread::sleep(if is_down { timeout } else { timeout.min(CONGESTED) });
             return self.flush();
         }
         let waited = self.socket.wait_writable(Some(timeout));

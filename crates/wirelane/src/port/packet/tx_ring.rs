@@ -59,8 +59,8 @@ pub(super) struct TxRing {
     /// The slot to fill next, and how many before it are not reclaimed.
     next: u32,
     used: u32,
-    /// Whether the kernel must still be told of slots.
-    unsent: bool,
+    /// Slots of which the kernel must still be told; of some, perhaps, that it has taken.
+    unsent: u32,
 }
 
 impl TxRing {
@@ -95,7 +95,7 @@ impl TxRing {
         // only means more calls.
         let _ = socket.set_send_buffer(bytes);
         let memory = socket.map(bytes).map_err(os)?;
-        Ok(Self { memory, request, vnet_header, copied, slots, next: 0, used: 0, unsent: false })
+        Ok(Self { memory, request, vnet_header, copied, slots, next: 0, used: 0, unsent: 0 })
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -117,6 +117,12 @@ impl TxRing {
     /// Whether the kernel must still be told of slots.
     #[inline(always)]
     pub(super) fn is_unsent(&self) -> bool {
+        self.unsent > 0
+    }
+
+    /// Slots of which it must be told, at most.
+    #[inline(always)]
+    pub(super) fn unsent(&self) -> u32 {
         self.unsent
     }
 
@@ -129,7 +135,9 @@ impl TxRing {
     /// After the kernel was told of slots: looks whether it has taken all.
     pub(super) fn look_whether_sent(&mut self) {
         let last = self.status(self.slot_before(1)).load(Ordering::Acquire);
-        self.unsent = self.used > 0 && last & TP_STATUS_SEND_REQUEST != 0;
+        if self.used == 0 || last & TP_STATUS_SEND_REQUEST == 0 {
+            self.unsent = 0;
+        }
     }
 
     /// The slot `back` places before the next one.
@@ -194,7 +202,7 @@ impl TxRing {
         self.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
         self.used += 1;
-        self.unsent = true;
+        self.unsent += 1;
     }
 
     /// Takes back the slots whose packets are sent: how many, and their bytes.
@@ -238,7 +246,7 @@ impl TxRing {
         self.next = self.slot_before(1);
         self.status(self.next).store(TP_STATUS_AVAILABLE, Ordering::Release);
         self.used -= 1;
-        self.unsent = self.used > 0;
+        self.unsent = self.used;
         true
     }
 }

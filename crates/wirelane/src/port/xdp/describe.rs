@@ -5,6 +5,7 @@ use wirelane_os::bpf;
 use super::attempt::BoundQueues;
 use super::mode::Mode;
 use super::plan::XdpPlan;
+use crate::inspect::{TxBinding, TxWay};
 use crate::port::info::{Attempt, PortInfo, PortMode};
 use crate::port::spec::Backend;
 
@@ -63,10 +64,13 @@ impl XdpPlan {
             notes
                 .push("the device sends each packet at its time, by a clock of its own".to_owned());
         }
+        let queues: Vec<_> = self.requests.iter().map(|request| request.number).collect();
+        let sends = queues.iter().filter(|_| self.transmit);
         PortInfo {
+            tx_queues: sends.map(|queue| TxBinding::new(*queue, TxWay::Exact)).collect(),
             interface: Some(self.device.name.clone()),
             mac: self.device.mac,
-            queues: self.requests.iter().map(|request| request.number).collect(),
+            queues,
             negotiation,
             notes,
             link_type: self.device.link_type,

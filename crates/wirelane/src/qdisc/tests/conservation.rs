@@ -46,6 +46,14 @@ fn many(spec: &str, producers: u32, frames: u32) {
     assert_eq!(seen.len() as u64 + dropped, u64::from(producers * frames), "{spec}: {stats:?}");
     assert_eq!(stats.bypassed + stats.dequeued, seen.len() as u64, "{spec}: {stats:?}");
     assert_eq!((stats.backlog_packets, stats.backlog_bytes), (0, 0), "{spec}: {stats:?}");
+    if !stats.bands.is_empty() {
+        let sum = |of: fn(&BandStats) -> u64| stats.bands.iter().map(of).sum::<u64>();
+        assert!(stats.bands.iter().all(|band| band.enqueued == band.left + band.backlog));
+        assert_eq!(sum(|band| band.enqueued), stats.enqueued, "{stats:?}");
+        assert_eq!(sum(|band| band.left), stats.dequeued + stats.dropped.purged, "{stats:?}");
+        assert_eq!(sum(|band| band.dropped), stats.dropped.limit_packets, "{stats:?}");
+    }
+    assert_eq!(stats.bands.is_empty(), !spec.starts_with("pfifo_fast"));
     for producer in 0..producers {
         let mine = seen.iter().filter(|frame| frame.0 == producer).map(|frame| frame.1);
         assert!(mine.is_sorted_by(|a, b| a < b), "{spec}: order and duplicates");

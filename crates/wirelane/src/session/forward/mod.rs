@@ -60,7 +60,7 @@ use self::tx_path::TxPaths;
 use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
 use crate::pipeline::{Allowance, Budget, Job, Running, Threads};
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, lanes};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, TxPlaces, lanes, tx_queue_notes};
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
@@ -96,14 +96,13 @@ impl Forward {
         let routes = routes(&ports, config)?;
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
         let mut monitor = Monitor {
-            ports: ports.iter().map(|port| port.info().clone()).collect(),
             accounting: ports.iter().map(|port| port.accounting()).collect(),
             ..Monitor::default()
         };
         let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
         let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
-        let mut jobs = Vec::new();
+        let (mut jobs, mut places) = (Vec::new(), TxPlaces::new(&config.placement));
         let all_switches = (0..ports.len())
             .map(|position| {
                 let switches = Arc::clone(switches(position)?);
@@ -140,7 +139,10 @@ impl Forward {
             let mut paths = match &config.qdisc {
                 None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
                 Some(spec) => {
-                    let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
+                    let ends = outputs
+                        .into_iter()
+                        .map(|tx| tx_path::watched(tx, &ports[to], config.choice));
+                    let queues = ends.map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
                     monitor.qdiscs.extend(gauges);
@@ -153,7 +155,8 @@ impl Forward {
             let groups = lanes::by_tx_queue(inputs, threads);
             let infos = (source.clone(), sink.clone());
             for (position, rx) in groups {
-                let Some(path) = paths.builder(position % count) else { continue };
+                let path = paths.builder(position % count, &mut places, &mut ports[to]);
+                let Some(path) = path else { continue };
                 if !endless {
                     signals.finite.fetch_add(1, Ordering::Relaxed);
                 }
@@ -173,7 +176,9 @@ impl Forward {
         // What no direction uses.
         drop(received);
         ports.iter_mut().for_each(|port| drop(port.tx()));
-        let running = Threads::default().placed(config.placement.clone()).launch(ports, jobs)?;
+        // With how their ends are bound to queues.
+        monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
+        let running = Threads::default().placed(places.placement()).launch(ports, jobs)?;
         Ok(Self {
             running,
             monitor,
@@ -255,6 +260,9 @@ impl Forward {
             let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
             let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
             info.notes.extend(refusals(&info, &of_port, &cut_here));
+            let strayed = of_port.iter().map(|tx| (tx.queue, tx.strayed));
+            let queue_notes = tx_queue_notes(&info, strayed);
+            info.notes.extend(queue_notes);
             let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
             if unfinished > 0 {
                 info.notes.push(format!(

@@ -7,7 +7,7 @@ use wirelane_os::clock;
 
 use crate::error::{Error, Result};
 use crate::frame::Batch;
-use crate::port::{Tx, drain};
+use crate::port::{Port, Tx, TxPlace, TxPlaces, drain};
 use crate::qdisc::{Egresses, Producer, QueueSelection};
 use crate::stats::TxCounters;
 
@@ -47,8 +47,19 @@ impl QueuedPath {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.waiting = self.producer.flush(clock::monotonic_ns())?;
-        self.pending = self.waiting + self.producer.pending();
+        let now = clock::monotonic_ns();
+        let own = self.queue.and_then(|queue| self.producer.handle(queue));
+        // Who has a queue of its own leaves the others alone: their frames leave from other CPUs.
+        (self.waiting, self.pending) = match own {
+            Some(own) => {
+                let waiting = own.flush(now)?;
+                (waiting, waiting + own.pending())
+            }
+            None => {
+                let waiting = self.producer.flush(now)?;
+                (waiting, waiting + self.producer.pending())
+            }
+        };
         self.unsettled = false;
         Ok(())
     }
@@ -191,7 +202,8 @@ pub(super) enum TxPaths {
 
 /// Builds the [`TxPath`] of one thread, on that thread.
 pub(super) enum TxPathBuilder {
-    Direct(Tx),
+    /// With the CPUs from which it has to send.
+    Direct(Tx, Option<TxPlace>),
     Queued(Egresses, QueueSelection, usize),
 }
 
@@ -199,7 +211,12 @@ impl TxPathBuilder {
     /// The TX path of the calling thread.
     pub(super) fn build(self) -> TxPath {
         match self {
-            Self::Direct(tx) => TxPath::Direct(tx),
+            Self::Direct(mut tx, place) => {
+                if let Some(TxPlace { cpus, own }) = place {
+                    tx.bind(&cpus, own);
+                }
+                TxPath::Direct(tx)
+            }
             Self::Queued(egresses, choice, queue) => {
                 TxPath::Queued(QueuedPath::new(&egresses, choice, queue))
             }
@@ -208,15 +225,43 @@ impl TxPathBuilder {
 }
 
 impl TxPaths {
-    /// The end at `position` for one thread; `None` if another one has it alone.
-    pub(super) fn builder(&mut self, position: usize) -> Option<TxPathBuilder> {
+    /// The end at `position` for the next thread, which gets its CPU; `None` if another one has it alone.
+    pub(super) fn builder(
+        &mut self,
+        position: usize,
+        places: &mut TxPlaces,
+        port: &mut Port,
+    ) -> Option<TxPathBuilder> {
         match self {
-            Self::Direct(ends) => ends.get_mut(position)?.take().map(TxPathBuilder::Direct),
+            Self::Direct(ends) => {
+                let tx = ends.get_mut(position)?.take()?;
+                let place = places.next(port, tx.queue());
+                Some(TxPathBuilder::Direct(tx, place))
+            }
             Self::Queued(egresses, choice) => {
+                match egresses.queues().get(position) {
+                    Some(queue) if *choice == QueueSelection::Explicit => {
+                        places.next(port, queue.queue());
+                    }
+                    _ => places.next_of_all(port),
+                }
                 Some(TxPathBuilder::Queued(egresses.clone(), *choice, position))
             }
         }
     }
+}
+
+/// The end, which several threads may use, all of them of its queue if that is chosen explicitly: then what leaves by
+/// another one is counted.
+pub(super) fn watched(mut tx: Tx, port: &Port, choice: QueueSelection) -> Tx {
+    let mut bindings = port.info().tx_queues.iter();
+    if let Some(binding) = bindings.find(|binding| binding.queue == tx.queue())
+        && choice == QueueSelection::Explicit
+        && !binding.cpus.is_empty()
+    {
+        tx.bind(&binding.cpus, None);
+    }
+    tx
 }
 
 /// The counters of all ends, in order.

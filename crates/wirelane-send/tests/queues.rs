@@ -1,0 +1,123 @@
+//! Packets leave by the TX queue of their thread, although somebody moves the threads between CPUs.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wirelane::inspect::TxWay;
+use wirelane::port::{self, OpenOptions};
+use wirelane::{Batch, pipeline};
+use wirelane_gen::source::{Departure, Lane, Source, SourceError};
+use wirelane_os::affinity;
+use wirelane_send::{SendConfig, Sending, sockets};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{packets, privileged};
+
+/// Packets of all lanes together, and nanoseconds from one to the next.
+const PACKETS: u64 = 30_000;
+const GAP: u64 = 20_000;
+/// How often each thread is moved, and how many packets a call sends at most.
+const MOVES: u64 = 60;
+const BURST: u64 = 64;
+
+/// Packets of many flows, which a hash of the flow would scatter; each has its number.
+struct Numbered {
+    next: u64,
+    of: u64,
+}
+
+impl Source for Numbered {
+    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+        let departure = Departure { at: self.next * GAP, len: 60, stream: 0 };
+        Ok((self.next < PACKETS).then_some(departure))
+    }
+
+    fn write(&mut self, packet: &mut [u8], _now: u64) {
+        let frame = packets::udp4(self.next).flow(self.next as u16).build();
+        packet.copy_from_slice(&frame);
+        self.next += self.of;
+    }
+
+    fn skip(&mut self) {
+        self.next += self.of;
+    }
+}
+
+/// The sending threads of this process by their lane.
+fn threads() -> Vec<(usize, u32)> {
+    let named = |entry: fs::DirEntry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let lane = name.trim().strip_prefix("wl-send")?.parse().ok()?;
+        Some((lane, entry.file_name().to_str()?.parse().ok()?))
+    };
+    fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok).filter_map(named).collect()
+}
+
+#[test]
+fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() {
+    if !privileged::require() {
+        return;
+    }
+    let cpus = affinity::allowed_cpus().unwrap();
+    if !(0..2).all(|rest| cpus.iter().any(|cpu| cpu % 2 == rest)) {
+        // With one CPU one of the queues cannot be reached.
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 2, 1500);
+    let open = |ns: &Namespace, spec: String, options: OpenOptions| {
+        ns.inside(|| port::open(&spec.parse().unwrap(), &options)).unwrap()
+    };
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let collect = |_: &[port::Rx]| {
+        let got = Arc::clone(&got);
+        move |_: usize, batch: &mut Batch| {
+            let number = |bytes: &[u8]| packets::sequence(bytes);
+            let seen = batch.iter().map(|frame| (frame.queue(), number(frame.data())));
+            got.lock().unwrap().extend(seen);
+            Ok(())
+        }
+    };
+    let receiver = open(&far, format!("packet:{}", pair.b.interface), OpenOptions::default());
+    let receiving = pipeline::spawn(receiver, collect).unwrap();
+    let options = OpenOptions::default().receive(false).transmit(true);
+    let port = open(&near, format!("packet:{}?bypass=on", pair.a.interface), options);
+    let mut sources = |Lane { index, of }| {
+        Ok(Box::new(Numbered { next: index.into(), of: of.into() }) as Box<dyn Source>)
+    };
+    let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
+    let bindings = sending.port().tx_queues.clone();
+    assert!(bindings.iter().all(|one| one.way == TxWay::Bypass && one.kept), "{bindings:?}");
+    let mut moves = 0;
+    for _ in 0..MOVES {
+        for (lane, thread) in threads() {
+            // Only away: back it goes by itself.
+            let home = bindings[lane].cpu.unwrap();
+            let away = cpus.iter().find(|cpu| *cpu % 2 != home % 2).unwrap();
+            moves += u64::from(affinity::pin_thread(thread, *away).is_ok());
+        }
+        if sending.wait(Duration::from_millis(8)) {
+            break;
+        }
+    }
+    let outcome = Box::new(sending).join();
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    assert_eq!(outcome.sent(), PACKETS);
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while got.lock().unwrap().len() < PACKETS as usize && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    receiving.stop();
+    receiving.join().result().unwrap();
+    let got = std::mem::take(&mut *got.lock().unwrap());
+    assert_eq!(got.len(), PACKETS as usize);
+    let strays = got.iter().filter(|(queue, number)| queue.map(u64::from) != number.map(|n| n % 2));
+    let (strays, counted) = (strays.count() as u64, outcome.tx.iter().map(|tx| tx.strayed).sum());
+    // Of what each move found on its way to the kernel; and the user is told.
+    assert!(strays <= counted && counted <= moves * BURST, "{strays}, {counted}, {moves} moves");
+    assert!(moves > 0);
+    let told = outcome.port.notes.iter().any(|note| note.contains("left by another queue"));
+    assert_eq!(told, counted > 0, "{:?}", outcome.port.notes);
+}
