@@ -8,6 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::intake::Taken;
+
 /// One packet: a buffer, with what the port knows of it.
 ///
 /// The bytes are Python's own, copied when the packet was taken: a frame may be kept for ever, also when its port is
@@ -27,15 +29,10 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn new(py: Python<'_>, frame: &wirelane::Frame, interface: Arc<str>) -> Self {
-        Self {
-            data: PyBytes::new(py, frame.data()).unbind(),
-            interface,
-            time: frame.timestamp(),
-            length: frame.original_len(),
-            queue: frame.queue(),
-            class: frame.class(),
-        }
+    pub(crate) fn new(py: Python<'_>, taken: Taken) -> Self {
+        let Taken { data, interface, time, length, queue, class } = taken;
+        let data = PyBytes::new(py, data.as_ref()).unbind();
+        Self { data, interface, time, length, queue, class }
     }
 
     pub(crate) fn time(&self) -> u64 {

@@ -1,28 +1,34 @@
 //! Wirelane for Python: the native half of the package `wirelane`, whose Python half and types are in `python/wirelane`.
 //!
 //! ```text
-//!  open, read ─▶ Port ─▶ Receiver ─▶ Frame         one packet, a buffer of Python
-//!                           │    └─▶ Batch, stream  headers as columns of Arrow, by PyCapsules
-//!                           └─ waits without the GIL, looks for signals ten times per second
-//!  send       ─▶ Port ─▶ transmitting ends
+//!  open, read ─▶ Port, Search ─▶ Receiver ─▶ Frame         one packet, a buffer of Python
+//!                                   │    └─▶ Batch, stream  headers as columns of Arrow, by PyCapsules
+//!                                   └─ waits without the GIL, looks for signals ten times per second
+//!  send       ─▶ Port ─▶ pace, transmitting ends
 //!  flows      ─▶ Flows ─▶ Batch, stream             flows as columns of Arrow
 //! ```
 //!
-//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `receiver`; `frame`, `batch`, `stream`; `sender`, `port`,
-//! `open`, `send`, `flows`.
+//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `store`; `intake`, `receiver`; `frame`, `batch`, `stream`,
+//! `packets`; `pace`, `sender`, `port`, `search`; `open`, `send`, `flows`.
 
 mod batch;
 mod error;
 mod flows;
 mod frame;
+mod intake;
 mod open;
 mod opening;
 mod options;
+mod pace;
+mod packets;
 mod pause;
 mod port;
 mod receiver;
+mod search;
 mod send;
 mod sender;
+mod step;
+mod store;
 mod stream;
 mod values;
 
@@ -40,7 +46,11 @@ mod _wirelane {
     #[pymodule_export]
     use crate::open::{open, read};
     #[pymodule_export]
-    use crate::port::{Batches, Frames, Port};
+    use crate::packets::{Batches, Frames, Packets};
+    #[pymodule_export]
+    use crate::port::Port;
+    #[pymodule_export]
+    use crate::search::Search;
     #[pymodule_export]
     use crate::send::send;
 }

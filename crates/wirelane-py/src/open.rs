@@ -8,6 +8,8 @@ use wirelane::port::{Backend, Offloads, Spec};
 use crate::error::OrRaise as _;
 use crate::options::Arguments;
 use crate::port::Port;
+use crate::search::Search;
+use crate::store::{Asked, Moment};
 use crate::values::Queues;
 
 /// Opens a port, and lets packets in.
@@ -17,8 +19,8 @@ use crate::values::Queues;
     count=None, columns=None, receive=true, transmit=false, take="nothing"
 ))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
-pub(crate) fn open(
-    py: Python<'_>,
+pub(crate) fn open<'py>(
+    py: Python<'py>,
     spec: PathBuf,
     filter: Option<String>,
     rx_queues: Option<Queues>,
@@ -32,7 +34,7 @@ pub(crate) fn open(
     receive: bool,
     transmit: bool,
     take: &str,
-) -> PyResult<Port> {
+) -> PyResult<Bound<'py, Port>> {
     let spec = Spec::try_from(spec.as_os_str()).or_raise()?;
     let arguments = Arguments {
         filter,
@@ -47,21 +49,29 @@ pub(crate) fn open(
         transmit,
         take: take.to_owned(),
     };
-    Port::open(py, spec, arguments, columns.as_deref())
+    Port::open(py, spec, arguments, columns.as_deref())?.into_object(py)
 }
 
-/// Opens a capture file to read it.
+/// Opens a capture file to read it, or searches a store.
 #[pyfunction]
-#[pyo3(signature = (path, *, filter=None, count=None, columns=None))]
+#[pyo3(signature = (path, *, filter=None, start=None, end=None, count=None, columns=None))]
 pub(crate) fn read(
     py: Python<'_>,
     path: PathBuf,
     filter: Option<String>,
+    start: Option<Moment>,
+    end: Option<Moment>,
     count: Option<u64>,
     columns: Option<Vec<String>>,
-) -> PyResult<Port> {
-    let arguments = Arguments::to_receive(filter, count);
-    Port::open(py, file(path), arguments, columns.as_deref())
+) -> PyResult<Bound<'_, PyAny>> {
+    let asked = Asked { filter, start, end };
+    if path.is_dir() {
+        return Ok(Search::start(py, &path, &asked, count, columns.as_deref())?.into_any());
+    }
+    asked.check_no_time().or_raise()?;
+    let arguments = Arguments::to_receive(asked.filter, count);
+    let port = Port::open(py, file(path), arguments, columns.as_deref())?;
+    Ok(port.into_object(py)?.into_any())
 }
 
 /// The port of a file. Whatever its name is, it is a path and nothing else.

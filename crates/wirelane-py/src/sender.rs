@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use wirelane::port::Tx;
+use wirelane::port::{PortInfo, Tx};
 use wirelane::stats::{TxCounters, TxStats};
 use wirelane::{Batch, Error, Result};
 
 use crate::error::{OrRaise as _, exception};
 use crate::frame::Frame;
+use crate::pace::Pace;
 use crate::pause;
 
 /// The transmitting ends of an open port.
@@ -22,9 +23,9 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(tx: Vec<Tx>, spec: &str) -> Self {
+    pub(crate) fn new(tx: Vec<Tx>, info: &PortInfo) -> Self {
         let counters = tx.iter().map(|tx| Arc::clone(tx.counters())).collect();
-        Self { tx: Mutex::new(tx), counters, spec: spec.to_owned() }
+        Self { tx: Mutex::new(tx), counters, spec: info.spec.clone() }
     }
 
     /// Sends packets by the TX queue of this number, or by the first one. Returns how many were sent.
@@ -33,6 +34,7 @@ impl Sender {
         py: Python<'_>,
         frames: &Bound<'_, PyAny>,
         queue: Option<u16>,
+        mut pace: Pace,
     ) -> PyResult<u64> {
         let counters =
             py.detach(|| self.with(queue, |tx| Ok(Arc::clone(tx.counters())))).or_raise()?;
@@ -42,9 +44,25 @@ impl Sender {
             let packets = frames.by_ref().take(Batch::DEFAULT).map(|frame| packet(&frame?));
             let packets = packets.collect::<PyResult<Vec<_>>>()?;
             let is_last = packets.len() < Batch::DEFAULT;
+            let times = packets.iter().map(|it| pace.due(it.data.len(), it.time));
+            let times = times.collect::<Result<Vec<_>>>().or_raise()?;
             let batch = Batch::default();
-            let mut sending = Sending { packets: &packets, taken: 0, batch, is_last };
-            let step = |until| self.with(queue, |tx| sending.step(tx, until)).transpose();
+            let mut sending = Sending { packets: &packets, admitted: 0, taken: 0, batch, is_last };
+            // Others may use the port while a packet waits for its time.
+            let step = |until| {
+                loop {
+                    if sending.is_idle() && sending.admitted < packets.len() {
+                        let waiting = times.get(sending.admitted..)?;
+                        sending.admitted += pace.admit(waiting, until)?;
+                    }
+                    match self.with(queue, |tx| sending.step(tx, until)) {
+                        Ok(true) if sending.admitted == packets.len() => return Some(Ok(())),
+                        Ok(true) => {}
+                        Ok(false) => return None,
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            };
             pause::until(py, None, step)?.transpose().or_raise()?;
             if is_last {
                 break;
@@ -117,6 +135,8 @@ fn packet(frame: &Bound<'_, PyAny>) -> PyResult<Packet> {
 /// Packets on their way into a transmitting end.
 struct Sending<'a> {
     packets: &'a [Packet],
+    /// Those that may leave by now.
+    admitted: usize,
     /// Those that are in frames.
     taken: usize,
     batch: Batch,
@@ -124,19 +144,24 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// `Some` once all were taken by the end, and have left if they are the last ones.
-    fn step(&mut self, tx: &mut Tx, until: Instant) -> Result<Option<()>> {
+    /// Whether all that may leave were taken by the end.
+    fn is_idle(&self) -> bool {
+        self.taken == self.admitted && self.batch.is_empty()
+    }
+
+    /// True once all that may leave were taken by the end, and have left if they are the last ones.
+    fn step(&mut self, tx: &mut Tx, until: Instant) -> Result<bool> {
         loop {
             self.fill(tx)?;
             tx.transmit(&mut self.batch);
             tx.flush()?;
-            let is_taken = self.taken == self.packets.len() && self.batch.is_empty();
-            if is_taken && (!self.is_last || tx.pending() == 0) {
-                return Ok(Some(()));
+            let is_last = self.is_last && self.admitted == self.packets.len();
+            if self.is_idle() && (!is_last || tx.pending() == 0) {
+                return Ok(true);
             }
             let now = Instant::now();
             if now >= until {
-                return Ok(None);
+                return Ok(false);
             }
             tx.wait(until - now)?;
         }
@@ -145,7 +170,7 @@ impl Sending<'_> {
     /// Copies packets into frames of the port.
     fn fill(&mut self, tx: &mut Tx) -> Result<()> {
         let first = self.batch.len();
-        tx.allocate(&mut self.batch, self.packets.len() - self.taken);
+        tx.allocate(&mut self.batch, self.admitted - self.taken);
         let frames = self.batch.get_mut(first..).unwrap_or_default();
         for (frame, packet) in frames.iter_mut().zip(self.packets.iter().skip(self.taken)) {
             if !frame.fill(&packet.data) {

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 
-use crate::receiver::Step;
+use crate::step::Step;
 
 /// How long a step may wait before signals are looked for.
 const SLICE: Duration = Duration::from_millis(100);

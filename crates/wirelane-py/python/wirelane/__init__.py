@@ -6,7 +6,20 @@
 1000
 """
 
-from ._wirelane import Batch, Batches, Flows, Frame, Frames, Port, flows, open, read, send
+from ._wirelane import (
+    Batch,
+    Batches,
+    Flows,
+    Frame,
+    Frames,
+    Packets,
+    Port,
+    Search,
+    flows,
+    open,
+    read,
+    send,
+)
 from .errors import Error, NotFoundError, NotPermittedError, UsageError
 
 __all__ = [
@@ -18,7 +31,9 @@ __all__ = [
     "Frames",
     "NotFoundError",
     "NotPermittedError",
+    "Packets",
     "Port",
+    "Search",
     "UsageError",
     "flows",
     "open",

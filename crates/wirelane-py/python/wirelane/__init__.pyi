@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex, final
 
@@ -17,7 +18,9 @@ __all__ = [
     "Frames",
     "NotFoundError",
     "NotPermittedError",
+    "Packets",
     "Port",
+    "Search",
     "UsageError",
     "flows",
     "open",
@@ -27,6 +30,9 @@ __all__ = [
 
 # Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame. `collections.abc.Buffer` is of Python 3.12.
 _Buffer = Any
+
+# A datetime with its time zone (also pandas.Timestamp), or nanoseconds since 1970.
+_Moment = datetime | SupportsIndex
 
 def open(
     spec: str | os.PathLike[str],
@@ -59,46 +65,94 @@ def read(
     path: str | os.PathLike[str],
     *,
     filter: str | None = None,
+    start: _Moment | None = None,
+    end: _Moment | None = None,
     count: int | None = None,
     columns: list[str] | None = None,
-) -> Port:
-    """Opens a capture file: pcap or pcapng, also compressed."""
+) -> Port | Search:
+    """Opens a capture file (pcap or pcapng, also compressed), or searches a directory that `wirelane record` has written.
 
-def send(port: Port | str, frames: Iterable[_Buffer], queue: int | None = None) -> int:
+    A directory gives its packets in order of time, and what is damaged as an error behind all others.
+
+    filter: which packets, in tcpdump's language. In a directory, the index says where they may be.
+    start, end: of a directory, only packets from `start` on, and before `end`.
+    count: only so many packets.
+    columns: the columns of batches; all but 'data', the packet's bytes, without it.
+    """
+
+def send(
+    port: Port | str,
+    frames: Iterable[_Buffer],
+    queue: int | None = None,
+    *,
+    rate: float | str | None = None,
+    speed: float | None = None,
+) -> int:
     """Sends packets by a port, or by one of this spec that is opened for it. Returns how many were sent.
 
     A file (`'file:out.pcapng'`) is a port, too. Frames keep their times there.
+
+    rate: evenly, packets per second, or '10kpps', '6Gbit' or '80%' of the link; as fast as possible without it.
+    speed: each frame at its own time: 1 keeps the times between them, 2 is twice as fast.
     """
 
 def flows(
     source: str | os.PathLike[str],
     *,
     filter: str | None = None,
+    start: _Moment | None = None,
+    end: _Moment | None = None,
     active: float = 300.0,
     idle: float = 15.0,
     max_flows: int = 1_000_000,
     count: int | None = None,
 ) -> Flows:
-    """Meters the two-way flows of a port or file, by a thread per queue.
+    """Meters the two-way flows of a port or file, by a thread per queue, or of a directory of `wirelane record`.
+
+    start, end: of a directory, only packets from `start` on, and before `end`.
 
     A flow ends `idle` seconds after its last packet; one that lasts is told every `active` seconds.
     """
 
-@final
-class Port:
-    """An open port. Iterating gives batches. It is a stream of Arrow, too: `polars.DataFrame(port)`."""
+class Packets:
+    """Packets of a port or a directory. Iterating gives batches. It is a stream of Arrow, too: `polars.DataFrame(port)`."""
 
-    @property
-    def spec(self) -> str: ...
-    @property
-    def info(self) -> dict[str, Any]:
-        """What it turned out to be: its mode, its queues, the attempts, notes."""
     @property
     def column_names(self) -> list[str]:
         """The names of the columns of its batches."""
     @property
     def ended(self) -> bool:
         """Whether all packets were taken."""
+    def batches(self, rows: int = 8192, wait: float = 0.1) -> Batches:
+        """Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds."""
+    def batch(self, rows: int = 8192, wait: float = 0.1, timeout: float | None = None) -> Batch | None:
+        """The next batch; None at the end, or if no packet comes within `timeout` seconds."""
+    def frames(self) -> Frames:
+        """Its packets one by one."""
+    def frame(self, timeout: float | None = None) -> Frame | None:
+        """The next packet; None at the end, or if none comes within `timeout` seconds."""
+    def close(self) -> None:
+        """Gives everything back. Frames and batches that were taken stay as they are."""
+    def __iter__(self) -> Batches: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Port(Packets):
+    """An open port."""
+
+    @property
+    def spec(self) -> str: ...
+    @property
+    def info(self) -> dict[str, Any]:
+        """What it turned out to be: its mode, its queues, the attempts, notes."""
     @property
     def rx_queues(self) -> Literal["all"] | list[int]:
         """The RX queues whose packets are selected. Setting it changes them while packets flow."""
@@ -115,32 +169,30 @@ class Port:
     def other(self, other: bool) -> None: ...
     def set_filter(self, filter: str | None) -> None:
         """Replaces the filter while packets flow; None takes all packets."""
-    def batches(self, rows: int = 8192, wait: float = 0.1) -> Batches:
-        """Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds."""
-    def batch(self, rows: int = 8192, wait: float = 0.1, timeout: float | None = None) -> Batch | None:
-        """The next batch; None at the end, or if no packet comes within `timeout` seconds."""
-    def frames(self) -> Frames:
-        """Its packets one by one."""
-    def frame(self, timeout: float | None = None) -> Frame | None:
-        """The next packet; None at the end, or if none comes within `timeout` seconds."""
-    def send(self, frames: Iterable[_Buffer], queue: int | None = None) -> int:
-        """Sends packets by the TX queue of this number, or the first one. Returns how many were sent."""
+    def send(
+        self,
+        frames: Iterable[_Buffer],
+        queue: int | None = None,
+        *,
+        rate: float | str | None = None,
+        speed: float | None = None,
+    ) -> int:
+        """Sends packets by the TX queue of this number, or the first one, as `wirelane.send` does."""
     def stats(self) -> dict[str, Any]:
         """Its counters: by queue, and their sums. What nobody can know is None."""
     def stop(self) -> None:
         """Lets no more packets in. Those that came before can still be taken."""
     def close(self) -> None:
         """Stops, and gives everything back. Frames and batches that were taken stay as they are."""
-    def __iter__(self) -> Batches: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exception: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+
+@final
+class Search(Packets):
+    """Packets that a search of a directory of `wirelane record` finds, in order of time."""
+
+    def stats(self) -> dict[str, Any] | None:
+        """What was found, read and damaged; None while it goes on, or if it failed."""
+    def stop(self) -> None:
+        """Searches no further. What was found before can still be taken."""
 
 @final
 class Batch:

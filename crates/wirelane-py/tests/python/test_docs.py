@@ -1,5 +1,6 @@
 """The programs of docs/python.md run as they are, but on an interface that needs no privileges."""
 
+import os
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ def test_program(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pcap("trace.pcapng", [udp(packet) for packet in range(1000)])
     program = PROGRAMS[number].replace('"packet:eth0"', '"sim:2"').replace('"eth0"', '"sim:2"')
+    program = program.replace('"/data/store"', repr(os.environ["WIRELANE_TEST_STORE"]))
     ended = run(program)
     assert ended.returncode == 0, program + ended.stderr
 

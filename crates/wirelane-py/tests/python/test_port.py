@@ -1,7 +1,9 @@
 """Ports: masks, filters, counters, sending, errors."""
 
+import time
+
 import pytest
-from conftest import run, udp
+from conftest import interrupt, run, udp
 
 import wirelane
 
@@ -127,3 +129,53 @@ def test_stop_leaves_what_came_before(capture):
         port.stop()
         assert sum(1 for _ in port.frames()) < 100_000
         assert port.ended
+
+
+@pytest.mark.parametrize("rate", [1000, 1000.0, "1kpps", "480kbit"])
+def test_no_packet_leaves_before_its_time(rate):
+    with wirelane.open("sim:1", receive=False, transmit=True) as port:
+        since = time.monotonic()
+        assert port.send((udp(n) for n in range(201)), rate=rate) == 201
+        # The last one is due 200 ms after the first one.
+        assert time.monotonic() - since >= 0.2
+        assert port.stats()["totals"]["sent"] == 201
+
+
+def test_frames_leave_at_their_own_pace(tmp_path, capture):
+    with wirelane.read(capture) as port:
+        frames = list(port.frames())
+    # The last one is 999 µs after the first: 100 ms at a hundredth of the speed.
+    since = time.monotonic()
+    assert wirelane.send("sim:1", frames, speed=0.01) == 1000
+    assert time.monotonic() - since >= 0.0999
+    with pytest.raises(wirelane.UsageError, match="no time of its own"):
+        wirelane.send("sim:1", [udp(1)], speed=1)
+
+
+def test_wrong_paces_are_refused():
+    for wrong, words in [
+        ({"rate": 0}, "no rate"),
+        ({"rate": float("nan")}, "no rate"),
+        ({"rate": "5"}, "5Mpps"),
+        ({"rate": "50%"}, "link"),
+        ({"speed": -1}, "no speed"),
+        ({"rate": 1, "speed": 1}, "one pace"),
+    ]:
+        with pytest.raises(wirelane.UsageError, match=words):
+            wirelane.send("sim:1", [udp(1)], **wrong)
+    with pytest.raises(TypeError, match="rate"):
+        wirelane.send("sim:1", [udp(1)], rate=[1])
+
+
+PACED = """
+import wirelane
+port = wirelane.open("sim:1", receive=False, transmit=True)
+print("waits", flush=True)
+port.send((bytes(60) for _ in range(1000)), rate=0.1)
+"""
+
+
+def test_control_c_ends_paced_sending():
+    status, errors, seconds = interrupt(PACED)
+    assert status != 0 and "KeyboardInterrupt" in errors
+    assert seconds < 3

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod environment;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,6 +33,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     let tests = package().join("tests/python");
     let mut pytest = empty.python();
     pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5"]).arg(tests);
+    pytest.env("WIRELANE_TEST_STORE", store::write(&directory.path().join("store")));
     eprintln!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
 }
 

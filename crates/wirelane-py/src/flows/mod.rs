@@ -1,59 +1,60 @@
-//! Two-way flows of a port or file, metered in the background while Python takes those that have ended.
+//! Two-way flows of a port, file or store, metered in the background while Python takes those that have ended.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+mod ended;
+mod live;
+mod rows;
+mod stored;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use serde_json::json;
+use serde_json::Value;
+use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::Spec;
-use wirelane::{Error, Result, threads};
-use wirelane_flow::session::{FlowConfig, FlowOutcome, Metering};
-use wirelane_flow::{Flow, MeterConfig, Sink};
+use wirelane::{Error, Result};
+use wirelane_flow::MeterConfig;
+use wirelane_flow::session::FlowConfig;
+use wirelane_store::random_number;
 
+use self::ended::Ended;
+use self::rows::Rows;
 use crate::batch::{self, Batch};
 use crate::error::OrRaise as _;
 use crate::open::file;
 use crate::opening;
 use crate::options::Arguments;
 use crate::pause;
-use crate::receiver::Step;
+use crate::step::Step;
+use crate::store::{self, Asked, Moment, is_store};
 use crate::stream::Stream;
 use crate::values::python;
 
-/// Rows of a batch.
-const ROWS: usize = 8192;
-/// Batches that wait for Python.
-const WAITING: usize = 16;
-/// How often the threads are asked whether they have ended.
-const NAP: Duration = Duration::from_millis(50);
-
-/// Meters the flows of a port or file.
+/// Meters the flows of a port, a file or a store.
 #[pyfunction]
-#[pyo3(signature = (source, *, filter=None, active=300.0, idle=15.0, max_flows=1_000_000, count=None))]
+#[pyo3(signature = (
+    source, *, filter=None, start=None, end=None, active=300.0, idle=15.0, max_flows=1_000_000, count=None
+))]
+#[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn flows(
     py: Python<'_>,
     source: PathBuf,
     filter: Option<String>,
+    start: Option<Moment>,
+    end: Option<Moment>,
     active: f64,
     idle: f64,
     max_flows: usize,
     count: Option<u64>,
 ) -> PyResult<Flows> {
-    let bytes = source.as_os_str().as_encoded_bytes();
-    // A file, unless it is named as a port: an interface has no slash in its name.
-    let spec = match !bytes.contains(&b':') && (bytes.contains(&b'/') || source.is_file()) {
-        true => file(source),
-        false => Spec::try_from(source.as_os_str()).or_raise()?,
-    };
+    let asked = Asked { filter, start, end };
     let config = FlowConfig {
         meter: MeterConfig {
             active: pause::duration("active", active)?,
@@ -63,18 +64,29 @@ pub(crate) fn flows(
         single: false,
         placement: Placement::default(),
         packets: count,
-        seed: RandomState::new().hash_one(0),
+        seed: random_number(),
     };
-    let port = opening::open(py, spec, Arguments::to_receive(filter, count))?;
-    py.detach(|| Flows::start(port, &config)).or_raise()
+    let bytes = source.as_os_str().as_encoded_bytes();
+    // A file or a directory, unless it is named as a port: an interface has no slash in its name.
+    let is_path = !bytes.contains(&b':') && (bytes.contains(&b'/') || source.is_file());
+    if is_path && source.is_dir() || is_store(&source) {
+        return py.detach(|| Flows::of_store(&source, &asked, config)).or_raise();
+    }
+    asked.check_no_time().or_raise()?;
+    let spec = match is_path {
+        true => file(source),
+        false => Spec::try_from(source.as_os_str()).or_raise()?,
+    };
+    let port = opening::open(py, spec, Arguments::to_receive(asked.filter, count))?;
+    py.detach(|| Flows::of_port(port, &config)).or_raise()
 }
 
 /// Flows that have ended, in batches of Arrow.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Flows {
     shared: Arc<Shared>,
-    metering: Mutex<Option<JoinHandle<FlowOutcome>>>,
-    outcome: Mutex<Option<FlowOutcome>>,
+    metering: Mutex<Option<JoinHandle<Ended>>>,
+    stats: Mutex<Option<Value>>,
     schema: SchemaRef,
 }
 
@@ -82,42 +94,41 @@ pub(crate) struct Flows {
 struct Shared {
     /// `None` once nobody wants any more.
     batches: Mutex<Option<Receiver<RecordBatch>>>,
-    stops: AtomicBool,
+    halt: Halt,
 }
 
 impl Flows {
-    fn start(port: wirelane::port::Port, config: &FlowConfig) -> Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING);
+    fn of_port(port: wirelane::port::Port, config: &FlowConfig) -> Result<Self> {
+        let halt = Halt::default();
+        Self::start(halt.clone(), |sink| live::start(port, sink, config, halt))
+    }
+
+    fn of_store(path: &Path, asked: &Asked, config: FlowConfig) -> Result<Self> {
+        let halt = Halt::default();
+        let query = asked.query(&halt)?;
+        let directory = store::open(path)?;
+        Self::start(halt, |sink| stored::start(directory, query, sink, config))
+    }
+
+    fn start(halt: Halt, meter: impl FnOnce(Rows) -> Result<JoinHandle<Ended>>) -> Result<Self> {
         let columns = wirelane_arrow::Flows::new();
         let schema = columns.schema();
-        let rows = Vec::with_capacity(ROWS);
-        let sink = Rows { columns, rows, sender: Some(sender) };
-        let metering = Metering::start(vec![port], vec![Box::new(sink)], config)?;
-        let batches = Mutex::new(Some(receiver));
-        let shared = Arc::new(Shared { batches, stops: AtomicBool::new(false) });
-        let own = Arc::clone(&shared);
-        let wait = move || {
-            let mut has_ended = false;
-            while !has_ended && !own.stops.load(Ordering::Relaxed) {
-                has_ended = metering.wait(NAP);
-            }
-            metering.join()
-        };
-        let metering = Mutex::new(Some(threads::spawn("wl-metering", wait)?));
-        Ok(Self { shared, metering, outcome: Mutex::new(None), schema })
+        let (sink, receiver) = Rows::new(columns);
+        let metering = Mutex::new(Some(meter(sink)?));
+        let shared = Arc::new(Shared { batches: Mutex::new(Some(receiver)), halt });
+        Ok(Self { shared, metering, stats: Mutex::new(None), schema })
     }
 
     /// What came of it, once the threads have ended; waits for them.
     fn conclude(&self) -> Result<()> {
         let thread = self.metering.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return Ok(()) };
-        let mut outcome = thread
+        let ended = thread
             .join()
             .map_err(|_| Error::failed("the thread that meters flows", "panicked: a defect"))?;
-        let errors = std::mem::take(&mut outcome.errors);
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended.stats);
         // Who stopped wants no more, which is no error.
-        let first = errors.into_iter().find(|error| error.cause() != UNWANTED);
+        let first = ended.errors.into_iter().find(|error| error.cause() != rows::UNWANTED);
         first.map_or(Ok(()), Err)
     }
 }
@@ -178,26 +189,13 @@ impl Flows {
 
     /// What became of packets and flows; None while it goes on.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(outcome) = outcome.as_ref() else { return Ok(py.None().into_bound(py)) };
-        let FlowOutcome { metered, flows, queues, .. } = outcome;
-        let all = json!({
-            "packets": metered.packets,
-            "in_flows": flows.packets,
-            "not_ip": metered.not_ip,
-            "truncated": metered.truncated,
-            "malformed": metered.malformed,
-            "flows": flows.flows,
-            "evicted": metered.evicted,
-            "dropped_flows": flows.dropped + flows.refused,
-            "queues": queues,
-        });
-        python(py, &all)
+        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        stats.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |stats| python(py, stats))
     }
 
     /// Lets no more packets in; the flows of those that came before can still be taken.
     fn stop(&self) {
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.halt.ask();
     }
 
     /// Ends the metering. Flows that were not taken are gone.
@@ -227,47 +225,7 @@ impl Flows {
 impl Drop for Flows {
     fn drop(&mut self) {
         // The threads end by themselves.
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.halt.ask();
         *self.shared.batches.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-const UNWANTED: &str = "Python takes no more of them";
-
-/// Makes batches of flows, and gives them to Python.
-struct Rows {
-    columns: wirelane_arrow::Flows,
-    rows: Vec<Flow>,
-    /// `None` after the end.
-    sender: Option<SyncSender<RecordBatch>>,
-}
-
-impl Rows {
-    fn send(&mut self) -> Result<()> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        let rows = self.columns.of(&self.rows);
-        self.rows.clear();
-        let rows = rows.map_err(|error| Error::failed("rows of flows", error.to_string()))?;
-        let sent = self.sender.as_ref().is_some_and(|sender| sender.send(rows).is_ok());
-        if sent { Ok(()) } else { Err(Error::failed("flows", UNWANTED)) }
-    }
-}
-
-impl Sink for Rows {
-    fn add(&mut self, flow: &Flow) -> Result<()> {
-        self.rows.push(flow.clone());
-        if self.rows.len() < ROWS { Ok(()) } else { self.send() }
-    }
-
-    fn tick(&mut self) -> Result<()> {
-        self.send()
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let sent = self.send();
-        self.sender = None;
-        sent
     }
 }

@@ -1,0 +1,32 @@
+//! Flows of a port or file: a thread per queue, and one that waits for them.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wirelane::halt::Halt;
+use wirelane::port::Port;
+use wirelane::{Result, threads};
+use wirelane_flow::Sink;
+use wirelane_flow::session::{FlowConfig, FlowOutcome, Metering};
+
+use super::ended::Ended;
+
+/// How often the threads are asked whether they have ended.
+const NAP: Duration = Duration::from_millis(50);
+
+pub(super) fn start(
+    port: Port,
+    sink: impl Sink + 'static,
+    config: &FlowConfig,
+    halt: Halt,
+) -> Result<JoinHandle<Ended>> {
+    let metering = Metering::start(vec![port], vec![Box::new(sink)], config)?;
+    threads::spawn("wl-metering", move || {
+        let mut has_ended = false;
+        while !has_ended && !halt.is_asked() {
+            has_ended = metering.wait(NAP);
+        }
+        let FlowOutcome { metered, flows, queues, errors, .. } = metering.join();
+        Ended::new(&metered, &flows, &queues, errors)
+    })
+}

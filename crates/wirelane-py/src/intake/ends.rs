@@ -1,0 +1,168 @@
+//! The receiving ends of a port, on whichever thread asks.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use wirelane::pcap::{Direction, Record, Source};
+use wirelane::pipeline;
+use wirelane::port::{Port, PortInfo, Rx};
+use wirelane::session::interfaces::{Placing, interfaces};
+use wirelane::{Batch, Frame, Result};
+use wirelane_arrow::Packets;
+
+use super::{Data, Intake, Taken};
+
+/// After so many receptions, ends that had nothing are asked for their state, as the library's own loop does.
+const UNASKED: u32 = 32;
+
+/// The receiving ends of an open port. Dropping it closes the port.
+pub(crate) struct Ends {
+    /// It is open as long as this is here.
+    _port: Port,
+    rx: Vec<Rx>,
+    ends: Vec<End>,
+    /// Frames of one end that were received, and not taken yet.
+    batch: Batch,
+    /// The end that they are from.
+    from: usize,
+    /// Receptions, to be fair to all ends.
+    turn: u32,
+    /// Packets still to be received.
+    left: u64,
+}
+
+/// The interfaces of a receiving end.
+struct End {
+    placing: Placing,
+    known: Vec<Option<Interface>>,
+}
+
+/// An interface: its name for frames, its number for rows.
+#[derive(Clone)]
+struct Interface {
+    name: Arc<str>,
+    number: u32,
+}
+
+impl Ends {
+    /// Of a port that has started, with the rows to be made. `count`: the packets after which it ends.
+    pub(crate) fn new(port: Port, rx: Vec<Rx>, rows: &mut Packets, count: Option<u64>) -> Self {
+        let ends = rx.iter().map(|rx| End::new(port.info(), rx, rows)).collect();
+        let left = count.unwrap_or(u64::MAX);
+        Self { _port: port, rx, ends, batch: Batch::default(), from: 0, turn: 0, left }
+    }
+}
+
+impl Intake for Ends {
+    /// Frames of one end.
+    fn receive(&mut self, most: usize, until: Instant) -> Option<Result<bool>> {
+        if !self.batch.is_empty() {
+            return Some(Ok(true));
+        }
+        if self.left == 0 || self.rx.is_empty() {
+            return Some(Ok(false));
+        }
+        self.batch.set_limit(most.min(usize::try_from(self.left).unwrap_or(usize::MAX)));
+        let ends = self.rx.len();
+        loop {
+            self.turn = self.turn.wrapping_add(1);
+            for step in 0..ends {
+                let at = (self.turn as usize + step) % ends;
+                let Some(rx) = self.rx.get_mut(at) else { continue };
+                if rx.receive(&mut self.batch) > 0 {
+                    self.from = at;
+                    return Some(Ok(true));
+                }
+                if self.turn.is_multiple_of(UNASKED)
+                    && let Err(error) = rx.readiness()
+                {
+                    return Some(Err(error));
+                }
+            }
+            match pipeline::wait_any(&mut self.rx, &[], Some(until)) {
+                Ok(wake) if wake.ended => return Some(Ok(false)),
+                Ok(wake) if wake.deadline => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    fn has_some(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    fn take(&mut self, rows: &mut Packets) -> Option<Taken> {
+        let frame = self.batch.drain(1).next()?;
+        self.left = self.left.saturating_sub(1);
+        let place = self.ends.get_mut(self.from).and_then(|end| end.place(&frame, rows));
+        let interface = place.map_or_else(|| "".into(), |(found, _)| Arc::clone(&found.name));
+        Some(Taken {
+            interface,
+            time: frame.timestamp(),
+            length: frame.original_len(),
+            queue: frame.queue(),
+            class: frame.class(),
+            data: Data::Received(frame),
+        })
+    }
+
+    fn add(&mut self, room: usize, rows: &mut Packets) {
+        let Some(end) = self.ends.get_mut(self.from) else { return };
+        let n = self.batch.len().min(room);
+        for frame in self.batch.iter().take(n) {
+            let Some((interface, direction)) = end.place(frame, rows) else { continue };
+            let number = interface.number;
+            let record = Record {
+                interface: number,
+                timestamp: frame.timestamp(),
+                original_len: frame.original_len(),
+                direction,
+                data: frame.data(),
+            };
+            rows.push(number, &record);
+        }
+        self.batch.release_first(n);
+        self.left = self.left.saturating_sub(n as u64);
+    }
+}
+
+impl End {
+    fn new(info: &PortInfo, rx: &Rx, rows: &mut Packets) -> Self {
+        let placing = Placing::of(rx);
+        let known = match placing.is_growing() {
+            true => Vec::new(),
+            false => interfaces(info, rx),
+        };
+        let known = known.iter().map(|one| Some(Interface::new(&one.source, rows))).collect();
+        Self { placing, known }
+    }
+
+    /// The interface of a frame, and where it went if that differs from what the interface says of all.
+    fn place(&mut self, frame: &Frame, rows: &mut Packets) -> Option<(&Interface, Direction)> {
+        let (place, direction) = self.placing.place_late(frame);
+        let is_known = self.known.get(place as usize).is_some_and(Option::is_some);
+        if !is_known {
+            self.find(place, rows);
+        }
+        Some((self.known.get(place as usize)?.as_ref()?, direction))
+    }
+
+    /// An interface that was found while the port runs, or is described late in a file.
+    #[cold]
+    fn find(&mut self, place: u32, rows: &mut Packets) {
+        let Some(source) = self.placing.found(place) else { return };
+        let found = Interface::new(&source, rows);
+        let place = place as usize;
+        self.known.resize(self.known.len().max(place + 1), None);
+        if let Some(known) = self.known.get_mut(place) {
+            *known = Some(found);
+        }
+    }
+}
+
+impl Interface {
+    fn new(source: &Source, rows: &mut Packets) -> Self {
+        Self { name: source.name.as_str().into(), number: rows.interface(source) }
+    }
+}

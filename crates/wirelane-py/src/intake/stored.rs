@@ -1,0 +1,138 @@
+//! Packets that a search of a store finds, on a thread of its own.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wirelane::halt::Halt;
+use wirelane::pcap::{Direction, Record, Source};
+use wirelane::{Class, Result, threads};
+use wirelane_arrow::Packets;
+use wirelane_store::Directory;
+use wirelane_store::query::{self, Query};
+
+use super::belt::{Belt, Ending, Run};
+use super::{Data, Intake, Taken};
+use crate::store;
+
+/// Packets of a store. Dropping it ends the search.
+pub(crate) struct Stored {
+    belt: Arc<Belt>,
+    halt: Halt,
+    run: Run,
+    interfaces: Vec<Interface>,
+}
+
+/// An interface of a store.
+struct Interface {
+    name: Arc<str>,
+    /// In rows; `None` until there are some.
+    number: Option<u32>,
+    source: Source,
+}
+
+impl Stored {
+    /// Starts to search. `count`: the packets after which it ends.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(
+        directory: Directory,
+        query: Query,
+        count: Option<u64>,
+    ) -> Result<(Self, Arc<Belt>)> {
+        let belt = Arc::new(Belt::default());
+        let halt = query.halt.clone();
+        let ending = Ending(Arc::clone(&belt));
+        threads::spawn("wl-search", move || search(&[directory], &query, count, &ending.0))?;
+        let (run, interfaces) = (Run::default(), Vec::new());
+        Ok((Self { belt: Arc::clone(&belt), halt, run, interfaces }, belt))
+    }
+
+    fn learn(&mut self) {
+        let new = self.run.sources().map(|source| Interface {
+            name: source.name.as_str().into(),
+            number: None,
+            source,
+        });
+        self.interfaces.extend(new);
+    }
+}
+
+fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &Belt) {
+    let mut left = count.unwrap_or(u64::MAX);
+    if left == 0 {
+        return belt.end(None, None);
+    }
+    let found = query::run(stores, query, |found| {
+        left -= 1;
+        match belt.push(&found.record, found.sources) {
+            ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    });
+    match found {
+        Ok(report) => {
+            let damage = store::damage(&report);
+            belt.end(Some(report), damage);
+        }
+        Err(error) => belt.end(None, Some(store::failure(error))),
+    }
+}
+
+impl Intake for Stored {
+    fn receive(&mut self, _: usize, until: Instant) -> Option<Result<bool>> {
+        if self.has_some() {
+            return Some(Ok(true));
+        }
+        let taken = self.belt.take(&mut self.run, until);
+        if matches!(taken, Some(Ok(true))) {
+            self.learn();
+        }
+        taken
+    }
+
+    fn has_some(&self) -> bool {
+        !self.run.is_over()
+    }
+
+    fn take(&mut self, _: &mut Packets) -> Option<Taken> {
+        let record = self.run.pop()?;
+        let interface = self.interfaces.get(record.interface as usize)?;
+        Some(Taken {
+            data: Data::Copied(record.data.to_vec()),
+            interface: Arc::clone(&interface.name),
+            time: record.timestamp,
+            length: record.original_len,
+            queue: interface.source.queue.and_then(|queue| u16::try_from(queue).ok()),
+            class: class(&interface.source, &record),
+        })
+    }
+
+    fn add(&mut self, room: usize, rows: &mut Packets) {
+        for _ in 0..room {
+            let Some(record) = self.run.pop() else { return };
+            let Some(interface) = self.interfaces.get_mut(record.interface as usize) else {
+                continue;
+            };
+            let source = &interface.source;
+            let number = *interface.number.get_or_insert_with(|| rows.interface(source));
+            rows.push(number, &record);
+        }
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        self.halt.ask();
+        self.belt.close();
+    }
+}
+
+/// What the packet is: what its interface has, or which way it went.
+fn class(source: &Source, record: &Record<'_>) -> Class {
+    source.class.unwrap_or(match record.direction {
+        Direction::Outbound => Class::Tx,
+        _ => Class::Rx,
+    })
+}

@@ -1,0 +1,185 @@
+//! When the packets of `send` leave: by a rate, or with the times between them that they were captured with.
+
+use std::time::Instant;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use wirelane::{Error, Result, clock};
+use wirelane_send::Pacing;
+use wirelane_send::pacer::Pacer;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Packets per second as a number, or a rate as `wirelane send --rate` has it.
+pub(crate) enum Rate {
+    Number(f64),
+    Text(String),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Rate {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(text) = value.cast::<PyString>() {
+            return Ok(Self::Text(text.to_str()?.to_owned()));
+        }
+        let number = value.extract().map_err(|_| {
+            PyTypeError::new_err(
+                "a rate is a number of packets per second, or text such as '6Gbit'",
+            )
+        })?;
+        Ok(Self::Number(number))
+    }
+}
+
+impl Rate {
+    fn parsed(self) -> Result<wirelane_gen::Rate> {
+        match self {
+            Self::Number(packets) if packets > 0.0 && packets < 1e15 => {
+                Ok(wirelane_gen::Rate::Packets(packets))
+            }
+            Self::Number(packets) => {
+                let help = "write a number of packets per second above 0";
+                Err(Error::usage(format!("rate={packets}"), "it is no rate").help(help))
+            }
+            Self::Text(text) => text.parse().map_err(|why: String| Error::usage("rate", why)),
+        }
+    }
+}
+
+/// The pace of one call of `send`.
+pub(crate) struct Pace {
+    measure: Measure,
+    /// None until the first packet is to leave.
+    pacer: Option<Pacer>,
+    pacing: Pacing,
+    /// A whole burst has left, after which others may be late.
+    was_burst: bool,
+}
+
+/// What takes time.
+enum Measure {
+    Nothing,
+    /// Nanoseconds per packet, and packets so far.
+    Packets(f64, u64),
+    /// Nanoseconds per bit, bits that each packet has beside its own, and bits so far.
+    Bits(f64, u64, u64),
+    /// The times of the packets themselves.
+    Times {
+        speed: f64,
+        newest: Option<u64>,
+        elapsed: u64,
+    },
+}
+
+impl Pace {
+    /// `link`: the speed of the link in bits per second, if known.
+    ///
+    /// # Errors
+    /// It is no rate, there are two, or it is a share of an unknown speed.
+    pub(crate) fn new(rate: Option<Rate>, speed: Option<f64>, link: Option<u64>) -> Result<Self> {
+        let measure = match (rate, speed) {
+            (None, None) => Measure::Nothing,
+            (Some(_), Some(_)) => {
+                let cause = "packets have one pace";
+                return Err(Error::usage("rate, speed", cause).help("write one of them"));
+            }
+            (None, Some(speed)) if speed > 0.0 && speed.is_finite() => {
+                Measure::Times { speed, newest: None, elapsed: 0 }
+            }
+            (None, Some(speed)) => {
+                let error = Error::usage(format!("speed={speed}"), "it is no speed");
+                return Err(error.help("write 1 for the pace of the capture, 2 for twice as fast"));
+            }
+            (Some(rate), None) => Measure::of(rate.parsed()?, link)?,
+        };
+        let pacing = Pacing::default();
+        Ok(Self { measure, pacer: None, pacing, was_burst: false })
+    }
+
+    /// When the next packet is to leave: nanoseconds after the first one.
+    ///
+    /// # Errors
+    /// It should leave at its time, and has none.
+    pub(crate) fn due(&mut self, len: usize, time: Option<u64>) -> Result<u64> {
+        match &mut self.measure {
+            Measure::Nothing => Ok(0),
+            Measure::Packets(each, packets) => {
+                let at = *packets as f64 * *each;
+                *packets += 1;
+                Ok(at as u64)
+            }
+            Measure::Bits(each, overhead, bits) => {
+                let at = *bits as f64 * *each;
+                *bits += len as u64 * 8 + *overhead;
+                Ok(at as u64)
+            }
+            Measure::Times { speed, newest, elapsed } => {
+                let time = time.filter(|time| *time > 0).ok_or_else(|| {
+                    let error = Error::usage("speed", "a packet has no time of its own");
+                    error.help("send frames of `read`, or write rate= instead")
+                })?;
+                match *newest {
+                    Some(before) if time >= before => *elapsed += time - before,
+                    // It leaves with the one before. Its clock may have been set.
+                    Some(before) if before - time <= SECOND => return Ok(scaled(*elapsed, *speed)),
+                    _ => {}
+                }
+                *newest = Some(time);
+                Ok(scaled(*elapsed, *speed))
+            }
+        }
+    }
+
+    /// How many of the packets that are to leave at these times may leave now, once it is one or more; `None` if that
+    /// is not before `until`.
+    pub(crate) fn admit(&mut self, times: &[u64], until: Instant) -> Option<usize> {
+        let first = *times.first()?;
+        if matches!(self.measure, Measure::Nothing) {
+            return Some(times.len());
+        }
+        let now = clock::monotonic_ns();
+        let left = until.saturating_duration_since(Instant::now()).as_nanos();
+        let limit = now.saturating_add(u64::try_from(left).unwrap_or(u64::MAX));
+        let pacing = self.pacing;
+        let pacer = self.pacer.get_or_insert_with(|| Pacer::new(now, pacing));
+        if std::mem::take(&mut self.was_burst) {
+            pacer.after_burst(first, now);
+        }
+        let due = pacer.due(first);
+        let now = if due > pacer.until(now) { pacer.wait(now, due, limit) } else { now };
+        let horizon = pacer.until(now);
+        if due > horizon {
+            return None;
+        }
+        let burst = times.iter().take(pacing.burst);
+        let admitted = burst.take_while(|at| pacer.due(**at) <= horizon).count();
+        self.was_burst = admitted == pacing.burst;
+        Some(admitted)
+    }
+}
+
+impl Measure {
+    fn of(rate: wirelane_gen::Rate, link: Option<u64>) -> Result<Self> {
+        let second = SECOND as f64;
+        Ok(match rate {
+            wirelane_gen::Rate::Max => Self::Nothing,
+            wirelane_gen::Rate::Packets(packets) => Self::Packets(second / packets, 0),
+            wirelane_gen::Rate::Bits(bits) => Self::Bits(second / bits, 0, 0),
+            wirelane_gen::Rate::Share(share) => {
+                let link = link.filter(|link| *link > 0).ok_or_else(|| {
+                    let error = Error::usage("rate", "the speed of the link is not known");
+                    error.help("write packets or bits per second: '10kpps', '6Gbit'")
+                })?;
+                let overhead = wirelane_gen::Rate::WIRE_OVERHEAD * 8;
+                Self::Bits(second / (share * link as f64), overhead, 0)
+            }
+        })
+    }
+}
+
+fn scaled(elapsed: u64, speed: f64) -> u64 {
+    // At its own pace it is exact.
+    if speed == 1.0 { elapsed } else { (elapsed as f64 / speed) as u64 }
+}

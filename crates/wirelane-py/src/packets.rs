@@ -1,0 +1,244 @@
+//! Packets of a port or a store, as objects of Python.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use wirelane::{Error, Result};
+use wirelane_arrow::Packets as Rows;
+
+use crate::batch::{self, Batch};
+use crate::error::OrRaise as _;
+use crate::frame::Frame;
+use crate::intake::Taken;
+use crate::pause;
+use crate::receiver::Receiver;
+use crate::step::Step;
+use crate::stream::Stream;
+
+/// How long the first packet of a batch waits for others, in seconds.
+const PATIENCE: f64 = 0.1;
+
+// Signatures say these numbers to Python, which shows no names of constants.
+const _: () = assert!(Rows::USUAL == 8192 && PATIENCE == 0.1);
+
+/// Packets as batches of Arrow or as frames, for any number of threads.
+#[pyclass(frozen, subclass, module = "wirelane")]
+pub(crate) struct Packets {
+    shared: Arc<Shared>,
+}
+
+/// What a source of packets and those that take them share.
+pub(crate) struct Shared {
+    /// `None` once the source is closed.
+    receiver: Mutex<Option<Receiver>>,
+    has_ended: AtomicBool,
+    schema: SchemaRef,
+}
+
+impl Shared {
+    pub(crate) fn new(receiver: Receiver, schema: SchemaRef) -> Self {
+        let receiver = Mutex::new(Some(receiver));
+        Self { receiver, has_ended: AtomicBool::new(false), schema }
+    }
+
+    /// No packet can be taken any more.
+    pub(crate) fn close(&self) {
+        *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes packets by `step`. What is closed has none.
+    fn step<T>(&self, step: impl FnOnce(&mut Receiver) -> Step<T>) -> Step<T> {
+        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = receiver.as_mut().map_or(Some(Ok(None)), step);
+        if matches!(answer, Some(Ok(None))) {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    fn rows(
+        &self,
+        py: Python<'_>,
+        most: usize,
+        patience: Duration,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<Batch>> {
+        let step = |until| self.step(|receiver| receiver.rows(most, patience, until));
+        let answer = pause::until(py, deadline, step)?.transpose().or_raise()?;
+        Ok(answer.flatten().map(Batch::new))
+    }
+
+    fn frame(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<Frame>> {
+        let step = |until| self.step(|receiver| receiver.frame(until));
+        let answer = match self.ready() {
+            Some(ready) => Some(ready),
+            None => pause::until(py, deadline, step)?,
+        };
+        let taken = answer.transpose().or_raise()?.flatten();
+        Ok(taken.map(|taken| Frame::new(py, taken)))
+    }
+
+    /// A frame that needs no waiting, neither for packets nor for another thread.
+    fn ready(&self) -> Step<Taken> {
+        let mut receiver = match self.receiver.try_lock() {
+            Ok(receiver) => receiver,
+            Err(TryLockError::Poisoned(receiver)) => receiver.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        receiver.as_mut()?.ready()
+    }
+
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        let is_open =
+            py.detach(|| self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_some());
+        is_open.then_some(()).ok_or_else(|| PyValueError::new_err("it is closed"))
+    }
+}
+
+impl Packets {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+/// The columns of these names, or all but the bytes.
+///
+/// # Errors
+/// There is no such column.
+pub(crate) fn columns(names: Option<&[String]>) -> Result<Rows> {
+    let rows = names.map_or_else(|| Ok(Rows::new()), Rows::of);
+    rows.map_err(|error| Error::usage("columns", error.to_string()))
+}
+
+#[pymethods]
+impl Packets {
+    /// The names of the columns of its batches.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.shared.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether all packets were taken.
+    #[getter]
+    fn ended(&self) -> bool {
+        self.shared.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds.
+    #[pyo3(signature = (rows=8192, wait=0.1))]
+    fn batches(&self, py: Python<'_>, rows: usize, wait: f64) -> PyResult<Batches> {
+        self.shared.check_open(py)?;
+        let rows = rows.max(1);
+        let patience = pause::duration("wait", wait)?;
+        Ok(Batches { shared: Arc::clone(&self.shared), rows, patience })
+    }
+
+    /// The next batch; None at the end, or if no packet comes within `timeout` seconds.
+    #[pyo3(signature = (rows=8192, wait=0.1, timeout=None))]
+    fn batch(
+        &self,
+        py: Python<'_>,
+        rows: usize,
+        wait: f64,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Batch>> {
+        self.shared.check_open(py)?;
+        let patience = pause::duration("wait", wait)?;
+        self.shared.rows(py, rows.max(1), patience, pause::deadline(timeout)?)
+    }
+
+    /// Its packets one by one.
+    fn frames(&self, py: Python<'_>) -> PyResult<Frames> {
+        self.shared.check_open(py)?;
+        Ok(Frames(Arc::clone(&self.shared)))
+    }
+
+    /// The next packet; None at the end, or if none comes within `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn frame(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Frame>> {
+        self.shared.check_open(py)?;
+        self.shared.frame(py, pause::deadline(timeout)?)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Batches> {
+        self.batches(py, Rows::USUAL, PATIENCE)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        batch::schema(py, &self.shared.schema)
+    }
+
+    /// All packets that are still to come. Whoever takes the stream decides when it ends.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        self.shared.check_open(py)?;
+        let shared = Arc::clone(&self.shared);
+        let patience = pause::duration("wait", PATIENCE)?;
+        let rows = move |until| {
+            shared.step(|receiver: &mut Receiver| -> Step<RecordBatch> {
+                receiver.rows(Rows::USUAL, patience, until)
+            })
+        };
+        batch::stream(py, Stream::new(SchemaRef::clone(&self.shared.schema), rows))
+    }
+
+    /// Gives everything back. Frames and batches that were taken stay as they are.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.shared.close());
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(slf: &Bound<'_, Self>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        slf.call_method0("close").map(drop)
+    }
+}
+
+/// Batches, until its end.
+#[pyclass(frozen, module = "wirelane")]
+pub(crate) struct Batches {
+    shared: Arc<Shared>,
+    rows: usize,
+    patience: Duration,
+}
+
+#[pymethods]
+impl Batches {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        self.shared.rows(py, self.rows, self.patience, None)
+    }
+}
+
+/// Frames, until its end.
+#[pyclass(frozen, module = "wirelane")]
+pub(crate) struct Frames(Arc<Shared>);
+
+#[pymethods]
+impl Frames {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Frame>> {
+        self.0.frame(py, None)
+    }
+}
