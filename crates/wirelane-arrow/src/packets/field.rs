@@ -1,7 +1,7 @@
 //! The columns of packets: names, types, and where in a row they come from. docs/packets.md explains them.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use wirelane_os::Class;
@@ -140,10 +140,39 @@ fn mac(key: Key, _: &[Source], to: &mut String) {
 
 fn address(key: Key, _: &[Source], to: &mut String) {
     let Key { bits: [high, low], is_v6 } = key;
-    // A string takes any text.
-    let _ = if is_v6 {
-        write!(to, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)))
-    } else {
-        write!(to, "{}", Ipv4Addr::from(low as u32))
-    };
+    if is_v6 {
+        // A string takes any text.
+        let _ = write!(to, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)));
+        return;
+    }
+    // The library's way takes ten times as long, and most addresses of a batch may be new.
+    let (mut text, mut end) = ([b'.'; 16], 0);
+    for byte in (low as u32).to_be_bytes() {
+        let digits = [byte / 100, byte / 10 % 10, byte % 10].map(|digit| b'0' + digit);
+        let leading = usize::from(byte < 100) + usize::from(byte < 10);
+        let digits = digits.get(leading..).unwrap_or_default();
+        if let Some(place) = text.get_mut(end..end + digits.len()) {
+            place.copy_from_slice(digits);
+        }
+        end += digits.len() + 1;
+    }
+    let text = text.get(..end - 1).unwrap_or_default();
+    to.push_str(std::str::from_utf8(text).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_as_the_library_writes_them() {
+        for byte in 0..=255 {
+            let written = Ipv4Addr::from([byte, 255 - byte, 0, byte / 2]);
+            let mut text = String::new();
+            address(Key::v4(written), &[], &mut text);
+            assert_eq!(text, written.to_string());
+        }
+    }
 }

@@ -154,7 +154,7 @@ fn properties(kind: &Kind) -> Result<WriterProperties, ParquetError> {
     for name in kind.filtered {
         properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(*name), true);
     }
-    for name in kind.unique {
+    for name in kind.plain {
         properties = properties.set_column_dictionary_enabled(ColumnPath::from(*name), false);
     }
     for name in kind.growing {

@@ -29,7 +29,7 @@ impl Rows for FlowRows {
         name: "flows",
         schema: "wirelane.flows/1",
         filtered: &["source", "destination", "community_id"],
-        unique: &["community_id"],
+        plain: &["community_id"],
         growing: &[],
         // What zstd itself takes.
         level: 3,

@@ -11,8 +11,8 @@ pub(crate) struct Kind {
     pub(crate) schema: &'static str,
     /// Columns that queries look up one value in.
     pub(crate) filtered: &'static [&'static str],
-    /// Columns of which hardly two values are alike.
-    pub(crate) unique: &'static [&'static str],
+    /// Columns for which no dictionary is worth its time: hardly two values are alike, or zstd finds all there is to find.
+    pub(crate) plain: &'static [&'static str],
     /// Columns of numbers that grow from row to row.
     pub(crate) growing: &'static [&'static str],
     /// Of zstd.
