@@ -9,7 +9,7 @@ use std::fs;
 
 use clap::Args;
 use wirelane::error::{Error, Result};
-use wirelane::port::{Backend, Spec, Take};
+use wirelane::port::{Backend, PortMode, Spec, Take};
 use wirelane_lab::Site;
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
@@ -95,6 +95,16 @@ impl Wired {
             let error = Error::usage(case, cause);
             error.help("name the interface at the other end of the cable: --load IF")
         })
+    }
+
+    /// The kind of the port, its mode and where it is, for rows of our command; `mode` is what that says.
+    pub(crate) fn conditions(&self, mode: Option<String>) -> Vec<(&'static str, Param)> {
+        let backend = self.spec.backend.unwrap_or(Backend::Packet);
+        // It has one mode only, which other programs have, too.
+        let only = (backend == Backend::Packet).then(|| PortMode::TpacketV3.to_string());
+        let mode = only.or(mode).map(|mode| ("mode", Param::Name(mode)));
+        let port = ("port", Param::Text(backend.as_str()));
+        [port].into_iter().chain(mode).chain(self.params()).collect()
     }
 
     /// Where it was measured, for rows.

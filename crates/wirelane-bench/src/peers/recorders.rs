@@ -136,6 +136,11 @@ impl Recorder {
         Ok(())
     }
 
+    /// How ours received, as its summary says; `None` for others.
+    pub(crate) fn mode(&self, stdout: &str) -> Option<String> {
+        PROGRAMS.iter().find(|program| program.name == self.name)?.mode(stdout)
+    }
+
     /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
     pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         match self.name {

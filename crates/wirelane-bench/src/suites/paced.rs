@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
+use wirelane::port::Take;
 use wirelane::port::sim::Stream;
-use wirelane::port::{Backend, Take};
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::{affinity, clock};
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
@@ -242,12 +242,7 @@ impl PacedBed {
     /// Where it was measured, for rows.
     pub(super) fn params(&self, sample: Option<&PacedSample>) -> Vec<(&'static str, Param)> {
         let Ends::Wired(wired) = &self.ends else { return vec![("port", Param::Text("packet"))] };
-        let mode = sample.and_then(|sample| sample.mode.clone());
-        let label = wired.spec.backend.unwrap_or(Backend::Packet).as_str();
-        let mut params = vec![("port", Param::Text(label))];
-        params.extend(mode.map(|mode| ("mode", Param::Name(mode))));
-        params.extend(wired.params());
-        params
+        wired.conditions(sample.and_then(|sample| sample.mode.clone()))
     }
 
     /// A file in memory to write to, for one run.

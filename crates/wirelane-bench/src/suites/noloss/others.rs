@@ -51,7 +51,7 @@ impl Other {
         named: Option<Backend>,
     ) -> Option<String> {
         if named.is_some_and(|kind| kind.as_str() != self.backend || kind == Backend::Xdp) {
-            return Some(format!("{} does not receive as the port does that was named", self.name));
+            return Some("it does not receive as the port does that was named".to_owned());
         }
         let too_short = || "a quick run has no time for other programs".to_owned();
         let is_missing = find(self.name).is_none();

@@ -4,6 +4,7 @@
 //!   first CPU: sender ─▶ wl-a ═══ wl-b ─▶ ring of the recorder     all other CPUs: recorder ─▶ directory
 //! ```
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,6 +122,8 @@ impl<'a> Bed<'a> {
 pub(super) struct Cable<'a> {
     pub(super) bed: &'a Bed<'a>,
     ends: Ends,
+    /// How ours received, as it said.
+    mode: OnceCell<String>,
 }
 
 /// What it joins.
@@ -135,12 +138,12 @@ impl<'a> Cable<'a> {
         let lab = Lab::new(LabConfig { mtu: u32::from(u16::MAX), ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
-        Ok(Self { bed, ends: Ends::Lab(lab) })
+        Ok(Self { bed, ends: Ends::Lab(lab), mode: OnceCell::new() })
     }
 
     /// At a port of the user's.
     pub(super) fn wired(bed: &'a Bed<'a>, wired: Wired) -> Self {
-        Self { bed, ends: Ends::Wired(wired) }
+        Self { bed, ends: Ends::Wired(wired), mode: OnceCell::new() }
     }
 
     /// The end that sends, unless others do.
@@ -180,12 +183,10 @@ impl<'a> Cable<'a> {
 
     /// Where it was measured, for rows.
     pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
-        let mut params = vec![("port", Param::Text("packet"))];
-        if let Ends::Wired(wired) = &self.ends {
-            let label = wired.spec.backend.unwrap_or(Backend::Packet).as_str();
-            params = vec![("port", Param::Text(label))];
-            params.extend(wired.params());
-        }
+        let mut params = match &self.ends {
+            Ends::Lab(_) => vec![("port", Param::Text("packet"))],
+            Ends::Wired(wired) => wired.conditions(self.mode.get().cloned()),
+        };
         params.push(("target", Param::Text(self.bed.target)));
         params
     }
@@ -263,6 +264,9 @@ impl<'a> Cable<'a> {
             let output = running.wait(LIMIT)?;
             let unclear = || Error::failed(recorder.name, "does not tell how much it recorded");
             let counts = recorder.counts(&output.stdout, &output.stderr).ok_or_else(unclear)?;
+            if let Some(mode) = recorder.mode(&output.stdout) {
+                self.mode.get_or_init(|| mode);
+            }
             let all = Sent { frames: counts.captured + counts.dropped, elapsed: window };
             let Sent { frames, elapsed } = sent.unwrap_or(all);
             if sent.is_none() && counts.captured == 0 {

@@ -464,7 +464,7 @@ impl SocketsBed {
     ) -> Trial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
         let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
-        let near = lab.map(|lab| &lab.near).or_else(|| plan.load.as_deref());
+        let near = lab.map(|lab| &lab.near).or(plan.load.as_deref());
         // Who sends has a CPU for itself.
         let own = if near.is_some() { &self.queues } else { &self.all };
         Trial {
