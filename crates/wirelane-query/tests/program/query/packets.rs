@@ -226,16 +226,15 @@ fn five_minutes(packets: u64, percent: f64) {
     let sql = "SELECT count(*) FROM packets WHERE source = '10.0.0.7' \
                AND time >= '2026-11-23 12:00:00' AND time < '2026-11-23 12:05:00'";
     let by_bpf = sql.replace("source = '10.0.0.7'", "bpf('src host 10.0.0.7')");
-    let found: u64 = value(sql, &[&path]).parse().unwrap();
-    assert!(found > 0);
-    assert_eq!(value(&by_bpf, &[&path]), found.to_string());
+    let found = value(sql, &[&path]);
+    assert_ne!(found, "0");
+    assert_eq!(value(&by_bpf, &[&path]), found);
     let explained = answer(&["--explain", sql], &[&path]);
     let summary = explained.lines().last().unwrap();
     let words: Vec<_> = summary.split(' ').collect();
     let at = words.iter().position(|word| *word == "bytes").unwrap();
     let read: f64 = words[at - 1].parse().unwrap();
     let share = read / whole as f64 * 100.0;
-    println!("{found} packets of {packets}; {summary}; {whole} bytes in all: {share:.2} %");
     assert!(0.0 < read && share <= percent, "{share} %: {explained}");
 }
 
