@@ -84,10 +84,9 @@ impl Capture {
             let is_full = batch.packets.len() >= Packets::USUAL;
             if (is_full || batch.hour != layout::hour_of(record.timestamp))
                 && !batch.packets.is_empty()
+                && (halt.is_asked() || !send(to, batch.take()?))
             {
-                if halt.is_asked() || !send(to, batch.take()?) {
-                    return Ok(());
-                }
+                return Ok(());
             }
             batch.push(&input.reader, &record);
             *most -= 1;

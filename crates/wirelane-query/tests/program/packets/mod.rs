@@ -5,7 +5,7 @@ mod formats;
 mod live;
 mod values;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use serde_json::Value;
@@ -76,6 +76,6 @@ fn count(rows: &[RecordBatch]) -> usize {
     rows.iter().map(RecordBatch::num_rows).sum()
 }
 
-fn text(path: &PathBuf) -> &str {
+fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
