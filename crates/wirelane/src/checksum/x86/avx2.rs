@@ -29,9 +29,6 @@ pub(in crate::checksum) fn avx2<const COPY: bool>(target: &mut [u8], source: &[u
     if source.len() > PART {
         return long::<COPY>(target, source);
     }
-    if COPY && target.len() != source.len() {
-        return Sum::ZERO;
-    }
     part::<COPY>(target, source)
 }
 
@@ -62,6 +59,9 @@ fn long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
+    if COPY && target.len() != source.len() {
+        return Sum::ZERO;
+    }
     let Some(before_last) = source.len().checked_sub(VECTOR) else {
         if COPY {
             target.copy_from_slice(source);
