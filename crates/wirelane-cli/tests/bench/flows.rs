@@ -1,5 +1,7 @@
 //! `wirelane bench flows`.
 
+use std::path::Path;
+
 use serde_json::Value;
 use wirelane_testkit::tools;
 
@@ -7,8 +9,8 @@ use super::bench;
 
 #[test]
 fn flows_of_a_file_stand_beside_those_of_other_programs() {
-    let args = ["flows", "--quick", "--samples", "2", "--case", "file", "--packets", "20000"];
-    let ended = bench(&[&args[..], &["--json"]].concat());
+    let args = ["flows", "--quick", "--samples", "2", "--packets", "20000", "--json"];
+    let ended = bench(&[&args[..], &["--case", "file", "--case", "parquet"]].concat());
     assert!(ended.status.success(), "{}", ended.stderr);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let (rows, skipped) = (report["rows"].as_array().unwrap(), &report["skipped"]);
@@ -21,5 +23,11 @@ fn flows_of_a_file_stand_beside_those_of_other_programs() {
         let row = row.unwrap_or_else(|| panic!("no row of {program:?}: {skipped}"));
         assert_eq!((&row["samples"], &row["metric"]), (&2.into(), &"cpu_ns_per_packet".into()));
         assert!(row["min"].as_f64().unwrap() > 10.0, "{row}");
+    }
+    let parquet = rows.iter().find(|row| row["case"] == "parquet" && row["peer"].is_null());
+    if Path::new(env!("CARGO_BIN_EXE_wirelane")).with_file_name("wirelane-query").is_file() {
+        assert_eq!(parquet.map(|row| &row["samples"]), Some(&2.into()), "{skipped}");
+    } else {
+        assert!(skipped.to_string().contains("wirelane-query lies neither beside"), "{skipped}");
     }
 }

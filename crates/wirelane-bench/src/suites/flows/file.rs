@@ -1,5 +1,6 @@
 //! A capture in memory, and the programs that make flows of it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -14,20 +15,44 @@ use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
 
-pub(super) const CASE: &str = "file";
-/// The other programs, each with its arguments for a file in the folder that it runs in. softflowd sends its flows: to a
-/// port of this machine where nobody takes them.
-const PEERS: [(&str, &[&str]); 3] = [
-    ("nfpcapd", &["-r", "capture", "-w", "."]),
-    ("softflowd", &["-r", "capture", "-n", "127.0.0.1:9", "-d", "-c", "none", "-p", "pid"]),
-    ("argus", &["-X", "-r", "capture", "-w", "argus.out"]),
-];
+/// Programs that make the same of a capture; every path is one of the folder that they run in.
+pub(super) struct Contest {
+    pub(super) case: &'static str,
+    /// Of our command.
+    arguments: &'static [&'static str],
+    /// A program that our command needs for it.
+    needs: Option<&'static str>,
+    /// The other programs, with their arguments.
+    peers: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// Flows as each program likes them. softflowd sends them: to a port of this machine where nobody takes them.
+pub(super) static FILE: Contest = Contest {
+    case: "file",
+    arguments: &["flows", "--json", "./capture", "-w", "flows.csv"],
+    needs: None,
+    peers: &[
+        ("nfpcapd", &["-r", "capture", "-w", "."]),
+        ("softflowd", &["-r", "capture", "-n", "127.0.0.1:9", "-d", "-c", "none", "-p", "pid"]),
+        ("argus", &["-X", "-r", "capture", "-w", "argus.out"]),
+    ],
+};
+
+/// Flows in files of Parquet.
+pub(super) static PARQUET: Contest = Contest {
+    case: "parquet",
+    arguments: &["flows", "--json", "./capture", "-w", "flows/"],
+    needs: Some("wirelane-query"),
+    peers: &[("flowprep", &["pcap", "capture", "flowprep.parquet"])],
+};
+
 /// Packets of the capture: 730 MB, and a quarter of it.
 pub(super) const PACKETS: [u64; 2] = [2_000_000, 500_000];
 const FLOWS: u64 = 10_000;
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 pub(super) fn file(
+    contests: &[&'static Contest],
     plan: &ProcessPlan<'_>,
     packets: u64,
     report: &mut Report,
@@ -42,18 +67,36 @@ pub(super) fn file(
     });
     let folder = match made {
         Ok(folder) => folder,
-        Err(error) => return report.skip(SUITE, CASE, error.to_string()),
+        Err(error) => return report.skip(SUITE, FILE.case, error.to_string()),
     };
-    let case = |peer| Reader { folder: &folder, own: plan.own, packets, peer, samples: Vec::new() };
-    let mut cases = vec![case(None)];
-    for peer in PEERS {
-        match find(peer.0) {
-            Some(program) => cases.push(case(Some((program, peer)))),
-            None => report.skip(SUITE, peer.0, missing(peer.0)),
+    let mut cases = Vec::new();
+    for contest in contests {
+        let reader = |peer| {
+            let samples = Vec::new();
+            Reader { contest, folder: &folder, own: plan.own, packets, peer, samples }
+        };
+        match contest.needs.filter(|name| !is_there(plan.own, name)) {
+            None => cases.push(reader(None)),
+            Some(name) => {
+                let cause = format!("{name} lies neither beside wirelane nor on the PATH");
+                report.skip(SUITE, contest.case, cause);
+                continue;
+            }
+        }
+        for peer in contest.peers {
+            match find(peer.0) {
+                Some(program) => cases.push(reader(Some((program, *peer)))),
+                None => report.skip(SUITE, peer.0, missing(peer.0)),
+            }
         }
     }
     turns::take(SUITE, plan, &mut cases, report, stop, progress);
     report.rows.extend(cases.iter().filter(|case| !case.samples.is_empty()).map(Reader::row));
+}
+
+/// Whether a program lies where our command looks for it.
+fn is_there(own: &Path, name: &str) -> bool {
+    own.with_file_name(name).is_file() || find(name).is_some()
 }
 
 /// Another program: where it is, its name and its arguments.
@@ -61,6 +104,7 @@ type Peer = (PathBuf, (&'static str, &'static [&'static str]));
 
 /// A program that reads the capture.
 struct Reader<'a> {
+    contest: &'static Contest,
     folder: &'a Folder,
     own: &'a Path,
     packets: u64,
@@ -78,7 +122,7 @@ impl Reader<'_> {
     fn row(&self) -> Row {
         Row {
             suite: SUITE,
-            case: CASE,
+            case: self.contest.case,
             peer: self.name(),
             params: Params(vec![("size", Param::Text("imix")), ("flows", Param::Number(FLOWS))]),
             metric: "cpu_ns_per_packet",
@@ -91,11 +135,12 @@ impl Reader<'_> {
 
 impl Turn for Reader<'_> {
     fn case(&self) -> &'static str {
-        self.name().unwrap_or(CASE)
+        self.name().unwrap_or(self.contest.case)
     }
 
     fn title(&self) -> String {
-        format!("flows of a file by {}", self.name().unwrap_or("wirelane"))
+        let what = if self.contest.case == PARQUET.case { "flows as Parquet" } else { "flows" };
+        format!("{what} of a file by {}", self.name().unwrap_or("wirelane"))
     }
 
     fn measure(&mut self, _: u32, _: &AtomicBool, report: &mut Report) -> Result<()> {
@@ -107,13 +152,14 @@ impl Turn for Reader<'_> {
             }
             None => {
                 let mut command = Command::new(self.own);
-                command.args(["flows", "--json", "./capture", "-w", "flows.csv"]);
+                command.args(self.contest.arguments);
                 command
             }
         };
-        // Every path is one of the folder.
         command.current_dir(self.folder.file("."));
         let (cpu, output) = run(command, self.packets, report)?;
+        // Files have new names each time.
+        let _ = fs::remove_dir_all(self.folder.file("flows"));
         if self.peer.is_none() {
             received(&output.stdout, self.packets)?;
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   capture in memory ─▶ wirelane flows, nfpcapd, softflowd, argus ─▶ files      one CPU, in turns
+//!                         wirelane flows, flowprep ─▶ Parquet                      one CPU, in turns
 //!   a million flows   ─▶ wirelane flows ◀─ ten thousand                          one CPU, in turns
 //!   veth              ─▶ wirelane flows, wirelane capture                        highest rate without loss
 //! ```
@@ -25,7 +26,7 @@ use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::Wire;
 
-/// Measure what flows cost: of a file beside nfpcapd, softflowd and argus, of a million flows, and live.
+/// Measure what flows cost: of a file beside nfpcapd, softflowd, argus and flowprep, of a million flows, and live.
 ///
 /// All programs read the same capture from memory, each on one CPU. The live case needs root: it searches for the
 /// highest rate that `wirelane flows` takes without loss, and `wirelane capture` without a file. --port measures only
@@ -49,6 +50,8 @@ pub struct FlowsSuite {
 pub enum FlowsCase {
     /// Read a capture, beside other programs
     File,
+    /// Read a capture into files of Parquet, beside flowprep
+    Parquet,
     /// Meter ten thousand flows, and a million
     Many,
     /// Search for the highest rate without loss, beside a capture without a file
@@ -95,12 +98,16 @@ impl Suite for FlowsSuite {
             let window = Duration::from_secs(1);
             ProcessPlan { own: &own, samples, window, limit, disk: None }
         };
-        if is_wanted(FlowsCase::File) {
+        let contests = [(FlowsCase::File, &file::FILE), (FlowsCase::Parquet, &file::PARQUET)];
+        let contests = contests.into_iter().filter(|(case, _)| is_wanted(*case));
+        let contests: Vec<_> = contests.map(|(_, contest)| contest).collect();
+        if !contests.is_empty() {
             let limit = left().map(|left| left / 3);
             let packets = self.packets.unwrap_or(
                 file::PACKETS[usize::from(is_quick)] / if self.effort.brief { 2 } else { 1 },
             );
-            file::file(&plan(self.samples(), limit), packets, report, stop, progress);
+            let plan = plan(self.samples(), limit);
+            file::file(&contests, &plan, packets, report, stop, progress);
         }
         if is_wanted(FlowsCase::Many) {
             let limit = left().map(|left| left / 2);
