@@ -297,7 +297,8 @@ fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
     }
     let library = target.join(host).join("debug/libwirelane_libpcap.so");
     let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("lib");
-    let mut command = cargo::stable(&["test", "-p", "wirelane-libpcap", "--test", "conform"]);
+    // As the step `test` built it: another selection has other features, and replaces the library under its tests.
+    let mut command = cargo::stable(&["test", "--workspace", "--test", "conform"]);
     command
         .args(["--", "--ignored", "thread_sanitizer"])
         .env("WIRELANE_TSAN_LIBRARY", library)
