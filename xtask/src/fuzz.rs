@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     // one, asked for, explores.
     let (seconds, seed) = match context.fuzz_seconds {
         _ if context.quick => (3, 1),
-        None => (12, 1),
+        None => (8, 1),
         Some(seconds) => (seconds, 0),
     };
     let mut outcome = Outcome::default();

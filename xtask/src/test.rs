@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Take the public items as they are now for right: write each crate's `api.txt`
     #[arg(long)]
     bless: bool,
-    /// Fuzz each target for so long, with inputs that differ from run to run [default: 12 s, the
+    /// Fuzz each target for so long, with inputs that differ from run to run [default: 8 s, the
     /// same inputs]
     #[arg(long, value_name = "SECONDS")]
     fuzz_seconds: Option<u32>,

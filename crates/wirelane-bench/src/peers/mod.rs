@@ -62,9 +62,13 @@ pub struct Installed {
 
 /// Why there is no figure of a program that is not installed.
 pub(crate) fn missing(program: &str) -> String {
-    let package =
-        PEERS.iter().find(|peer| peer.name == program).map_or(program, |peer| peer.package);
-    format!("{program} is not installed (Debian package {package})")
+    match PEERS.iter().find(|peer| peer.name == program) {
+        Some(Peer { package, .. }) => {
+            format!("{program} is not installed (Debian package {package})")
+        }
+        // It is Rust's, and no package of Debian.
+        None => format!("{program} is not installed (cargo install {program})"),
+    }
 }
 
 /// All peers, as this machine has them.

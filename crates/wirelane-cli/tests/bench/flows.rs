@@ -21,7 +21,8 @@ fn flows_of_a_file_stand_beside_those_of_other_programs() {
             continue;
         }
         let row = row.unwrap_or_else(|| panic!("no row of {program:?}: {skipped}"));
-        assert_eq!((&row["samples"], &row["metric"]), (&2.into(), &"cpu_ns_per_packet".into()));
+        let expected = (&2.into(), &"cpu_ns_per_packet".into());
+        assert_eq!((&row["samples"], &row["metric"]), expected, "{skipped}");
         assert!(row["min"].as_f64().unwrap() > 10.0, "{row}");
     }
     let parquet = rows.iter().find(|row| row["case"] == "parquet" && row["peer"].is_null());
