@@ -29,16 +29,15 @@ const ROWS: usize = 128;
 /// Makes batches of packets.
 ///
 /// ```
-/// use wirelane_arrow::Packets;
+/// use wirelane_arrow::{Interfaces, Packets};
 /// use wirelane_pcap::CaptureReader;
 ///
 /// # fn batches(path: &str) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut reader = CaptureReader::open(path)?;
 /// let mut packets = Packets::of(&["time", "source", "destination_port"])?;
+/// let mut interfaces = Interfaces::default();
 /// while reader.advance()? {
-///     let record = reader.current();
-///     let interface = packets.interface(&reader.interfaces()[record.interface as usize]);
-///     packets.push(interface, &record);
+///     interfaces.push(&mut packets, &reader.current(), reader.interfaces());
 ///     if packets.len() == Packets::USUAL {
 ///         let batch = packets.finish()?;
 ///         assert_eq!((batch.num_rows(), batch.num_columns()), (Packets::USUAL, 3));

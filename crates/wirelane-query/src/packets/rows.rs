@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use wirelane::{Error, Result};
-use wirelane_arrow::Packets;
+use wirelane_arrow::{Interfaces, Packets};
 use wirelane_pcap::{Record, Source};
 
 use super::stream::Outlet;
@@ -13,8 +13,7 @@ use super::stream::Outlet;
 pub(super) struct Rows {
     packets: Packets,
     outlet: Outlet,
-    /// The numbers of interfaces in `packets`.
-    interfaces: Vec<u32>,
+    interfaces: Interfaces,
     /// Rows that are still wanted.
     left: usize,
 }
@@ -24,7 +23,17 @@ impl Rows {
     /// There is no such column.
     pub(super) fn new(columns: &[String], limit: Option<usize>, outlet: Outlet) -> Result<Self> {
         let packets = Packets::of(columns).map_err(failed)?;
-        Ok(Self { packets, outlet, interfaces: Vec::new(), left: limit.unwrap_or(usize::MAX) })
+        Ok(Self {
+            packets,
+            outlet,
+            interfaces: Interfaces::default(),
+            left: limit.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// What comes next is of another capture, with interfaces of its own.
+    pub(super) fn begin(&mut self) {
+        self.interfaces = Interfaces::default();
     }
 
     /// Whether nobody waits for more.
@@ -42,17 +51,10 @@ impl Rows {
         if self.left == 0 {
             return Ok(ControlFlow::Break(()));
         }
-        let at = record.interface as usize;
-        if at >= self.interfaces.len() {
-            let known = self.interfaces.len();
-            let new = sources.iter().skip(known).map(|source| self.packets.interface(source));
-            self.interfaces.extend(new);
-        }
         // Files name interfaces before their packets.
-        let Some(&interface) = self.interfaces.get(at) else {
+        if !self.interfaces.push(&mut self.packets, record, sources) {
             return Ok(ControlFlow::Continue(()));
-        };
-        self.packets.push(interface, record);
+        }
         self.left -= 1;
         if self.packets.len() == Packets::USUAL {
             self.flush()

@@ -145,11 +145,13 @@ impl Work {
         self.counts.files.add(paths.len());
         let (stores, files): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.is_dir());
         for path in files {
+            rows.begin();
             self.file(path, &mut rows)?;
         }
         if stores.is_empty() {
             return Ok(());
         }
+        rows.begin();
         let stores = stores.into_iter().map(|path| store::open(path));
         let stores: Vec<Directory> = stores.collect::<Outcome<_>>()?;
         let (memory, leftovers) = (self.memory, &self.leftovers);

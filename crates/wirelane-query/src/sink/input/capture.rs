@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_arrow::Packets;
+use wirelane_arrow::{Interfaces, Packets};
 use wirelane_pcap::{CaptureReader, Record, pipe};
 
 use crate::sink::layout;
@@ -41,7 +41,13 @@ impl Capture {
             }
         };
         let input = pipe::open(path, &halt)?;
-        let batch = Batch { packets, numbers: Vec::new(), start: u64::MAX, hour: 0, since: None };
+        let batch = Batch {
+            packets,
+            interfaces: Interfaces::default(),
+            start: u64::MAX,
+            hour: 0,
+            since: None,
+        };
         Ok(Self { input, halt, batch, most: most.unwrap_or(u64::MAX) })
     }
 
@@ -110,8 +116,7 @@ fn wait(pipe: Option<&File>) {
 /// The packets of an hour that came last.
 struct Batch {
     packets: Packets,
-    /// By number of the interface in the capture, its number there.
-    numbers: Vec<u32>,
+    interfaces: Interfaces,
     start: u64,
     hour: u64,
     /// When the first of them came.
@@ -126,15 +131,8 @@ impl Batch {
             self.since = Some(Instant::now());
         }
         self.start = self.start.min(record.timestamp);
-        let interface = record.interface as usize;
-        if interface >= self.numbers.len() {
-            let new = reader.interfaces().iter().skip(self.numbers.len());
-            self.numbers.extend(new.map(|source| self.packets.interface(source)));
-        }
         // The reader knows the interface of each packet.
-        if let Some(number) = self.numbers.get(interface) {
-            self.packets.push(*number, record);
-        }
+        self.interfaces.push(&mut self.packets, record, reader.interfaces());
     }
 
     fn is_old(&self) -> bool {
