@@ -240,12 +240,17 @@ fn after_a_kill_what_was_flushed_is_readable() {
             (file, capture)
         })
         .collect();
-    for (file, mut capture) in captures {
+    // All are killed before any file is read: what goes on meanwhile only makes files longer.
+    let kill = |(file, mut capture): (PathBuf, Running)| {
         let enough = |_: &ChildGuard| file.metadata().is_ok_and(|metadata| metadata.len() > 50_000);
         capture.child.wait_until(PATIENCE, enough);
         capture.child.signal(Signal::KILL);
         let ended = capture.child.wait(PATIENCE);
         assert_eq!(ended.status.code(), None);
+        file
+    };
+    let files: Vec<_> = captures.into_iter().map(kill).collect();
+    for file in files {
         let (stream, (packets, damage)) = (stream(SPEC), readable(&file));
         assert!(packets.len() > 100 && is_in_order(&packets));
         let numbers = packets.iter().map(|packet| stream.number(&packet.data).unwrap());
