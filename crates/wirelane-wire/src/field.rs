@@ -27,9 +27,9 @@ pub(crate) fn take(bytes: &[u8], len: usize) -> Result<&[u8], WireError> {
 #[inline]
 pub(crate) fn array<const AT: usize, const M: usize, const N: usize>(header: &[u8; N]) -> [u8; M] {
     const { assert!(AT + M <= N) };
-    let mut out = [0; M];
-    out.copy_from_slice(&header[AT..AT + M]);
-    out
+    // The array as a whole: `copy_from_slice` becomes two calls, of itself and of memcpy, where the compiler does not
+    // inline it, and it does not across units of a crate.
+    header[AT..].first_chunk().copied().unwrap_or([0; M])
 }
 
 /// The big-endian 16-bit field at `AT`.
@@ -51,5 +51,8 @@ pub(crate) fn put<const AT: usize, const M: usize, const N: usize>(
     value: [u8; M],
 ) {
     const { assert!(AT + M <= N) };
-    header[AT..AT + M].copy_from_slice(&value);
+    // As a whole, as above. There is always room.
+    if let Some(place) = header[AT..].first_chunk_mut() {
+        *place = value;
+    }
 }
