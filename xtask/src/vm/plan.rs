@@ -1,31 +1,82 @@
 //! What the guest runs.
 
 /// A program that the guest runs.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Program {
     pub(crate) name: String,
     /// The most seconds that it may take. It takes a small part of this, also where many want the processors.
     pub(crate) limit: u32,
+    /// Whether it also runs where no kernel was named, as in CI.
+    pub(crate) always: bool,
+    /// Whether it runs among the files of this machine, as if it ran there, and not in the guest's own file system.
+    pub(crate) at_home: bool,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// A test target or one of the workspace's programs, and its arguments.
     pub(crate) command: Vec<String>,
     /// Another one that runs as long as the first.
     pub(crate) beside: Option<Vec<String>>,
-    /// How many rates it must report, of each of which something must have moved in zero copy.
-    pub(crate) rates: usize,
+    pub(crate) expected: Expected,
+    /// Tests in it that are left out, and why.
+    pub(crate) left_out: &'static [(&'static str, &'static str)],
+}
+
+/// What a program must say to have passed, apart from ending well.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Expected {
+    /// Test results if it is a test target.
+    #[default]
+    Nothing,
+    /// At least so many rates, in each of which something moved in this mode.
+    Rates(usize, &'static str),
+    /// It must not end well, and say this.
+    Refusal(&'static str),
 }
 
 /// The test target with the port contract on interfaces that exist.
 pub(crate) const CONTRACT: &str = "contract-wire";
+/// Those of the suites that make their interfaces themselves: the port contract, capture, forward.
+pub(crate) const SUITES: [&str; 3] = ["contract", "command", "forward"];
+
+/// The best mode of AF_XDP on the guest's interfaces.
+#[derive(Clone, Copy)]
+pub(crate) struct Modes {
+    pub(crate) igb: &'static str,
+    pub(crate) virtio: &'static str,
+}
+
+impl Modes {
+    /// Those of a kernel, which `is_at_least` knows. They are fixed here so that it is noticed when a newer kernel or a
+    /// change of ours falls back to a lesser one.
+    pub(crate) fn of(is_at_least: impl Fn(u32, u32) -> bool) -> Self {
+        Self {
+            // igb_xsk.c is of 6.14, the program in the driver of 5.10.
+            igb: if is_at_least(6, 14) { "zerocopy" } else { "native" },
+            // 6.13 sends without copying (virtnet_xsk_xmit). Before 5.13 a program took queue pairs away that were
+            // left over (virtnet_xdp_set), and what the device spread over those belonged to no port.
+            virtio: match () {
+                () if is_at_least(6, 13) => "zerocopy",
+                () if is_at_least(5, 13) => "native",
+                () => "generic",
+            },
+        }
+    }
+}
 
 /// All of them, in this order.
-pub(crate) fn all() -> Vec<Program> {
-    let mut programs = vec![Program::new("queues", 120, "wirelane queues")];
-    let pairs = ["igb", "virtio"];
-    for (driver, other) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
-        programs.push(contract(driver, other, "zerocopy"));
-        programs.extend(sockets(driver));
+pub(crate) fn all(modes: Modes) -> Vec<Program> {
+    let mut programs =
+        vec![Program { always: true, ..Program::new("queues", 120, "wirelane queues") }];
+    let pairs = [("igb", modes.igb), ("virtio", modes.virtio)];
+    for ((driver, mode), (other, _)) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
+        programs.push(Program { always: true, ..contract(driver, other, mode) });
+        programs.extend(sockets(driver, mode).map(|program| Program { always: true, ..program }));
+        programs.push(contract(driver, other, "packet"));
+        if mode != "zerocopy" {
+            programs.push(refused(driver));
+        }
+        programs.extend(bench(driver, mode));
     }
+    programs.extend(SUITES.map(suite));
     programs
 }
 
@@ -34,20 +85,28 @@ pub(crate) fn path(name: &str) -> String {
     format!("/bin/{name}")
 }
 
+/// Where the guest has the files of this machine.
+pub(crate) const HOME: &str = "/host";
+
 impl Program {
     fn new(name: impl Into<String>, limit: u32, command: &str) -> Self {
         Self { name: name.into(), limit, command: words(command), ..Self::default() }
     }
 
-    /// Its line in the plan, which `guest-init` describes.
-    pub(crate) fn line(&self) -> String {
-        let mut fields = vec![self.name.clone(), self.limit.to_string(), "PATH=/bin".to_owned()];
+    /// Its line in the plan, which `guest-init` describes. `located` says where on this machine a program is.
+    pub(crate) fn line(&self, located: impl Fn(&str) -> Option<String>) -> String {
+        let mut fields = vec![self.name.clone(), self.limit.to_string()];
+        fields.push(format!("PATH={}", if self.at_home { SEARCHED } else { "/bin" }));
         fields.extend(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
         let mut add = |separator: &str, command: &[String]| {
-            if let [name, arguments @ ..] = command {
-                fields.extend([separator.to_owned(), path(name)]);
-                fields.extend_from_slice(arguments);
+            let [name, arguments @ ..] = command else { return };
+            fields.push(separator.to_owned());
+            if let (true, Some(located)) = (self.at_home, located(name)) {
+                fields.extend([path("chroot"), HOME.to_owned(), located]);
+            } else {
+                fields.push(path(name));
             }
+            fields.extend_from_slice(arguments);
         };
         add("--", &self.command);
         if let Some(beside) = &self.beside {
@@ -55,7 +114,20 @@ impl Program {
         }
         fields.join("\t") + "\n"
     }
+
+    /// The same for those tests only that failed, if it says which.
+    pub(crate) fn again(&self, tests: &[String]) -> Self {
+        let mut program = self.clone();
+        if !tests.is_empty() {
+            program.command.push("--exact".to_owned());
+            program.command.extend_from_slice(tests);
+        }
+        program
+    }
 }
+
+/// Where programs are found on a Debian.
+const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The port contract on the interfaces of a driver.
 fn contract(driver: &str, other: &str, mode: &str) -> Program {
@@ -71,23 +143,91 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
     Program { environment, ..program }
 }
 
+/// A suite that makes its own interfaces, of the kinds that the kernel has.
+fn suite(name: &'static str) -> Program {
+    let environment = vec![
+        ("WIRELANE_REQUIRE_PRIVILEGED", "1".to_owned()),
+        ("HOME", "/root".to_owned()),
+        ("LC_ALL", "C.UTF-8".to_owned()),
+    ];
+    let named = if name == "command" { "capture" } else { name };
+    let program = Program::new(format!("suite-{named}"), 3600, &format!("{name} --test-threads=1"));
+    Program { at_home: true, environment, ..program }
+}
+
+/// Zero copy where the driver has none: the port says so.
+fn refused(driver: &str) -> Program {
+    let command = format!("wirelane capture xdp:{driver}0?mode=zerocopy --all --count 1");
+    let program = Program::new(format!("refused-{driver}-zerocopy"), 60, &command);
+    Program { expected: Expected::Refusal("zerocopy"), ..program }
+}
+
 /// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.
 ///
 /// Each sample opens the port anew, upon which igb loses its link for a second or two
 /// (igb_xdp_setup): hence the length of a sample.
-fn sockets(driver: &str) -> [Program; 3] {
+fn sockets(driver: &str, mode: &'static str) -> [Program; 3] {
     ["rxdrop", "txpush", "l2fwd"].map(|case| {
         let bench = "wirelane bench sockets --all --samples 1 --size 64";
-        let ports = [0, 1].map(|queue| format!("--port xdp:{driver}0@{queue}?mode=zerocopy"));
+        let ports = [0, 1].map(|queue| format!("--port xdp:{driver}0@{queue}?mode={mode}"));
         let subject = format!("{bench} --json --seconds 5s --case {case} {}", ports.join(" "));
-        let load =
-            format!("{bench} --seconds 600s --case txpush --port xdp:{driver}1?mode=zerocopy");
         Program {
-            beside: (case != "txpush").then(|| words(&load)),
-            rates: ports.len(),
+            beside: (case != "txpush").then(|| words(&load(driver, mode))),
+            expected: Expected::Rates(ports.len(), mode),
             ..Program::new(format!("{case}-{driver}"), 180, &subject)
         }
     })
+}
+
+/// The other interface sends as fast as it can.
+fn load(driver: &str, mode: &str) -> String {
+    format!(
+        "wirelane bench sockets --all --samples 1 --size 64 --seconds 600s --case txpush \
+         --port xdp:{driver}1?mode={mode}"
+    )
+}
+
+/// The other suites of `wirelane bench` on one interface, the other one sending to it from outside. Their rates mean
+/// nothing: they have to measure something, in the mode that the driver has.
+fn bench(driver: &str, mode: &'static str) -> Vec<Program> {
+    let outside = load(driver, mode);
+    let xdp = format!("--port xdp:{driver}0?mode={mode} --all");
+    let packet = format!("--port packet:{driver}0");
+    let far = format!("{driver}1");
+    // What the kernel sends leaves by a driver only while that has a program (igb_xdp_xmit).
+    let listener = format!("wirelane capture xdp:{far}?mode={mode} --all --other off");
+    let program = |name: &str, arguments: &str, beside: Option<&str>, rates: usize, mode| {
+        let command = format!("wirelane bench {arguments} --quick --samples 1 --json");
+        Program {
+            beside: beside.map(words),
+            expected: Expected::Rates(rates, mode),
+            ..Program::new(format!("bench-{name}-{driver}"), 600, &command)
+        }
+    };
+    let outside = Some(outside.as_str());
+    let packet_mode = "tpacket-v3";
+    vec![
+        program("capture", &format!("capture {xdp}"), outside, 4, mode),
+        program("capture-packet", &format!("capture {packet}"), outside, 4, packet_mode),
+        program("scaling", &format!("scaling {packet}"), outside, 1, packet_mode),
+        program("record", &format!("record {xdp}"), outside, 1, mode),
+        program("flows", &format!("flows {xdp}"), outside, 1, mode),
+        program(
+            "noloss",
+            &format!("noloss {xdp} --load {far} --size 64"),
+            Some(&listener),
+            1,
+            mode,
+        ),
+        program("qdisc", &format!("qdisc {packet} --case kernel"), None, 1, ""),
+        program(
+            "send",
+            &format!("send --port {driver}0 --count-at {far} --size 64 --case engine"),
+            Some(&listener),
+            1,
+            "",
+        ),
+    ]
 }
 
 fn words(command: &str) -> Vec<String> {
@@ -98,6 +238,8 @@ fn words(command: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const NEW: fn(u32, u32) -> bool = |_, _| true;
+
     #[test]
     fn line_holds_what_the_guest_needs() {
         let program = Program {
@@ -106,17 +248,50 @@ mod tests {
             ..Program::new("name", 9, "one two")
         };
         assert_eq!(
-            program.line(),
+            program.line(|_| None),
             "name\t9\tPATH=/bin\tA=b c\t--\t/bin/one\ttwo\t--beside\t/bin/other\t-x\n"
         );
     }
 
     #[test]
+    fn programs_at_home_are_where_this_machine_has_them() {
+        let program = Program { at_home: true, ..Program::new("name", 9, "one two") };
+        let line = program.line(|name| Some(format!("/target/{name}")));
+        assert!(line.ends_with("\t--\t/bin/chroot\t/host\t/target/one\ttwo\n"), "{line}");
+    }
+
+    #[test]
+    fn only_the_tests_that_failed_run_again() {
+        let program = Program::new("name", 9, "one --x").again(&["a::b".to_owned()]);
+        assert_eq!(program.command, ["one", "--x", "--exact", "a::b"]);
+        assert_eq!(program.again(&[]).command, program.command);
+    }
+
+    #[test]
+    fn modes_are_those_of_the_kernel() {
+        let of = |version: (u32, u32)| {
+            let modes = Modes::of(|major, minor| version >= (major, minor));
+            (modes.igb, modes.virtio)
+        };
+        assert_eq!(of((5, 10)), ("native", "generic"));
+        assert_eq!(of((6, 1)), ("native", "native"));
+        assert_eq!(of((6, 12)), ("native", "native"));
+        assert_eq!(of((7, 3)), ("zerocopy", "zerocopy"));
+    }
+
+    #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = all().into_iter().map(|program| program.name).collect();
-        let count = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        for modes in [Modes::of(NEW), Modes::of(|_, _| false)] {
+            let mut names: Vec<_> = all(modes).into_iter().map(|program| program.name).collect();
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count);
+        }
+    }
+
+    #[test]
+    fn what_always_runs_is_short() {
+        assert_eq!(all(Modes::of(NEW)).iter().filter(|program| program.always).count(), 9);
     }
 }

@@ -1,8 +1,10 @@
 //! The first process of the guest that `cargo xtask vm` boots.
 //!
 //! It mounts what programs expect, loads the drivers in `/modules`, names the network interfaces
-//! after their drivers, runs the programs of `/plan` one after the other, and powers off. What they
-//! write goes to the second serial port, between lines that begin with `@@`:
+//! after their drivers, runs the programs of `/plan` one after the other, and powers off. Where there
+//! is a directory `/host`, it is where the files of the machine that runs the guest are, to read; in
+//! the directories that `/temporary` lists, programs write. What programs say goes to the second
+//! serial port, between lines that begin with `@@`:
 //!
 //! ```text
 //! @@ note 6.14.0, igb0 with 2 queues, …
@@ -21,14 +23,14 @@ use std::error::Error;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, finit_module, reboot, uname};
 use wirelane_os::ethtool::Ethtool;
@@ -58,6 +60,7 @@ fn guest() -> Result<()> {
     let port = Arc::new(Mutex::new(port));
     let outcome = prepare().and_then(|note| {
         write(&port, format!("@@ note {note}\n").as_bytes());
+        home()?;
         for line in fs::read_to_string("/plan")?.lines() {
             run(&Program::parse(line)?, &port);
         }
@@ -79,10 +82,34 @@ fn file_systems() -> Result<()> {
         ("tmpfs", "/tmp"),
         ("tmpfs", "/run"),
     ];
-    for (kind, target) in mounts {
-        fs::create_dir_all(target)?;
-        mount(kind, target, kind, MountFlags::empty(), None)
-            .map_err(|error| format!("cannot mount {target}: {error}"))?;
+    mounts.into_iter().try_for_each(|(kind, target)| attach(kind, target))?;
+    // Terminals and shared memory.
+    [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
+        .into_iter()
+        .try_for_each(|(kind, target)| attach(kind, target))
+}
+
+fn attach(kind: &str, target: &str) -> Result<()> {
+    fs::create_dir_all(target)?;
+    mount(kind, target, kind, MountFlags::empty(), None)
+        .map_err(|error| format!("cannot mount {target}: {error}").into())
+}
+
+/// Mounts the files of the machine that runs the guest, and what programs among them expect.
+fn home() -> Result<()> {
+    const HOME: &str = "/host";
+    if !Path::new(HOME).is_dir() {
+        return Ok(());
+    }
+    let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=262144";
+    mount("host", HOME, "9p", MountFlags::RDONLY, options)
+        .map_err(|error| format!("cannot mount {HOME}: {error}"))?;
+    for place in ["/proc", "/sys", "/dev"] {
+        mount_bind_recursive(place, format!("{HOME}{place}"))
+            .map_err(|error| format!("cannot mount {HOME}{place}: {error}"))?;
+    }
+    for place in fs::read_to_string("/temporary")?.lines() {
+        attach("tmpfs", &format!("{HOME}{place}"))?;
     }
     Ok(())
 }
