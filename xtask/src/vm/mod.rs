@@ -39,9 +39,9 @@ pub(crate) struct Arguments {
     /// List the programs that the guest runs, with a star those that need no --kernel
     #[arg(long)]
     list: bool,
-    /// Run only programs whose names contain this, also such as need --kernel otherwise
+    /// Run only programs whose names contain one of these, also such as need --kernel otherwise
     #[arg(last = true, value_name = "FILTER")]
-    filter: Option<String>,
+    filters: Vec<String>,
 }
 
 /// The step of `cargo xtask test` takes no longer in the guest, whatever happens there.
@@ -70,7 +70,7 @@ pub(crate) fn step(context: &Context) -> Outcome {
     if let Some(reason) = obstacle() {
         return context.unavailable(1, reason.to_owned());
     }
-    in_guest(&Arguments { kernel: None, keep_log: None, list: false, filter: None })
+    in_guest(&Arguments { kernel: None, keep_log: None, list: false, filters: Vec::new() })
 }
 
 /// Why this machine cannot run the guest.
@@ -96,9 +96,12 @@ fn in_guest(arguments: &Arguments) -> Outcome {
 
 /// Runs the programs; those that fail run again, in a guest of their own, as single tests do elsewhere.
 fn programs(arguments: &Arguments) -> Result<Outcome, String> {
-    let filter = arguments.filter.as_deref().unwrap_or_default();
-    let is_short = arguments.kernel.is_none() && filter.is_empty();
-    let chosen = |program: &Program| program.name.contains(filter) && (program.always || !is_short);
+    let filters = &arguments.filters;
+    let is_short = arguments.kernel.is_none() && filters.is_empty();
+    let chosen = |program: &Program| match filters.is_empty() {
+        true => program.always || !is_short,
+        false => filters.iter().any(|filter| program.name.contains(filter)),
+    };
     let cache = target_directory().join("vm");
     fs::create_dir_all(&cache)
         .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
@@ -106,7 +109,9 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     let modes = Modes::of(|major, minor| kernel.is_at_least(major, minor));
     let mut programs: Vec<_> = plan::all(modes).into_iter().filter(chosen).collect();
     if programs.is_empty() {
-        return Err(format!("no program of the guest has {filter:?} in its name; see --list"));
+        return Err(format!(
+            "no program of the guest has one of {filters:?} in its name; see --list"
+        ));
     }
     let machine =
         Machine { qemu: Qemu::get(&cache)?, kernel, executables: build(&programs)?, cache };

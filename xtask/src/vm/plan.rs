@@ -143,6 +143,11 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
     Program { environment, ..program }
 }
 
+const CONTRACT_LEFT_OUT: &[(&str, &str)] = &[
+    ("beds of one and four queues", "the same calls as with two"),
+    ("sim_cable", "it uses no kernel"),
+];
+
 /// A suite that makes its own interfaces, of the kinds that the kernel has.
 fn suite(name: &'static str) -> Program {
     let environment = vec![
@@ -151,15 +156,21 @@ fn suite(name: &'static str) -> Program {
         ("LC_ALL", "C.UTF-8".to_owned()),
     ];
     let named = if name == "command" { "capture" } else { name };
-    let program = Program::new(format!("suite-{named}"), 3600, &format!("{name} --test-threads=1"));
-    Program { at_home: true, environment, ..program }
+    // The contract on each kind of interface once: 700 tests take an hour here.
+    let (chosen, left_out) = match name {
+        "contract" => (" _2:: --skip sim_", CONTRACT_LEFT_OUT),
+        _ => ("", &[][..]),
+    };
+    let command = format!("{name} --test-threads=1{chosen}");
+    let program = Program::new(format!("suite-{named}"), 3600, &command);
+    Program { at_home: true, environment, left_out, ..program }
 }
 
 /// Zero copy where the driver has none: the port says so.
 fn refused(driver: &str) -> Program {
     let command = format!("wirelane capture xdp:{driver}0?mode=zerocopy --all --count 1");
     let program = Program::new(format!("refused-{driver}-zerocopy"), 60, &command);
-    Program { expected: Expected::Refusal("zerocopy"), ..program }
+    Program { expected: Expected::Refusal("the driver has no zero copy"), ..program }
 }
 
 /// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.
@@ -173,7 +184,11 @@ fn sockets(driver: &str, mode: &'static str) -> [Program; 3] {
         let subject = format!("{bench} --json --seconds 5s --case {case} {}", ports.join(" "));
         Program {
             beside: (case != "txpush").then(|| words(&load(driver, mode))),
-            expected: Expected::Rates(ports.len(), mode),
+            expected: Expected::Rates(
+                ports.len(),
+                // What only sends has no program, and so no mode of it.
+                if case == "txpush" && mode != "zerocopy" { "copy" } else { mode },
+            ),
             ..Program::new(format!("{case}-{driver}"), 180, &subject)
         }
     })
@@ -219,12 +234,12 @@ fn bench(driver: &str, mode: &'static str) -> Vec<Program> {
             1,
             mode,
         ),
-        program("qdisc", &format!("qdisc {packet} --case kernel"), None, 1, ""),
+        program("qdisc", &format!("qdisc {packet}"), None, 1, ""),
         program(
             "send",
             &format!("send --port {driver}0 --count-at {far} --size 64 --case engine"),
-            Some(&listener),
-            1,
+            None,
+            2,
             "",
         ),
     ]
