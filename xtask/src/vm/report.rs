@@ -329,7 +329,7 @@ test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out
         output.lines().for_each(|line| report.line(line));
         assert_eq!(report.failed_tests("a"), ["b::two", "c::three"]);
         assert!(report.failed_tests("z").is_empty());
-        let left_out = &[("d::four", "measures a rate")];
+        let left_out = vec![("d::four", "measures a rate")];
         let program = Program { name: "a".to_owned(), left_out, ..Program::default() };
         let outcome = report.outcome(&[program]);
         assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (2, 2, 3));

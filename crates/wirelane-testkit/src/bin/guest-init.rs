@@ -16,7 +16,8 @@
 //!
 //! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
 //! number of `NAME=value` for the environment, and after `--` the program and its arguments. After
-//! `--beside` there may be another one, which is started before and interrupted after it.
+//! `--beside` there may be another one, which is started before and interrupted after it. With
+//! `@after=IF` among the values, the first waits until the other one's packets come to an interface.
 #![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
 
 use std::error::Error;
@@ -128,9 +129,10 @@ fn prepare() -> Result<String> {
         if let Some(channels) = Ethtool::open(name)?.channels()? {
             // With queue pairs to spare, virtio_net spreads what it receives over more queues as
             // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
-            if name.starts_with("virtio") && channels.combined < channels.max_combined {
-                let all = channels.max_combined.to_string();
-                command("/bin/ethtool", &["-L", name, "combined", &all])?;
+            // Before 5.18 it has no RSS: the queue of a flow changes with what the guest sends.
+            let pairs = if has_rss() { channels.max_combined } else { 1 };
+            if name.starts_with("virtio") && channels.combined != pairs {
+                command("/bin/ethtool", &["-L", name, "combined", &pairs.to_string()])?;
             }
         }
         // Test frames go to stations that do not exist.
@@ -148,6 +150,13 @@ fn prepare() -> Result<String> {
         note += &format!(", {name} with {} queues", channels.combined);
     }
     Ok(note)
+}
+
+/// Whether the kernel's virtio_net can spread flows itself (VIRTIO_NET_F_RSS).
+fn has_rss() -> bool {
+    let release = uname().release().to_string_lossy().into_owned();
+    let numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|it| it.parse().ok());
+    numbers.collect::<Vec<u32>>() >= vec![5, 18]
 }
 
 /// Names each interface after its driver, with a number in the order of the bus: `igb0`, `igb1`.
@@ -203,6 +212,8 @@ struct Program<'a> {
     /// The program and its arguments.
     command: Vec<&'a str>,
     beside: Option<Vec<&'a str>>,
+    /// The interface that has to receive something before.
+    after: Option<&'a str>,
 }
 
 impl<'a> Program<'a> {
@@ -212,7 +223,12 @@ impl<'a> Program<'a> {
         let mut settings = settings.split('\t');
         let name = settings.next().ok_or_else(malformed)?;
         let seconds = settings.next().ok_or_else(malformed)?.parse()?;
-        let environment: Option<Vec<_>> = settings.map(|setting| setting.split_once('=')).collect();
+        let mut after = None;
+        let variables = settings.filter(|setting| match setting.strip_prefix("@after=") {
+            Some(interface) => after.replace(interface).is_some(),
+            None => true,
+        });
+        let environment: Option<Vec<_>> = variables.map(|one| one.split_once('=')).collect();
         let (command, beside) = match command.split_once("\t--beside\t") {
             Some((command, beside)) => (command, Some(beside.split('\t').collect())),
             None => (command, None),
@@ -223,6 +239,7 @@ impl<'a> Program<'a> {
             environment: environment.ok_or_else(malformed)?,
             command: command.split('\t').collect(),
             beside,
+            after,
         })
     }
 
@@ -278,12 +295,27 @@ fn run(program: &Program<'_>, port: &Port) {
 fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<String> {
     let beside =
         program.beside.as_deref().map(|command| program.start(command, port)).transpose()?;
+    if let Some(interface) = program.after {
+        wait_for_packets(interface)?;
+    }
     let end = program.start(&program.command, port).and_then(|running| running.wait(deadline));
     let Some(beside) = beside else { return end };
     kill_process(Pid::from_child(&beside.child), Signal::INT)?;
     let other = beside.wait(deadline)?;
     let end = end?;
     Ok(if other == SUCCESS { end } else { format!("{end}, beside it: {other}") })
+}
+
+/// Waits until packets come to an interface, or for half a minute: whoever needs them says that there are none.
+fn wait_for_packets(interface: &str) -> Result<()> {
+    let path = format!("/sys/class/net/{interface}/statistics/rx_packets");
+    let received = || Ok::<u64, Box<dyn Error>>(fs::read_to_string(&path)?.trim().parse()?);
+    let (before, deadline) = (received()?, Instant::now() + Duration::from_secs(30));
+    // The counter of a card is read once in two seconds (igb_watchdog_task).
+    while received()? == before && Instant::now() < deadline {
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// A program that was started.
@@ -327,7 +359,9 @@ mod tests {
         assert_eq!(program.environment, [("A", "1"), ("B", "x=y")]);
         assert_eq!(program.command, ["/bin/ls", "-l", "/"]);
         assert_eq!(program.beside, None);
-        let program = Program::parse("list\t20\t--\tls\t--beside\tcat\tx").unwrap();
+        assert_eq!(program.after, None);
+        let program = Program::parse("list\t20\t@after=igb0\t--\tls\t--beside\tcat\tx").unwrap();
+        assert_eq!((program.after, program.environment.len()), (Some("igb0"), 0));
         assert_eq!((program.command, program.beside), (vec!["ls"], Some(vec!["cat", "x"])));
     }
 
