@@ -173,7 +173,10 @@ fn suite(name: &'static str, modes: Modes) -> Program {
     let named = if name == "command" { "capture" } else { name };
     let mut command = format!("{name} --test-threads=1");
     let mut left_out = Vec::new();
-    if name == "contract" {
+    if name != "contract" {
+        command += " privileged_";
+        left_out.push(("tests without interfaces", "they use nothing that kernels differ in"));
+    } else {
         // Each kind of interface once: 700 tests take an hour here.
         command += " _2:: --skip sim_";
         left_out.push(("beds of one and four queues", "they make the same calls as those of two"));
