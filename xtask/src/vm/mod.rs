@@ -261,7 +261,9 @@ fn guest_files(
         let path = setup::find(tool).ok_or_else(|| format!("needs {tool}; see setup"))?;
         files.program(&format!("/bin/{tool}"), &path)?;
     }
-    for module in &kernel.modules {
+    let is_at_home = programs.iter().any(|program| program.at_home);
+    let more = kernel.more_modules.iter().filter(|_| is_at_home);
+    for module in kernel.modules.iter().chain(more) {
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         let bytes = fs::read(module)
             .map_err(|error| format!("cannot read {}: {error}", module.display()))?;
@@ -277,7 +279,7 @@ fn guest_files(
         let located = |name: &str| built(name).ok().map(|path| path.display().to_string());
         lines += &program.line(located);
     }
-    if programs.iter().any(|program| program.at_home) {
+    if is_at_home {
         files.directory(plan::HOME);
         let temporary = [PathBuf::from("/tmp"), "/run".into(), target_directory().join("tmp")];
         let lines = temporary.map(|path| format!("{}\n", path.display())).concat();

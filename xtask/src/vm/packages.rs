@@ -21,10 +21,10 @@ const SERIES: [(&str, &str); 3] =
     [("5.10", "bullseye-security"), ("6.1", "bookworm-security"), ("6.12", "trixie")];
 /// The first version with `-device igb`.
 const QEMU_MAJOR: u32 = 8;
-/// What the guest loads, where it is not built in; modules that they need come along. The tests make interfaces of
-/// all kinds; the last two are how the guest sees the files of this machine.
-const DRIVERS: [&str; 9] =
-    ["virtio_pci", "igb", "virtio_net", "veth", "tun", "bridge", "8021q", "9pnet_virtio", "9p"];
+/// What the guest loads, where it is not built in; modules that they need come along.
+const DRIVERS: [&str; 4] = ["virtio_pci", "igb", "virtio_net", "veth"];
+/// The same for the suites, which make interfaces of all kinds and are among the files of this machine (9p).
+const MORE_DRIVERS: [&str; 5] = ["tun", "bridge", "8021q", "9pnet_virtio", "9p"];
 
 /// A QEMU, of the machine or unpacked.
 pub(crate) struct Qemu {
@@ -49,6 +49,8 @@ pub(crate) struct Kernel {
     pub(crate) version: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
+    /// After those, what only the suites use.
+    pub(crate) more_modules: Vec<PathBuf>,
 }
 
 impl Qemu {
@@ -156,10 +158,10 @@ impl Kernel {
         let kernel = Self {
             version: directory.file_name()?.to_string_lossy().into_owned(),
             image: directory.join("vmlinuz"),
-            modules: list(&directory.join("modules")),
+            modules: list(&directory.join(MODULES[0])),
+            more_modules: list(&directory.join(MODULES[1])),
         };
-        let drivers = fs::read_to_string(directory.join(DRIVERS_FILE)).ok()?;
-        let is_complete = drivers == DRIVERS.join(" ");
+        let is_complete = fs::read_to_string(directory.join(DRIVERS_FILE)).ok()? == drivers();
         (is_complete && kernel.image.is_file()).then_some(kernel)
     }
 
@@ -167,6 +169,13 @@ impl Kernel {
     pub(crate) fn is_at_least(&self, major: u32, minor: u32) -> bool {
         numbers(Path::new(&self.version)) >= vec![major, minor]
     }
+}
+
+/// Where they are below the directory of a kernel.
+const MODULES: [&str; 2] = ["modules", "more-modules"];
+
+fn drivers() -> String {
+    [&DRIVERS[..], &MORE_DRIVERS].concat().join(" ")
 }
 
 /// For which drivers a kernel was unpacked: those of an older list would miss some.
@@ -243,20 +252,24 @@ fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
     let image = image.ok_or_else(|| format!("the packages of {version} hold no vmlinuz"))?;
 
     let result = scratch.0.join("result");
-    let modules = result.join("modules");
-    create(&modules)?;
+    create(&result)?;
     copy(&image, &result.join("vmlinuz"))?;
     let available = Available::below(&root, &version);
     let mut order = Vec::new();
-    for driver in DRIVERS {
-        available.add(driver, &mut order).map_err(|missing| {
-            format!("no module {missing} in what {suite} still has of {version}; take another")
-        })?;
+    for (directory, drivers) in MODULES.into_iter().zip([&DRIVERS[..], &MORE_DRIVERS]) {
+        let modules = result.join(directory);
+        create(&modules)?;
+        let before = order.len();
+        for driver in drivers {
+            available.add(driver, &mut order).map_err(|missing| {
+                format!("no module {missing} in what {suite} still has of {version}; take another")
+            })?;
+        }
+        for (number, (name, bytes)) in order.iter().enumerate().skip(before) {
+            write(&modules.join(format!("{number:02}-{name}.ko")), bytes)?;
+        }
     }
-    for (number, (name, bytes)) in order.iter().enumerate() {
-        write(&modules.join(format!("{number:02}-{name}.ko")), bytes)?;
-    }
-    write(&result.join(DRIVERS_FILE), DRIVERS.join(" ").as_bytes())?;
+    write(&result.join(DRIVERS_FILE), drivers().as_bytes())?;
     let directory = choice.directory(cache);
     create(&directory)?;
     let directory = directory.join(&version);
@@ -376,6 +389,7 @@ mod tests {
             version: version.to_owned(),
             image: PathBuf::new(),
             modules: Vec::new(),
+            more_modules: Vec::new(),
         };
         assert!(kernel("6.1.0-50-amd64").is_at_least(6, 1));
         assert!(!kernel("5.10.0-46-amd64").is_at_least(5, 13));

@@ -81,7 +81,7 @@ pub(crate) fn all(modes: Modes) -> Vec<Program> {
         programs.push(contract(driver, other, "packet"));
         if mode != "zerocopy" {
             let capture = format!("wirelane capture xdp:{driver}0?mode=zerocopy --all --count 1");
-            let words = "the driver has no zero copy";
+            let words = "has no zero copy";
             programs.push(refused(&format!("zerocopy-{driver}"), &capture, words));
         }
         programs.extend(bench(driver, mode));
