@@ -10,6 +10,8 @@ use std::process::Command;
 use crate::cargo;
 
 const DEBIAN: &str = "http://deb.debian.org/debian";
+/// What is in no mirror: the security updates of all releases.
+const SECURITY: &str = "http://deb.debian.org/debian-security";
 
 /// apt with lists and sources of its own.
 pub(crate) struct Apt {
@@ -151,7 +153,7 @@ fn source_list(targets: &str, release: Option<&str>, suite: Option<&str>) -> Str
         add("Debian", mirror, &format!("{release}-backports"), "main");
     }
     if let Some(suite) = suite {
-        add("Debian", mirror, suite, "main");
+        add("Debian", if suite.ends_with("-security") { SECURITY } else { mirror }, suite, "main");
     }
     lines.into_iter().collect()
 }
@@ -236,6 +238,12 @@ Other nodistro main https://other.example/
             assert!(list.contains(&format!(".gpg] {uri} {suite} main\n")), "{suite} in {list}");
         }
         assert_eq!(list.lines().count(), 4);
+    }
+
+    #[test]
+    fn security_updates_have_an_archive_of_their_own() {
+        let list = source_list("", None, Some("bullseye-security"));
+        assert!(list.ends_with(&format!("] {SECURITY} bullseye-security main\n")), "{list}");
     }
 
     #[test]

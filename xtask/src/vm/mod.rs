@@ -1,5 +1,5 @@
-//! `cargo xtask vm`: zero copy without the hardware. Boots a recent kernel in QEMU, with two
-//! emulated igb and two virtio_net, and runs tests and measuring programs on them there.
+//! `cargo xtask vm`: drivers without the hardware, and kernels that users have. Boots one of Debian's kernels in QEMU,
+//! with two emulated igb and two virtio_net, and runs tests and measuring programs there.
 
 mod initramfs;
 mod packages;
@@ -22,33 +22,37 @@ use crate::nextest::AGAIN;
 use crate::setup;
 use crate::step::{Flaky, Outcome, Step, summarize};
 use initramfs::Initramfs;
-use packages::{Kernel, Qemu};
-use plan::Program;
+use packages::{Choice, Kernel, Qemu};
+use plan::{Modes, Program};
+use qemu::Share;
 use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A kernel of Debian's backports, e.g. 6.19.14+deb13-amd64, instead of the newest at hand
+    /// Run all programs, on this kernel of Debian: 5.10, 6.1, 6.12, newest, or a version of its backports, e.g.
+    /// 6.19.14+deb13-amd64 [default: a few programs, on the newest at hand]
     #[arg(long, value_name = "VERSION")]
-    kernel: Option<String>,
+    kernel: Option<Choice>,
     /// Where to keep what the guest's kernel writes to its console
     #[arg(long, value_name = "FILE")]
     keep_log: Option<PathBuf>,
-    /// List the programs that the guest runs
+    /// List the programs that the guest runs, with a star those that need no --kernel
     #[arg(long)]
     list: bool,
-    /// Run only programs, and tests in them, whose names contain this
+    /// Run only programs whose names contain one of these, also such as need --kernel otherwise
     #[arg(last = true, value_name = "FILTER")]
-    filter: Option<String>,
+    filters: Vec<String>,
 }
 
-/// The whole step takes no longer in the guest, whatever happens there.
+/// The step of `cargo xtask test` takes no longer in the guest, whatever happens there.
 const LIMIT: Duration = Duration::from_secs(1800);
+/// Nor do all programs.
+const LONG_LIMIT: Duration = Duration::from_secs(5 * 3600);
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.list {
-        for program in plan::all() {
-            println!("{}", program.name);
+        for program in plan::all(Modes::of(|_, _| true)) {
+            println!("{} {}", if program.always { '*' } else { ' ' }, program.name);
         }
         return ExitCode::SUCCESS;
     }
@@ -66,7 +70,7 @@ pub(crate) fn step(context: &Context) -> Outcome {
     if let Some(reason) = obstacle() {
         return context.unavailable(1, reason.to_owned());
     }
-    in_guest(&Arguments { kernel: None, keep_log: None, list: false, filter: None })
+    in_guest(&Arguments { kernel: None, keep_log: None, list: false, filters: Vec::new() })
 }
 
 /// Why this machine cannot run the guest.
@@ -92,14 +96,27 @@ fn in_guest(arguments: &Arguments) -> Outcome {
 
 /// Runs the programs; those that fail run again, in a guest of their own, as single tests do elsewhere.
 fn programs(arguments: &Arguments) -> Result<Outcome, String> {
-    let filter = arguments.filter.as_deref().unwrap_or_default();
-    let chosen = |program: &Program| program.name.contains(filter);
-    let mut programs: Vec<_> = plan::all().into_iter().filter(chosen).collect();
+    let filters = &arguments.filters;
+    let is_short = arguments.kernel.is_none() && filters.is_empty();
+    let chosen = |program: &Program| match filters.is_empty() {
+        true => program.always || !is_short,
+        false => filters.iter().any(|filter| program.name.contains(filter)),
+    };
+    let cache = target_directory().join("vm");
+    fs::create_dir_all(&cache)
+        .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
+    let kernel = Kernel::get(&cache, arguments.kernel.as_ref().unwrap_or(&Choice::Newest))?;
+    let modes = Modes::of(|major, minor| kernel.is_at_least(major, minor));
+    let mut programs: Vec<_> = plan::all(modes).into_iter().filter(chosen).collect();
     if programs.is_empty() {
-        return Err(format!("no program of the guest has {filter:?} in its name; see --list"));
+        return Err(format!(
+            "no program of the guest has one of {filters:?} in its name; see --list"
+        ));
     }
-    let executables = build()?;
-    let run = |programs: &[Program]| attempt(arguments, &executables, programs);
+    let machine =
+        Machine { qemu: Qemu::get(&cache)?, kernel, executables: build(&programs)?, cache };
+    let limit = if is_short { LIMIT } else { LONG_LIMIT };
+    let run = |programs: &[Program]| attempt(arguments, &machine, programs, limit);
     let mut first = run(&programs)?;
     let mut failed = first.failed.clone();
     for _ in 0..AGAIN {
@@ -107,12 +124,18 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
             break;
         }
         // Where none of them failed it was the guest itself.
-        programs.retain(|program| failed.is_empty() || failed.contains(&program.name));
+        let of_failed = |program: &Program| {
+            let (_, tests) = failed.iter().find(|(name, _)| *name == program.name)?;
+            Some(program.again(tests))
+        };
+        if !failed.is_empty() {
+            programs = programs.iter().filter_map(of_failed).collect();
+        }
         println!("\nAgain, in a guest of their own: {} that failed", programs.len());
         let again = run(&programs)?;
         if again.outcome.failed == 0 {
             first.outcome.passed += std::mem::take(&mut first.outcome.failed);
-            let name = format!("guest: {}", failed.join(", "));
+            let name = format!("guest: {}", names(&failed).join(", "));
             first.outcome.flaky.push(Flaky { name, output: std::mem::take(&mut first.said) });
         }
         failed = again.failed;
@@ -123,39 +146,53 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
 /// How one guest did.
 struct Attempt {
     outcome: Outcome,
-    /// The programs that failed, by name.
-    failed: Vec<String>,
+    /// The programs that failed, by name, and their tests that did.
+    failed: Vec<Failed>,
     /// The end of what they said.
     said: String,
 }
 
+type Failed = (String, Vec<String>);
+
+fn names(failed: &[Failed]) -> Vec<String> {
+    failed.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// What a guest is made of.
+struct Machine {
+    qemu: Qemu,
+    kernel: Kernel,
+    executables: Vec<Executable>,
+    cache: PathBuf,
+}
+
 fn attempt(
     arguments: &Arguments,
-    executables: &[Executable],
+    machine: &Machine,
     programs: &[Program],
+    limit: Duration,
 ) -> Result<Attempt, String> {
-    let cache = target_directory().join("vm");
-    fs::create_dir_all(&cache)
-        .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
-    let qemu = Qemu::get(&cache)?;
-    let kernel = Kernel::get(&cache, arguments.kernel.as_deref())?;
-
-    let directory = tempfile::tempdir_in(&cache)
+    let Machine { qemu, kernel, executables, cache } = machine;
+    let directory = tempfile::tempdir_in(cache)
         .map_err(|error| format!("cannot create a directory in {}: {error}", cache.display()))?;
     let archive = directory.path().join("initramfs");
-    guest_files(&kernel, executables, programs)?
+    guest_files(kernel, executables, programs)?
         .write(&archive)
         .map_err(|error| format!("cannot write {}: {error}", archive.display()))?;
 
     let console = arguments.keep_log.clone().unwrap_or_else(|| cache.join("console.log"));
     println!("Booting Linux {}; its console: {}", kernel.version, console.display());
     let mut report = Report::default();
-    let ending = qemu::boot(&qemu, &kernel, &archive, &console, LIMIT, |line| {
+    let is_at_home = programs.iter().any(|program| program.at_home);
+    let share = if is_at_home { Share::Files } else { Share::Nothing };
+    let guest = qemu::Guest { kernel, initramfs: &archive, share };
+    let ending = qemu::boot(qemu, &guest, &console, limit, |line| {
         println!("{line}");
         report.line(line);
     });
-    let failed = report.failed(programs);
-    let said = report.said(&failed);
+    let tests = |name: String| (name.clone(), report.failed_tests(&name));
+    let failed: Vec<_> = report.failed(programs).into_iter().map(tests).collect();
+    let said = report.said(&names(&failed));
     let mut outcome = report.outcome(programs);
     if let Err(reason) = ending {
         outcome += Outcome::failure(reason);
@@ -178,24 +215,25 @@ struct Executable {
     path: PathBuf,
 }
 
-/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already.
-fn build() -> Result<Vec<Executable>, String> {
-    const BUILDS: [&[&str]; 2] = [
-        &["build", "--bins", "-p", "wirelane-cli", "-p", "wirelane-testkit"],
-        &["test", "--no-run", "-p", "wirelane", "--test", plan::CONTRACT],
-    ];
-    let mut executables = Vec::new();
-    for arguments in BUILDS {
-        let mut command = cargo::stable(arguments);
-        command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
-        let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-        if !output.status.success() {
-            return Err("what the guest runs does not build".into());
-        }
-        let messages = String::from_utf8_lossy(&output.stdout);
-        executables.extend(messages.lines().filter_map(executable));
+/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already. It selects the whole
+/// workspace, as that does: for a part of it, crates would have other features, and be built once more.
+fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
+    let mut arguments = vec!["build", "--workspace", "--bin", "wirelane", "--bin", "guest-init"];
+    let is_run = |target: &str| {
+        programs.iter().any(|program| program.command.first().is_some_and(|name| name == target))
+    };
+    let suites = plan::SUITES.into_iter().filter(|suite| is_run(suite));
+    // One test target is always built: features follow those of tests as soon as there is one.
+    for target in [plan::CONTRACT].into_iter().chain(suites) {
+        arguments.extend(["--test", target]);
     }
-    Ok(executables)
+    let mut command = cargo::stable(&arguments);
+    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("what the guest runs does not build".into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(executable).collect())
 }
 
 /// The executable that a message of cargo is about.
@@ -219,11 +257,13 @@ fn guest_files(
         found.map(|executable| &executable.path).ok_or_else(|| format!("cargo built no {name}"))
     };
     files.program("/init", built("guest-init")?)?;
-    for tool in ["ip", "ethtool", "cat"] {
+    for tool in ["ip", "ethtool", "cat", "chroot"] {
         let path = setup::find(tool).ok_or_else(|| format!("needs {tool}; see setup"))?;
         files.program(&format!("/bin/{tool}"), &path)?;
     }
-    for module in &kernel.modules {
+    let is_at_home = programs.iter().any(|program| program.at_home);
+    let more = kernel.more_modules.iter().filter(|_| is_at_home);
+    for module in kernel.modules.iter().chain(more) {
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         let bytes = fs::read(module)
             .map_err(|error| format!("cannot read {}: {error}", module.display()))?;
@@ -232,11 +272,18 @@ fn guest_files(
     let mut lines = String::new();
     for program in programs {
         for command in std::iter::once(&program.command).chain(&program.beside) {
-            if let [name, ..] = command.as_slice() {
+            if let ([name, ..], false) = (command.as_slice(), program.at_home) {
                 files.program(&plan::path(name), built(name)?)?;
             }
         }
-        lines += &program.line();
+        let located = |name: &str| built(name).ok().map(|path| path.display().to_string());
+        lines += &program.line(located);
+    }
+    if is_at_home {
+        files.directory(plan::HOME);
+        let temporary = [PathBuf::from("/tmp"), "/run".into(), target_directory().join("tmp")];
+        let lines = temporary.map(|path| format!("{}\n", path.display())).concat();
+        files.file("/temporary", lines.as_bytes());
     }
     files.file("/plan", lines.as_bytes());
     Ok(files)

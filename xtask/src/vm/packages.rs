@@ -1,22 +1,30 @@
-//! Debian packages, unpacked into a cache: a QEMU that emulates igb, and a recent kernel.
+//! Debian packages, unpacked into a cache: a QEMU that emulates igb, and a kernel.
 //!
 //! Nothing is installed.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 
 use crate::apt::{Apt, Scratch, create, list, run, unpack, write};
 use crate::cargo;
 use crate::setup;
 
-/// Where Debian's recent kernels are, whatever the machine runs.
-const KERNEL_SUITE: &str = "trixie-backports";
+/// Where Debian's most recent kernels are, whatever the machine runs.
+const NEWEST_SUITE: &str = "trixie-backports";
+/// The kernels of Debian's releases, each with its last changes, and the suites that have them. Of a release that is
+/// no longer supported the archive of security updates stays for longer than the release itself.
+const SERIES: [(&str, &str); 3] =
+    [("5.10", "bullseye-security"), ("6.1", "bookworm-security"), ("6.12", "trixie")];
 /// The first version with `-device igb`.
 const QEMU_MAJOR: u32 = 8;
-/// The drivers that the guest loads; modules that they need come along.
-const DRIVERS: [&str; 3] = ["igb", "virtio_net", "veth"];
+/// What the guest loads, where it is not built in; modules that they need come along.
+const DRIVERS: [&str; 4] = ["virtio_pci", "igb", "virtio_net", "veth"];
+/// The same for the suites, which make interfaces of all kinds and are among the files of this machine (9p).
+const MORE_DRIVERS: [&str; 5] = ["tun", "bridge", "8021q", "9pnet_virtio", "9p"];
 
 /// A QEMU, of the machine or unpacked.
 pub(crate) struct Qemu {
@@ -25,11 +33,24 @@ pub(crate) struct Qemu {
     root: Option<PathBuf>,
 }
 
+/// Which kernel the guest runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Choice {
+    /// The newest at hand, or if there is none the newest that Debian has.
+    Newest,
+    /// The one of a release of Debian, by its first numbers, and the suite that has it.
+    Series(&'static str, &'static str),
+    /// This one, of the suite with the newest.
+    Exact(String),
+}
+
 /// A kernel and the modules that the guest loads, in that order.
 pub(crate) struct Kernel {
     pub(crate) version: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
+    /// After those, what only the suites use.
+    pub(crate) more_modules: Vec<PathBuf>,
 }
 
 impl Qemu {
@@ -72,19 +93,64 @@ impl Qemu {
     }
 }
 
+impl Choice {
+    fn suite(&self) -> &'static str {
+        match self {
+            Self::Series(_, suite) => suite,
+            Self::Newest | Self::Exact(_) => NEWEST_SUITE,
+        }
+    }
+
+    /// Where those of this choice are unpacked, one below the other.
+    fn directory(&self, cache: &Path) -> PathBuf {
+        cache.join("kernels").join(self.suite())
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "newest" {
+            return Ok(Self::Newest);
+        }
+        if let Some((name, suite)) = SERIES.into_iter().find(|(name, _)| *name == text) {
+            return Ok(Self::Series(name, suite));
+        }
+        if text.contains("-amd64") && !text.contains('/') {
+            return Ok(Self::Exact(text.to_owned()));
+        }
+        let series = SERIES.map(|(name, _)| name).join(", ");
+        Err(format!("write {series}, newest, or a version such as 6.19.14+deb13-amd64"))
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Newest => "newest",
+            Self::Series(name, _) => name,
+            Self::Exact(version) => version,
+        })
+    }
+}
+
 impl Kernel {
-    /// The kernel `version`, or the newest that is in the cache, or the newest that there is.
-    pub(crate) fn get(cache: &Path, version: Option<&str>) -> Result<Self, String> {
-        let cached = match version {
-            Some(version) => Some(cache.join("kernel").join(version)),
-            None => list(&cache.join("kernel")).into_iter().max_by_key(|path| numbers(path)),
+    /// The kernel of this choice; of those in the cache the newest that fits.
+    pub(crate) fn get(cache: &Path, choice: &Choice) -> Result<Self, String> {
+        let directory = choice.directory(cache);
+        let cached = match choice {
+            Choice::Exact(version) => Some(directory.join(version)),
+            Choice::Newest | Choice::Series(..) => {
+                list(&directory).into_iter().max_by_key(|path| numbers(path))
+            }
         };
         if let Some(directory) = cached
             && let Some(kernel) = Self::open(&directory)
         {
             return Ok(kernel);
         }
-        let directory = unpack_kernel(cache, version)?;
+        let directory = unpack_kernel(cache, choice)?;
         Self::open(&directory).ok_or_else(|| format!("{} is incomplete", directory.display()))
     }
 
@@ -92,12 +158,28 @@ impl Kernel {
         let kernel = Self {
             version: directory.file_name()?.to_string_lossy().into_owned(),
             image: directory.join("vmlinuz"),
-            modules: list(&directory.join("modules")),
+            modules: list(&directory.join(MODULES[0])),
+            more_modules: list(&directory.join(MODULES[1])),
         };
-        (kernel.image.is_file() && !kernel.modules.is_empty()).then_some(kernel)
+        let is_complete = fs::read_to_string(directory.join(DRIVERS_FILE)).ok()? == drivers();
+        (is_complete && kernel.image.is_file()).then_some(kernel)
+    }
+
+    /// Whether this is Linux `major`.`minor` or newer.
+    pub(crate) fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        numbers(Path::new(&self.version)) >= vec![major, minor]
     }
 }
 
+/// Where they are below the directory of a kernel.
+const MODULES: [&str; 2] = ["modules", "more-modules"];
+
+fn drivers() -> String {
+    [&DRIVERS[..], &MORE_DRIVERS].concat().join(" ")
+}
+
+/// For which drivers a kernel was unpacked: those of an older list would miss some.
+const DRIVERS_FILE: &str = "drivers";
 const PROGRAM: &str = "qemu-system-x86_64";
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 
@@ -109,7 +191,7 @@ fn numbers(path: &Path) -> Vec<u32> {
 
 /// Unpacks QEMU and the libraries that this machine does not have.
 fn unpack_qemu(cache: &Path) -> Result<(), String> {
-    let apt = Apt::new(cache, KERNEL_SUITE)?;
+    let apt = Apt::new(cache, NEWEST_SUITE)?;
     let backports = apt.release.as_ref().map(|release| format!("{release}-backports"));
     let scratch = Scratch::new(cache, "qemu")?;
     let mut install = apt.download(&scratch.0, &["qemu-system-x86"]);
@@ -139,23 +221,25 @@ fn major(version: &str) -> Option<u32> {
 }
 
 /// Unpacks a kernel; returns the directory.
-fn unpack_kernel(cache: &Path, version: Option<&str>) -> Result<PathBuf, String> {
-    let apt = Apt::new(cache, KERNEL_SUITE)?;
-    let version = match version {
-        Some(version) => version.to_owned(),
-        None => apt
-            .depends(KERNEL_SUITE, "linux-image-amd64")?
+fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
+    let suite = choice.suite();
+    let apt = Apt::new(cache, suite)?;
+    let version = match choice {
+        Choice::Exact(version) => version.clone(),
+        Choice::Newest | Choice::Series(..) => apt
+            .depends(suite, "linux-image-amd64")?
             .iter()
             .filter_map(|package| package.strip_prefix("linux-image-"))
             .find(|version| version.starts_with(|c: char| c.is_ascii_digit()))
             .map(str::to_owned)
-            .ok_or_else(|| format!("{KERNEL_SUITE} has no kernel"))?,
+            .ok_or_else(|| format!("{suite} has no kernel"))?,
     };
-    // The image is in one package with the modules, or in a package beside theirs.
+    // The image is in one package with the modules, or in packages beside theirs and the list of what is built in.
     let image = format!("linux-image-{version}");
     let mut packages = vec![image.clone()];
-    packages.extend(apt.depends(KERNEL_SUITE, &image)?.into_iter().filter(|package| {
-        ["linux-binary-", "linux-modules-"].iter().any(|prefix| package.starts_with(prefix))
+    packages.extend(apt.depends(suite, &image)?.into_iter().filter(|package| {
+        let parts = ["linux-base-", "linux-binary-", "linux-modules-"];
+        parts.iter().any(|prefix| package.starts_with(prefix))
     }));
 
     let scratch = Scratch::new(cache, "kernel")?;
@@ -168,42 +252,63 @@ fn unpack_kernel(cache: &Path, version: Option<&str>) -> Result<PathBuf, String>
     let image = image.ok_or_else(|| format!("the packages of {version} hold no vmlinuz"))?;
 
     let result = scratch.0.join("result");
-    let modules = result.join("modules");
-    create(&modules)?;
+    create(&result)?;
     copy(&image, &result.join("vmlinuz"))?;
-    let available = modules_below(&root);
+    let available = Available::below(&root, &version);
     let mut order = Vec::new();
-    for driver in DRIVERS {
-        add_module(driver, &available, &mut order)?;
+    for (directory, drivers) in MODULES.into_iter().zip([&DRIVERS[..], &MORE_DRIVERS]) {
+        let modules = result.join(directory);
+        create(&modules)?;
+        let before = order.len();
+        for driver in drivers {
+            available.add(driver, &mut order).map_err(|missing| {
+                format!("no module {missing} in what {suite} still has of {version}; take another")
+            })?;
+        }
+        for (number, (name, bytes)) in order.iter().enumerate().skip(before) {
+            write(&modules.join(format!("{number:02}-{name}.ko")), bytes)?;
+        }
     }
-    for (number, (name, bytes)) in order.iter().enumerate() {
-        write(&modules.join(format!("{number:02}-{name}.ko")), bytes)?;
-    }
-    let directory = cache.join("kernel").join(&version);
-    create(&cache.join("kernel"))?;
+    write(&result.join(DRIVERS_FILE), drivers().as_bytes())?;
+    let directory = choice.directory(cache);
+    create(&directory)?;
+    let directory = directory.join(&version);
     scratch.keep("result", &directory)?;
     Ok(directory)
 }
 
-/// Adds the module `name` to `order`, after those that it depends on.
-fn add_module(
-    name: &str,
-    available: &[PathBuf],
-    order: &mut Vec<(String, Vec<u8>)>,
-) -> Result<(), String> {
-    if order.iter().any(|(present, _)| present == name) {
-        return Ok(());
+/// What a kernel has: modules in files, and those that are part of its image.
+struct Available {
+    files: Vec<PathBuf>,
+    built_in: Vec<String>,
+}
+
+impl Available {
+    fn below(root: &Path, version: &str) -> Self {
+        let lists = ["usr/lib", "lib"].map(|library| {
+            root.join(library).join("modules").join(version).join("modules.builtin")
+        });
+        let lists = lists.iter().filter_map(|path| fs::read_to_string(path).ok());
+        let names = |list: String| {
+            list.lines().map(|line| module_name(Path::new(line))).collect::<Vec<_>>()
+        };
+        Self { files: modules_below(root), built_in: lists.flat_map(names).collect() }
     }
-    let path = available.iter().find(|path| module_name(path) == name);
-    let path = path.ok_or_else(|| {
-        format!("no module {name} in what {KERNEL_SUITE} still has of this kernel; take another")
-    })?;
-    let bytes = decompress(path)?;
-    for dependency in dependencies(&bytes) {
-        add_module(&dependency, available, order)?;
+
+    /// Adds the module `name` to `order`, after those that it depends on; what is built in needs nothing.
+    fn add(&self, name: &str, order: &mut Vec<(String, Vec<u8>)>) -> Result<(), String> {
+        let is_there = order.iter().any(|(present, _)| present == name);
+        if is_there || self.built_in.iter().any(|present| present == name) {
+            return Ok(());
+        }
+        let path = self.files.iter().find(|path| module_name(path) == name).ok_or(name)?;
+        let bytes = decompress(path)?;
+        for dependency in dependencies(&bytes) {
+            self.add(&dependency, order)?;
+        }
+        order.push((name.to_owned(), bytes));
+        Ok(())
     }
-    order.push((name.to_owned(), bytes));
-    Ok(())
 }
 
 /// `i2c_algo_bit` for `…/i2c-algo-bit.ko.xz`: file names and module names differ in this.
@@ -270,6 +375,34 @@ mod tests {
         let newer = |a: &str, b: &str| numbers(Path::new(a)) > numbers(Path::new(b));
         assert!(newer("kernel/7.10.1+deb13-amd64", "kernel/7.2.12+deb13-amd64"));
         assert!(newer("kernel/7.2.12+deb13-amd64", "kernel/7.2.9+deb13-amd64"));
+    }
+
+    #[test]
+    fn kernels_are_named_by_series_or_version() {
+        for name in ["5.10", "6.1", "6.12", "newest", "7.2.12+deb13-amd64"] {
+            assert_eq!(name.parse::<Choice>().unwrap().to_string(), name);
+        }
+        for wrong in ["", "6", "5.11", "../x-amd64"] {
+            assert!(wrong.parse::<Choice>().unwrap_err().contains("5.10, 6.1, 6.12"), "{wrong}");
+        }
+        let kernel = |version: &str| Kernel {
+            version: version.to_owned(),
+            image: PathBuf::new(),
+            modules: Vec::new(),
+            more_modules: Vec::new(),
+        };
+        assert!(kernel("6.1.0-50-amd64").is_at_least(6, 1));
+        assert!(!kernel("5.10.0-46-amd64").is_at_least(5, 13));
+        assert!(kernel("7.3.4+deb13-amd64").is_at_least(6, 14));
+    }
+
+    #[test]
+    fn what_is_built_in_is_not_loaded() {
+        let available = Available { files: Vec::new(), built_in: vec!["virtio_pci".to_owned()] };
+        let mut order = Vec::new();
+        assert_eq!(available.add("virtio_pci", &mut order), Ok(()));
+        assert_eq!(available.add("igb", &mut order), Err("igb".to_owned()));
+        assert!(order.is_empty());
     }
 
     #[test]

@@ -15,28 +15,42 @@ use super::packages::{Kernel, Qemu};
 const QUEUE_PAIRS: u32 = 4;
 const TAPS: [&str; 2] = ["tap0", "tap1"];
 
-/// Boots `kernel` with `initramfs`, passes each line of the second serial port to `line`, and
-/// returns when the guest has powered off, after `limit` at the latest.
+/// What is booted.
+pub(crate) struct Guest<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) initramfs: &'a Path,
+    pub(crate) share: Share,
+}
+
+/// What the guest sees of this machine.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Share {
+    Nothing,
+    /// All files, to read.
+    Files,
+}
+
+/// Boots `guest`, passes each line of the second serial port to `line`, and returns when it has
+/// powered off, after `limit` at the latest.
 ///
 /// What the kernel says goes to the file `console`.
 pub(crate) fn boot(
     qemu: &Qemu,
-    kernel: &Kernel,
-    initramfs: &Path,
+    guest: &Guest<'_>,
     console: &Path,
     limit: Duration,
     mut line: impl FnMut(&str),
 ) -> Result<(), String> {
     let namespace = cable();
     let mut command = qemu.command();
-    machine(&mut command);
+    machine(&mut command, guest.share);
     igb(&mut command);
     virtio(&mut command);
     command
         .arg("-kernel")
-        .arg(&kernel.image)
+        .arg(&guest.kernel.image)
         .arg("-initrd")
-        .arg(initramfs)
+        .arg(guest.initramfs)
         .args(["-append", "console=ttyS0 panic=-1"])
         .args(["-serial", &format!("file:{}", console.display()), "-serial", "stdio"])
         .stdin(Stdio::null())
@@ -68,18 +82,22 @@ fn cable() -> Namespace {
     namespace
 }
 
-fn machine(command: &mut Command) {
-    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]).args([
-        "-m",
-        "1024",
-        "-nodefaults",
-        "-no-reboot",
-        "-display",
-        "none",
-        "-monitor",
-        "none",
-    ]);
+fn machine(command: &mut Command, share: Share) {
+    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
+    command.args(["-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none"]);
+    match share {
+        Share::Nothing => command.args(["-m", "1024"]),
+        Share::Files => command.args(["-m", "2048"]).args(FILES),
+    };
 }
+
+/// The file system of this machine by 9p, whose tag `guest-init` knows.
+const FILES: [&str; 4] = [
+    "-fsdev",
+    "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+    "-device",
+    "virtio-9p-pci,fsdev=host,mount_tag=host",
+];
 
 /// Each igb needs a root port of its own: its virtual functions take further slots of the bus.
 fn igb(command: &mut Command) {

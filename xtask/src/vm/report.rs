@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::plan::Program;
+use super::plan::{Expected, Program};
 use crate::libtest;
 use crate::step::Outcome;
 
@@ -26,13 +26,22 @@ struct Said {
     name: String,
     lines: VecDeque<String>,
     tests: libtest::Report,
+    /// The tests that failed, by name.
+    failed: Vec<String>,
+    /// Whether the harness is listing these.
+    lists_failures: bool,
+    /// Why tests were skipped.
+    skipped: Vec<String>,
     rates: Vec<Rate>,
+    /// What a measuring program left out, and why.
+    unmeasured: Vec<String>,
 }
 
-/// A rate that a measuring program reported.
+/// A figure that a measuring program reported.
 struct Rate {
+    case: String,
     mode: String,
-    packets_per_s: f64,
+    value: f64,
 }
 
 impl Report {
@@ -40,9 +49,7 @@ impl Report {
     pub(crate) fn line(&mut self, line: &str) {
         let Some(marker) = line.strip_prefix("@@ ") else {
             if let Some(running) = &mut self.running {
-                running.tests.line(line);
-                running.rates.extend(rates(line));
-                running.keep(line);
+                running.take(line);
             }
             return;
         };
@@ -68,6 +75,13 @@ impl Report {
             ended.is_none_or(|(said, end)| said.outcome(program, end).failed > 0)
         };
         programs.iter().filter(failed).map(|program| program.name.clone()).collect()
+    }
+
+    /// The tests of the program `name` that failed.
+    pub(crate) fn failed_tests(&self, name: &str) -> Vec<String> {
+        let ended = self.ended.iter().find(|(said, _)| said.name == name);
+        // What was killed did not come to its list.
+        ended.map(|(said, _)| said.failed.clone()).unwrap_or_default()
     }
 
     /// The end of what the programs of these names said.
@@ -101,7 +115,22 @@ impl Report {
 const KEPT: usize = 200;
 
 impl Said {
-    fn keep(&mut self, line: &str) {
+    fn take(&mut self, line: &str) {
+        self.tests.line(line);
+        match line {
+            "failures:" => self.lists_failures = true,
+            _ if line.starts_with("test result: ") => self.lists_failures = false,
+            _ if self.lists_failures => {
+                let name = line.strip_prefix("    ").filter(|name| !name.contains(' '));
+                self.failed.extend(name.map(str::to_owned));
+            }
+            _ => {}
+        }
+        self.skipped.extend(line.strip_prefix("SKIPPED: ").map(str::to_owned));
+        if let Some(report) = measured(line) {
+            self.rates.extend(rates(&report));
+            self.unmeasured.extend(unmeasured(&report));
+        }
         if self.lines.len() == KEPT {
             self.lines.pop_front();
         }
@@ -113,55 +142,91 @@ impl Said {
     fn outcome(&self, program: &Program, end: &str) -> Outcome {
         let (seconds, reason) = end.split_once(' ').unwrap_or((end, ""));
         let succeeded = reason == "exit 0";
-        let mut counts = if !self.tests.is_empty() {
-            Outcome { notes: Vec::new(), ..self.tests.outcome(succeeded) }
-        } else if program.rates > 0 {
-            let passed = self.rates.iter().filter(|rate| rate.is_right()).count();
-            let failed = self.rates.len().max(program.rates) - passed;
-            Outcome { passed, failed, ..Outcome::default() }
-        } else {
-            Outcome::single(succeeded)
+        let is_wrong = |rate: &&Rate| !rate.is_right(program.expected);
+        let mut counts = match program.expected {
+            _ if !self.tests.is_empty() => self.test_counts(program, succeeded),
+            Expected::Rates(least, _) => {
+                let failed = self.rates.iter().filter(is_wrong).count();
+                let passed = self.rates.len() - failed;
+                let failed = failed + least.saturating_sub(self.rates.len());
+                Outcome { passed, failed, ..Outcome::default() }
+            }
+            Expected::Refusal(words) => {
+                let is_said = self.lines.iter().any(|line| line.contains(words));
+                Outcome::single(!succeeded && reason.starts_with("exit ") && is_said)
+            }
+            Expected::Nothing => Outcome::single(succeeded),
         };
-        if !succeeded && counts.failed == 0 {
+        let is_refusal = matches!(program.expected, Expected::Refusal(_));
+        if !succeeded && !is_refusal && counts.failed == 0 {
             counts.failed = 1;
         }
         let mut line = format!(
             "{}: {} passed, {} failed, {} skipped in {seconds} s",
             program.name, counts.passed, counts.failed, counts.skipped,
         );
-        if !succeeded {
+        if !succeeded && !is_refusal {
             line += &format!(", {reason}");
         }
-        for rate in self.rates.iter().filter(|rate| !rate.is_right()) {
-            line += &format!(", {} packets per second in mode {}", rate.packets_per_s, rate.mode);
+        for rate in self.rates.iter().filter(is_wrong) {
+            line += &format!(", {} of {} in mode {}", rate.value, rate.case, rate.mode);
         }
         counts.notes.push(line);
+        let mut note = |kind: &str, what: &str| counts.notes.push(format!("  {kind}: {what}"));
+        self.failed.iter().for_each(|name| note("failed", name));
+        self.unmeasured.iter().for_each(|reason| note("not measured", reason));
+        counts
+    }
+
+    /// Tests that were skipped passed as the harness sees it; those that are left out it does not count.
+    fn test_counts(&self, program: &Program, succeeded: bool) -> Outcome {
+        let mut counts = self.tests.outcome(succeeded);
+        let skipped = self.skipped.len().min(counts.passed);
+        counts.passed -= skipped;
+        counts.skipped += skipped + program.left_out.len();
+        let left_out = program.left_out.iter().map(|(name, why)| format!("{name}: {why}"));
+        let reasons = self.skipped.iter().cloned().chain(left_out);
+        counts.notes = reasons.map(|reason| format!("  skipped: {reason}")).collect();
         counts
     }
 }
 
 impl Rate {
-    /// Something moved, without copying. How much means nothing on an emulated machine.
-    fn is_right(&self) -> bool {
-        self.packets_per_s > 0.0 && self.mode.contains("zerocopy")
+    /// Something moved, in the mode that was expected. How much means nothing on an emulated machine.
+    fn is_right(&self, expected: Expected) -> bool {
+        let Expected::Rates(_, mode) = expected else { return true };
+        self.value > 0.0 && self.mode.contains(mode)
     }
 }
 
-/// The rates in a line of the form `wirelane.bench/1`.
-fn rates(line: &str) -> Vec<Rate> {
-    let Some(report) = line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok())
-    else {
-        return Vec::new();
+/// A report of the form `wirelane.bench/1`.
+fn measured(line: &str) -> Option<Value> {
+    line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok())?
+}
+
+/// What can only be known where packets moved, best first: of each row of a case there is one.
+const MOVED: [&str; 3] = ["packets_per_s", "cpu_ns_per_packet", "ns_per_packet"];
+
+fn rates(report: &Value) -> Vec<Rate> {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let of = |metric: &str| {
+        let rate = |row: &Value| {
+            (row.get("metric")? == metric).then_some(())?;
+            Some(Rate {
+                case: text(row.get("case")),
+                mode: text(row.get("params").and_then(|params| params.get("mode"))),
+                value: row.get("median")?.as_f64()?,
+            })
+        };
+        report["rows"].as_array().into_iter().flatten().filter_map(rate).collect::<Vec<_>>()
     };
-    let rows = report.as_ref().and_then(|report| report.get("rows")?.as_array());
-    let rate = |row: &Value| {
-        (row.get("metric")? == "packets_per_s").then_some(())?;
-        Some(Rate {
-            mode: row.get("params")?.get("mode")?.as_str()?.to_owned(),
-            packets_per_s: row.get("median")?.as_f64()?,
-        })
-    };
-    rows.into_iter().flatten().filter_map(rate).collect()
+    MOVED.into_iter().map(of).find(|rates| !rates.is_empty()).unwrap_or_default()
+}
+
+/// What a report lists as not measured.
+fn unmeasured(report: &Value) -> Vec<String> {
+    let skipped = report["skipped"].as_array().into_iter().flatten();
+    skipped.map(|entry| entry.as_str().map_or_else(|| entry.to_string(), str::to_owned)).collect()
 }
 
 /// Complaints of the kernel in what it wrote to its console.
@@ -180,7 +245,10 @@ mod tests {
         output.lines().for_each(|line| report.line(line));
         let program = |(name, rates): &(&str, usize)| Program {
             name: (*name).to_owned(),
-            rates: *rates,
+            expected: match rates {
+                0 => Expected::Nothing,
+                _ => Expected::Rates(*rates, "zerocopy"),
+            },
             ..Program::default()
         };
         report.outcome(&programs.iter().map(program).collect::<Vec<_>>())
@@ -233,11 +301,63 @@ test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
             (right.clone(), 1, 1),
             (format!("{right},{}", row("zerocopy", "0.0")), 1, 1),
             (format!("{right},{}", row("native", "17.5")), 1, 1),
-            (right.replace("packets_per_s", "ns_per_packet"), 0, 2),
+            (format!("{right},{}", right.replace("packets_per_s", "ns_per_packet")), 1, 1),
+            (right.replace("packets_per_s", "lost_share"), 0, 2),
         ] {
             let output = format!("@@ run a\n{{\"rows\":[{rows}]}}\n@@ end 1.0 exit 0\n@@ done\n");
             let outcome = outcome(&output, &[("a", 2)]);
             assert_eq!((outcome.passed, outcome.failed), (passed, failed), "{rows}");
+        }
+    }
+
+    #[test]
+    fn tests_that_failed_are_named_and_those_skipped_do_not_pass() {
+        let output = "\
+@@ run a
+SKIPPED: one.rs:7: needs tshark, which is not on the PATH
+test one ... ok
+failures:
+
+---- b::two stdout ----
+thread 'b::two' panicked at x.rs:1:2:
+
+failures:
+    b::two
+    c::three
+
+test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out
+@@ end 2.0 exit 101
+@@ done
+";
+        let mut report = Report::default();
+        output.lines().for_each(|line| report.line(line));
+        assert_eq!(report.failed_tests("a"), ["b::two", "c::three"]);
+        assert!(report.failed_tests("z").is_empty());
+        let left_out = vec![("d::four", "measures a rate")];
+        let program = Program { name: "a".to_owned(), left_out, ..Program::default() };
+        let outcome = report.outcome(&[program]);
+        assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (2, 2, 3));
+        let notes = outcome.notes.join("\n");
+        for said in ["failed: c::three", "skipped: one.rs:7: needs tshark", "d::four: measures"] {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+    }
+
+    #[test]
+    fn refusal_is_a_bad_end_with_words() {
+        for (said, end, passed) in [
+            ("no zerocopy here", "exit 1", 1),
+            ("no zerocopy here", "exit 0", 0),
+            ("no zerocopy here", "killed at its time limit", 0),
+            ("failed", "exit 1", 0),
+        ] {
+            let mut report = Report::default();
+            let output = format!("@@ run a\n{said}\n@@ end 1.0 {end}\n@@ done");
+            output.lines().for_each(|line| report.line(line));
+            let expected = Expected::Refusal("zerocopy");
+            let program = Program { name: "a".to_owned(), expected, ..Program::default() };
+            let outcome = report.outcome(&[program]);
+            assert_eq!((outcome.passed, outcome.failed), (passed, 1 - passed), "{said} {end}");
         }
     }
 

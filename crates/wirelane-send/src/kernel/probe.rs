@@ -3,8 +3,9 @@
 use wirelane::port::{Backend, PortInfo};
 use wirelane_gen::Rate;
 use wirelane_gen::stream::Stream;
-use wirelane_os::bpf::missing_capabilities;
-use wirelane_os::{iface, netdev};
+use wirelane_os::bpf::{self, XdpMode, missing_capabilities};
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::{OsError, iface, netdev};
 
 use super::limits::{MAX_FRAME, MAX_STREAMS};
 use super::refusal::Refusal;
@@ -61,8 +62,7 @@ fn shape(streams: &[Stream]) -> Result<(), Refusal> {
 pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
     let told = iface::index(interface).and_then(netdev::xdp_features);
     match told {
-        // Before Linux 6.3 nobody tells.
-        Ok(None) => Ok(()),
+        Ok(None) => untold(interface),
         Ok(Some(features)) if features.transmit() => Ok(()),
         Ok(Some(_)) => Err(Refusal::Interface(format!(
             "{interface} does not transmit frames of programs now; a veth does when its peer has an \
@@ -71,4 +71,22 @@ pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
         ))),
         Err(error) => Err(Refusal::Kernel(error.to_string())),
     }
+}
+
+/// The same where nobody tells: before Linux 6.3. Without a program of their own, cards drop frames of other programs,
+/// as a rule, and do not count them (igb_xdp_xmit, virtnet_xdp_xmit): nobody would learn that nothing was sent.
+fn untold(interface: &str) -> Result<(), Refusal> {
+    let is_card = || Ok(Ethtool::open(interface)?.driver()?.is_some_and(|it| !it.bus.is_empty()));
+    let has_program = || {
+        let attached = bpf::attached(iface::index(interface)?)?;
+        Ok(attached.is_some_and(|program| program.mode == XdpMode::Native))
+    };
+    let kernel = |error: OsError| Refusal::Kernel(error.to_string());
+    if !is_card().map_err(kernel)? || has_program().map_err(kernel)? {
+        return Ok(());
+    }
+    Err(Refusal::Interface(format!(
+        "before Linux 6.3 the kernel does not say whether {interface} transmits frames of programs; most \
+         cards do only while they have an XDP program themselves"
+    )))
 }

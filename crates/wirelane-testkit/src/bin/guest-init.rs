@@ -1,8 +1,10 @@
 //! The first process of the guest that `cargo xtask vm` boots.
 //!
 //! It mounts what programs expect, loads the drivers in `/modules`, names the network interfaces
-//! after their drivers, runs the programs of `/plan` one after the other, and powers off. What they
-//! write goes to the second serial port, between lines that begin with `@@`:
+//! after their drivers, runs the programs of `/plan` one after the other, and powers off. Where there
+//! is a directory `/host`, it is where the files of the machine that runs the guest are, to read; in
+//! the directories that `/temporary` lists, programs write. What programs say goes to the second
+//! serial port, between lines that begin with `@@`:
 //!
 //! ```text
 //! @@ note 6.14.0, igb0 with 2 queues, …
@@ -14,21 +16,22 @@
 //!
 //! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
 //! number of `NAME=value` for the environment, and after `--` the program and its arguments. After
-//! `--beside` there may be another one, which is started before and interrupted after it.
+//! `--beside` there may be another one, which is started before and interrupted after it. With
+//! `@after=IF` among the values, the first waits until the other one's packets come to an interface.
 #![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
 
 use std::error::Error;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, finit_module, reboot, uname};
 use wirelane_os::ethtool::Ethtool;
@@ -58,6 +61,7 @@ fn guest() -> Result<()> {
     let port = Arc::new(Mutex::new(port));
     let outcome = prepare().and_then(|note| {
         write(&port, format!("@@ note {note}\n").as_bytes());
+        home()?;
         for line in fs::read_to_string("/plan")?.lines() {
             run(&Program::parse(line)?, &port);
         }
@@ -79,10 +83,34 @@ fn file_systems() -> Result<()> {
         ("tmpfs", "/tmp"),
         ("tmpfs", "/run"),
     ];
-    for (kind, target) in mounts {
-        fs::create_dir_all(target)?;
-        mount(kind, target, kind, MountFlags::empty(), None)
-            .map_err(|error| format!("cannot mount {target}: {error}"))?;
+    mounts.into_iter().try_for_each(|(kind, target)| attach(kind, target))?;
+    // Terminals and shared memory.
+    [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
+        .into_iter()
+        .try_for_each(|(kind, target)| attach(kind, target))
+}
+
+fn attach(kind: &str, target: &str) -> Result<()> {
+    fs::create_dir_all(target)?;
+    mount(kind, target, kind, MountFlags::empty(), None)
+        .map_err(|error| format!("cannot mount {target}: {error}").into())
+}
+
+/// Mounts the files of the machine that runs the guest, and what programs among them expect.
+fn home() -> Result<()> {
+    const HOME: &str = "/host";
+    if !Path::new(HOME).is_dir() {
+        return Ok(());
+    }
+    let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=262144";
+    mount("host", HOME, "9p", MountFlags::RDONLY, options)
+        .map_err(|error| format!("cannot mount {HOME}: {error}"))?;
+    for place in ["/proc", "/sys", "/dev"] {
+        mount_bind_recursive(place, format!("{HOME}{place}"))
+            .map_err(|error| format!("cannot mount {HOME}{place}: {error}"))?;
+    }
+    for place in fs::read_to_string("/temporary")?.lines() {
+        attach("tmpfs", &format!("{HOME}{place}"))?;
     }
     Ok(())
 }
@@ -101,9 +129,10 @@ fn prepare() -> Result<String> {
         if let Some(channels) = Ethtool::open(name)?.channels()? {
             // With queue pairs to spare, virtio_net spreads what it receives over more queues as
             // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
-            if name.starts_with("virtio") && channels.combined < channels.max_combined {
-                let all = channels.max_combined.to_string();
-                command("/bin/ethtool", &["-L", name, "combined", &all])?;
+            // Before 5.18 it has no RSS: the queue of a flow changes with what the guest sends.
+            let pairs = if has_rss() { channels.max_combined } else { 1 };
+            if name.starts_with("virtio") && channels.combined != pairs {
+                command("/bin/ethtool", &["-L", name, "combined", &pairs.to_string()])?;
             }
         }
         // Test frames go to stations that do not exist.
@@ -121,6 +150,13 @@ fn prepare() -> Result<String> {
         note += &format!(", {name} with {} queues", channels.combined);
     }
     Ok(note)
+}
+
+/// Whether the kernel's virtio_net can spread flows itself (VIRTIO_NET_F_RSS).
+fn has_rss() -> bool {
+    let release = uname().release().to_string_lossy().into_owned();
+    let numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|it| it.parse().ok());
+    numbers.collect::<Vec<u32>>() >= vec![5, 18]
 }
 
 /// Names each interface after its driver, with a number in the order of the bus: `igb0`, `igb1`.
@@ -176,6 +212,8 @@ struct Program<'a> {
     /// The program and its arguments.
     command: Vec<&'a str>,
     beside: Option<Vec<&'a str>>,
+    /// The interface that has to receive something before.
+    after: Option<&'a str>,
 }
 
 impl<'a> Program<'a> {
@@ -185,7 +223,12 @@ impl<'a> Program<'a> {
         let mut settings = settings.split('\t');
         let name = settings.next().ok_or_else(malformed)?;
         let seconds = settings.next().ok_or_else(malformed)?.parse()?;
-        let environment: Option<Vec<_>> = settings.map(|setting| setting.split_once('=')).collect();
+        let mut after = None;
+        let variables = settings.filter(|setting| match setting.strip_prefix("@after=") {
+            Some(interface) => after.replace(interface).is_some(),
+            None => true,
+        });
+        let environment: Option<Vec<_>> = variables.map(|one| one.split_once('=')).collect();
         let (command, beside) = match command.split_once("\t--beside\t") {
             Some((command, beside)) => (command, Some(beside.split('\t').collect())),
             None => (command, None),
@@ -196,6 +239,7 @@ impl<'a> Program<'a> {
             environment: environment.ok_or_else(malformed)?,
             command: command.split('\t').collect(),
             beside,
+            after,
         })
     }
 
@@ -251,12 +295,27 @@ fn run(program: &Program<'_>, port: &Port) {
 fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<String> {
     let beside =
         program.beside.as_deref().map(|command| program.start(command, port)).transpose()?;
+    if let Some(interface) = program.after {
+        wait_for_packets(interface)?;
+    }
     let end = program.start(&program.command, port).and_then(|running| running.wait(deadline));
     let Some(beside) = beside else { return end };
     kill_process(Pid::from_child(&beside.child), Signal::INT)?;
     let other = beside.wait(deadline)?;
     let end = end?;
     Ok(if other == SUCCESS { end } else { format!("{end}, beside it: {other}") })
+}
+
+/// Waits until packets come to an interface, or for half a minute: whoever needs them says that there are none.
+fn wait_for_packets(interface: &str) -> Result<()> {
+    let path = format!("/sys/class/net/{interface}/statistics/rx_packets");
+    let received = || Ok::<u64, Box<dyn Error>>(fs::read_to_string(&path)?.trim().parse()?);
+    let (before, deadline) = (received()?, Instant::now() + Duration::from_secs(30));
+    // The counter of a card is read once in two seconds (igb_watchdog_task).
+    while received()? == before && Instant::now() < deadline {
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// A program that was started.
@@ -300,7 +359,9 @@ mod tests {
         assert_eq!(program.environment, [("A", "1"), ("B", "x=y")]);
         assert_eq!(program.command, ["/bin/ls", "-l", "/"]);
         assert_eq!(program.beside, None);
-        let program = Program::parse("list\t20\t--\tls\t--beside\tcat\tx").unwrap();
+        assert_eq!(program.after, None);
+        let program = Program::parse("list\t20\t@after=igb0\t--\tls\t--beside\tcat\tx").unwrap();
+        assert_eq!((program.after, program.environment.len()), (Some("igb0"), 0));
         assert_eq!((program.command, program.beside), (vec!["ls"], Some(vec!["cat", "x"])));
     }
 

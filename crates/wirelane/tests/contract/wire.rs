@@ -43,17 +43,17 @@ contract!(wire, privileged, crate::on_wire);
 fn on_wire() -> OnInterface<Wire> {
     let wire = Wire::named("WIRELANE_CONTRACT_PAIR");
     let queues = wire.flows.len() as u16;
-    match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
+    let bed = match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
         "packet" => beds::packet::on(wire, queues, true),
         "zerocopy" => {
-            let query = "?mode=zerocopy&ring=512&frames=1024";
-            // Emulated cards drop what finds no descriptor, and nobody in the guest counts it.
-            beds::xdp::on(wire, queues, "zerocopy", query).that_loses_silently()
+            beds::xdp::on(wire, queues, "zerocopy", "?mode=zerocopy&ring=512&frames=1024")
         }
         "native" => beds::xdp::on(wire, queues, "native", "?mode=native&ring=512&frames=1024"),
         "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),
         mode => panic!("no such mode: {mode}"),
-    }
+    };
+    // Emulated cards drop what finds no descriptor, and nobody in the guest counts it.
+    bed.that_loses_silently()
 }
 
 /// Two interfaces at one cable.

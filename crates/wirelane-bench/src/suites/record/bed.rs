@@ -235,6 +235,9 @@ impl<'a> Cable<'a> {
                 ready => ready?,
             }
             thread::sleep(SETTLE);
+            // A card may lose its link for seconds when it gets an XDP program (igb_xdp_setup).
+            far.inside(|| iface::wait_until_running(far.interface(), LIMIT))?
+                .map_err(|error| Error::os(far.interface(), error))?;
             let load = self.load();
             // The first touch of a page of its buffers costs much, and only once.
             let warmed = match &load {

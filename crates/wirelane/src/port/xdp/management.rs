@@ -14,8 +14,8 @@
 //! more than [`EXTENSIONS`] extension headers, and later fragments, which have no ports.
 //!
 //! Fields at fixed places are read from the packet. Behind IPv4 options and IPv6 extension headers a helper
-//! reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer would need
-//! CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`).
+//! reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer needs
+//! CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`). Older kernels have it only so.
 
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 
@@ -29,12 +29,22 @@ pub fn keeps_tcp(ports: [u16; 2]) -> bool {
     ports.iter().any(|port| TCP_PORTS.contains(port))
 }
 
+/// How fields at variable places are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Reading {
+    /// By a helper, which Linux 5.18 has.
+    #[default]
+    Helper,
+    /// Through a packet pointer, which CAP_PERFMON allows.
+    Pointer,
+}
+
 /// Emits the test. The context is in R6, which is kept; R0 to R5, R7 to R9 and 8 bytes below the end of the
 /// stack frame are overwritten. Goes to `host` with a management packet, and behind the last instruction with
 /// any other.
-pub(super) fn keep(asm: &mut Assembler, host: Label) {
+pub(super) fn keep(asm: &mut Assembler, host: Label, reading: Reading) {
     let [other, ports, ports_beyond, extensions, icmp6] = std::array::from_fn(|_| asm.label());
-    let walk = Walk { host, other, ports, ports_beyond, extensions, icmp6 };
+    let walk = Walk { reading, host, other, ports, ports_beyond, extensions, icmp6 };
 
     asm.emit(Insn::load(Size::Word, PACKET, CONTEXT, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, END, CONTEXT, XDP_MD_DATA_END));
@@ -102,6 +112,7 @@ const READ: i16 = -8;
 
 /// Where the parts of the test go on.
 struct Walk {
+    reading: Reading,
     /// With a management packet.
     host: Label,
     /// With any other.
@@ -271,8 +282,19 @@ impl Walk {
         compare(asm, &UDP_PORTS);
     }
 
-    /// Reads `length` bytes at `OFFSET`.
+    /// Reads `length` bytes at `OFFSET`: 1 or 4.
     fn read(&self, asm: &mut Assembler, length: i32) {
+        if self.reading == Reading::Pointer {
+            let size = if length == 1 { Size::Byte } else { Size::Word };
+            asm.emit(Insn::load(Size::Word, FIRST, CONTEXT, XDP_MD_DATA));
+            asm.emit(Insn::alu64_reg(Alu::Add, FIRST, OFFSET));
+            asm.emit(Insn::mov_reg(SECOND, FIRST));
+            asm.emit(Insn::alu64(Alu::Add, SECOND, length));
+            asm.jump_if_reg(Cond::Gt, SECOND, END, self.host);
+            asm.emit(Insn::load(size, FIRST, FIRST, 0));
+            asm.emit(Insn::store(size, Reg::R10, READ, FIRST));
+            return;
+        }
         asm.emit(Insn::mov_reg(Reg::R1, CONTEXT));
         asm.emit(Insn::mov_reg(Reg::R2, OFFSET));
         asm.emit(Insn::mov_reg(Reg::R3, Reg::R10));

@@ -24,7 +24,7 @@ use wirelane_os::bpf::{
 use wirelane_os::{netns, privilege};
 
 use super::hints::Hints;
-use super::management;
+use super::management::{self, Reading};
 use super::tags::Tags;
 use crate::error::{Error, Result};
 
@@ -84,6 +84,7 @@ struct Recipe {
     hints: Hints,
     /// The interface to ask for them, if any.
     asked: Option<u32>,
+    reading: Reading,
 }
 
 impl Attachment {
@@ -97,7 +98,7 @@ impl Attachment {
             .map_err(|error| refused(target.interface, error))?;
         let Target { multi_buffer, tags, hints, .. } = *target;
         let asked = target.asks().then_some(target.ifindex);
-        let recipe = Recipe { multi_buffer, tags, hints, asked };
+        let recipe = Recipe { multi_buffer, tags, hints, asked, reading: Reading::default() };
         let program = load(target.interface, &sockets, verdicts, recipe)?;
         let namespace = asked.map(|_| netns::current()).transpose();
         let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
@@ -183,8 +184,21 @@ impl Attachment {
     }
 }
 
-/// Assembles and loads the program that acts on `verdicts`.
+/// Assembles and loads the program that acts on `verdicts`; a kernel that knows no helper for a part of it
+/// (`EINVAL`) gets one that does without.
 fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
+    let loaded = load_as(interface, sockets, verdicts, recipe);
+    let is_unknown = |error: &Error| error.errno() == Some(Errno::INVAL.raw_os_error());
+    match loaded {
+        Err(error) if is_unknown(&error) && verdicts.keep_management && !recipe.multi_buffer => {
+            let older = Recipe { reading: Reading::Pointer, ..recipe };
+            load_as(interface, sockets, verdicts, older).map_err(|_| error)
+        }
+        loaded => loaded,
+    }
+}
+
+fn load_as(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
     let insns = assemble(interface, sockets.as_fd().as_raw_fd(), verdicts, recipe)?;
     let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
     load.frags = recipe.multi_buffer;
@@ -193,7 +207,14 @@ fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> 
         // Functions of the kernel are for programs that say that the GPL allows them (`add_kfunc_call`); MIT does.
         load.license = c"Dual MIT/GPL";
     }
-    Program::load(&load).map_err(|error| refused(interface, error.into()))
+    Program::load(&load).map_err(|error| match error.into() {
+        error if recipe.multi_buffer && errno(&error) == Some(Errno::INVAL) => {
+            let cause = "the kernel has no XDP programs for packets of several frames (sg=on)";
+            let help = "they need Linux 5.18 for the program and 6.6 for sockets: leave sg=on out";
+            Error::failed(interface, cause).help(help).caused_by(error)
+        }
+        error => refused(interface, error),
+    })
 }
 
 fn assemble(
@@ -222,7 +243,7 @@ fn assemble(
         tags.restore(&mut asm, CONTEXT, host);
     }
     if verdicts.keep_management {
-        management::keep(&mut asm, host);
+        management::keep(&mut asm, host, recipe.reading);
     }
     if let Some(filter) = &verdicts.filter {
         let buffers = if recipe.multi_buffer { Buffers::Several } else { Buffers::One };

@@ -18,10 +18,20 @@ struct Trial {
 
 impl Trial {
     fn new(plan: &Verdicts) -> Trial {
+        Self::reading(Reading::default(), plan)
+    }
+
+    /// As kernels before 5.18 load it.
+    fn of_old(plan: &Verdicts) -> Trial {
+        Self::reading(Reading::Pointer, plan)
+    }
+
+    fn reading(reading: Reading, plan: &Verdicts) -> Trial {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
         let socket = xdp_socket();
         sockets.set_socket(0, socket.as_fd()).unwrap();
-        let program = load("trial", &sockets, plan, Recipe::default()).unwrap();
+        let recipe = Recipe { reading, ..Recipe::default() };
+        let program = load("trial", &sockets, plan, recipe).unwrap();
         Trial { program, _sockets: sockets, _socket: socket }
     }
 
@@ -209,10 +219,12 @@ fn privileged_management_is_left_to_the_host() {
         return;
     }
     let (keeping, all) = (Trial::new(&management()), Trial::new(&Verdicts::default()));
+    let old = Trial::of_old(&management());
     for tags in TAGS {
         for (name, ethertype, packet) in kept() {
             let frame = ethernet(tags, ethertype, &packet);
             assert!(!keeping.takes(&frame), "{name}, tags {tags:x?}");
+            assert!(!old.takes(&frame), "{name}, tags {tags:x?}, without the helper");
             assert!(all.takes(&frame), "{name}, tags {tags:x?}");
         }
     }
@@ -223,7 +235,12 @@ fn privileged_everything_else_is_taken() {
     if !privileged::require() {
         return;
     }
-    let trial = Trial::new(&management());
+    for trial in [Trial::new(&management()), Trial::of_old(&management())] {
+        everything_else_is_taken(&trial);
+    }
+}
+
+fn everything_else_is_taken(trial: &Trial) {
     for tags in TAGS {
         for (name, ethertype, packet) in taken() {
             let frame = ethernet(tags, ethertype, &packet);
@@ -241,7 +258,12 @@ fn privileged_what_is_cut_off_is_left_to_the_host() {
     if !privileged::require() {
         return;
     }
-    let trial = Trial::new(&management());
+    for trial in [Trial::new(&management()), Trial::of_old(&management())] {
+        what_is_cut_off_is_left(&trial);
+    }
+}
+
+fn what_is_cut_off_is_left(trial: &Trial) {
     for tags in TAGS {
         for (name, ethertype, packet) in kept() {
             let frame = ethernet(tags, ethertype, &packet);

@@ -155,7 +155,8 @@ fn the_host_is_seen(bed: &mut dyn Bed) -> Verified {
         assert_eq!(session.batch.len(), usize::from(selected), "frames of the host");
         for frame_seen in session.batch.iter() {
             assert_eq!(frame_seen.class(), Class::Tx);
-            assert_eq!(frame_seen.queue(), queue);
+            // Where the bed cannot say the queue, the port may know it.
+            assert!(queue.is_none() || frame_seen.queue() == queue, "{:?}", frame_seen.queue());
             assert_eq!(frame_seen.data(), frame);
             seen += 1;
         }
