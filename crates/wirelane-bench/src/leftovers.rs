@@ -2,7 +2,8 @@
 //!
 //! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two things have a
 //! name: the cgroup of a CPU quota, and the folder of files that a capture or another program opens. The name
-//! holds the process id, so that one that nobody uses any more can be told.
+//! holds the process id and the PID namespace in which that means something, so that one that nobody uses any
+//! more can be told: containers share folders, and do not see each other's processes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -24,7 +25,22 @@ pub(crate) const MEMORY: &str = "/dev/shm";
 
 /// The folder of this process in another one.
 pub(crate) fn path_in(parent: &Path) -> PathBuf {
-    parent.join(format!("{PREFIX}{}", std::process::id()))
+    parent.join(name_of(std::process::id(), own_namespace()))
+}
+
+fn name_of(process: u32, namespace: u64) -> String {
+    format!("{PREFIX}{process}-{namespace}")
+}
+
+/// The process and the PID namespace in a name.
+fn owner_of(name: &str) -> Option<(u32, u64)> {
+    let (process, namespace) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    Some((process.parse().ok()?, namespace.parse().ok()?))
+}
+
+/// The number of this process's PID namespace (`namespaces(7)`); 0 without a kernel that has them.
+fn own_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
 /// A folder of this process in another one, which is there only while it is needed, and goes with this. A file that is
@@ -108,10 +124,12 @@ pub(crate) fn clear(parent: &Path) {
 
 fn sweep_in(parent: &Path, swept: &mut Swept) {
     let Ok(entries) = fs::read_dir(parent) else { return };
+    let own = own_namespace();
     let found = entries.flatten().filter(|entry| {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-        owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+        // Whether a process of another namespace runs cannot be seen from here.
+        let owner = name.to_str().and_then(owner_of).filter(|(_, namespace)| *namespace == own);
+        owner.is_some_and(|(pid, _)| !Path::new("/proc").join(pid.to_string()).exists())
     });
     for path in found.map(|entry| entry.path()).filter(|path| is_ours(path)) {
         let end = if remove(&path) { &mut swept.removed } else { &mut swept.left };
@@ -166,20 +184,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = path_in(folder.path());
         // No process has this number: it is above PID_MAX_LIMIT.
-        let dead = folder.path().join(format!("{PREFIX}{}", 1 << 23));
-        let others = ["wirelane-bench-", "wirelane-bench-x", "something else"];
+        let path = |process, namespace| folder.path().join(name_of(process, namespace));
+        let dead = path(1 << 23, own_namespace());
+        let elsewhere = name_of(1 << 23, own_namespace() + 1);
+        let others = ["wirelane-bench-", "wirelane-bench-x", "something else", &elsewhere];
         for path in [&own, &dead] {
             fs::create_dir(path).unwrap();
             fs::write(path.join("capture.pcapng"), "x").unwrap();
         }
         others.iter().for_each(|name| fs::create_dir(folder.path().join(name)).unwrap());
-        let elsewhere = tempfile::tempdir().unwrap();
-        let link = folder.path().join(format!("{PREFIX}{}", (1 << 23) + 1));
-        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        let target = tempfile::tempdir().unwrap();
+        let link = path((1 << 23) + 1, own_namespace());
+        std::os::unix::fs::symlink(target.path(), &link).unwrap();
         let mut swept = Swept::default();
         sweep_in(folder.path(), &mut swept);
         assert_eq!((swept.removed, swept.left), (vec![dead.clone()], vec![]));
-        assert!(!dead.exists() && own.exists() && elsewhere.path().exists());
+        assert!(!dead.exists() && own.exists() && target.path().exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
         assert!(fs::symlink_metadata(link).is_ok(), "a link is left alone");
         clear(&folder.path().join("none"));

@@ -110,7 +110,7 @@ impl Bench {
         let referenced = self.referenced_namespaces();
         let namespaces = self.namespaces.iter().filter(|id| referenced.contains(id));
         left.extend(namespaces.map(|id| format!("network namespace {id}")));
-        let own = format!("wirelane-bench-{}", self.pid);
+        let own = folder_of(self.pid);
         let mut found = cgroups(&own);
         found.extend(["/dev/shm", "/tmp", "/var/tmp"].map(|parent| Path::new(parent).join(&own)));
         // Of DPDK, which stands beside ours where it is installed.
@@ -158,6 +158,11 @@ impl Bench {
         }
         assert_eq!(found, [] as [PathBuf; 0], "{suite:?}");
     }
+}
+
+/// The name of what a benchmark makes: the process, and the PID namespace that it is in.
+fn folder_of(pid: u32) -> String {
+    format!("wirelane-bench-{pid}-{}", fs::metadata("/proc/self/ns/pid").unwrap().ino())
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
@@ -418,7 +423,7 @@ fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
     }
     let _others = WITHOUT_LAB_DOWN.lock().unwrap_or_else(PoisonError::into_inner);
     // No process has this number: it is above PID_MAX_LIMIT.
-    let name = format!("wirelane-bench-{}", (1 << 23) + std::process::id());
+    let name = folder_of((1 << 23) + std::process::id());
     let folder = Path::new("/dev/shm").join(&name);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("capture.pcapng"), "x").unwrap();

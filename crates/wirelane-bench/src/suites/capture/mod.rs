@@ -676,7 +676,7 @@ mod tests {
         let sources = report.rows.iter().filter_map(|row| row.source.map(|_| &row.params));
         assert!(sources.clone().all(|params| params.has(("port", "tap"))));
         assert_eq!(sources.count(), if skipped { 0 } else { 6 });
-        let left = format!("wirelane-bench-{}", std::process::id());
-        assert!(!folder.join(&left).exists() && !Path::new("/dev/shm").join(left).exists());
+        let left = [folder.as_path(), Path::new(leftovers::MEMORY)].map(leftovers::path_in);
+        assert!(left.iter().all(|path| !path.exists()));
     }
 }
