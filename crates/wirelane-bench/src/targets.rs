@@ -125,6 +125,7 @@ impl Book<'_> {
 
     fn sockets(&mut self) {
         const PEER: &str = testpmd::PROGRAM;
+        const FORWARDING: &str = "Forwarding over AF_XDP beside testpmd macswap";
         let at = |port| [("port", port), ("size", "64"), ("queues", "1")];
         let of = |case, peer, port, metric| self.samples("sockets", case, peer, &at(port), metric);
         // Of the modes of AF_XDP the peer has one.
@@ -160,7 +161,7 @@ impl Book<'_> {
                 live,
                 "xdp-drop",
             ),
-            ("Forwarding over AF_XDP beside testpmd macswap", one, beside("l2fwd"), "xdp-native"),
+            (FORWARDING, one, beside("l2fwd"), "xdp-native"),
             (
                 "Forwarding without an interface beside testpmd macswap over net_null",
                 Limit::AtLeast(1.5),
@@ -169,6 +170,12 @@ impl Book<'_> {
             ),
         ] {
             self.add("sockets", what.to_owned(), "×", limit, values, &[PEER, needs]);
+            if what == FORWARDING {
+                self.explain(
+                    "Over 90 percent of both programs' time is the kernel's, by the same calls for as many packets, and \
+                     differs from run to run by more than the programs do: \"l2fwd over veth\" in docs/benchmarks.md.",
+                );
+            }
         }
         self.losses();
     }

@@ -26,12 +26,13 @@ const BURST: u64 = 64;
 struct Numbered {
     next: u64,
     of: u64,
+    count: u64,
 }
 
 impl Source for Numbered {
     fn next(&mut self) -> Result<Option<Departure>, SourceError> {
         let departure = Departure { at: self.next * GAP, len: 60, stream: 0 };
-        Ok((self.next < PACKETS).then_some(departure))
+        Ok((self.next < self.count).then_some(departure))
     }
 
     fn write(&mut self, packet: &mut [u8], _now: u64) {
@@ -85,7 +86,8 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     let options = OpenOptions::default().receive(false).transmit(true);
     let port = open(&near, format!("packet:{}?bypass=on", pair.a.interface), options);
     let mut sources = |Lane { index, of }| {
-        Ok(Box::new(Numbered { next: index.into(), of: of.into() }) as Box<dyn Source>)
+        let numbered = Numbered { next: index.into(), of: of.into(), count: PACKETS };
+        Ok(Box::new(numbered) as Box<dyn Source>)
     };
     let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
     let bindings = sending.port().tx_queues.clone();
@@ -120,4 +122,110 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     assert!(moves > 0);
     let told = outcome.port.notes.iter().any(|note| note.contains("left by another queue"));
     assert_eq!(told, counted > 0, "{:?}", outcome.port.notes);
+}
+
+/// Sends what these CPUs send by TX queue 0, 1 and so on.
+fn steer(ns: &Namespace, interface: &str, cpus: [u32; 2]) {
+    for (queue, cpu) in cpus.into_iter().enumerate() {
+        let mask = format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu as usize / 32));
+        let path = format!("/sys/class/net/{interface}/queues/tx-{queue}/xps_cpus");
+        ns.run("sh", ["-c", &format!("echo {mask} > {path}")]);
+    }
+}
+
+#[test]
+fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
+    /// More than are sent.
+    const MANY: u64 = 3_000_000;
+    const PATIENCE: Duration = Duration::from_secs(50);
+    if !privileged::require() {
+        return;
+    }
+    let cpus = affinity::allowed_cpus().unwrap();
+    let [one, other, ..] = cpus[..] else {
+        // With one CPU there is nothing to change.
+        return;
+    };
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 2, 1500);
+    steer(&near, &pair.a.interface, [one, other]);
+    let open = |ns: &Namespace, spec: String, options: OpenOptions| {
+        ns.inside(|| port::open(&spec.parse().unwrap(), &options)).unwrap()
+    };
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let collect = |_: &[port::Rx]| {
+        let got = Arc::clone(&got);
+        move |_: usize, batch: &mut Batch| {
+            let number = |bytes: &[u8]| packets::sequence(bytes);
+            let seen = batch.iter().map(|frame| (frame.queue(), number(frame.data())));
+            got.lock().unwrap().extend(seen);
+            Ok(())
+        }
+    };
+    let receiver = open(&far, format!("packet:{}", pair.b.interface), OpenOptions::default());
+    let receiving = pipeline::spawn(receiver, collect).unwrap();
+    let options = OpenOptions::default().receive(false).transmit(true);
+    let port = open(&near, format!("packet:{}", pair.a.interface), options);
+    let mut sources = |Lane { index, of }| {
+        let numbered = Numbered { next: index.into(), of: of.into(), count: MANY };
+        Ok(Box::new(numbered) as Box<dyn Source>)
+    };
+    let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
+    let bindings = sending.port().tx_queues.clone();
+    let kept = |(at, one): (usize, &wirelane::inspect::TxBinding)| {
+        one.way == TxWay::Xps && one.kept && one.cpu == Some(cpus[at])
+    };
+    assert!(bindings.iter().enumerate().all(kept), "{bindings:?}");
+    let largest = |queue: u64| {
+        let got = got.lock().unwrap();
+        let of_queue = got.iter().filter_map(|(_, number)| *number);
+        of_queue.filter(|number| number % 2 == queue).max().unwrap_or(0)
+    };
+    let until = std::time::Instant::now() + PATIENCE;
+    let wait_for = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(std::time::Instant::now() < until, "{what}");
+            assert!(!sending.wait(Duration::from_millis(20)), "{what}: it has ended");
+        }
+    };
+    wait_for("some packets of each", &|| (0..2).all(|queue| largest(queue) > 1000));
+    steer(&near, &pair.a.interface, [other, one]);
+    let strayed = || sending.monitor().read().tx.iter().map(|tx| tx.strayed).collect::<Vec<_>>();
+    wait_for("each thread has noticed", &|| strayed().iter().all(|strayed| *strayed > 0));
+    // What was handed over before may still be in the ring, or on its way: later numbers were not.
+    let sent = || sending.monitor().read().tx.iter().map(|tx| tx.packets).collect::<Vec<_>>();
+    let then = sent();
+    let is_over = || sent().iter().zip(&then).all(|(now, then)| *now > then + 4000);
+    wait_for("what was in the rings has left", &is_over);
+    let mut noticed = [0; 2];
+    noticed.iter_mut().zip(sent()).for_each(|(noticed, sent)| *noticed = 2 * sent + 2);
+    let is_later = |queue: usize| largest(queue as u64) > noticed[queue] + 4000;
+    wait_for("more packets of each", &|| (0..2).all(is_later));
+    sending.stop();
+    let outcome = Box::new(sending).join();
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    while got.lock().unwrap().len() < outcome.sent() as usize {
+        assert!(std::time::Instant::now() < until, "not all have come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    receiving.stop();
+    receiving.join().result().unwrap();
+    let got = std::mem::take(&mut *got.lock().unwrap());
+    let is_stray = |(queue, number): &&(Option<u16>, Option<u64>)| {
+        queue.map(u64::from) != number.map(|number| number % 2)
+    };
+    let is_late = |(_, number): &&(Option<u16>, Option<u64>)| {
+        number.is_some_and(|number| number > noticed[(number % 2) as usize])
+    };
+    assert_eq!(got.iter().filter(is_late).filter(is_stray).count(), 0);
+    let (strays, counted) = (got.iter().filter(is_stray).count() as u64, strayed_of(&outcome));
+    assert!(0 < strays && strays <= counted && counted < outcome.sent(), "{strays}, {counted}");
+    let told = |what: &str| outcome.port.notes.iter().any(|note| note.contains(what));
+    assert!(told("left by another queue"), "{:?}", outcome.port.notes);
+    assert!(told("which CPUs send by TX queue 0,1"), "{:?}", outcome.port.notes);
+    assert!(told("its thread sends from one of them again"), "{:?}", outcome.port.notes);
+}
+
+fn strayed_of(outcome: &wirelane_send::SendOutcome) -> u64 {
+    outcome.tx.iter().map(|tx| tx.strayed).sum()
 }

@@ -39,7 +39,12 @@ fn target_line(target: &Target) -> Markup {
     let most = target.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     html! {
         tr {
-            td { (target.what) span class="range" { (target.suite) } }
+            td {
+                (target.what) span class="range" { (target.suite) }
+                @if let Some(background) = target.background {
+                    span class="range" { (background) }
+                }
+            }
             td {
                 @match target.limit {
                     Limit::AtMost(limit) => { "≤ " (number(limit)) (unit) },

@@ -42,6 +42,9 @@ pub struct Target {
     pub met: Option<bool>,
     /// Why that is not known.
     pub reason: Option<String>,
+    /// What is known of the figure, whatever it is here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<&'static str>,
 }
 
 impl Target {
@@ -111,7 +114,16 @@ impl Book<'_> {
             (Some(_), None) => Some(format!("{} samples cannot tell", values.len())),
             (Some(_), Some(_)) => None,
         };
-        self.targets.push(Target { suite, what, unit, limit, values, median, met, reason });
+        let background = None;
+        let target = Target { suite, what, unit, limit, values, median, met, reason, background };
+        self.targets.push(target);
+    }
+
+    /// Says what is known of the figure that was added last.
+    pub(super) fn explain(&mut self, background: &'static str) {
+        if let Some(last) = self.targets.last_mut() {
+            last.background = Some(background);
+        }
     }
 
     /// Gives the target that was added last a reason why it is not judged.

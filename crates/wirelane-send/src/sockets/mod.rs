@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use wirelane::port::{Control, Port, PortInfo, TxPlace, TxPlaces, tx_queue_notes};
+use wirelane::port::{Control, Port, PortInfo, TxPlace, TxPlaces, TxWatch, tx_queue_notes};
 use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::threads::Crew;
 use wirelane::{Error, Result};
@@ -42,6 +42,8 @@ pub struct Sockets {
     monitor: Monitor,
     shared: Arc<Shared>,
     cut: bool,
+    /// Of who sends by which TX queue.
+    watch: TxWatch,
 }
 
 /// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources` makes
@@ -73,12 +75,13 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         jobs.push((format!("wl-send{index}"), job));
     }
     let monitor = Monitor::of_sender(&port, counters, segments);
+    let watch = places.watch();
     let crew = Crew::start(jobs, &places.placement(), || {
         port.start()?;
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
     })?;
-    Ok(Sockets { crew, port, monitor, shared, cut: config.cut })
+    Ok(Sockets { crew, port, monitor, shared, cut: config.cut, watch })
 }
 
 /// What the thread of an end does, from its place.
@@ -92,7 +95,7 @@ fn job(
     let (shared, pacing) = (Arc::clone(shared), config.pacing);
     move || {
         if let Some(place) = place {
-            outlet.bind(&place);
+            outlet.bind(place);
         }
         LaneSender::new(index as usize, outlet, packets, &shared, pacing).run()
     }
@@ -123,7 +126,7 @@ impl Sending for Sockets {
     }
 
     fn wait(&self, timeout: Duration) -> bool {
-        self.crew.wait(timeout)
+        self.watch.while_waiting(timeout, |slice| self.crew.wait(slice))
     }
 
     fn stop(&self) {
@@ -152,6 +155,7 @@ impl Sending for Sockets {
         let strayed = outcome.tx.iter().map(|tx| (tx.queue, tx.strayed));
         let queue_notes = tx_queue_notes(&outcome.port, strayed);
         outcome.port.notes.extend(queue_notes);
+        outcome.port.notes.extend(self.watch.notes(&outcome.port));
         outcome.errors = errors;
         outcome.frames = self.port.frames();
         outcome

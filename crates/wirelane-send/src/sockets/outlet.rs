@@ -71,8 +71,8 @@ impl Outlet {
     }
 
     /// Sends from the place of the calling thread.
-    pub(super) fn bind(&mut self, place: &TxPlace) {
-        self.tx.bind(&place.cpus, place.own);
+    pub(super) fn bind(&mut self, place: TxPlace) {
+        self.tx.bind(place);
     }
 
     /// How long before they are due packets are written, in nanoseconds.

@@ -37,6 +37,7 @@ pub use interface::{
 };
 pub use mapping::QueueMapping;
 pub(crate) use mapping::rx_mapping;
+pub(crate) use sending::Steering;
 pub use sending::{TxBinding, TxWay, sending};
 
 /// The names of the interfaces of this network namespace, in the kernel's order.

@@ -10,6 +10,18 @@
 //! | `bypass` | past the discipline, the sending CPU modulo the number of queues (`packet_pick_tx_queue`) |
 //! | `flow` | otherwise a hash of the flow (`skb_tx_hash`) |
 //!
+//! Who chooses by rules of its own is known of some drivers only: nothing tells whether one has `ndo_select_queue`. Most
+//! that have it ask `netdev_pick_tx` in the end, and so keep what is said here, but for some packets:
+//!
+//! * `stmmac` sends what it cuts itself by queue 0 (`stmmac_select_queue`).
+//! * `mlx4_en` takes the queue modulo those of a priority, and adds those of the VLAN's (`mlx4_en_select_queue`).
+//! * `mlx5_core` and `ice` lead packets of traffic classes to queues of theirs, if there are classes.
+//! * `ena` had a rule, which newer kernels do not have any more: with `bypass=on` the CPU modulo the number of queues goes
+//!   before XPS, because `packet_pick_tx_queue` records it and `ena_select_queue` looks there first.
+//! * Wireless devices have a queue for each priority (`ieee80211_netdev_select_queue`).
+//!
+//! `ifb` has no rule, and sends nothing for sockets: it drops whatever was not redirected to it (`ifb_xmit`).
+//!
 //! Sockets that name the queue themselves, as those of AF_XDP, are `exact`. "Kernel interfaces for multiqueue aware
 //! socket" (Yu, 2010) had a call that bound a socket to a queue, and one that read this back (`SIOGTXQUEUEMAPPING`);
 //! Linux has neither. [`TxBinding`] is what can be read instead.
@@ -18,6 +30,7 @@ use std::fmt;
 
 use serde::Serialize;
 use wirelane_os::affinity;
+use wirelane_os::sysfs::Sysfs;
 
 use super::cpus::CpuList;
 use super::interface::{InterfaceQueues, TxQueue};
@@ -80,8 +93,9 @@ impl TxBinding {
 }
 
 /// Drivers that choose the queue themselves, not by the sending CPU: `tun_select_queue`, `netvsc_select_queue`,
-/// `mana_select_queue`, `bond_select_queue`, `team_select_queue`.
-const CHOOSING: [&str; 5] = ["tun", "hv_netvsc", "mana", "bonding", "team"];
+/// `mana_select_queue`, `bond_select_queue`, `team_select_queue`, `xennet_select_queue` (of xen-netfront, which calls
+/// itself `vif`).
+const CHOOSING: [&str; 6] = ["tun", "hv_netvsc", "mana", "bonding", "team", "vif"];
 
 /// How each TX queue of an interface is reached by a packet socket from the CPUs that this thread may use; with
 /// `bypass` past the queueing discipline. A driver that is not known to choose the queue itself may do so.
@@ -91,6 +105,54 @@ pub fn sending(interface: &InterfaceQueues, bypass: bool) -> Vec<TxBinding> {
     let xps: Vec<_> = interface.tx.queues.iter().map(steered).collect();
     let allowed = affinity::allowed_cpus().unwrap_or_default();
     bindings(interface.driver.as_deref(), &xps, &allowed, bypass)
+}
+
+/// Reads again how the TX queues of an interface are reached, from any thread: steering may change at any time.
+pub(crate) struct Steering {
+    sysfs: Sysfs,
+    interface: String,
+    index: u32,
+    driver: Option<String>,
+    queues: u16,
+    bypass: bool,
+    /// CPUs of who opened the interface.
+    allowed: Vec<u32>,
+}
+
+impl Steering {
+    /// Of an interface in the calling thread's namespace with so many TX queues; `None` where sysfs cannot be seen.
+    pub(crate) fn open(
+        (interface, index): (&str, u32),
+        driver: Option<&str>,
+        queues: u16,
+        bypass: bool,
+    ) -> Option<Self> {
+        Some(Self {
+            sysfs: Sysfs::of_this_namespace()?,
+            interface: interface.to_owned(),
+            index,
+            driver: driver.map(str::to_owned),
+            queues,
+            bypass,
+            allowed: affinity::allowed_cpus().unwrap_or_default(),
+        })
+    }
+
+    /// The name of the interface when it was opened.
+    pub(crate) fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// How each TX queue is reached now; nothing once no interface of this name is the one that was opened.
+    pub(crate) fn read(&self) -> Option<Vec<TxBinding>> {
+        let file = |file: &str| self.sysfs.read(&format!("class/net/{}/{file}", self.interface));
+        if file("ifindex")?.parse() != Ok(self.index) {
+            return None;
+        }
+        let mask = |queue: u16| CpuList::from_mask(&file(&format!("queues/tx-{queue}/xps_cpus"))?);
+        let xps: Vec<_> = (0..self.queues).map(|queue| mask(queue).unwrap_or_default()).collect();
+        Some(bindings(self.driver.as_deref(), &xps, &self.allowed, self.bypass))
+    }
 }
 
 /// As [`sending`], with the CPUs that are steered to each queue, and those that may be used.
@@ -168,7 +230,9 @@ mod tests {
     #[test]
     fn without_steering_the_flow_decides_and_one_queue_needs_no_choice() {
         assert_eq!(said("veth", &["", ""], false).0, TxWay::Flow);
-        assert_eq!(said("tun", &["0", "1"], true), (TxWay::Device, vec![String::new(); 2]));
+        for driver in ["tun", "vif"] {
+            assert_eq!(said(driver, &["0", "1"], true), (TxWay::Device, vec![String::new(); 2]));
+        }
         let only = bindings(None, &[CpuList::default()], &[0], true);
         assert_eq!((only[0].way, only[0].kept), (TxWay::Only, true));
     }

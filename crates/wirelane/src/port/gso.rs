@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
+use super::place::TxPlace;
 use super::switches::Switches;
 use super::tx::{Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
-use crate::inspect::CpuList;
 use crate::pool::{Pool, PoolConfig, Region};
 use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
@@ -265,8 +265,8 @@ impl Transmit for GsoTx {
         self.inner.sent(batch)
     }
 
-    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
-        self.inner.bind(cpus, own);
+    fn bind(&mut self, place: TxPlace) {
+        self.inner.bind(place);
     }
 
     fn flush(&mut self) -> Result<()> {

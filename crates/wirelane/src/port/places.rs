@@ -1,9 +1,12 @@
 //! On which CPUs threads have to send, so that what they send leaves by its own TX queue.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::info::PortInfo;
+use super::place::TxPlace;
 use super::port::Port;
+use super::watch::{TxWatch, Watched};
 use crate::inspect::{CpuList, TxBinding, TxWay};
 use crate::mask::QueueSet;
 use crate::placement::Placement;
@@ -16,26 +19,43 @@ pub struct TxPlaces {
     placement: Placement,
     cpus: Vec<Option<u32>>,
     used: BTreeMap<u32, usize>,
-}
-
-/// From where a thread has to send.
-pub struct TxPlace {
-    /// The CPUs of its queue.
-    pub cpus: CpuList,
-    /// Its own, one of them; `None` if its frames leave by the queue of another CPU.
-    pub own: Option<u32>,
+    watched: Vec<Watched>,
 }
 
 impl TxPlaces {
     /// Starts from where the threads would be otherwise.
     #[must_use]
     pub fn new(placement: &Placement) -> Self {
-        Self { placement: placement.clone(), cpus: Vec::new(), used: BTreeMap::new() }
+        Self {
+            placement: placement.clone(),
+            cpus: Vec::new(),
+            used: BTreeMap::new(),
+            watched: Vec::new(),
+        }
     }
 
-    /// The next thread is the one that sends through TX queue `queue` of `port`, or one of several that do.
+    /// The next thread is the one that sends through TX queue `queue` of `port`.
     /// Returns what to tell the end ([`Tx::bind`](super::Tx::bind)), where it matters.
     pub fn next(&mut self, port: &mut Port, queue: u16) -> Option<TxPlace> {
+        let place = self.next_of_several(port, queue)?;
+        self.watch_end(port, queue, &place);
+        Some(place)
+    }
+
+    /// The end of TX queue `queue` of `port`, through which several threads send. Returns what to tell it, where it
+    /// matters.
+    pub(crate) fn shared_end(&mut self, port: &Port, queue: u16) -> Option<TxPlace> {
+        let mut bindings = port.info.tx_queues.iter();
+        let binding = bindings.find(|binding| binding.queue == queue)?;
+        let place = TxPlace::new(binding.cpus.clone(), None);
+        (!binding.cpus.is_empty()).then(|| {
+            self.watch_end(port, queue, &place);
+            place
+        })
+    }
+
+    /// The next thread is one of several that send through TX queue `queue` of `port`.
+    pub(crate) fn next_of_several(&mut self, port: &mut Port, queue: u16) -> Option<TxPlace> {
         let usual = self.placement.cpu(self.cpus.len());
         let binding = port.info.tx_queues.iter_mut().find(|binding| binding.queue == queue);
         let Some(binding) = binding.filter(|binding| !binding.kept || binding.cpu.is_some()) else {
@@ -53,13 +73,36 @@ impl TxPlaces {
         binding.cpu = cpu;
         let cpus = binding.cpus.clone();
         self.take(cpu);
-        (!cpus.is_empty()).then_some(TxPlace { cpus, own })
+        (!cpus.is_empty()).then(|| TxPlace::new(cpus, own))
+    }
+
+    /// What changes about `place` is noticed.
+    fn watch_end(&mut self, port: &Port, queue: u16, place: &TxPlace) {
+        let mut bindings = port.info.tx_queues.iter();
+        let binding = bindings.find(|binding| binding.queue == queue);
+        let (Some(steering), Some(binding)) = (&port.steering, binding) else { return };
+        self.watched.push(Watched {
+            steering: Arc::clone(steering),
+            binding: binding.clone(),
+            own: place.own,
+            moves: place.own.is_some()
+                && !self.placement.is_explicit()
+                && !self.placement.is_nowhere(),
+            place: place.clone(),
+            changes: 0,
+        });
     }
 
     /// The next thread sends through all queues of a port, as others do.
     pub fn next_of_all(&mut self, port: &mut Port) {
         self.take(self.placement.cpu(self.cpus.len()));
         port.info.tx_queues.iter_mut().for_each(release);
+    }
+
+    /// Notices that the steering changes while these threads send.
+    #[must_use]
+    pub fn watch(&mut self) -> TxWatch {
+        TxWatch::new(std::mem::take(&mut self.watched))
     }
 
     /// The placement of all these threads.
@@ -102,7 +145,7 @@ pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>
         let queues: QueueSet = queues.into_iter().collect();
         notes.push(format!(
             "up to {packets} packets of TX queue {queues} of {name} left by another queue: something moved the \
-             sending thread to another CPU meanwhile"
+             sending thread to another CPU, or changed which CPUs send by the queue"
         ));
     }
     notes

@@ -14,6 +14,7 @@ use super::switches::Switches;
 use super::tx::Tx;
 use crate::error::Result;
 use crate::frame::Sink;
+use crate::inspect::Steering;
 use crate::pcap::FileId;
 use crate::segment::Segmenter;
 
@@ -34,6 +35,8 @@ pub struct Port {
     pub(super) inputs: Vec<FileId>,
     pub(super) beside: Option<Arc<Beside>>,
     pub(super) switches: Arc<Switches>,
+    /// Reads again how its TX queues are reached, where that may change.
+    pub(super) steering: Option<Arc<Steering>>,
 }
 
 impl Port {
@@ -51,6 +54,7 @@ impl Port {
             inputs: Vec::new(),
             beside: None,
             switches: Arc::default(),
+            steering: None,
         }
     }
 

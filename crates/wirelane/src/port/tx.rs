@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::place::TxPlace;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::inspect::CpuList;
 use crate::segment::SegmentCounters;
 use crate::stats::TxCounters;
 
@@ -37,11 +37,11 @@ pub trait Transmit: Send {
         0
     }
 
-    /// Frames leave by the end's queue only if they are sent from one of `cpus`: counts the others as
-    /// [`TxCounters::strayed`]. The calling thread, if it is the one that sends, goes back to `own`
-    /// before it sends from elsewhere.
-    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
-        let _ = (cpus, own);
+    /// Frames leave by the end's queue only if they are sent from one of the CPUs of `place`: counts the
+    /// others as [`TxCounters::strayed`]. The calling thread, if it is the one that sends, goes back to
+    /// its own before it sends from elsewhere. Follows what becomes new about the place.
+    fn bind(&mut self, place: TxPlace) {
+        let _ = place;
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
@@ -153,11 +153,11 @@ impl Tx {
         self.inner.sent(batch)
     }
 
-    /// Says from which CPUs its frames leave by its queue ([`PortInfo::tx_queues`](super::PortInfo)). Frames
-    /// that are sent from another one are counted as [`TxCounters::strayed`]. With `own`, one of them, the
-    /// calling thread goes back there first, whoever has moved it.
-    pub fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
-        self.inner.bind(cpus, own);
+    /// Says from where its frames leave by its queue ([`TxPlaces`](super::TxPlaces)). Frames that are sent
+    /// from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is the calling thread's
+    /// own, it goes back there first, whoever has moved it.
+    pub fn bind(&mut self, place: TxPlace) {
+        self.inner.bind(place);
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.

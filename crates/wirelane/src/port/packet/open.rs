@@ -15,6 +15,7 @@ use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter, TxGauge};
 use crate::error::{Error, Result};
 use crate::frame::Sink;
+use crate::inspect::{Steering, TxBinding, TxWay};
 use crate::mask::Class;
 use crate::port::accounting::Accounting;
 use crate::port::control::Control;
@@ -132,6 +133,7 @@ impl PacketPlan {
             .collect();
         let shared =
             self.config.share.map(|sharing| Shared::new(sharing, &self.spec, &self.device));
+        let steering = self.steering();
         let identity = (self.spec, self.device, shared);
         let turnstile = entrance.turnstile().cloned();
         let rings = (rings, entrance);
@@ -164,7 +166,19 @@ impl PacketPlan {
         let driver = Arc::clone(&handle);
         let mut port = Port::new(info, driver, accounting);
         (port.rx, port.tx, port.sink, port.leaves_cutting) = (rx, tx, sink, leaves_cutting);
+        port.steering = steering.map(Arc::new);
         Ok(PacketPort { port, handle, bypass: self.config.bypass })
+    }
+
+    /// Reads how the TX queues are reached while it sends: by CPUs that somebody may change.
+    fn steering(&self) -> Option<Steering> {
+        let by_cpu = |binding: &TxBinding| matches!(binding.way, TxWay::Xps | TxWay::Bypass);
+        let device = &self.device;
+        self.tx_bindings.iter().any(by_cpu).then(|| {
+            let named = (device.name.as_str(), device.index);
+            let driver = device.hardware.as_deref();
+            Steering::open(named, driver, device.tx_queues, self.config.bypass)
+        })?
     }
 
     /// One transmitting end per queue, and what counts its frames.

@@ -18,7 +18,8 @@
 //!
 //! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that somebody has moved
 //! goes back before it sends. What was sent from elsewhere nevertheless (a cpuset forbids to go back, or a call was
-//! interrupted and went on there) is counted.
+//! interrupted and went on there) is counted. The CPUs may change meanwhile ([`TxWatch`](crate::port::TxWatch)): the
+//! thread goes to one of the new ones, and what was sent since the last reading but one is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,6 +39,7 @@ use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::accounting::FrameCounts;
 use crate::port::device::{Device, removed};
 use crate::port::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG};
+use crate::port::place::TxPlace;
 use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
@@ -83,22 +85,74 @@ pub(super) struct Transmitter {
 
 /// The CPUs from which frames leave by the queue.
 struct Home {
-    cpus: Vec<u32>,
+    place: TxPlace,
+    /// Of these the last ones that it has had.
+    cpus: CpuList,
     /// The one of the thread that sends.
-    own: Option<(u32, ThreadId)>,
+    own: Option<u32>,
+    thread: ThreadId,
+    /// Readings and changes of the steering that were noticed.
+    readings: u32,
+    changes: u32,
+    /// Frames handed to the kernel from one of the CPUs: now, when the place was last looked at, and when the last
+    /// reading and the one before it were noticed.
+    handed: u64,
+    looked: u64,
+    before: [u64; 2],
 }
 
 impl Home {
+    fn new(place: TxPlace) -> Self {
+        let (cpus, own) = (place.cpus.clone(), place.own);
+        let (readings, _) = place.counts();
+        Self {
+            place,
+            cpus,
+            own,
+            thread: thread::current().id(),
+            readings,
+            // What changed before this thread began is news as well.
+            changes: 0,
+            handed: 0,
+            looked: 0,
+            before: [0; 2],
+        }
+    }
+
+    /// Follows what is new about the place; returns how many frames may have strayed meanwhile.
+    #[inline]
+    fn look(&mut self) -> u64 {
+        let (readings, changes) = self.place.counts();
+        if readings != self.readings {
+            self.readings = readings;
+            self.before = [self.before[1], self.looked];
+        }
+        self.looked = self.handed;
+        if changes == self.changes { 0 } else { self.follow(changes) }
+    }
+
+    /// The steering was as before at the last reading but one, and so for all frames that had been handed over by then.
+    #[cold]
+    fn follow(&mut self, changes: u32) -> u64 {
+        let (cpus, own) = self.place.latest();
+        let from = |cpu: u32| self.own.is_none_or(|own| own == cpu);
+        let is_same = self.cpus.iter().filter(|cpu| from(*cpu)).all(|cpu| cpus.contains(cpu));
+        let strayed = if is_same { 0 } else { self.handed - self.before[0] };
+        (self.changes, self.cpus, self.own) = (changes, cpus, own);
+        self.before = [self.handed; 2];
+        strayed
+    }
+
     #[inline]
     fn is_here(&self) -> bool {
-        self.cpus.contains(&affinity::current_cpu())
+        self.cpus.contains(affinity::current_cpu())
     }
 
     /// Brings the calling thread back, if it is the one that sends. A cpuset may forbid it.
     #[cold]
     fn go(&self) {
-        if let Some((cpu, thread)) = self.own
-            && thread == thread::current().id()
+        if let Some(cpu) = self.own
+            && self.thread == thread::current().id()
         {
             let _ = affinity::pin(cpu);
         }
@@ -235,20 +289,24 @@ impl Transmitter {
     /// Sees to it that the thread is where the queue's frames are sent from. Where it still is not, or no longer
     /// when they were sent, they have strayed: see [`Transmitter::note_strayed`].
     #[inline]
-    fn go_home(&self) {
-        if let Some(home) = &self.home
-            && !home.is_here()
-        {
+    fn go_home(&mut self) {
+        let Some(home) = &mut self.home else { return };
+        let strayed = home.look();
+        if strayed > 0 {
+            self.counters.strayed.add(strayed);
+        }
+        if !home.is_here() {
             home.go();
         }
     }
 
     /// Counts frames that were handed to the kernel since [`Transmitter::go_home`], unless `was_home` then and now.
     #[inline]
-    fn note_strayed(&self, frames: u64, was_home: bool) {
-        if let Some(home) = &self.home
-            && !(was_home && home.is_here())
-        {
+    fn note_strayed(&mut self, frames: u64, was_home: bool) {
+        let Some(home) = &mut self.home else { return };
+        if was_home && home.is_here() {
+            home.handed += frames;
+        } else {
             self.counters.strayed.add(frames);
         }
     }
@@ -421,9 +479,8 @@ impl Transmit for Transmitter {
         self.pool.take(batch, n)
     }
 
-    fn bind(&mut self, cpus: &CpuList, own: Option<u32>) {
-        let own = own.map(|cpu| (cpu, thread::current().id()));
-        self.home = Some(Home { cpus: cpus.iter().collect(), own });
+    fn bind(&mut self, place: TxPlace) {
+        self.home = Some(Home::new(place));
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -456,5 +513,40 @@ impl Transmit for Transmitter {
         waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
         self.reclaim();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_since_the_reading_before_the_last_may_have_strayed() {
+        let cpus = |cpus: &[u32]| cpus.iter().copied().collect::<CpuList>();
+        let place = TxPlace::new(cpus(&[4, 6]), Some(4));
+        let mut home = Home::new(place.clone());
+        let send = |home: &mut Home, frames| {
+            let strayed = home.look();
+            home.handed += frames;
+            strayed
+        };
+        // Three readings that find nothing new, and packets around each.
+        for _ in 0..3 {
+            assert_eq!(send(&mut home, 100), 0);
+            place.begin_reading();
+            assert_eq!(send(&mut home, 10), 0);
+        }
+        // The fourth finds that CPU 6 has another queue now: the thread is on CPU 4.
+        place.begin_reading();
+        place.change(cpus(&[4]), Some(4));
+        assert_eq!(send(&mut home, 100), 0);
+        // The sixth, that CPU 4 has.
+        place.begin_reading();
+        assert_eq!(send(&mut home, 7), 0);
+        place.begin_reading();
+        place.change(cpus(&[6]), Some(6));
+        // The 7, and the 100 that may have been on their way when the fifth reading began.
+        assert_eq!(send(&mut home, 5), 107);
+        assert_eq!((home.own, send(&mut home, 5)), (Some(6), 0));
     }
 }

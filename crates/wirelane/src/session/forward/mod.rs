@@ -60,7 +60,9 @@ use self::tx_path::TxPaths;
 use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
 use crate::pipeline::{Allowance, Budget, Job, Running, Threads};
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, TxPlaces, lanes, tx_queue_notes};
+use crate::port::{
+    Control, FrameCounts, Port, PortInfo, Rx, TxPlaces, TxWatch, lanes, tx_queue_notes,
+};
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
@@ -77,6 +79,8 @@ pub struct Forward {
     /// By port, for those that send.
     losses: Vec<Option<Losses>>,
     signals: Arc<Signals>,
+    /// Of who sends by which TX queue.
+    watch: TxWatch,
 }
 
 /// How long frames may take to leave when forwarding is stopped from outside: a slow interface can
@@ -141,7 +145,7 @@ impl Forward {
                 Some(spec) => {
                     let ends = outputs
                         .into_iter()
-                        .map(|tx| tx_path::watched(tx, &ports[to], config.choice));
+                        .map(|tx| tx_path::watched(tx, &ports[to], config.choice, &mut places));
                     let queues = ends.map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
@@ -178,6 +182,7 @@ impl Forward {
         ports.iter_mut().for_each(|port| drop(port.tx()));
         // With how their ends are bound to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
+        let watch = places.watch();
         let running = Threads::default().placed(places.placement()).launch(ports, jobs)?;
         Ok(Self {
             running,
@@ -186,6 +191,7 @@ impl Forward {
             switches: all_switches,
             losses,
             signals,
+            watch,
         })
     }
 
@@ -222,10 +228,16 @@ impl Forward {
 
     /// Waits until it has ended by itself (enough packets, every finite source exhausted, an error)
     /// or `timeout` has passed; true if it has ended.
+    ///
+    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue, and the threads
+    /// follow.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(Some(timeout))
-            || self.running.is_stopped()
-            || self.signals.done.load(Ordering::Acquire)
+        let is_over = |slice| {
+            self.running.wait(Some(slice))
+                || self.running.is_stopped()
+                || self.signals.done.load(Ordering::Acquire)
+        };
+        self.watch.while_waiting(timeout, is_over)
     }
 
     /// Lets no more packets in, forwards those on their way, and reports. Unless it had ended by
@@ -263,6 +275,7 @@ impl Forward {
             let strayed = of_port.iter().map(|tx| (tx.queue, tx.strayed));
             let queue_notes = tx_queue_notes(&info, strayed);
             info.notes.extend(queue_notes);
+            info.notes.extend(self.watch.notes(&info));
             let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
             if unfinished > 0 {
                 info.notes.push(format!(

@@ -212,8 +212,8 @@ impl TxPathBuilder {
     pub(super) fn build(self) -> TxPath {
         match self {
             Self::Direct(mut tx, place) => {
-                if let Some(TxPlace { cpus, own }) = place {
-                    tx.bind(&cpus, own);
+                if let Some(place) = place {
+                    tx.bind(place);
                 }
                 TxPath::Direct(tx)
             }
@@ -241,7 +241,7 @@ impl TxPaths {
             Self::Queued(egresses, choice) => {
                 match egresses.queues().get(position) {
                     Some(queue) if *choice == QueueSelection::Explicit => {
-                        places.next(port, queue.queue());
+                        places.next_of_several(port, queue.queue());
                     }
                     _ => places.next_of_all(port),
                 }
@@ -253,13 +253,16 @@ impl TxPaths {
 
 /// The end, which several threads may use, all of them of its queue if that is chosen explicitly: then what leaves by
 /// another one is counted.
-pub(super) fn watched(mut tx: Tx, port: &Port, choice: QueueSelection) -> Tx {
-    let mut bindings = port.info().tx_queues.iter();
-    if let Some(binding) = bindings.find(|binding| binding.queue == tx.queue())
-        && choice == QueueSelection::Explicit
-        && !binding.cpus.is_empty()
+pub(super) fn watched(
+    mut tx: Tx,
+    port: &Port,
+    choice: QueueSelection,
+    places: &mut TxPlaces,
+) -> Tx {
+    if choice == QueueSelection::Explicit
+        && let Some(place) = places.shared_end(port, tx.queue())
     {
-        tx.bind(&binding.cpus, None);
+        tx.bind(place);
     }
     tx
 }

@@ -1,0 +1,133 @@
+//! Notices that the steering of TX queues changes while threads send, and tells them where to go.
+//!
+//! Nothing in the kernel announces a write to `xps_cpus`, so the files are read once per [`PERIOD`], by the thread that
+//! waits for the session's end: reading them takes the kernel's `rtnl` lock, for which nobody who sends should wait.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use wirelane_os::clock;
+
+use super::info::PortInfo;
+use super::place::TxPlace;
+use crate::inspect::{Steering, TxBinding};
+use crate::mask::QueueSet;
+
+/// How often the steering is read, in nanoseconds.
+const PERIOD: u64 = 1_000_000_000;
+
+/// Notices that the steering of TX queues changes while threads send.
+#[derive(Default)]
+pub struct TxWatch {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When it was read last, on the monotonic clock.
+    last: u64,
+    ends: Vec<Watched>,
+}
+
+/// One end, or one thread of several that send through it.
+pub(super) struct Watched {
+    pub(super) steering: Arc<Steering>,
+    /// What was found last.
+    pub(super) binding: TxBinding,
+    /// The CPU of its thread, if it has one alone.
+    pub(super) own: Option<u32>,
+    /// The thread goes where the queue is.
+    pub(super) moves: bool,
+    pub(super) place: TxPlace,
+    pub(super) changes: u32,
+}
+
+impl TxWatch {
+    pub(super) fn new(ends: Vec<Watched>) -> Self {
+        Self { state: Mutex::new(State { last: 0, ends }) }
+    }
+
+    /// Reads the steering if it is time for it: `now` is monotonic, in nanoseconds. Another thread that does so is not
+    /// waited for.
+    pub fn look(&self, now: u64) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        if now.saturating_sub(state.last) < PERIOD {
+            return;
+        }
+        state.last = now;
+        state.ends.iter().for_each(|end| end.place.begin_reading());
+        // Of one port after the other.
+        for of_port in state.ends.chunk_by_mut(|a, b| Arc::ptr_eq(&a.steering, &b.steering)) {
+            // An interface that is gone, or has another name now, says nothing any more.
+            let read = of_port.first().and_then(|end| end.steering.read());
+            for end in of_port {
+                let mut found = read.iter().flatten();
+                if let Some(found) = found.find(|found| found.queue == end.binding.queue) {
+                    end.compare(found);
+                }
+            }
+        }
+    }
+
+    /// Waits for the end of a session as `is_over` does, and looks from time to time: true if it has ended within
+    /// `timeout`.
+    pub fn while_waiting(&self, timeout: Duration, is_over: impl Fn(Duration) -> bool) -> bool {
+        let begin = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(begin.elapsed());
+            if is_over(left.min(Duration::from_nanos(PERIOD))) {
+                return true;
+            }
+            self.look(clock::monotonic_ns());
+            if begin.elapsed() >= timeout {
+                return false;
+            }
+        }
+    }
+
+    /// Notes for the user about what changed at the port that `info` describes.
+    pub fn notes(&self, info: &PortInfo) -> Vec<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = info.interface.as_deref().unwrap_or(&info.spec);
+        let is_changed = |end: &&Watched| end.changes > 0 && end.steering.interface() == name;
+        let mut outcomes = BTreeMap::<_, Vec<usize>>::new();
+        for end in state.ends.iter().filter(is_changed) {
+            outcomes.entry(end.outcome()).or_default().push(usize::from(end.binding.queue));
+        }
+        let note = |(outcome, queues): (&str, Vec<usize>)| {
+            let queues: QueueSet = queues.into_iter().collect();
+            let changed = "somebody changed meanwhile which CPUs send by TX queue";
+            format!("{changed} {queues} of {name}: {outcome}")
+        };
+        outcomes.into_iter().map(note).collect()
+    }
+}
+
+impl Watched {
+    /// Tells who sends if the queue is reached in another way than before.
+    fn compare(&mut self, found: &TxBinding) {
+        if (found.way, &found.cpus) == (self.binding.way, &self.binding.cpus) {
+            return;
+        }
+        let stays = |cpu: &u32| found.cpus.contains(*cpu);
+        let other = || found.cpus.iter().next().filter(|_| self.moves);
+        let own = self.own.filter(stays).or_else(other);
+        self.own = own.or(self.own);
+        self.place.change(found.cpus.clone(), own);
+        self.changes += 1;
+        self.binding = found.clone();
+    }
+
+    /// What became of its frames.
+    fn outcome(&self) -> &'static str {
+        let cpus = &self.binding.cpus;
+        if self.own.is_some_and(|cpu| cpus.contains(cpu)) {
+            "its thread sends from one of them again"
+        } else if cpus.is_empty() {
+            "none sends by it alone now, so its frames leave by other queues, too"
+        } else {
+            "the threads stay where they are, and what they send from other CPUs leaves by other queues"
+        }
+    }
+}
