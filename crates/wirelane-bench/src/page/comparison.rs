@@ -42,8 +42,8 @@ fn target_line(target: &Target) -> Markup {
             td { (target.what) span class="range" { (target.suite) } }
             td {
                 @match target.limit {
-                    Limit::AtMost(limit) => { "≤ " (number(limit)) (unit) },
-                    Limit::AtLeast(limit) => { "≥ " (number(limit)) (unit) },
+                    Limit::AtMost(limit) => { "≤\u{a0}" (number(limit)) (unit) },
+                    Limit::AtLeast(limit) => { "≥\u{a0}" (number(limit)) (unit) },
                 }
             }
             td {
@@ -108,11 +108,12 @@ fn line(ratio: &Ratio) -> Markup {
     let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
     let least = ratio.ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratio.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let says = |value: f64| match ratio.better {
-        _ if (0.95..=1.05).contains(&value) => "as good",
-        Better::Higher if value > 1.0 => "better",
-        Better::Lower if value < 1.0 => "better",
-        Better::Higher | Better::Lower => "worse",
+    // As it is printed, so that two that look the same are called the same.
+    let says = |value: f64| match ((value * 100.0).round(), ratio.better) {
+        (95.0..=105.0, _) => "as good",
+        (value, Better::Higher) if value > 100.0 => "better",
+        (value, Better::Lower) if value < 100.0 => "better",
+        (_, Better::Higher | Better::Lower) => "worse",
     };
     let verdict = told(&ratio.ratios, says).unwrap_or("unclear");
     let lost = |place: usize| ratio.lost.and_then(|lost| lost.get(place).copied());
