@@ -62,7 +62,7 @@ const BRIEF: Duration = Duration::from_millis(150);
 const SHARE: f64 = 0.25;
 /// How many seconds the parts take within a report, with `--quick` and in full: the conditions, `short`, `cpu`,
 /// `several`, `print`, `compress`, `write`.
-const PARTS: [[u64; 7]; 2] = [[36, 2, 26, 8, 6, 6, 6], [100, 4, 95, 40, 16, 22, 25]];
+const PARTS: [[u64; 7]; 2] = [[36, 2, 26, 8, 6, 6, 6], [90, 5, 80, 35, 15, 20, 16]];
 /// A run lasts longer until something has come, but no longer than this: from nothing no cost follows.
 const STALL: Duration = Duration::from_secs(3);
 

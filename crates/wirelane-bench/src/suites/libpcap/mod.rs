@@ -24,7 +24,7 @@ use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`, `tcpdump`.
-const PARTS: [[u64; 3]; 2] = [[4, 8, 18], [12, 25, 93]];
+const PARTS: [[u64; 3]; 2] = [[4, 8, 18], [5, 18, 80]];
 
 /// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, what two
 /// handles on two queues bring, and what batches cost by the C interface.

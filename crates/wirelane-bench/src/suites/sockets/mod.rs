@@ -191,7 +191,7 @@ pub enum SocketsCase {
 
 impl Suite for SocketsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [30, 205];
+    const USUAL: [u64; 2] = [30, 220];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
