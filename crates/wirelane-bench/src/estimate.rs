@@ -31,35 +31,46 @@ impl Estimate {
     }
 
     /// What the suite that has begun may take: of the time that is left the share that it usually has among
-    /// those that are left. `None` if there is no limit.
+    /// those that are left, or all that they do not need, if that is more. `None` if there is no limit.
     pub(crate) fn limit(&self) -> Option<Duration> {
         let gone = self.began.saturating_duration_since(self.start?);
-        let left = self.limit?.saturating_sub(gone);
-        let of = |suites: &[Duration]| suites.iter().sum::<Duration>().as_secs_f64();
-        let rest = self.usual.get(self.current..)?;
-        let own = rest.first()?.as_secs_f64();
-        Some(left.mul_f64(own / of(rest).max(own).max(f64::MIN_POSITIVE)).max(LEAST))
+        let left = self.limit?.saturating_sub(gone).as_secs_f64();
+        let (own, after) = (self.usual(self.current), self.after());
+        let share = left * own / (own + after).max(f64::MIN_POSITIVE);
+        let spare = left - after * self.pace().max(1.0);
+        Some(Duration::from_secs_f64(share.max(spare)).max(LEAST))
     }
 
     /// What all of them will take yet. Suites that took longer than usual make those after them look
     /// longer, too: the machine is slow.
     pub(crate) fn left(&self, now: Instant) -> Duration {
-        let usual = |suite: usize| self.usual.get(suite).copied().unwrap_or_default().as_secs_f64();
         let gone = now.saturating_duration_since(self.began).as_secs_f64();
-        let before: f64 = (0..self.current).map(usual).sum();
-        let passed = self
-            .start
-            .map_or(0.0, |start| self.began.saturating_duration_since(start).as_secs_f64());
-        let pace = if before > 1.0 { (passed / before).clamp(0.2, 5.0) } else { 1.0 };
-        let own = (usual(self.current) * pace - gone).max(0.0);
-        let after: f64 = (self.current + 1..self.usual.len()).map(usual).sum();
-        let left = Duration::from_secs_f64(own + after * pace);
+        let pace = self.pace();
+        let own = (self.usual(self.current) * pace - gone).max(0.0);
+        let left = Duration::from_secs_f64(own + self.after() * pace);
         match (self.limit, self.start) {
             (Some(limit), Some(start)) => {
                 left.min(limit.saturating_sub(now.saturating_duration_since(start)))
             }
             _ => left,
         }
+    }
+
+    /// How many times as long as usual those before took.
+    fn pace(&self) -> f64 {
+        let before: f64 = (0..self.current).map(|suite| self.usual(suite)).sum();
+        let passed = |start| self.began.saturating_duration_since(start).as_secs_f64();
+        let passed = self.start.map_or(0.0, passed);
+        if before > 1.0 { (passed / before).clamp(0.2, 5.0) } else { 1.0 }
+    }
+
+    /// How many seconds a suite usually takes, and all those after the one that runs.
+    fn usual(&self, suite: usize) -> f64 {
+        self.usual.get(suite).copied().unwrap_or_default().as_secs_f64()
+    }
+
+    fn after(&self) -> f64 {
+        (self.current + 1..self.usual.len()).map(|suite| self.usual(suite)).sum()
     }
 }
 
@@ -74,16 +85,28 @@ mod tests {
     #[test]
     fn time_is_shared_as_usual() {
         let now = Instant::now();
-        let mut estimate = Estimate::new(&[seconds(10), seconds(30)], Some(seconds(80)));
+        let mut estimate = Estimate::new(&[seconds(10), seconds(30)], Some(seconds(20)));
         assert_eq!(estimate.limit(), None);
         estimate.begin(0, now);
-        assert_eq!(estimate.limit(), Some(seconds(20)));
+        assert_eq!(estimate.limit(), Some(seconds(5)));
         // What the first one did not need is there for the second.
-        estimate.begin(1, now + seconds(5));
-        assert_eq!(estimate.limit(), Some(seconds(75)));
+        estimate.begin(1, now + seconds(2));
+        assert_eq!(estimate.limit(), Some(seconds(18)));
         estimate.begin(1, now + seconds(100));
         assert_eq!(estimate.limit(), Some(LEAST));
         assert_eq!(Estimate::new(&[seconds(1)], None).limit(), None);
+    }
+
+    #[test]
+    fn what_is_spare_is_there_for_whoever_comes_first() {
+        let now = Instant::now();
+        let usual = [seconds(10), seconds(10), seconds(20)];
+        let mut estimate = Estimate::new(&usual, Some(seconds(60)));
+        estimate.begin(0, now);
+        assert_eq!(estimate.limit(), Some(seconds(30)));
+        // On a slow machine the others need more.
+        estimate.begin(1, now + seconds(15));
+        assert_eq!(estimate.limit(), Some(seconds(15)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::comparison::Ratio;
 use crate::report::Report;
-use crate::row::Better;
+use crate::row::{Better, told};
 use crate::targets::{Limit, Target};
 use maud::{Markup, html};
 
@@ -47,8 +47,8 @@ fn target_line(target: &Target) -> Markup {
             }
             td {
                 @match target.limit {
-                    Limit::AtMost(limit) => { "≤ " (number(limit)) (unit) },
-                    Limit::AtLeast(limit) => { "≥ " (number(limit)) (unit) },
+                    Limit::AtMost(limit) => { "≤\u{a0}" (number(limit)) (unit) },
+                    Limit::AtLeast(limit) => { "≥\u{a0}" (number(limit)) (unit) },
                 }
             }
             td {
@@ -79,7 +79,8 @@ pub(super) fn section(report: &Report) -> Markup {
         h2 id="beside" { "Other programs" }
         p {
             "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same load, with losses counted alike. \
-             A ratio divides our figure by theirs within a round: the median, and below it the lowest and highest."
+             A ratio divides our figure by theirs within a round: the median, and below it the lowest and highest. What few \
+             samples cannot tell is unclear."
         }
         @if report.ratios.is_empty() {
             p class="reason" { "No other program was measured under the conditions of a figure of ours." }
@@ -112,12 +113,14 @@ fn line(ratio: &Ratio) -> Markup {
     let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
     let least = ratio.ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratio.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let verdict = match ratio.better {
-        _ if (0.95..=1.05).contains(&ratio.median) => "as good",
-        Better::Higher if ratio.median > 1.0 => "better",
-        Better::Lower if ratio.median < 1.0 => "better",
-        Better::Higher | Better::Lower => "worse",
+    // As it is printed, so that two that look the same are called the same.
+    let says = |value: f64| match ((value * 100.0).round(), ratio.better) {
+        (95.0..=105.0, _) => "as good",
+        (value, Better::Higher) if value > 100.0 => "better",
+        (value, Better::Lower) if value < 100.0 => "better",
+        (_, Better::Higher | Better::Lower) => "worse",
     };
+    let verdict = told(&ratio.ratios, says).unwrap_or("unclear");
     let lost = |place: usize| ratio.lost.and_then(|lost| lost.get(place).copied());
     html! {
         tr {

@@ -82,6 +82,9 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
             }
         } @else if let Some(reason) = cell.without {
             span class="reason" { "not measured: " (reason) }
+        } @else if cell.published.is_none() {
+            // Neither here nor there.
+            span class="reason" { "–" }
         }
         @if let Some(published) = cell.published {
             span class="source" { "source " (digits(&published)) }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use wirelane_page::number;
 
-use crate::row::Row;
+use crate::row::{ENOUGH, Row};
 
 /// A bar for each row; all rows have one metric. Places are shares of the width there is, so that letters are
 /// as large on a phone as elsewhere.
@@ -23,7 +23,7 @@ pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
                 text x="0" y=(y + 12) class="label" { (label) }
                 rect x="0" y=(y + 17) width=(percent(end)) height="11"
                      class=(if row.peer.is_some() { "bar peer" } else { "bar" }) {
-                    title { (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max)) ")" }
+                    title { (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max)) "; " (row.samples.len()) ")" }
                 }
                 line x1=(percent(low)) x2=(percent(high)) y1=(y as f64 + 22.5) y2=(y as f64 + 22.5) class="range" {}
                 text x=(percent(high.max(end))) dx="6" y=(y + 27) class="value" { (number(*median)) }
@@ -40,6 +40,8 @@ fn percent(value: f64) -> String {
 pub(super) fn range(samples: usize, min: f64, max: f64) -> String {
     match samples {
         1 => "1 sample".to_owned(),
+        // How few they are belongs to how far they reach.
+        2..ENOUGH => format!("{samples} samples, {}–{}", number(min), number(max)),
         _ => format!("{}–{}", number(min), number(max)),
     }
 }

@@ -63,7 +63,7 @@ pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
 pub fn environment(cpu: u32) -> Option<Command> {
     let mut command = Command::new(find(PROGRAM)?);
     command.arg(format!("--lcores=0@{cpu},1@{cpu}"));
-    command.args(["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m", "512"]);
+    command.args(["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m", "128"]);
     // Those of several processes of ours are told apart by it.
     command.arg(format!("--file-prefix=wirelane-{}", std::process::id()));
     command.env(RUNTIME.0, RUNTIME.1);

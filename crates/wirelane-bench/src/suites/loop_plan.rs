@@ -21,7 +21,11 @@ pub struct LoopPlan {
 impl LoopPlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
-        let (samples, window) = if effort.quick { (5, 30) } else { (7, 200) };
+        let (samples, window) = match (effort.quick, effort.brief) {
+            (true, _) => (5, 30),
+            (false, true) => (5, 200),
+            (false, false) => (7, 200),
+        };
         let samples = effort.samples(samples);
         let window = effort.window(Duration::from_millis(window));
         Self { samples, window, limit, peers: true }

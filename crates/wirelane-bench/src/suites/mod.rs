@@ -8,6 +8,7 @@ pub mod libpcap;
 mod loop_plan;
 pub mod noloss;
 mod paced;
+mod parts;
 mod place;
 pub mod qdisc;
 pub mod record;

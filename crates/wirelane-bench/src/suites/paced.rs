@@ -44,7 +44,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Packets per second that keep nobody busy.
 const TRICKLE: u64 = 2_000;
 /// From the moment that a program says it is ready until it is.
-pub(super) const SETTLE: Duration = Duration::from_millis(300);
+pub(super) const SETTLE: Duration = Duration::from_millis(200);
 
 /// How the names of our threads that receive begin.
 const RECEIVERS: &str = "wl-rx";
@@ -199,6 +199,11 @@ impl PacedBed {
         let memory = Folder::new(Path::new(leftovers::MEMORY))?;
         let (window, patience) = (plan.window.max(SHORTEST), patience(plan.limit));
         Ok(Self { window, patience, ends, frames: frames()?, sender, capturer, memory })
+    }
+
+    /// For searches, whose samples may be shorter: they are of losses, not of CPU time.
+    pub(super) fn searching(self, window: Duration) -> Self {
+        Self { window, ..self }
     }
 
     /// Where to capture.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::row::{Row, Skipped};
+use crate::row::{Row, Skipped, told};
 
 /// What a figure ought to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -54,18 +54,9 @@ impl Target {
     }
 }
 
-/// So many samples are judged by their median.
-const ENOUGH: usize = 5;
-
-/// Whether these samples meet the limit. Fewer than [`ENOUGH`] can all have been lucky, or not: they tell if the limit
-/// is further away from all of them than they are from each other.
+/// Whether these samples meet the limit.
 fn verdict(limit: Limit, values: &[f64]) -> Option<bool> {
-    let [least, median, most] = crate::row::summary(values)?;
-    let is_met = limit.is_met(median);
-    let spread = most - least;
-    let is_clear = values.len() > 1
-        && [least - spread, most + spread].iter().all(|value| limit.is_met(*value) == is_met);
-    (values.len() >= ENOUGH || is_clear).then_some(is_met)
+    told(values, |value| limit.is_met(value))
 }
 
 /// Conditions of a row: parameters and their values as text.
@@ -153,7 +144,8 @@ impl Book<'_> {
         match named.or_else(|| of_suite().find(|skipped| skipped.case == "all")) {
             Some(skipped) => skipped.reason.clone(),
             None if self.rows.iter().any(|row| row.suite == suite) => {
-                "this run has no such figure; a quick one leaves some out".to_owned()
+                "this run has no such figure; a report leaves some out that the suite alone has"
+                    .to_owned()
             }
             None => format!("the suite {suite} was not run"),
         }

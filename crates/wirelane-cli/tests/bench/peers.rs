@@ -46,7 +46,7 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
     let plan = noloss::NolossPlan {
         samples: 1,
         window,
-        others: 1,
+        sizes_of_others: 1,
         resolution: 0.6,
         ..noloss::NolossPlan::quick()
     };
@@ -100,6 +100,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
         samples: 1,
         window: Duration::from_millis(100),
         drift: Duration::from_millis(200),
+        drifts: 2,
         limit: None,
     };
     let mut report = Report::new("test".into());

@@ -33,6 +33,7 @@ use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
+use crate::suites::parts::{self, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{self, OUTSIDE};
 use clap::Args;
@@ -55,8 +56,13 @@ const QUEUES: u16 = 2;
 /// A run ends before it has written more than this.
 const MOST_BYTES: u64 = 1 << 30;
 const FLOWS: u64 = 64;
+/// How long a sample of a condition takes in a report: there are 48.
+const BRIEF: Duration = Duration::from_millis(150);
 /// The part of the time that the simulated interface has.
-const SHARE: f64 = 0.4;
+const SHARE: f64 = 0.25;
+/// How many seconds the parts take within a report, with `--quick` and in full: the conditions, `short`, `cpu`,
+/// `several`, `print`, `compress`, `write`.
+const PARTS: [[u64; 7]; 2] = [[36, 2, 26, 8, 6, 6, 6], [90, 5, 80, 35, 15, 20, 16]];
 /// A run lasts longer until something has come, but no longer than this: from nothing no cost follows.
 const STALL: Duration = Duration::from_secs(3);
 
@@ -96,7 +102,7 @@ impl CapturePlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        let window = effort.window(plan.window);
+        let window = if effort.brief { BRIEF } else { plan.window };
         Self { samples: effort.rounds(), window, limit, ..plan }
     }
 }
@@ -127,7 +133,7 @@ pub struct CaptureSuite {
 
 impl Suite for CaptureSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [90, 230];
+    const USUAL: [u64; 2] = parts::sums(&PARTS);
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // The report's folder is where the user wants large files to be.
@@ -146,8 +152,7 @@ impl Suite for CaptureSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        let (own, begin) = (turns::own()?, Instant::now());
-        let left = || limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+        let own = turns::own()?;
         let disk = self.disk.clone();
         let ports: Vec<Spec> = self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?;
         if !ports.is_empty() {
@@ -156,32 +161,25 @@ impl Suite for CaptureSuite {
             let plan = CapturePlan { disk, ports, load, take_all: self.all, ..plan };
             return capture(&plan, report, stop, progress);
         }
-        let plan = CapturePlan { disk, ..CapturePlan::of(&self.effort, share(limit, 0.4)) };
+        let mut parts = Parts::new(&PARTS[usize::from(!self.effort.quick)], limit);
+        let plan = CapturePlan { disk, ..CapturePlan::of(&self.effort, parts.limit(0)) };
         capture(&plan, report, stop, progress)?;
         // Then our command as a process, beside other programs. A short run has no time for the disk.
         let plan = ProcessPlan {
             own: &own,
             samples: plan.samples,
             window: 3 * plan.window,
-            limit: share(left(), 0.8),
+            limit: None,
             disk: self.disk.as_deref().filter(|_| limit.is_none()),
         };
-        short::short(&ProcessPlan { limit: share(left(), 0.2), ..plan }, report, stop, progress)?;
-        let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
-        cost::cost(&plan, report, stop, progress)?;
-        let plan = ProcessPlan { limit: share(left(), 0.3), ..plan };
-        several::several(&plan, report, stop, progress)?;
-        let plan = ProcessPlan { limit: share(left(), 0.3), ..plan };
-        print::print(&plan, report, stop, progress)?;
-        let plan = ProcessPlan { limit: share(left(), 0.5), ..plan };
-        compress::compress(&plan, report, stop, progress)?;
-        write::write(&ProcessPlan { limit: left(), ..plan }, report, stop, progress)
+        let mut of = |part| ProcessPlan { limit: parts.limit(part), ..plan };
+        short::short(&of(1), report, stop, progress)?;
+        cost::cost(&of(2), report, stop, progress)?;
+        several::several(&of(3), report, stop, progress)?;
+        print::print(&of(4), report, stop, progress)?;
+        compress::compress(&of(5), report, stop, progress)?;
+        write::write(&of(6), report, stop, progress)
     }
-}
-
-/// A part of a time, if there is one.
-fn share(time: Option<Duration>, part: f64) -> Option<Duration> {
-    time.map(|time| time.mul_f64(part))
 }
 
 /// Where packets go.

@@ -26,6 +26,7 @@ use crate::peers::process::{Running, line};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::paced::{self, LIMIT, SETTLE};
+use crate::suites::parts::Parts;
 use crate::suites::turns::{self, ProcessPlan, Turn};
 
 const SUITE: &str = "capture";
@@ -51,7 +52,10 @@ pub fn several(
             return Ok(());
         }
     };
-    for target in [Target::None, Target::Memory] {
+    // The second ones have what the first ones leave.
+    let mut parts = Parts::new(&[1, 1], plan.limit);
+    for (part, target) in [Target::None, Target::Memory].into_iter().enumerate() {
+        let plan = &ProcessPlan { limit: parts.limit(part), ..*plan };
         let case = |processes| {
             let (bed, own) = (&bed, plan.own);
             SeveralCase { bed, own, target, processes, samples: Vec::new() }

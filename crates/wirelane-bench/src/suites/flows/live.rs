@@ -4,6 +4,7 @@
 //! Where others send there is nothing to search for: what is measured is the CPU time of a packet.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use wirelane::error::{Error, Result};
 use wirelane_send::ndr::{Goal, Method, Search, Shot};
@@ -19,6 +20,8 @@ use crate::wire::Wired;
 pub(super) const CASE: &str = "live";
 /// Packets per second: more than can be sent over a cable of the kernel.
 const ALL: u64 = 4_000_000;
+/// How long a run of a search is in a report and with `--quick`.
+const BRIEF: Duration = Duration::from_millis(300);
 /// Relative precision of a rate.
 const WIDTH: f64 = 0.05;
 
@@ -28,6 +31,7 @@ const WIDTH: f64 = 0.05;
 /// A port of the user's cannot be measured. What cannot be measured in a lab is skipped with its reason.
 pub(super) fn live(
     plan: &ProcessPlan<'_>,
+    is_brief: bool,
     wired: Option<Wired>,
     report: &mut Report,
     stop: &AtomicBool,
@@ -40,6 +44,8 @@ pub(super) fn live(
             None => return Ok(()),
         },
     };
+    // A run of a search says whether anything was lost: in a report that takes less than a second.
+    let bed = if is_brief && bed.sends() { bed.searching(BRIEF) } else { bed };
     let case = |what, program| {
         let (samples, runs) = (Vec::new(), Vec::new());
         Live { plan, bed: &bed, what, program, samples, runs }

@@ -21,13 +21,13 @@ pub(super) const CASE: &str = "many";
 const FLOWS: [u64; 2] = [10_000, 1_000_000];
 /// Packets of a file.
 const PACKETS: u64 = 1_000_000;
-/// How often it is read.
-const TIMES: [u64; 2] = [100, 40];
+/// How often it is read, alone and in a report or with `--quick`.
+const TIMES: [u64; 2] = [100, 20];
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 pub(super) fn many(
     plan: &ProcessPlan<'_>,
-    is_quick: bool,
+    is_brief: bool,
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
@@ -44,7 +44,7 @@ pub(super) fn many(
         Ok(folder) => folder,
         Err(error) => return report.skip(SUITE, CASE, error.to_string()),
     };
-    let times = TIMES[usize::from(is_quick)];
+    let times = TIMES[usize::from(is_brief)];
     let mut cases = FLOWS.map(|flows| {
         let file = folder.file(&flows.to_string());
         Many { file, own: plan.own, flows, times, samples: Vec::new() }

@@ -15,7 +15,7 @@ mod traffic;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
@@ -23,8 +23,12 @@ use wirelane::error::{Error, Result};
 use self::process::SUITE;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
+use crate::suites::parts::{self, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::Wire;
+
+/// How many seconds the cases take within a report, with `--quick` and in full: `file` and `parquet`, `many`, `live`.
+const PARTS: [[u64; 3]; 2] = [[12, 11, 9], [22, 45, 60]];
 
 /// Measure what flows cost: of a file beside nfpcapd, softflowd, argus and flowprep, of a million flows, and live.
 ///
@@ -60,7 +64,7 @@ pub enum FlowsCase {
 
 impl Suite for FlowsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [40, 160];
+    const USUAL: [u64; 2] = parts::sums(&PARTS);
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { cases: Vec::new(), packets: None, wire: Wire::default(), effort }
@@ -77,7 +81,6 @@ impl Suite for FlowsSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        let begin = Instant::now();
         let own = turns::own()?;
         let is_quick = self.effort.quick;
         let wired = self.wire.open()?;
@@ -91,33 +94,34 @@ impl Suite for FlowsSuite {
             true => wired.is_none() || case == FlowsCase::Live,
             false => self.cases.contains(&case),
         };
-        let left = || limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-        // A search takes several runs of a second.
-        let searches = if is_quick { 1 } else { self.samples().div_ceil(2) };
-        let plan = |samples, limit| {
+        let is_brief = is_quick || self.effort.brief;
+        let usual =
+            [&[FlowsCase::File, FlowsCase::Parquet][..], &[FlowsCase::Many], &[FlowsCase::Live]]
+                .into_iter()
+                .zip(PARTS[usize::from(!is_quick)])
+                .map(
+                    |(cases, seconds)| {
+                        if cases.iter().any(|case| is_wanted(*case)) { seconds } else { 0 }
+                    },
+                );
+        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
+        let mut plan = |part| {
             let window = Duration::from_secs(1);
+            let (samples, limit) = (self.samples(), parts.limit(part));
             ProcessPlan { own: &own, samples, window, limit, disk: None }
         };
         let contests = [(FlowsCase::File, &file::FILE), (FlowsCase::Parquet, &file::PARQUET)];
         let contests = contests.into_iter().filter(|(case, _)| is_wanted(*case));
         let contests: Vec<_> = contests.map(|(_, contest)| contest).collect();
         if !contests.is_empty() {
-            let limit = left().map(|left| left / 3);
-            let packets = self.packets.unwrap_or(
-                file::PACKETS[usize::from(is_quick)] / if self.effort.brief { 2 } else { 1 },
-            );
-            let plan = plan(self.samples(), limit);
-            file::file(&contests, &plan, packets, report, stop, progress);
+            let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_brief)]);
+            file::file(&contests, &plan(0), packets, report, stop, progress);
         }
         if is_wanted(FlowsCase::Many) {
-            let limit = left().map(|left| left / 2);
-            many::many(&plan(self.samples(), limit), is_quick, report, stop, progress);
+            many::many(&plan(1), is_brief, report, stop, progress);
         }
         if is_wanted(FlowsCase::Live) {
-            // What others send is measured as often as anything else.
-            let is_outside = wired.as_ref().is_some_and(|wired| wired.near.is_none());
-            let samples = if is_outside { self.samples() } else { searches };
-            live::live(&plan(samples, left()), wired, report, stop, progress)?;
+            live::live(&plan(2), is_brief, wired, report, stop, progress)?;
         }
         Ok(())
     }

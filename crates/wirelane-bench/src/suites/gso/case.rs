@@ -8,6 +8,11 @@ pub(super) const SUITE: &str = "gso";
 /// Percent of a CPU that need no quota.
 pub(super) const WHOLE: u64 = 100;
 
+/// Flows at once in a report, beside one.
+const SEVERAL: u16 = 4;
+/// How long a sample counts in a report: five spans of a quota (`quota`).
+const BRIEF: Duration = Duration::from_millis(100);
+
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct GsoPlan {
@@ -29,6 +34,8 @@ pub struct GsoPlan {
     pub iperf: bool,
     /// Connections, or senders of datagrams, at once.
     pub flows: u16,
+    /// The first line of the source's tables once more, with so many.
+    pub several: Option<u16>,
 }
 
 impl GsoPlan {
@@ -55,6 +62,7 @@ impl GsoPlan {
             port: "packet",
             iperf: true,
             flows: 1,
+            several: None,
         }
     }
 
@@ -66,8 +74,9 @@ impl GsoPlan {
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        let window = effort.window(plan.window);
-        Self { samples: effort.samples(plan.samples), window, limit, ..plan }
+        let window = if effort.brief { BRIEF } else { plan.window };
+        let several = effort.brief.then_some(SEVERAL);
+        Self { samples: effort.samples(plan.samples), window, limit, several, ..plan }
     }
 }
 
@@ -204,5 +213,12 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
             && is_wanted(&plan.cases, case.name())
             && is_wanted(&plan.offloads, case.offloading.as_str())
     });
+    let is_first = |case: &&GsoCase| {
+        Some(case.cpu) == most && case.way == Way::Out && !case.offloading.is_handed_on()
+    };
+    let first: Vec<_> = cases.iter().filter(is_first).copied().collect();
+    let several = plan.several.into_iter();
+    cases
+        .extend(several.flat_map(|flows| first.iter().map(move |case| GsoCase { flows, ..*case })));
     cases
 }

@@ -97,7 +97,7 @@ fn backend(text: &str) -> std::result::Result<&'static str, String> {
 
 impl Suite for GsoSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [55, 240];
+    const USUAL: [u64; 2] = [55, 230];
     const QUICK: Duration = Duration::from_secs(55);
 
     fn for_report(effort: Effort, _: &Path) -> Self {
@@ -194,7 +194,9 @@ pub fn gso(
                 continue;
             }
             let (name, offloading) = (case.name(), case.offloading.as_str());
-            progress(round, &format!("{name}, offload {offloading}, {} % of a CPU", case.cpu));
+            let flows = if case.flows == 1 { "" } else { ", several flows" };
+            let what = format!("{name}, offload {offloading}, {} % of a CPU{flows}", case.cpu);
+            progress(round, &what);
             let (port, window) = (plan.port, plan.window);
             let trial = Trial { case, port, cpu, window, iperf: None, stop };
             match trial.run() {
@@ -205,7 +207,8 @@ pub fn gso(
                     continue;
                 }
             }
-            let Some(path) = iperf.as_deref().filter(|_| is_repeated(&case)) else { continue };
+            let is_repeated = is_repeated(&case) && case.flows == plan.flows;
+            let Some(path) = iperf.as_deref().filter(|_| is_repeated) else { continue };
             progress(round, &format!("{name}, offload {offloading}, by iperf3"));
             match (Trial { iperf: Some(path), ..trial }).run() {
                 Ok(sample) => one.theirs.extend(sample),

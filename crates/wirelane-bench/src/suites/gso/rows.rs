@@ -228,6 +228,10 @@ mod tests {
         // It has none of several flows, nor of two TAP devices.
         let several = GsoPlan { flows: 4, ..GsoPlan::full() };
         assert_eq!(cases(&several).iter().filter_map(published).count(), 0);
+        // The first lines once more: TCP in four ways, UDP in three.
+        let more = cases(&GsoPlan { several: Some(4), ..GsoPlan::full() });
+        assert_eq!(more.len(), cases(&GsoPlan::full()).len() + 2 * (4 + 3));
+        assert_eq!(more.iter().filter_map(published).count(), figures);
         let between = GsoPlan { cases: vec!["vm-tcp4".to_owned()], ..GsoPlan::full() };
         let between = cases(&between);
         assert_eq!(between.len(), 6 * 4);

@@ -11,7 +11,7 @@ pub mod tcpdump;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
@@ -19,8 +19,12 @@ use wirelane::port::Backend;
 
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
+use crate::suites::parts::{self, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
+
+/// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`, `tcpdump`.
+const PARTS: [[u64; 3]; 2] = [[4, 8, 18], [5, 18, 80]];
 
 /// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, what two
 /// handles on two queues bring, and what batches cost by the C interface.
@@ -52,7 +56,7 @@ pub enum LibpcapCase {
 
 impl Suite for LibpcapSuite {
     const NAME: &'static str = "libpcap";
-    const USUAL: [u64; 2] = [30, 110];
+    const USUAL: [u64; 2] = parts::sums(&PARTS);
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { cases: Vec::new(), wire: Wire::default(), effort }
@@ -69,7 +73,7 @@ impl Suite for LibpcapSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        let (own, begin) = (turns::own()?, Instant::now());
+        let own = turns::own()?;
         let wired = self.wire.open()?;
         if let Some(wired) = &wired {
             self.check(wired)?;
@@ -82,21 +86,23 @@ impl Suite for LibpcapSuite {
             own: &own,
             samples: self.samples(),
             window: Duration::from_secs(if self.effort.quick || self.effort.brief { 1 } else { 3 }),
-            limit,
+            limit: None,
             disk: None,
         };
-        // The rounds of the first two are short.
-        let share = limit.map(|limit| limit.mul_f64(0.25));
-        let brief = ProcessPlan { limit: share, ..plan };
+        let usual = [LibpcapCase::Handles, LibpcapCase::Batch, LibpcapCase::Tcpdump]
+            .into_iter()
+            .zip(PARTS[usize::from(!self.effort.quick)])
+            .map(|(case, seconds)| if is_wanted(case) { seconds } else { 0 });
+        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
+        let mut of = |part| ProcessPlan { limit: parts.limit(part), ..plan };
         if is_wanted(LibpcapCase::Handles) {
-            handles::handles(&brief, report, stop, progress)?;
+            handles::handles(&of(0), report, stop, progress)?;
         }
         if is_wanted(LibpcapCase::Batch) {
-            batch::batch(&brief, report, stop, progress)?;
+            batch::batch(&of(1), report, stop, progress)?;
         }
         if is_wanted(LibpcapCase::Tcpdump) {
-            let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-            tcpdump::tcpdump(&ProcessPlan { limit, ..plan }, wired, report, stop, progress)?;
+            tcpdump::tcpdump(&of(2), wired, report, stop, progress)?;
         }
         Ok(())
     }

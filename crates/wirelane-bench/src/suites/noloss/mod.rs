@@ -72,7 +72,7 @@ pub struct NolossSuite {
 
 impl Suite for NolossSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [15, 220];
+    const USUAL: [u64; 2] = [15, 250];
 
     fn for_report(effort: Effort, _: &std::path::Path) -> Self {
         Self { sizes: Vec::new(), seconds: None, wire: Wire::default(), effort }
@@ -123,10 +123,7 @@ pub fn noloss(
     let bed = SearchBed::new(plan, wired, report)?;
     let mut series = bed.series(plan, report)?;
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        let takes_part = |one: &&mut SearchSeries| {
-            one.refused.is_none() && (one.other.is_none() || round as usize <= plan.others)
-        };
-        for one in series.iter_mut().filter(takes_part) {
+        for one in series.iter_mut().filter(|one| one.refused.is_none()) {
             progress(round, &format!("{}, {} bytes", one.label, one.size));
             match bed.measure(one, plan, stop, report) {
                 Ok(Some((nature, sample))) => {
@@ -289,8 +286,7 @@ impl<'a> SearchBed<'a> {
         }
         let mut series = Vec::new();
         for (label, port, other) in all {
-            // Programs that receive packet by packet are slow at any size: in the time of a report one is enough.
-            let few = if other.is_some() && plan.others == 1 { 1 } else { plan.sizes.len() };
+            let few = if other.is_some() { plan.sizes_of_others } else { usize::MAX };
             for size in plan.sizes.iter().copied().take(few) {
                 let (port, nature, samples, refused) = (port.clone(), None, Vec::new(), None);
                 series.push(SearchSeries { label, port, other, size, nature, samples, refused });
@@ -333,7 +329,13 @@ impl<'a> SearchBed<'a> {
             duration_sum: plan.window,
             width: plan.resolution,
         };
-        let mut search = Search::new(bound, vec![goal], Method::Bisection);
+        let mut search = Search::new(bound.rate, vec![goal], Method::Bisection);
+        // What all that can be sent showed is the first step, if it lost packets.
+        if let Some(failed) = bound.failed
+            && let Some(probe) = search.probe()
+        {
+            search.tell(probe, failed);
+        }
         while let Some(probe) = search.probe().filter(|_| Instant::now() < end) {
             let Some(shot) = path.trials(probe.rate, plan.window, stop)? else { return Ok(None) };
             search.tell(probe, shot);

@@ -12,7 +12,7 @@ use super::plan::{Nature, NolossPlan, TRIALS};
 use crate::peers::capture::{self, Counts, PROGRAMS};
 use crate::peers::process::{Output, Running, line};
 use crate::peers::{find, missing, testpmd};
-use crate::suites::noloss::path::{Load, Path, Trial};
+use crate::suites::noloss::path::{Bound, Load, Path, Trial};
 use crate::task::Task;
 use wirelane::error::{Error, Result};
 use wirelane::port::Backend;
@@ -22,7 +22,9 @@ use wirelane_send::ndr::Shot;
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_millis(200);
+/// Between two trials: a program that keeps up has taken what came. Only at the end is its ring waited for.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Longer than its ring keeps a packet.
 const DRAIN_XDP: Duration = Duration::from_millis(100);
 
@@ -55,7 +57,9 @@ impl Other {
         }
         let too_short = || "a quick run has no time for other programs".to_owned();
         let is_missing = find(self.name).is_none();
-        is_missing.then(|| missing(self.name)).or_else(|| (plan.others == 0).then(too_short))
+        is_missing
+            .then(|| missing(self.name))
+            .or_else(|| (plan.sizes_of_others == 0).then(too_short))
     }
 
     /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
@@ -135,8 +139,9 @@ impl Program<'_> {
             }
             let of_trial = self.load.send(rate, window)?;
             (sent, elapsed) = (sent + of_trial.frames, elapsed + of_trial.elapsed);
-            thread::sleep(self.other.drain());
+            thread::sleep(PAUSE);
         }
+        thread::sleep(self.other.drain().saturating_sub(PAUSE));
         let output = running.interrupt(LIMIT)?;
         let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
         let counts = self.other.counts(&output).ok_or_else(unclear)?;
@@ -146,8 +151,8 @@ impl Program<'_> {
 }
 
 impl Path for Program<'_> {
-    fn bound(&mut self, window: Duration) -> Result<Option<f64>> {
-        Ok(self.run(None, window, 1)?.map(|trial| trial.rate()))
+    fn bound(&mut self, window: Duration) -> Result<Option<Bound>> {
+        Ok(self.run(None, window, 1)?.map(|trial| trial.bound(window)))
     }
 
     /// What was lost is known at the end of the program only: all trials are made.

@@ -30,6 +30,12 @@ impl Trial {
         self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// As a trial of all that can be sent.
+    pub(super) fn bound(&self, duration: Duration) -> Bound {
+        let shot = self.shot(duration);
+        Bound { rate: self.rate(), failed: (shot.loss_ratio() > 0.0).then_some(shot) }
+    }
+
     /// For the search. What was received beside is no part of it.
     pub(super) fn shot(&self, duration: Duration) -> Shot {
         let lost = self.sent.saturating_sub(self.received);
@@ -37,10 +43,19 @@ impl Trial {
     }
 }
 
+/// All that a sender can send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// Packets per second.
+    pub(super) rate: f64,
+    /// A trial at it, if that lost packets: one is enough to know that the rate does not pass.
+    pub(super) failed: Option<Shot>,
+}
+
 /// A sender and a receiver.
 pub(super) trait Path {
-    /// What the sender can send, in packets per second. `None` if it was stopped.
-    fn bound(&mut self, window: Duration) -> Result<Option<f64>>;
+    /// What the sender can send, and what became of it. `None` if it was stopped.
+    fn bound(&mut self, window: Duration) -> Result<Option<Bound>>;
 
     /// What [`TRIALS`] at `rate` show, one after the other. `None` if it was stopped.
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>>;
@@ -146,8 +161,8 @@ impl<'a> Cable<'a> {
 }
 
 impl Path for Cable<'_> {
-    fn bound(&mut self, window: Duration) -> Result<Option<f64>> {
-        Ok(Some(self.trial(None, window, None)?.rate()))
+    fn bound(&mut self, window: Duration) -> Result<Option<Bound>> {
+        Ok(Some(self.trial(None, window, None)?.bound(window)))
     }
 
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
@@ -207,9 +222,9 @@ impl<'a> Simulated<'a> {
 }
 
 impl Path for Simulated<'_> {
-    fn bound(&mut self, _window: Duration) -> Result<Option<f64>> {
+    fn bound(&mut self, _window: Duration) -> Result<Option<Bound>> {
         // Any rate can be asked for. No processor receives one in five nanoseconds.
-        Ok(Some(200e6))
+        Ok(Some(Bound { rate: 200e6, failed: None }))
     }
 
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
@@ -239,5 +254,8 @@ mod tests {
         assert_eq!(trial(10, 9).loss_ratio(), 0.1);
         assert_eq!(trial(10, 11).loss_ratio(), 0.0);
         assert_eq!(trial(0, 0).loss_ratio(), 1.0);
+        let bound = |received| Trial { sent: 10, received, elapsed: second }.bound(second);
+        assert_eq!((bound(10).rate, bound(10).failed.is_some()), (10.0, false));
+        assert!(bound(9).failed.is_some());
     }
 }

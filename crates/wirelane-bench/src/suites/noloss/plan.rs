@@ -11,6 +11,11 @@ pub(super) const FLOWS: u64 = 64;
 /// Shares of the rate that was found at which latencies are measured, in percent.
 pub(super) const LOADS: [u64; 2] = [100, 50];
 
+/// How long a trial sends in a report.
+const BRIEF: Duration = Duration::from_millis(100);
+/// Relative precision of a rate in a report.
+const BRIEF_RESOLUTION: f64 = 0.05;
+
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct NolossPlan {
@@ -24,12 +29,12 @@ pub struct NolossPlan {
     pub sizes: Vec<usize>,
     /// Relative precision of the rate.
     pub resolution: f64,
-    /// Rounds in which other programs take part: each search takes them half a minute.
-    pub others: usize,
+    /// With so many of the sizes, the first ones, other programs are searched, too. Every step of a search starts them.
+    pub sizes_of_others: usize,
 }
 
 impl NolossPlan {
-    /// A quarter of an hour where all other programs are installed.
+    /// Half an hour where all other programs are installed.
     pub fn full() -> Self {
         Self {
             samples: Effort::ROUNDS[0],
@@ -37,7 +42,7 @@ impl NolossPlan {
             limit: None,
             sizes: vec![64, 1500],
             resolution: 0.02,
-            others: 2,
+            sizes_of_others: usize::MAX,
         }
     }
 
@@ -49,17 +54,22 @@ impl NolossPlan {
             limit: None,
             sizes: vec![64],
             resolution: 0.05,
-            others: 0,
+            sizes_of_others: 0,
         }
     }
 
     /// As `effort` asks for, within a time.
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
-        let window = effort.window(plan.window);
-        // A report has the time for one search of every other program.
-        let others = if effort.brief { plan.others.min(1) } else { plan.others };
-        Self { others, samples: effort.rounds(), window, limit, ..plan }
+        let window = if effort.brief { BRIEF } else { plan.window };
+        // Programs that receive packet by packet are slow at any size: in the time of a report one is enough. All
+        // rates of it are as coarse, so that ratios are fair.
+        let (sizes_of_others, resolution) = match effort.brief {
+            true => (plan.sizes_of_others.min(1), BRIEF_RESOLUTION),
+            false => (plan.sizes_of_others, plan.resolution),
+        };
+        let samples = effort.rounds();
+        Self { samples, window, limit, sizes_of_others, resolution, ..plan }
     }
 }
 

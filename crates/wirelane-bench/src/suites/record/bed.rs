@@ -29,8 +29,10 @@ use crate::wire::Wired;
 pub(super) const SUITE: &str = "record";
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
+/// For one whose end has been waited for already.
+const GRACE: Duration = Duration::from_secs(2);
 /// From the moment that a program says it is ready until it is.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_millis(200);
 /// A run writes no more than this, nor a third of what is free.
 const MOST_ON_DISK: u64 = 4 << 30;
 
@@ -258,13 +260,14 @@ impl<'a> Cable<'a> {
                 return Ok(None);
             }
             running.ask_to_end();
-            // An index may take it much longer than the packets.
-            let deadline = Instant::now() + 4 * LIMIT;
+            // An index may take it much longer than the packets. Some versions of it hang when they have lost one.
+            let deadline = Instant::now() + LIMIT / 2 + 20 * (warm + window);
             while recorder.ends_with_a_packet && running.is_running() && Instant::now() < deadline {
                 load.as_ref().map_or(Ok(()), Load::push)?;
                 thread::sleep(Duration::from_millis(100));
             }
-            let output = running.wait(LIMIT)?;
+            let patience = if recorder.ends_with_a_packet { GRACE } else { LIMIT };
+            let output = running.wait(patience)?;
             let unclear = || Error::failed(recorder.name, "does not tell how much it recorded");
             let counts = recorder.counts(&output.stdout, &output.stderr).ok_or_else(unclear)?;
             if let Some(mode) = recorder.mode(&output.stdout) {

@@ -23,7 +23,7 @@ mod veth;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use wirelane::error::{Error, Result};
@@ -34,15 +34,16 @@ use crate::arguments;
 use crate::peers::recorders::RECORDERS;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
+use crate::suites::parts::{self as shares, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
 
-const CASES: [&str; 5] = ["parts", "sim", "cost", "query", "veth"];
+const CASES: [&str; 5] = ["parts", "sim", "query", "cost", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
 const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 
-/// The part of the time that is left for CPU times, before the searches.
-const COST: f64 = 0.6;
+/// How many seconds [`CASES`] take within a report, with `--quick` and in full.
+const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [12, 50, 22, 190, 65]];
 /// What a report has time to search for: each search takes a program half a minute.
 const BRIEF: [Shape; 1] = [Shape::Imix];
 
@@ -71,7 +72,7 @@ pub struct RecordSuite {
 
 impl Suite for RecordSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [40, 300];
+    const USUAL: [u64; 2] = shares::sums(&PARTS);
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         // A store that is written and queried in a part of the report's time.
@@ -91,9 +92,7 @@ impl Suite for RecordSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        let (own, begin) = (turns::own()?, Instant::now());
-        let left =
-            |share: f64| limit.map(|limit| limit.saturating_sub(begin.elapsed()).mul_f64(share));
+        let own = turns::own()?;
         let disk = self.disk.as_deref();
         let wired = self.wire.open()?;
         if let Some(wired) = &wired {
@@ -110,20 +109,29 @@ impl Suite for RecordSuite {
             true => Duration::from_millis(200),
             false => self.effort.window(Duration::from_secs(2)),
         };
-        let plan = |share| ProcessPlan {
+        let is_quick = self.effort.quick;
+        let has_all = !self.wire.is_named();
+        let is_outside = wired.as_ref().is_some_and(|wired| wired.near.is_none());
+        let usual = |(case, seconds): (&str, u64)| {
+            let is_left_out = !has_all && !["cost", "veth"].contains(&case)
+                || case == "veth" && is_outside
+                || !self.has(case);
+            if is_left_out { 0 } else { seconds }
+        };
+        let usual = CASES.into_iter().zip(PARTS[usize::from(!is_quick)]).map(usual);
+        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
+        let mut plan = |part| ProcessPlan {
             own: &own,
             samples: self.samples(),
             window,
-            limit: left(share),
+            limit: parts.limit(part),
             disk,
         };
-        let is_quick = self.effort.quick;
-        let has_all = !self.wire.is_named();
         if has_all && self.has("parts") {
-            parts::parts(&bed, &plan(0.2), report, stop, progress);
+            parts::parts(&bed, &plan(0), report, stop, progress);
         }
         if has_all && self.has("sim") {
-            sim::sim(&bed, &plan(0.3), is_quick, report, stop, progress);
+            sim::sim(&bed, &plan(1), is_quick, report, stop, progress);
         }
         let cable = match wired {
             Some(wired) => Ok(Cable::wired(&bed, wired)),
@@ -132,7 +140,7 @@ impl Suite for RecordSuite {
         if has_all && self.has("query") {
             let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
             let cable = cable.as_ref().ok().filter(|_| !is_quick);
-            query::query(&bed, cable, bytes, &plan(0.4), report, stop, progress);
+            query::query(&bed, cable, bytes, &plan(2), report, stop, progress);
         }
         let cable = match cable {
             Ok(cable) => cable,
@@ -152,12 +160,9 @@ impl Suite for RecordSuite {
         };
         let mut recorders = RECORDERS.to_vec();
         recorders.retain(|one| is_there(report, one.name));
-        let is_outside = cable.load().is_none();
         if self.has("cost") {
             let is_brief = is_quick || self.effort.brief;
-            // Where a search follows, it has its time.
-            let share = if is_quick || is_outside { 1.0 } else { COST };
-            cost::cost(&cable, &recorders, &plan(share), is_brief, report, stop, progress);
+            cost::cost(&cable, &recorders, &plan(3), is_brief, report, stop, progress);
         }
         if is_outside {
             return Ok(());
@@ -167,7 +172,7 @@ impl Suite for RecordSuite {
             report.skip(SUITE, "veth", reason.to_owned());
         } else if self.has("veth") {
             let shapes = if self.effort.brief { &BRIEF[..] } else { &Shape::ALL };
-            veth::veth(&cable, &recorders, shapes, &plan(1.0), report, stop, progress);
+            veth::veth(&cable, &recorders, shapes, &plan(4), report, stop, progress);
         }
         Ok(())
     }

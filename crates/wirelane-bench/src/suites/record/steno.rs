@@ -35,6 +35,8 @@ const PORT: u16 = 21_234;
 /// Packets per second that stenotype is sent: it writes an index of every one.
 const RATE: f64 = 400_000.0;
 const LIMIT: Duration = Duration::from_secs(60);
+/// For one whose end has been waited for already.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Packets that stenotype has recorded, and when they came.
 pub(super) struct Recorded {
@@ -77,13 +79,14 @@ impl Recorded {
         thread::sleep(steno.drain);
         running.ask_to_end();
         let load = cable.load();
-        // The last index is written when it ends.
-        let deadline = Instant::now() + 5 * LIMIT;
+        // The last index is written when it ends, as long as the packets took at most. Some versions of it hang when
+        // they have lost one.
+        let deadline = Instant::now() + LIMIT / 4 + Duration::from_nanos(end - begin);
         while running.is_running() && Instant::now() < deadline {
             load.as_ref().map_or(Ok(()), Load::push)?;
             thread::sleep(Duration::from_millis(100));
         }
-        let output = running.wait(LIMIT)?;
+        let output = running.wait(GRACE)?;
         let counts = steno.counts(&output.stdout, &output.stderr);
         let lost = counts.map_or(packets, |counts| counts.dropped);
         if lost > 0 {

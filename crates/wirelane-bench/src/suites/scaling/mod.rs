@@ -74,7 +74,7 @@ pub enum ScalingCase {
 
 impl Suite for ScalingSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [1, 80];
+    const USUAL: [u64; 2] = [1, 78];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         let (port, load, all, cases) = (None, None, false, Vec::new());

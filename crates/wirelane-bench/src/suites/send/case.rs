@@ -19,7 +19,7 @@ use crate::row::{Params, Row};
 use crate::suites::turns::Turn;
 
 /// A figure of a sample.
-type Figure = (&'static str, &'static str, f64);
+pub(super) type Figure = (&'static str, &'static str, f64);
 
 /// Who sends.
 #[derive(Clone, Copy, Debug)]

@@ -42,12 +42,12 @@ use crate::peers::testpmd::NOWHERE;
 use crate::report::Report;
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
+use crate::suites::parts::Parts;
 use crate::suites::turns::{self, ProcessPlan};
 use crate::task::{RATES, Task};
 use crate::wire;
 use clap::{Args, ValueEnum};
 use std::path::Path;
-use std::time::Instant;
 use wirelane::error::{Error, Result};
 use wirelane::mask::{MAX_QUEUES, QueueSet};
 use wirelane::placement::Placement;
@@ -191,7 +191,7 @@ pub enum SocketsCase {
 
 impl Suite for SocketsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [30, 160];
+    const USUAL: [u64; 2] = [30, 220];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
@@ -221,15 +221,14 @@ impl Suite for SocketsSuite {
     ) -> Result<()> {
         // Nothing was said about what to measure.
         let is_everything = self.ports.is_empty() && self.cases.is_empty();
-        let begin = Instant::now();
-        let share = |limit: Duration| if is_everything { limit.mul_f64(0.9) } else { limit };
-        let plan = self.plan(limit.map(share))?;
+        let replays = if is_everything { REPLAY } else { 0 };
+        let mut parts = Parts::new(&[REST, replays], limit);
+        let plan = self.plan(parts.limit(0))?;
         sockets(&plan, report, stop, progress)?;
         if !is_everything {
             return Ok(());
         }
-        let (own, limit) =
-            (turns::own()?, limit.map(|limit| limit.saturating_sub(begin.elapsed())));
+        let (own, limit) = (turns::own()?, parts.limit(1));
         let (samples, window) = (plan.samples, plan.window);
         let plan = ProcessPlan { own: &own, samples, window, limit, disk: None };
         replay::replay(&plan, report, stop, progress)
@@ -336,6 +335,10 @@ pub fn sockets(
     report.rows.extend(rows::over_drop(&series));
     Ok(())
 }
+
+/// The part of the time that the case `replay` takes.
+const REPLAY: u64 = 4;
+const REST: u64 = 100 - REPLAY;
 
 /// Bytes of the packets with which the peer is measured.
 const PEER_SIZE: usize = 64;
