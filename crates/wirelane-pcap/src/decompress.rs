@@ -1,8 +1,11 @@
 //! Reads compressed files: any sequence of gzip members, lz4 frames or zstd frames.
+//!
+//! The source may be a pipe that has nothing more for now ([`io::ErrorKind::WouldBlock`]). Everything that has come can
+//! then be had, and reading goes on where it stopped.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 use lz4_flex::frame::FrameDecoder;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
@@ -14,6 +17,8 @@ const CHUNK: usize = 128 * 1024;
 /// Largest zstd window that is accepted, as a power of 2, so that a frame header cannot ask for any amount of memory:
 /// 128 MiB, which is what the zstd program accepts without `--long`.
 const MAX_ZSTD_WINDOW: u32 = 27;
+/// The window of every gzip file, as a power of 2 (RFC 1951).
+const GZIP_WINDOW: u8 = 15;
 
 /// A stream of the decompressed content of `source`. If that ends inside a frame, so does the stream, with
 /// [`io::ErrorKind::UnexpectedEof`] behind what could be decompressed.
@@ -24,46 +29,70 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
     compression: Compression,
     source: R,
 ) -> io::Result<Box<dyn Read + Send>> {
-    let source = BufReader::with_capacity(CHUNK, source);
     Ok(match compression {
-        Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
+        Compression::Gzip => Box::new(Frames::new(source, GzipDecoder::new())),
         Compression::Lz4 => Box::new(Lz4Frames::new(source)),
-        Compression::Zstd => Box::new(ZstdFrames::new(source)?),
+        Compression::Zstd => Box::new(Frames::new(source, ZstdDecoder::new()?)),
     })
 }
 
-/// Decodes a sequence of zstd frames and skippable frames.
-struct ZstdFrames<R> {
-    source: BufReader<R>,
-    context: DCtx<'static>,
-    in_frame: bool,
+/// Takes bytes as they come.
+trait Decode {
+    /// Decodes what it can of `input` into `output`, neither of which needs to be used up.
+    fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded;
 }
 
-impl<R> ZstdFrames<R> {
-    fn new(source: BufReader<R>) -> io::Result<Self> {
-        let mut context = DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
-        context.set_parameter(DParameter::WindowLogMax(MAX_ZSTD_WINDOW)).map_err(zstd_error)?;
-        Ok(Self { source, context, in_frame: false })
+/// What came of it.
+struct Decoded {
+    /// Bytes of the input that were taken.
+    taken: usize,
+    /// Bytes of the output that were written, also before an error.
+    given: usize,
+    /// Whether a frame ended here, with all of its content given.
+    ends: io::Result<bool>,
+}
+
+/// Decodes a sequence of frames.
+struct Frames<R, D> {
+    source: BufReader<R>,
+    decoder: D,
+    in_frame: bool,
+    /// The decoder may have more to give without more of the source.
+    is_full: bool,
+    /// What is wrong behind what was given.
+    failure: Option<io::Error>,
+}
+
+impl<R: Read, D: Decode> Frames<R, D> {
+    fn new(source: R, decoder: D) -> Self {
+        let source = BufReader::with_capacity(CHUNK, source);
+        Self { source, decoder, in_frame: false, is_full: false, failure: None }
     }
 }
 
-impl<R: Read> Read for ZstdFrames<R> {
+impl<R: Read, D: Decode> Read for Frames<R, D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         loop {
-            let bytes = self.source.fill_buf()?;
-            let is_end = bytes.is_empty();
+            // More of the source may be long in coming.
+            let bytes = if self.is_full { &[] } else { self.source.fill_buf()? };
+            let is_end = bytes.is_empty() && !self.is_full;
             if is_end && !self.in_frame {
                 return Ok(0);
             }
-            let mut input = InBuffer::around(bytes);
-            let mut output = OutBuffer::around(&mut *buffer);
-            let left = self.context.decompress_stream(&mut output, &mut input);
-            let (taken, given) = (input.pos(), output.pos());
-            self.in_frame = left.map_err(zstd_error)? != 0;
+            let Decoded { taken, given, ends } = self.decoder.decode(bytes, buffer);
             self.source.consume(taken);
+            match ends {
+                Ok(ends) => self.in_frame = !ends,
+                Err(failure) if given == 0 => return Err(failure),
+                Err(failure) => self.failure = Some(failure),
+            }
+            self.is_full = given == buffer.len() && self.in_frame;
             if given > 0 {
                 return Ok(given);
             }
@@ -74,56 +103,110 @@ impl<R: Read> Read for ZstdFrames<R> {
     }
 }
 
+/// Members of gzip (RFC 1952).
+struct GzipDecoder(Decompress);
+
+impl GzipDecoder {
+    fn new() -> Self {
+        Self(Decompress::new_gzip(GZIP_WINDOW))
+    }
+}
+
+impl Decode for GzipDecoder {
+    fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded {
+        let before = (self.0.total_in(), self.0.total_out());
+        let status = self.0.decompress(input, output, FlushDecompress::None);
+        let taken = (self.0.total_in() - before.0) as usize;
+        let given = (self.0.total_out() - before.1) as usize;
+        let ends = status.map(|status| status == Status::StreamEnd).map_err(io::Error::from);
+        if let Ok(true) = ends {
+            *self = Self::new();
+        }
+        Decoded { taken, given, ends }
+    }
+}
+
+/// Frames of zstd (RFC 8878), and skippable ones.
+struct ZstdDecoder(DCtx<'static>);
+
+impl ZstdDecoder {
+    fn new() -> io::Result<Self> {
+        let mut context = DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
+        context.set_parameter(DParameter::WindowLogMax(MAX_ZSTD_WINDOW)).map_err(zstd_error)?;
+        Ok(Self(context))
+    }
+}
+
+impl Decode for ZstdDecoder {
+    fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded {
+        let (mut input, mut output) = (InBuffer::around(input), OutBuffer::around(output));
+        let left = self.0.decompress_stream(&mut output, &mut input);
+        let ends = left.map(|left| left == 0).map_err(zstd_error);
+        Decoded { taken: input.pos(), given: output.pos(), ends }
+    }
+}
+
 /// Decodes a sequence of lz4 frames and skippable frames. The decoder of the crate ends after each frame, and ends in
-/// the same way when the source does, wherever that is.
+/// the same way when the source does, wherever that is. What it wants as a whole (the head of a frame, a block) it asks
+/// for again from the start when the source had only a part.
 struct Lz4Frames<R: Read> {
-    decoder: FrameDecoder<Watched<R>>,
+    decoder: FrameDecoder<Replayed<R>>,
     in_frame: bool,
+    /// Bytes that are left of a skippable frame.
+    to_skip: usize,
 }
 
 impl<R: Read> Lz4Frames<R> {
-    fn new(source: BufReader<R>) -> Self {
-        let source = Watched { source, has_ended: false };
-        Self { decoder: FrameDecoder::new(source), in_frame: false }
+    fn new(source: R) -> Self {
+        Self { decoder: FrameDecoder::new(Replayed::new(source)), in_frame: false, to_skip: 0 }
     }
 
     /// Skips what may be skipped, and starts the next frame; false at the end of the source.
     fn next_frame(&mut self) -> io::Result<bool> {
+        let source = self.decoder.get_mut();
         loop {
-            let source = &mut self.decoder.get_mut().source;
-            match source.fill_buf()? {
+            while self.to_skip > 0 {
+                let skipped = source.have(1)?.len().min(self.to_skip);
+                if skipped == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                source.keep_from(skipped);
+                source.rewind();
+                self.to_skip -= skipped;
+            }
+            match source.have(1)? {
                 [] => return Ok(false),
-                // Not the first byte of an lz4 frame; the others may still be on their way through a pipe.
                 [0x50..=0x5f, ..] => {}
+                // Not the first byte of a frame to be skipped; the others may still be on their way through a pipe.
                 _ => {
+                    // The decoder goes on from the head to the first block, and does not come back to it.
+                    let head = head_of_frame(source.have(5)?);
+                    source.have(head)?;
+                    source.keep_from(head);
                     self.in_frame = true;
                     return Ok(true);
                 }
             }
-            let mut head = [0; 8];
-            source.read_exact(&mut head)?;
-            let [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d] = head else {
+            let Some(head) = source.have(8)?.first_chunk() else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            let [_, 0x2a, 0x4d, 0x18, a, b, c, d] = *head else {
                 let text = "lz4: what follows a frame is none";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             };
-            let length = u64::from(u32::from_le_bytes([a, b, c, d]));
-            if io::copy(&mut source.take(length), &mut io::sink())? < length {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            self.to_skip = u32::from_le_bytes([a, b, c, d]) as usize;
+            source.keep_from(8);
+            source.rewind();
         }
     }
-}
 
-impl<R: Read> Read for Lz4Frames<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
+    fn decode(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if !self.in_frame && !self.next_frame()? {
                 return Ok(0);
             }
             let given = self.decoder.read(buffer)?;
+            self.decoder.get_mut().keep_from(0);
             if given > 0 {
                 return Ok(given);
             }
@@ -135,16 +218,244 @@ impl<R: Read> Read for Lz4Frames<R> {
     }
 }
 
-/// A source that remembers whether more was asked of it than it has.
-struct Watched<R> {
-    source: BufReader<R>,
+impl<R: Read> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let given = self.decode(buffer);
+        if given.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.decoder.get_mut().rewind();
+        }
+        given
+    }
+}
+
+/// Bytes of the head of an lz4 frame, by its first five (lz4_Frame_format.md); a legacy frame has a magic number only.
+fn head_of_frame(start: &[u8]) -> usize {
+    const LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
+    const HAS_SIZE: u8 = 1 << 3;
+    const HAS_DICTIONARY: u8 = 1;
+    match *start {
+        [a, b, c, d, flags, ..] if [a, b, c, d] != LEGACY => {
+            let size = if flags & HAS_SIZE == 0 { 0 } else { 8 };
+            7 + size + if flags & HAS_DICTIONARY == 0 { 0 } else { 4 }
+        }
+        _ => LEGACY.len(),
+    }
+}
+
+/// A source that can go back to a place from which on its bytes are kept.
+struct Replayed<R> {
+    source: R,
+    buffer: Vec<u8>,
+    /// From where on they are kept, what is read next, and the end of what has come: places in the buffer.
+    kept: usize,
+    next: usize,
+    end: usize,
+    /// More was asked of the source than it has.
     has_ended: bool,
 }
 
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.source.read(buffer)?;
-        self.has_ended |= count == 0 && !buffer.is_empty();
+impl<R: Read> Replayed<R> {
+    fn new(source: R) -> Self {
+        Self { source, buffer: vec![0; CHUNK], kept: 0, next: 0, end: 0, has_ended: false }
+    }
+
+    /// Keeps what comes from so many bytes on, which are there: the ones before are done with.
+    fn keep_from(&mut self, count: usize) {
+        self.kept = (self.next + count).min(self.end);
+    }
+
+    /// What is kept is read next.
+    fn rewind(&mut self) {
+        self.next = self.kept;
+    }
+
+    /// The bytes that are read next: so many at least, or fewer at the end.
+    fn have(&mut self, count: usize) -> io::Result<&[u8]> {
+        while self.end - self.next < count {
+            let first = self.kept.min(self.next);
+            self.buffer.copy_within(first..self.end, 0);
+            self.kept -= first;
+            self.next -= first;
+            self.end -= first;
+            if self.end == self.buffer.len() {
+                self.buffer.resize(2 * self.buffer.len(), 0);
+            }
+            match self.source.read(self.buffer.get_mut(self.end..).unwrap_or_default())? {
+                0 => {
+                    self.has_ended = true;
+                    break;
+                }
+                more => self.end += more,
+            }
+        }
+        Ok(self.buffer.get(self.next..self.end).unwrap_or_default())
+    }
+}
+
+impl<R: Read> Read for Replayed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let count = self.have(1)?.read(out)?;
+        self.next += count;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::Compressor;
+    use crate::compression::CompressionOptions;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    /// A pipe with pieces that come one after the other; behind each there is nothing for now.
+    struct Pieces(VecDeque<Vec<u8>>);
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Some(piece) = self.0.front_mut() else { return Ok(0) };
+            if piece.is_empty() {
+                self.0.pop_front();
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = piece.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&piece[..count]);
+            piece.drain(..count);
+            Ok(count)
+        }
+    }
+
+    /// A frame that may be skipped, where there are such.
+    fn skipped(compression: Compression) -> &'static [u8] {
+        match compression {
+            Compression::Gzip => &[],
+            _ => &[0x5a, 0x2a, 0x4d, 0x18, 5, 0, 0, 0, 1, 2, 3, 4, 5],
+        }
+    }
+
+    /// Each chunk in a frame of its own, behind one that may be skipped.
+    fn compressed(compression: Compression, chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut compressor = Compressor::new(CompressionOptions::fastest(compression)).unwrap();
+        let frame = |chunk: &Vec<u8>| {
+            let mut frame = Vec::new();
+            compressor.compress(chunk, &mut frame).unwrap();
+            [skipped(compression), &frame].concat()
+        };
+        chunks.iter().map(frame).collect()
+    }
+
+    /// As the lz4 program writes it: blocks that depend on those before, and every checksum.
+    fn linked(content: &[u8]) -> Vec<u8> {
+        use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+        let info = FrameInfo::new()
+            .block_mode(BlockMode::Linked)
+            .block_size(BlockSize::Max64KB)
+            .block_checksums(true)
+            .content_checksum(true);
+        let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+        io::Write::write_all(&mut encoder, content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Cuts bytes at these places.
+    fn pieces(bytes: &[u8], cuts: &[usize]) -> Pieces {
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+        cuts.extend([0, bytes.len()]);
+        cuts.sort();
+        Pieces(cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect())
+    }
+
+    /// All that comes, in reads of so many bytes; `pause` is told how many came before each time that nothing does.
+    fn read(
+        compression: Compression,
+        source: Pieces,
+        at_once: usize,
+        mut pause: impl FnMut(usize),
+    ) -> (Vec<u8>, io::Result<()>) {
+        let mut reader = decompress(compression, source).unwrap();
+        let (mut all, mut buffer) = (Vec::new(), vec![0; at_once]);
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return (all, Ok(())),
+                Ok(count) => all.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => pause(all.len()),
+                Err(error) => return (all, Err(error)),
+            }
+        }
+    }
+
+    /// Some that hardly compress and some that become a few bytes.
+    fn chunks() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let random = proptest::collection::vec(any::<u8>(), 0..3000);
+        let long = (any::<u8>(), 0..150_000_usize).prop_map(|(byte, count)| vec![byte; count]);
+        proptest::collection::vec(prop_oneof![random, long], 1..6)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn pauses_of_the_source_lose_and_repeat_nothing(
+            chunks in chunks(),
+            cuts in proptest::collection::vec(any::<usize>(), 0..12),
+            at_once in prop_oneof![1..4_usize, 1000..300_000_usize],
+        ) {
+            let content = chunks.concat();
+            for compression in Compression::ALL {
+                let bytes = compressed(compression, &chunks).concat();
+                let (all, end) = read(compression, pieces(&bytes, &cuts), at_once, |_| {});
+                prop_assert!(all == content && end.is_ok(), "{compression:?}: {end:?}");
+            }
+            let (all, end) =
+                read(Compression::Lz4, pieces(&linked(&content), &cuts), at_once, |_| {});
+            prop_assert!(all == content && end.is_ok(), "{end:?}");
+        }
+
+        #[test]
+        fn what_has_come_whole_is_there(chunks in chunks(), at_once in 1..300_000_usize) {
+            for compression in Compression::ALL {
+                let source = Pieces(compressed(compression, &chunks).into());
+                let mut expected = Vec::new();
+                for chunk in &chunks {
+                    expected.push(expected.last().unwrap_or(&0) + chunk.len());
+                }
+                let mut found = Vec::new();
+                let (all, end) = read(compression, source, at_once, |count| found.push(count));
+                prop_assert_eq!(found, expected, "{:?}", compression);
+                prop_assert!(all == chunks.concat() && end.is_ok());
+            }
+        }
+
+        #[test]
+        fn what_is_cut_says_so(chunks in chunks(), cut in any::<usize>()) {
+            for compression in Compression::ALL {
+                let frames = compressed(compression, &chunks);
+                let bytes = frames.concat();
+                let cut = cut % bytes.len();
+                // Where a frame begins, or the one before it that may be skipped.
+                let mut begins = vec![0];
+                for frame in &frames {
+                    let begin = begins.last().unwrap_or(&0) + skipped(compression).len();
+                    begins.extend([begin, begin - skipped(compression).len() + frame.len()]);
+                }
+                let is_between = begins.contains(&cut);
+                let source = Pieces(VecDeque::from([bytes[..cut].to_vec()]));
+                let (all, end) = read(compression, source, 1000, |_| {});
+                prop_assert!(chunks.concat().starts_with(&all));
+                match end {
+                    Ok(()) => prop_assert!(is_between, "{compression:?}"),
+                    Err(error) => {
+                        prop_assert!(!is_between, "{compression:?}: {error}");
+                        prop_assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+                    }
+                }
+            }
+        }
     }
 }

@@ -40,8 +40,6 @@ pub struct Input {
 /// As [`CaptureReader::open`]; or `halt` was requested before the header came.
 pub fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
     let (reader, waits, file) = begin(path, halt)?;
-    // A decompressor is no place to stop in: it takes its blocks whole.
-    let file = file.filter(|_| reader.compression().is_none());
     waits.store(file.is_none(), Ordering::Relaxed);
     Ok(Input { reader, pipe: file })
 }

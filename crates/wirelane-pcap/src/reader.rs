@@ -68,8 +68,8 @@ impl CaptureReader {
         self.file
     }
 
-    /// Reads from any byte stream; errors call it `name`. Until this returns, and in all that is compressed, the stream
-    /// has to wait for bytes instead of saying that it would block.
+    /// Reads from any byte stream; errors call it `name`. Until this returns, the stream has to wait for bytes instead of
+    /// saying that it would block.
     ///
     /// # Errors
     /// The stream cannot be read or holds no capture.

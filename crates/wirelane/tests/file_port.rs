@@ -16,7 +16,7 @@ use wirelane::port::file::{self, MAX_PACKET};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
 use wirelane_os::clock;
-use wirelane_testkit::process;
+use wirelane_testkit::{process, tools};
 
 /// A packet as the tests compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -396,6 +396,15 @@ fn the_gaps_of_the_file_are_kept_on_request() {
     assert!(matches!(rx[0].readiness().unwrap(), Readiness::End));
 }
 
+fn receive_what_is_there(rx: &mut Rx) -> Vec<Packet> {
+    let (mut received, mut batch) = (Vec::new(), Batch::default());
+    while rx.receive(&mut batch) > 0 {
+        received.extend(batch.iter().map(packet));
+        batch.clear();
+    }
+    received
+}
+
 /// What has come whole is received at once, and the descriptor says when there is more.
 #[test]
 fn a_live_pipe_holds_nothing_back() {
@@ -422,12 +431,9 @@ fn a_live_pipe_holds_nothing_back() {
         let mut port = open(&fifo, &OpenOptions::default());
         let mut rx = port.rx().remove(0);
         port.start().unwrap();
-        let (mut received, mut batch) = (Vec::new(), Batch::default());
+        let mut received = Vec::new();
         let mut receive = |rx: &mut Rx| {
-            while rx.receive(&mut batch) > 0 {
-                received.extend(batch.iter().map(packet));
-                batch.clear();
-            }
+            received.extend(receive_what_is_there(rx));
             received.clone()
         };
         for (step, whole) in [(0, 0), (3, 3), (0, 3), (1, 4), (70, 74)] {
@@ -446,6 +452,56 @@ fn a_live_pipe_holds_nothing_back() {
         assert!(matches!(rx.readiness().unwrap(), Readiness::End), "{name}");
         drop(rx);
         assert_eq!(port.frames().held(), 0);
+    }
+}
+
+/// The same of a compressed one: each frame is received when it has come, and until then the thread is free.
+#[test]
+fn a_live_compressed_pipe_holds_no_frame_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    process::run(Command::new("mkfifo").arg(&fifo));
+    let mut sent = packets(300);
+    // A pipe holds 64 KiB.
+    sent.retain(|packet| packet.data.len() < 1000);
+    sent.truncate(60);
+    let len = |n: usize| fs::read(sample(directory.path(), "a.pcapng", &sent[..n])).unwrap().len();
+    let ends = [len(20), len(40), len(60)];
+    let bytes = fs::read(sample(directory.path(), "a.pcapng", &sent)).unwrap();
+    for program in ["gzip", "lz4", "zstd"] {
+        if !tools::require(program) {
+            continue;
+        }
+        let pack = |name: &str, bytes: &[u8]| {
+            let plain = directory.path().join(name);
+            fs::write(&plain, bytes).unwrap();
+            let packed = Command::new(program).arg("-c").arg(&plain).output().unwrap();
+            assert!(packed.status.success(), "{packed:?}");
+            packed.stdout
+        };
+        let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        pipe.write_all(&pack("first", &bytes[..ends[0]])).unwrap();
+        let mut port = open(&fifo, &OpenOptions::default());
+        let mut rx = port.rx().remove(0);
+        port.start().unwrap();
+        let mut received = Vec::new();
+        let mut receive = |rx: &mut Rx| {
+            received.extend(receive_what_is_there(rx));
+            assert!(matches!(rx.readiness().unwrap(), Readiness::Descriptor(..)), "{program}");
+            received.clone()
+        };
+        assert!(receive(&mut rx) == sent[..20], "{program}");
+        let second = pack("second", &bytes[ends[0]..ends[1]]);
+        let (head, tail) = second.split_at(second.len() / 2);
+        pipe.write_all(head).unwrap();
+        assert!(receive(&mut rx).len() < 40, "{program}");
+        pipe.write_all(tail).unwrap();
+        assert!(receive(&mut rx) == sent[..40], "{program}");
+        pipe.write_all(&pack("third", &bytes[ends[1]..])).unwrap();
+        assert!(receive(&mut rx) == sent, "{program}");
+        drop(pipe);
+        assert_eq!(rx.receive(&mut Batch::default()), 0);
+        assert!(matches!(rx.readiness().unwrap(), Readiness::End), "{program}");
     }
 }
 

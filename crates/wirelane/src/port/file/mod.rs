@@ -18,8 +18,7 @@
 //! file everything before the damage is delivered, then [`Rx::readiness`](super::Rx::readiness) returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
 //! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
-//! [`Rx::readiness`](super::Rx::readiness) names the descriptor to wait for. (One that is compressed is waited for inside of
-//! [`Rx::receive`](super::Rx::receive), until the port is stopped: decompressors want whole blocks.)
+//! [`Rx::readiness`](super::Rx::readiness) names the descriptor to wait for, also if it is compressed.
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
