@@ -64,7 +64,8 @@ impl Halt {
     /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
     /// SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One of these that comes five seconds after
     /// the first ends the process at once. SIGUSR1 asks for a report ([`Halt::reports`]). SIGUSR2 is a trigger
-    /// ([`Halt::triggers`]).    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
+    /// ([`Halt::triggers`]).
+    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
     ///
     /// # Errors
     /// The system refuses.
