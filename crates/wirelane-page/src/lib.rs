@@ -8,7 +8,7 @@ mod number;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::lines::{Axis, Line, Lines};
-pub use self::number::number;
+pub use self::number::{number, plain};
 
 /// A whole page with this title around `body`.
 pub fn document(title: &str, body: &Markup) -> String {

@@ -18,9 +18,41 @@ pub fn number(value: f64) -> String {
     format!("{value:.digits$}{prefix}")
 }
 
+/// Four significant digits, without a prefix: for a table that has one unit.
+pub fn plain(value: f64) -> String {
+    let size = value.abs();
+    if size < 9999.5 {
+        return number(value);
+    }
+    let step = 10_f64.powf(size.log10().floor() - 3.0);
+    let digits = format!("{:.0}", (size / step).round() * step);
+    let (sign, mut text) = (if value < 0.0 { "-" } else { "" }, String::new());
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{sign}{text}")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::{number, plain};
+
+    #[test]
+    fn plain_numbers_have_no_prefix() {
+        for (value, text) in [
+            (0.678, "0.68"),
+            (5303.09, "5303"),
+            (9999.9, "10,000"),
+            (16_617.4, "16,620"),
+            (-27_412_345.0, "-27,410,000"),
+            (1e9, "1,000,000,000"),
+        ] {
+            assert_eq!(plain(value), text);
+        }
+    }
 
     #[test]
     fn numbers_have_three_digits() {

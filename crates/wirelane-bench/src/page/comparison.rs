@@ -54,7 +54,7 @@ fn target_line(target: &Target) -> Markup {
             td {
                 @if let Some(median) = target.median {
                     span class="here" { (number(median)) (unit) }
-                    span class="range" { (range(target.values.len(), least, most)) }
+                    span class="range" { (range(target.values.len(), least, most, number)) }
                 }
             }
             td {
@@ -136,7 +136,7 @@ fn line(ratio: &Ratio) -> Markup {
             }
             td {
                 span class="here" { (number(ratio.median)) }
-                span class="range" { (range(ratio.ratios.len(), least, most)) }
+                span class="range" { (range(ratio.ratios.len(), least, most, number)) }
                 span class="source" { (verdict) }
             }
         }

@@ -12,7 +12,7 @@ use crate::published::Published;
 use crate::report::Report;
 use crate::row::{Row, Skipped, paper};
 use maud::{Markup, html};
-use wirelane_page::{document, number};
+use wirelane_page::{document, number, plain};
 
 use self::plot::range;
 use self::sources::{Cell, Figure, Table};
@@ -72,8 +72,8 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
             @match find(figure, report).and_then(|row| Some((row, row.summary()?))) {
                 Some((row, summary)) => {
                     @let [min, median, max] = summary.map(|value| value * figure.scale + figure.offset);
-                    span class="here" { (number(median)) }
-                    span class="range" { (range(row.samples.len(), min, max)) }
+                    span class="here" { (plain(median)) }
+                    span class="range" { (range(row.samples.len(), min, max, plain)) }
                     @if let Some(mode) = mode_found(figure, row) {
                         span class="range" { (mode) }
                     }

@@ -36,12 +36,12 @@ fn percent(value: f64) -> String {
     format!("{value:.2}%")
 }
 
-/// The range of samples, as text.
-pub(super) fn range(samples: usize, min: f64, max: f64) -> String {
+/// The range of samples, as text; `text` writes a figure.
+pub(super) fn range(samples: usize, min: f64, max: f64, text: fn(f64) -> String) -> String {
     match samples {
         1 => "1 sample".to_owned(),
         // How few they are belongs to how far they reach.
-        2..ENOUGH => format!("{samples} samples, {}–{}", number(min), number(max)),
-        _ => format!("{}–{}", number(min), number(max)),
+        2..ENOUGH => format!("{samples} samples, {}–{}", text(min), text(max)),
+        _ => format!("{}–{}", text(min), text(max)),
     }
 }
