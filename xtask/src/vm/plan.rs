@@ -246,7 +246,8 @@ fn bench(driver: &str, mode: &'static str) -> Vec<Program> {
     let outside = Some(outside.as_str());
     let packet_mode = "tpacket-v3";
     vec![
-        program("capture", &format!("capture {xdp}"), outside, 4, mode),
+        // The paper's last three conditions, by one thread and by one per queue; without copies where the driver has that.
+        program("capture", &format!("capture {xdp} --disk /tmp"), outside, 6, mode),
         program("capture-packet", &format!("capture {packet}"), outside, 4, packet_mode),
         program("scaling", &format!("scaling {packet}"), outside, 1, packet_mode),
         program("record", &format!("record {xdp}"), outside, 1, mode),
