@@ -53,7 +53,7 @@ impl Effort {
 pub trait Suite: Args + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
-    /// Usual duration within a report, in seconds: with `--quick`, and in full.
+    /// Usual duration within a report, in seconds, on a machine that does nothing else: with `--quick`, and in full.
     const USUAL: [u64; 2];
     /// Time limit with `--quick` when it runs alone.
     const QUICK: Duration = Duration::from_secs(50);

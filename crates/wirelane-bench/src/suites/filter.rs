@@ -59,7 +59,7 @@ fn no_port(_: &str) -> std::result::Result<String, String> {
 
 impl Suite for FilterSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [2, 16];
+    const USUAL: [u64; 2] = [2, 10];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { port: None, effort }

@@ -28,7 +28,7 @@ use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::Wire;
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `file` and `parquet`, `many`, `live`.
-const PARTS: [[u64; 3]; 2] = [[12, 11, 9], [22, 45, 60]];
+const PARTS: [[u64; 3]; 2] = [[12, 11, 9], [22, 30, 38]];
 
 /// Measure what flows cost: of a file beside nfpcapd, softflowd, argus and flowprep, of a million flows, and live.
 ///

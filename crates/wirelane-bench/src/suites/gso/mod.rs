@@ -97,7 +97,7 @@ fn backend(text: &str) -> std::result::Result<&'static str, String> {
 
 impl Suite for GsoSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [55, 230];
+    const USUAL: [u64; 2] = [55, 195];
     const QUICK: Duration = Duration::from_secs(55);
 
     fn for_report(effort: Effort, _: &Path) -> Self {

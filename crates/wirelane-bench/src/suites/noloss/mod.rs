@@ -72,7 +72,7 @@ pub struct NolossSuite {
 
 impl Suite for NolossSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [15, 250];
+    const USUAL: [u64; 2] = [15, 140];
 
     fn for_report(effort: Effort, _: &std::path::Path) -> Self {
         Self { sizes: Vec::new(), seconds: None, wire: Wire::default(), effort }

@@ -52,7 +52,7 @@ pub struct QdiscSuite {
 
 impl Suite for QdiscSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [25, 110];
+    const USUAL: [u64; 2] = [25, 60];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self { port: None, effort }

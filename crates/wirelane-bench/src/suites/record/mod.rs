@@ -43,7 +43,7 @@ const CASES: [&str; 5] = ["parts", "sim", "query", "cost", "veth"];
 const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 
 /// How many seconds [`CASES`] take within a report, with `--quick` and in full.
-const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [12, 50, 22, 190, 65]];
+const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [10, 41, 18, 155, 53]];
 /// What a report has time to search for: each search takes a program half a minute.
 const BRIEF: [Shape; 1] = [Shape::Imix];
 

@@ -115,7 +115,7 @@ pub struct SendPlan<'a> {
 
 impl Suite for SendSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [45, 185];
+    const USUAL: [u64; 2] = [45, 130];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         let (port, count_at, seconds, drift) = (None, None, None, None);
