@@ -113,10 +113,16 @@ pub fn ns_per_packet(rate: Published) -> Published {
 /// cores (L5640) and of eight (two E5530).
 const SCALING: [[&str; 2]; 2] = [["0.73", "4.20"], ["0.80", "4.6"]];
 
-/// One queue, and one per core, on the machine of six cores and on that of eight; in Mpps.
+/// One queue, and one per core, on the machine of six cores and on that of eight, in Mpps; and which part that is of as
+/// many times one queue as there are cores, in percent.
 #[must_use]
-pub fn scaling() -> [[Published; 2]; 2] {
-    SCALING.map(|line| line.map(|printed| Published::printed("002", printed, "Mpps")))
+pub fn scaling() -> [[Published; 3]; 2] {
+    let mut cores = [6.0, 8.0].into_iter();
+    SCALING.map(|line| {
+        let [one, all] = line.map(|printed| Published::printed("002", printed, "Mpps"));
+        let linear = one.value * cores.next().unwrap_or(f64::NAN);
+        [one, all, Published::derived("002", (1e3 * all.value / linear).round() / 10.0, "%")]
+    })
 }
 
 /// "GSO for FreeBSD" (2014): Mbit/s with TSO, with GSO and without either, and how much faster GSO is
@@ -341,6 +347,8 @@ mod tests {
     fn the_figures_of_2010_are_printed_so() {
         let printed: Vec<_> = SCALING.iter().flatten().copied().collect();
         assert_eq!(printed, numbers(excerpt("002")));
+        let parts = scaling().map(|[.., part]| (part.value(), part.is_derived()));
+        assert_eq!(parts, [(95.9, true), (71.9, true)]);
     }
 
     #[test]

@@ -261,10 +261,15 @@ impl Book<'_> {
     }
 
     fn scaling(&mut self) {
-        let of = |n| self.samples("scaling", "rx", None, &[("queues", n)], "packets_per_s");
-        let values = ratios(of("2"), of("1"));
-        let what = "Two queues, each with a thread, beside one".to_owned();
-        self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["rx-projected"]);
+        for (port, words) in [("sim", "of sim:"), ("packet", "of packet:"), ("xdp", "of xdp:")] {
+            let of = |queues| {
+                let at = [("port", port), ("queues", queues)];
+                self.samples("scaling", "rx", None, &at, "packets_per_s")
+            };
+            let values = ratios(of("2"), of("1"));
+            let what = format!("Two queues {words}, each with a thread and a CPU, beside one");
+            self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["rx-projected", port]);
+        }
         for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
             for size in ["64", "1500"] {
                 let of = |queues| {

@@ -163,23 +163,40 @@ fn sockets(size: &'static str) -> Table {
     }
 }
 
-/// The 2010 multiqueue socket paper: one thread against one per queue.
+/// The 2010 multiqueue socket paper: one queue against one per core, each with a socket.
 fn scaling() -> Table {
-    let cell = |published| Cell {
-        published: Some(published),
-        ours: None,
-        without: Some("the suite scaling receives from the simulated interface"),
+    let theirs = |published| Cell { published: Some(published), ours: None, without: None };
+    let ours = |port| {
+        let figure = |cpus, metric, scale| Figure {
+            suite: "scaling",
+            case: "rx",
+            params: vec![("port", port), ("cpus", cpus)],
+            metric,
+            scale,
+            offset: 0.0,
+        };
+        let cell = |figure| Cell { published: None, ours: Some(figure), without: None };
+        [
+            ("one", "packets_per_s", 1e-6),
+            ("all", "packets_per_s", 1e-6),
+            ("all", "efficiency", 100.0),
+        ]
+        .map(|(cpus, metric, scale)| cell(figure(cpus, metric, scale)))
     };
     let [six, eight] = published::scaling();
     Table {
         document: "002",
-        title: "Receiving with one queue and with all",
-        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET.",
+        title: "Receiving by one queue and by all, each with a socket and a core",
+        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET; the network sends. \
+                  Here: a veth pair with a queue for each CPU, packets of 64 bytes. The CPU of a queue also sends what \
+                  comes by it, by a packet socket to AF_PACKET and from inside the kernel to AF_XDP.",
         unit: "Mpps",
-        columns: &["one queue", "one per core"],
+        columns: &["one queue", "one per core", "that of linear, %"],
         lines: vec![
-            line("L5640, 6 cores", six.map(cell).into()),
-            line("2 × E5530, 8 cores", eight.map(cell).into()),
+            line("L5640, 6 cores, AF_PACKET", six.map(theirs).into()),
+            line("2 × E5530, 8 cores, AF_PACKET", eight.map(theirs).into()),
+            line("here, AF_PACKET", ours("packet").into()),
+            line("here, AF_XDP", ours("xdp").into()),
         ],
     }
 }

@@ -14,6 +14,7 @@ pub mod qdisc;
 pub mod record;
 pub mod scaling;
 pub mod send;
+mod senders;
 pub mod sockets;
 pub mod turns;
 

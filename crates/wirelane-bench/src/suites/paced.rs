@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::port::Take;
-use wirelane::port::sim::Stream;
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::{affinity, clock};
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
@@ -28,6 +27,7 @@ use crate::peers::capture::Program;
 use crate::peers::process::{Running, line, patience};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
+use crate::suites::senders;
 use crate::suites::turns::ProcessPlan;
 use crate::wire::Wired;
 
@@ -143,8 +143,7 @@ pub(super) fn cpus() -> Result<[u32; 2]> {
 
 /// What is sent.
 pub(super) fn frames() -> Result<Vec<Vec<u8>>> {
-    let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
-    Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())
+    senders::frames(FLOWS, SIZE)
 }
 
 /// A cable, and a CPU for either end.

@@ -1,7 +1,8 @@
 //! `wirelane bench scaling`.
 
 use serde_json::Value;
-use wirelane_testkit::tools;
+use wirelane_os::affinity;
+use wirelane_testkit::{privileged, tools};
 
 use super::bench;
 
@@ -42,4 +43,29 @@ fn capturing_with_one_and_two_queues_stands_beside_dd() {
         assert_eq!(promise["reason"], "one sample cannot tell");
     }
     assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn privileged_sockets_receive_by_one_queue_and_by_all() {
+    if !privileged::require() {
+        return;
+    }
+    let ended = bench(&["scaling", "--quick", "--samples", "1", "--case", "rx", "--json"]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let cpus = affinity::allowed_cpus().unwrap().len();
+    for (port, mode) in [("sim", "sim"), ("packet", "tpacket-v3"), ("xdp", "native")] {
+        let is_rate = |row: &&Value| {
+            let params = &row["params"];
+            (row["case"] == "rx" && row["metric"] == "packets_per_s")
+                && (params["port"] == port && params["mode"] == mode)
+        };
+        let rates: Vec<_> = rows.iter().filter(is_rate).collect();
+        let queues: Vec<_> = rates.iter().map(|row| row["params"]["queues"].as_u64()).collect();
+        assert_eq!(queues[..2.min(cpus)], [Some(1), Some(2)][..2.min(cpus)], "{port}: {report}");
+        for row in rates {
+            assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
 }

@@ -34,17 +34,17 @@ use crate::row::{Param, Params, Row, Source};
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::parts::{self, Parts};
+use crate::suites::senders::{self, Senders, Sending};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{self, OUTSIDE};
 use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pcap::WriterOptions;
-use wirelane::port::sim::Stream;
 use wirelane::port::{self, Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
+use wirelane_send::kernel::Pace;
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.
@@ -420,23 +420,18 @@ impl CaptureBed {
         let load = case.load.as_deref();
         let from = from.or_else(|| load.map(|site| (site, site.interface())));
         // Those of an interface come first: while they are made nothing is to be captured.
-        let ready =
-            from.map(|(site, interface)| senders(site, interface, case.size)).transpose()?;
+        let ready = from
+            .map(|(site, interface)| senders(site, interface, case, lab.is_some()))
+            .transpose()?;
         let capture = case.on_its_cpus(|| Capture::start(vec![port], &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;
         let (before, begin) = (clock::process_cpu(), Instant::now());
-        let senders = match from.zip(ready) {
-            Some(((site, _), ready)) => site.inside(|| start(ready))??,
-            None => Vec::new(),
-        };
+        let sending = ready.map(Senders::start).transpose()?;
         self.wait(&capture, case, begin + plan.window, stop);
-        let mut sent = CpuTime::default();
-        for sender in senders {
-            let cpu = sender.stop()?.cpu;
-            sent = CpuTime { user: sent.user + cpu.user, system: sent.system + cpu.system };
-        }
+        let sent = sending.map(Sending::stop).transpose()?;
+        let sent = sent.map_or_else(CpuTime::default, |sent| sent.cpu);
         let outcome = capture.join();
         let (elapsed, cpu) = (begin.elapsed(), clock::process_cpu().since(before));
         sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed), nature)
@@ -461,23 +456,19 @@ impl CaptureBed {
     }
 }
 
-/// A sender for every queue behind `interface`, and its CPU: it arrives on the queue of that.
-fn senders(site: &Site, interface: &str, size: u64) -> Result<Vec<(LiveSender, u32)>> {
-    let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
-    let stream = Stream::new(&spec)?;
-    let frames: Vec<_> = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
-    let cpus = affinity::allowed_cpus().unwrap_or_default();
-    let queue = |queue| cpus.iter().copied().find(move |cpu| cpu % u32::from(QUEUES) == queue);
-    let cpus = (0..u32::from(QUEUES)).filter_map(queue);
-    let sender = |cpu| Ok((LiveSender::new(interface, &frames)?, cpu));
-    site.inside(|| cpus.map(sender).collect())?
-}
-
-/// Starts them in the namespace of the caller.
-fn start(senders: Vec<(LiveSender, u32)>) -> Result<Vec<Sending>> {
-    let start =
-        |(sender, cpu): (LiveSender, u32)| sender.start(Pace { cpu: Some(cpu), ..Pace::default() });
-    senders.into_iter().map(start).collect()
+/// A sender for every queue behind `interface`.
+fn senders<'a>(
+    site: &'a Site,
+    interface: &str,
+    case: &Condition,
+    in_lab: bool,
+) -> Result<Senders<'a>> {
+    let (frames, seats) = (senders::frames(FLOWS, case.size)?, senders::seats(QUEUES));
+    if in_lab && case.port == "packet" {
+        return Senders::sockets(site, frames, &seats);
+    }
+    let paces = seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() });
+    Senders::in_kernel(site, interface, &frames, &paces.collect::<Vec<_>>())
 }
 
 fn sample(

@@ -8,9 +8,9 @@ use hdrhistogram::Histogram;
 
 use super::plan::{FLOWS, LOADS, Nature, TRIALS};
 use crate::suites::noloss::receiver::{Receiver, Stamp};
+use crate::suites::senders;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
-use wirelane::port::sim::Stream;
 use wirelane::port::{Spec, Take};
 use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sent};
@@ -99,9 +99,7 @@ pub(super) struct Load<'a> {
 impl<'a> Load<'a> {
     /// Of packets of `size` bytes, from this CPU.
     pub(super) fn new(near: &'a Site, size: usize, cpu: Option<u32>) -> Result<Self> {
-        let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={size}").parse()?)?;
-        let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
-        Ok(Self { near, frames, cpu })
+        Ok(Self { near, frames: senders::frames(FLOWS, size)?, cpu })
     }
 
     /// Sends at `rate`, or with `None` all it can, for this time.

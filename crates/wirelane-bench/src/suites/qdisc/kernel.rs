@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::frame::Batch;
-use wirelane::port::sim::Stream;
 use wirelane::port::{self, Backend, OpenOptions, Spec, Tx};
 use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
@@ -20,6 +19,7 @@ use wirelane_os::{affinity, link};
 
 use crate::published::{Difference, difference};
 use crate::row::{Param, Params, Row};
+use crate::suites::senders;
 use crate::suites::sockets::baseline::Baseline;
 
 const SUITE: &str = "qdisc";
@@ -68,12 +68,11 @@ impl Kernel {
                 return Err(error.help("name an interface: --port packet:eth0"));
             }
         };
-        let stream = Stream::new(&format!("sim:1?flows=1&size={SIZE}").parse()?)?;
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         Ok(Self {
             cable,
             interface,
-            frames: vec![stream.packet(0).bytes],
+            frames: senders::frames(1, SIZE)?,
             cpu: cpus.last().copied().unwrap_or(0),
             samples: [Vec::new(), Vec::new()],
         })

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
-use wirelane::port::Spec;
-use wirelane::port::sim::Stream;
 use wirelane_lab::Site;
 use wirelane_os::{affinity, link};
 use wirelane_send::kernel::LiveSender;
+
+use crate::suites::senders;
 
 /// Flows of the packets, so that an index has something to do; datagrams of the socket have fewer.
 pub(super) const FLOWS: u64 = 10_000;
@@ -175,9 +175,7 @@ impl Source {
             return Ok(Self::Socket(socket, 0));
         }
         let sender = |(size, count): &(usize, u32)| {
-            let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
-            let stream = Stream::new(&spec)?;
-            let frames: Vec<_> = (0..FLOWS).map(|number| stream.packet(number).bytes).collect();
+            let frames = senders::frames(FLOWS, size)?;
             Ok((LiveSender::new(near.interface(), &frames)?, *count))
         };
         shape.turn().iter().map(sender).collect::<Result<Vec<_>>>().map(Self::Kernel)

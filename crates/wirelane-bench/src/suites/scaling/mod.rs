@@ -1,11 +1,17 @@
 //! The suite `scaling`: what more queues, each with a thread, bring (the 2010 multiqueue socket paper).
 //!
-//! One to as many queues as there are CPUs receive and drop on the simulated interface, which costs so
-//! little that what threads do to each other is what shows. On a machine that is busy with other things the
-//! rate also shows what those took; `cpu_efficiency` does not, as it compares the CPU time of a packet: what is
-//! below 1 there, the threads or the caches that they share cost. A law is fitted to each round
-//! ([`Scalability`]); what it says about more CPUs than the machine has is in rows of a case of its own,
-//! `rx-projected`, and never among the measured ones.
+//! One to as many queues as there are CPUs receive and drop: of the simulated interface, which costs so
+//! little that what threads do to each other is what shows, and of sockets on a veth pair, where the CPU of a queue does
+//! all that is done for its packets, from sending them to reading them.
+//!
+//! ```text
+//!   CPU i:   TX queue i ─▶ veth ─▶ RX queue i ─▶ socket i ─▶ rxdrop
+//! ```
+//!
+//! On a machine that is busy with other things the rate also shows what those took; `cpu_efficiency` does not, as it
+//! compares the CPU time of a packet: what is below 1 there, the threads or the caches that they share cost. A law is
+//! fitted to each round ([`Scalability`]); what it says about more CPUs than the machine has is in rows of a case of its
+//! own, `rx-projected`, and never among the measured ones.
 
 mod capture;
 
@@ -28,14 +34,18 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::port::{self, Backend, OpenOptions, Spec, Take};
+use wirelane_lab::{Lab, LabConfig};
 
 const SUITE: &str = "scaling";
 const SIZE: u64 = 64;
 /// Queues of a simulated interface.
 const MOST: u32 = 64;
 
-/// Measure how receiving scales from one queue to one per CPU, on the simulated interface or with --port on
-/// the sockets of yours, under the traffic that others send to it.
+/// Measure how receiving scales from one queue to one per CPU, each with a socket and a thread.
+///
+/// It does so on the simulated interface and, as root, on packet and AF_XDP sockets of a veth pair between two
+/// temporary network namespaces, where each queue shares its CPU with who sends to it. With --port it does so on
+/// sockets of yours, under the traffic that others send to them.
 ///
 /// Without --quick, wirelane capture also reads and writes with one and two queues, beside one and two
 /// processes of dd, which show how the machine itself scales.
@@ -74,7 +84,7 @@ pub enum ScalingCase {
 
 impl Suite for ScalingSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [1, 78];
+    const USUAL: [u64; 2] = [6, 65];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
         let (port, load, all, cases) = (None, None, false, Vec::new());
@@ -118,7 +128,7 @@ impl Suite for ScalingSuite {
 }
 
 /// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop for
-/// is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface.
+/// is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface and of a lab.
 ///
 /// # Errors
 /// As there.
@@ -130,48 +140,105 @@ pub fn scaling(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let cores = affinity::allowed_cpus().map_or(1, |cpus| cpus.len() as u32).min(MOST);
-    let cores =
-        port.map_or(Ok(cores), |port| queues_of(port, plan.take_all).map(|n| n.min(cores)))?;
-    let counts: Vec<u32> = counts(cores);
-    let with = |queues: &u32| match port {
-        Some(port) => {
-            let queues = (0..*queues as usize).fold(QueueSet::NONE, |mut set, queue| {
-                set.insert(queue);
-                set
-            });
-            Ok(Spec { queues: Some(queues), ..port.clone() })
-        }
-        None => format!("sim:{queues}?flows=1024").parse(),
+    let (cores, lab) = match port {
+        Some(port) => (queues_of(port, plan.take_all)?.min(cores), None),
+        None => (cores, lab(cores, report)),
+    };
+    let counts = counts(cores);
+    let curves = match port {
+        Some(port) => vec![Curve::of(port, &counts)],
+        None => Curve::all(&counts, lab.is_some())?,
     };
     let plan = SocketsPlan {
-        ports: counts.iter().map(with).collect::<Result<_>>()?,
+        ports: curves.iter().flat_map(|curve| curve.ports.iter().cloned()).collect(),
+        lab,
         tasks: vec![Task::Rxdrop],
         sizes: vec![SIZE as usize],
         xdp_drop: false,
         xdp_redirect: false,
+        paced: Vec::new(),
+        peers: false,
         ..plan.clone()
     };
     let mut measured = Report { rows: Vec::new(), skipped: Vec::new(), ..report.clone() };
     sockets::sockets(&plan, &mut measured, stop, progress)?;
-    let samples = |metric, queues: u32| {
-        let queues = ("queues", Param::Number(queues.into()));
-        let mut rows = measured.rows.iter();
-        let row = rows.find(|row| row.metric == metric && row.params.0.contains(&queues));
-        row.map_or_else(Vec::new, |row| row.samples.clone())
-    };
-    let figures = |n: &u32| QueueFigures {
-        queues: *n,
-        rates: samples("packets_per_s", *n),
-        cpu: samples("cpu_ns_per_packet", *n),
-    };
-    let name = port.map_or("sim", |port| port.backend.map_or("port", Backend::as_str));
-    let mut params = vec![("port", Param::Text(name))];
-    // In which mode a port of the user's receives, where, and who sends to it.
-    let first = measured.rows.iter().find(|row| port.is_some() && row.metric == "packets_per_s");
-    let is_told = |(name, _): &&(&str, Param)| ["mode", "interface", "load"].contains(name);
-    params.extend(first.into_iter().flat_map(|row| row.params.0.iter().filter(is_told).cloned()));
-    rows(&params, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+    for skipped in measured.skipped {
+        report.skip(SUITE, skipped.case, skipped.reason);
+    }
+    for curve in &curves {
+        let rows_of_curve = measured.rows.iter().filter(|row| row.params.has(("port", curve.name)));
+        let rows_of_curve: Vec<_> = rows_of_curve.collect();
+        // In which mode it receives, and, of a port of the user's, where, and who sends to it.
+        let first = rows_of_curve.iter().find(|row| row.metric == "packets_per_s");
+        let names = ["port", "mode", "interface", "load"];
+        let is_told = |(name, _): &&(&str, Param)| names.contains(name);
+        let params: Vec<_> =
+            first.iter().flat_map(|row| row.params.0.iter().filter(is_told).cloned()).collect();
+        let samples = |metric, queues: u32| {
+            let queues = ("queues", Param::Number(queues.into()));
+            let mut rows = rows_of_curve.iter();
+            let row = rows.find(|row| row.metric == metric && row.params.0.contains(&queues));
+            row.map_or_else(Vec::new, |row| row.samples.clone())
+        };
+        let figures = |n: &u32| QueueFigures {
+            queues: *n,
+            rates: samples("packets_per_s", *n),
+            cpu: samples("cpu_ns_per_packet", *n),
+        };
+        rows(&params, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+    }
     Ok(())
+}
+
+/// Sockets in a lab: their name, and what to open.
+const SOCKETS: [(&str, &str); 2] = [("packet", "packet:wl-b"), ("xdp", "xdp:wl-b?mode=native")];
+
+/// A cable with a queue for each CPU; if there can be none, its sockets are skipped.
+fn lab(cores: u32, report: &mut Report) -> Option<Arc<Lab>> {
+    let make = || {
+        let lab = Lab::new(LabConfig { queues: cores as u16, ..LabConfig::default() })?;
+        // What the kernel redirects arrives without a program, too.
+        lab.far.set_gro(true)?;
+        Ok(lab)
+    };
+    let refused = |error: Error| {
+        SOCKETS.into_iter().for_each(|(name, _)| report.skip(SUITE, name, error.to_string()));
+    };
+    make().map_err(refused).ok().map(Arc::new)
+}
+
+/// The same port with more and more queues.
+struct Curve {
+    /// The kind of port, as rows have it.
+    name: &'static str,
+    ports: Vec<Spec>,
+}
+
+impl Curve {
+    /// The first queues of a port.
+    fn of(port: &Spec, counts: &[u32]) -> Self {
+        let first = |count: &u32| {
+            let mut queues = QueueSet::NONE;
+            for queue in 0..*count as usize {
+                queues.insert(queue);
+            }
+            Spec { queues: Some(queues), ..port.clone() }
+        };
+        // A bare name that only looks is `packet:`.
+        let name = port.backend.map_or("packet", Backend::as_str);
+        Self { name, ports: counts.iter().map(first).collect() }
+    }
+
+    /// The simulated interface, and where there is a lab its sockets.
+    fn all(counts: &[u32], in_lab: bool) -> Result<Vec<Self>> {
+        let sim = |count: &u32| format!("sim:{count}?flows=1024").parse();
+        let ports = counts.iter().map(sim).collect::<Result<_>>()?;
+        let mut all = vec![Self { name: "sim", ports }];
+        for (_, port) in SOCKETS.iter().filter(|_| in_lab) {
+            all.push(Self::of(&port.parse()?, counts));
+        }
+        Ok(all)
+    }
 }
 
 /// How many queues a port of the user's receives from.

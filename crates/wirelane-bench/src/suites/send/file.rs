@@ -4,21 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use wirelane::error::{Error, Result};
-use wirelane::port::Spec;
-use wirelane::port::sim::Stream;
 use wirelane_pcap::pcap::{self, Resolution};
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
+
+use crate::suites::senders;
 
 /// Flows of the packets.
 const FLOWS: u64 = 64;
 /// When the files begin: any time after 1970 will do.
 const BEGIN: u64 = 1_700_000_000_000_000_000;
 
-/// UDP packets over IPv4 to a station that does not exist, one of each flow.
+/// Packets, one of each flow.
 pub(super) fn packets(size: usize) -> Result<Vec<Vec<u8>>> {
-    let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
-    let stream = Stream::new(&spec)?;
-    Ok((0..FLOWS).map(|number| stream.packet(number).bytes).collect())
+    senders::frames(FLOWS, size)
 }
 
 /// Writes a file of these packets in turn, one at each of the times: nanoseconds after the start, of which

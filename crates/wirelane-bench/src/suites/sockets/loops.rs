@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// What all threads do now.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::suites) enum Phase {
     /// Work, and do not count.
     Warm = 0,
     /// Work and count.
@@ -36,14 +36,14 @@ pub(super) enum Phase {
 
 /// The phase, for all threads.
 #[derive(Debug)]
-pub(super) struct Baton(AtomicU8);
+pub(in crate::suites) struct Baton(AtomicU8);
 
 impl Baton {
-    pub(super) fn new() -> Self {
+    pub(in crate::suites) fn new() -> Self {
         Self(AtomicU8::new(Phase::Warm as u8))
     }
 
-    pub(super) fn set(&self, phase: Phase) {
+    pub(in crate::suites) fn set(&self, phase: Phase) {
         self.0.store(phase as u8, Ordering::Release);
     }
 
@@ -55,26 +55,26 @@ impl Baton {
 
 /// What one thread did while it counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(in crate::suites) struct Tally {
     /// Between the thread's own first and last reading of the clock.
-    pub(super) elapsed_ns: u64,
-    pub(super) received: u64,
-    pub(super) sent: u64,
-    pub(super) cpu: CpuTime,
-    pub(super) system_calls: u64,
+    pub(in crate::suites) elapsed_ns: u64,
+    pub(in crate::suites) received: u64,
+    pub(in crate::suites) sent: u64,
+    pub(in crate::suites) cpu: CpuTime,
+    pub(in crate::suites) system_calls: u64,
     /// Calls that moved 1, 2 to 3, 4 to 7, … frames.
-    pub(super) batches: [u64; SIZES],
+    pub(in crate::suites) batches: [u64; SIZES],
 }
 
 /// Powers of two up to [`Batch::DEFAULT`].
-pub(super) const SIZES: usize = Batch::DEFAULT.ilog2() as usize + 1;
+pub(in crate::suites) const SIZES: usize = Batch::DEFAULT.ilog2() as usize + 1;
 
 /// One queue of the port, as a thread has it.
-pub(super) struct Station {
-    pub(super) rx: Option<Rx>,
-    pub(super) tx: Option<Tx>,
+pub(in crate::suites) struct Station {
+    pub(in crate::suites) rx: Option<Rx>,
+    pub(in crate::suites) tx: Option<Tx>,
     /// What is sent, in turn.
-    pub(super) frames: Arc<Vec<Vec<u8>>>,
+    pub(in crate::suites) frames: Arc<Vec<Vec<u8>>>,
 }
 
 impl Station {
@@ -82,7 +82,7 @@ impl Station {
     ///
     /// # Errors
     /// The port failed.
-    pub(super) fn run(&mut self, kind: Task, baton: &Baton) -> Result<Tally> {
+    pub(in crate::suites) fn run(&mut self, kind: Task, baton: &Baton) -> Result<Tally> {
         let mut batch = Batch::default();
         let mut batches = [0; SIZES];
         let (mut before, mut tally) = (None, Tally::default());

@@ -8,7 +8,7 @@ use wirelane::error::{Error, Result};
 use wirelane::port::Spec;
 use wirelane_lab::Site;
 use wirelane_os::bpf::XdpMode;
-use wirelane_send::kernel::{Sending, Sent};
+use wirelane_send::kernel::Sent;
 
 use super::baseline::Baseline;
 use super::loops::{Phase, SIZES, Tally};
@@ -17,6 +17,7 @@ use super::redirect::Redirect;
 use super::sample::{Lost, Nature, PortSample, Threads};
 use super::subject::{Over, Subject};
 use super::trial::{Load, Outcome, Party, Trial, frames, sender_ns, sending_rate};
+use crate::suites::senders::Sending;
 use crate::task::Task;
 use crate::wire::Counter;
 
@@ -47,7 +48,7 @@ impl Trial<'_> {
         let frames = Arc::new(frames(self.size)?);
         let subject = Party::start(spec, kind, self, &frames)?;
         let load = match &self.load {
-            Some(load) if kind != Task::Txpush => Some(load.start(&frames)?),
+            Some(load) if kind != Task::Txpush => Some(load.start(&frames, spec.backend)?),
             _ => None,
         };
         let mut go_on = self.sleep(self.warm_up(), Some(&subject));
@@ -67,7 +68,7 @@ impl Trial<'_> {
     fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
         let baseline = site.inside(|| Baseline::attach(site.interface(), mode))??;
         let frames = frames(self.size)?;
-        let load = self.load.as_ref().map(|load| load.start(&frames)).transpose()?;
+        let load = self.load.as_ref().map(|load| load.start(&frames, None)).transpose()?;
         let mut go_on = self.sleep(self.warm_up(), None);
         let (before, begin) = (baseline.packets()?, Instant::now());
         go_on = go_on && self.sleep(self.window, None);
@@ -108,7 +109,7 @@ impl Trial<'_> {
     ) -> Result<Option<PortSample>> {
         let near = load.site;
         let first = Counter::Received.read(near)?;
-        let sending = load.start(frames)?;
+        let sending = load.start(frames, None)?;
         let mut go_on = self.sleep(self.warm_up(), None);
         let (before, begin) = (Counter::Received.read(near)?, Instant::now());
         go_on = go_on && self.sleep(self.window, None);

@@ -17,7 +17,7 @@
 //! mode that the machine does not have is skipped, with the reason the port gives.
 
 pub(in crate::suites) mod baseline;
-mod loops;
+pub(in crate::suites) mod loops;
 mod measure;
 mod peer;
 mod redirect;
@@ -35,7 +35,7 @@ use wirelane_os::affinity;
 use wirelane_os::bpf::XdpMode;
 
 use self::subject::{Over, PEER, PortSeries, SUITE, Subject, XDP_DROP, XDP_REDIRECT};
-use self::trial::{Load, Trial};
+use self::trial::{By, Load, Trial};
 use crate::arguments;
 use crate::peers::process::patience;
 use crate::peers::testpmd::NOWHERE;
@@ -43,6 +43,7 @@ use crate::report::Report;
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::parts::Parts;
+use crate::suites::senders::{self, Seat};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::task::{RATES, Task};
 use crate::wire;
@@ -66,6 +67,9 @@ pub struct SocketsPlan {
     pub to: Option<Spec>,
     /// Who sends to the ports that are named; nobody here if `None`.
     pub load: Option<Arc<Site>>,
+    /// Where the sockets among the ports that are named are, if not here: each of their queues has a sender for itself,
+    /// and shares a CPU with it.
+    pub lab: Option<Arc<Lab>>,
     /// In the lab, drop in the kernel as well, for comparison.
     pub xdp_drop: bool,
     /// In the lab, send back in the kernel as well, for comparison.
@@ -101,6 +105,7 @@ impl SocketsPlan {
             tasks: Task::ALL.to_vec(),
             to: None,
             load: None,
+            lab: None,
             xdp_drop: true,
             xdp_redirect: true,
             sizes: Self::SIZES.to_vec(),
@@ -191,7 +196,7 @@ pub enum SocketsCase {
 
 impl Suite for SocketsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [30, 220];
+    const USUAL: [u64; 2] = [30, 205];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
@@ -353,7 +358,7 @@ const IN_LAB: [(&str, &str); 4] = [
 
 /// Where the ports are.
 struct SocketsBed {
-    lab: Option<Lab>,
+    lab: Option<Arc<Lab>>,
     /// How it is sent to.
     pace: Pace,
     /// CPUs of the queues in the lab, and elsewhere.
@@ -370,8 +375,8 @@ impl SocketsBed {
             _ => (None, Placement::default()),
         };
         let lab = match plan.ports.is_empty() {
-            true => Self::lab(plan).map_err(|error| skip_all(report, &error)).ok(),
-            false => None,
+            true => Self::lab(plan).map_err(|error| skip_all(report, &error)).ok().map(Arc::new),
+            false => plan.lab.clone(),
         };
         let pace = Pace { count: None, rate: plan.rate, cpu };
         Ok(Self { lab, pace, queues, all: Placement::default(), cores: allowed.len() })
@@ -391,16 +396,16 @@ impl SocketsBed {
         let mut ports: Vec<(Spec, _, _)> = Vec::new();
         for spec in &plan.ports {
             let label = spec.backend.map_or("port", Backend::as_str);
-            ports.push((spec.clone(), label, false));
+            ports.push((spec.clone(), label, self.lab.is_some() && label != "sim"));
         }
         if plan.ports.is_empty() {
             ports.push(("sim:1".parse()?, "sim", false));
             if self.cores > 1 {
                 ports.push(("sim:2".parse()?, "sim", false));
             }
-        }
-        for (label, spec) in IN_LAB.iter().filter(|_| self.lab.is_some()) {
-            ports.push((spec.parse()?, label, true));
+            for (label, spec) in IN_LAB.iter().filter(|_| self.lab.is_some()) {
+                ports.push((spec.parse()?, label, true));
+            }
         }
         let mut series = Vec::new();
         for (spec, label, in_lab) in ports {
@@ -468,21 +473,40 @@ impl SocketsBed {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
         let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
         let near = lab.map(|lab| &lab.near).or(plan.load.as_deref());
-        // Who sends has a CPU for itself.
-        let own = if near.is_some() { &self.queues } else { &self.all };
+        let seats = match (&plan.lab, &one.subject) {
+            (Some(_), Subject::Port(spec, _)) if one.in_lab => seats(spec, self.cores),
+            _ => Vec::new(),
+        };
+        let (by, own) = match seats.is_empty() {
+            // Who sends has a CPU for itself.
+            true if near.is_some() => (By::One(pace), self.queues.clone()),
+            true => (By::One(pace), self.all.clone()),
+            false => {
+                let cpus: Vec<_> = seats.iter().map(|seat| seat.cpu).collect();
+                (By::Each(seats), Placement::of(&cpus).unwrap_or_default())
+            }
+        };
         Trial {
             subject: &one.subject,
             size: one.size,
             take: if one.in_lab || plan.take_all { Take::All } else { Take::Nothing },
             window: plan.window,
             patience: patience(plan.limit),
-            placement: plan.placement.as_ref().unwrap_or(own),
+            placement: plan.placement.clone().unwrap_or(own),
             site: lab.map(|lab| &lab.far),
             to: plan.to.as_ref().filter(|_| !one.in_lab),
-            load: near.map(|site| Load { site, pace }),
+            load: near.map(|site| Load { site, by }),
             stop,
         }
     }
+}
+
+/// Those of the queues of a port in a lab that has as many as there are CPUs.
+fn seats(port: &Spec, cores: usize) -> Vec<Seat> {
+    let has = |seat: &Seat| {
+        port.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(seat.queue)))
+    };
+    senders::seats(cores as u16).into_iter().filter(has).collect()
 }
 
 /// Says of every port in a lab that there is none.

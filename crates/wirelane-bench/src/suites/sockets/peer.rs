@@ -10,11 +10,11 @@ use super::subject::PEER;
 use super::trial::{Trial, frames, sender_ns, sending_rate};
 use crate::peers::process::{Running, line};
 use crate::peers::testpmd;
+use crate::suites::senders::Sending;
 use crate::task::Task;
 use crate::wire::Counter;
 use wirelane::error::{Error, Result};
 use wirelane_os::bpf::XdpMode;
-use wirelane_send::kernel::Sending;
 
 /// How long it may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ pub(super) fn over_xdp(
     let frames = frames(trial.size)?;
     let is_sent_to = kind != Task::Txpush;
     let (used, begin) = (running.cpu(), Instant::now());
-    let sending = if is_sent_to { Some(load.start(&frames)?) } else { None };
+    let sending = if is_sent_to { Some(load.start(&frames, None)?) } else { None };
     go_on = go_on && trial.sleep(trial.warm_up(), None);
     let (counted, counting) = (Counter::Received.read(load.site)?, Instant::now());
     go_on = go_on && trial.sleep(trial.window, None);

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::sim::Stream;
-use wirelane::port::{self, OpenOptions, Port, Spec, Take};
+use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
-use wirelane_send::kernel::{LiveSender, Pace, Sending, Sent};
+use wirelane_send::kernel::{Pace, Sent};
 
 use super::loops::{Baton, Phase, Station, Tally};
 use super::sample::{Lost, Nature};
 use super::subject::Subject;
+use crate::suites::senders::{self, Seat, Senders, Sending};
 use crate::task::Task;
 use crate::wire::OUTSIDE;
 
@@ -37,7 +37,7 @@ pub(super) struct Trial<'a> {
     /// Which packets a port may take away from the host.
     pub(super) take: Take,
     /// CPUs of the queues.
-    pub(super) placement: &'a Placement,
+    pub(super) placement: Placement,
     /// Where the port is; here if `None`.
     pub(super) site: Option<&'a Site>,
     /// Where forwarding sends to, if not back.
@@ -47,11 +47,18 @@ pub(super) struct Trial<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// A sender at the other end of the cable.
-#[derive(Clone, Copy)]
+/// Who sends at the other end of the cable.
 pub(super) struct Load<'a> {
     pub(super) site: &'a Site,
-    pub(super) pace: Pace,
+    pub(super) by: By,
+}
+
+/// What sends, and how.
+pub(super) enum By {
+    /// The kernel, from one CPU.
+    One(Pace),
+    /// A sender for each of these queues, as fast as it can.
+    Each(Vec<Seat>),
 }
 
 impl Trial<'_> {
@@ -60,7 +67,7 @@ impl Trial<'_> {
         let warm_up =
             (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
         match &self.load {
-            Some(load) if load.pace.rate.is_some() => warm_up.max(AWAKE),
+            Some(Load { by: By::One(Pace { rate: Some(_), .. }), .. }) => warm_up.max(AWAKE),
             _ => warm_up,
         }
     }
@@ -116,12 +123,21 @@ impl Trial<'_> {
 }
 
 impl Load<'_> {
-    pub(super) fn start(&self, frames: &[Vec<u8>]) -> Result<Sending> {
-        let start = || {
-            LiveSender::new(self.site.interface(), frames)
-                .and_then(|sender| sender.start(self.pace))
+    /// Sends to a port of this kind.
+    pub(super) fn start(&self, frames: &[Vec<u8>], to: Option<Backend>) -> Result<Sending> {
+        let in_kernel =
+            |paces: &[Pace]| Senders::in_kernel(self.site, self.site.interface(), frames, paces);
+        let ready = match &self.by {
+            By::One(pace) => in_kernel(&[*pace]),
+            By::Each(seats) if to == Some(Backend::Packet) => {
+                Senders::sockets(self.site, frames.to_vec(), seats)
+            }
+            By::Each(seats) => {
+                let pace = |seat: &Seat| Pace { cpu: Some(seat.cpu), ..Pace::default() };
+                in_kernel(&seats.iter().map(pace).collect::<Vec<_>>())
+            }
         };
-        self.site.inside(start)?
+        ready?.start()
     }
 }
 
@@ -172,7 +188,7 @@ impl Party {
             return Err(Error::failed(format!("port '{spec}'"), cause));
         }
         let start = || ports.iter_mut().try_for_each(Port::start);
-        let crew = Crew::start(jobs, trial.placement, start)?;
+        let crew = Crew::start(jobs, &trial.placement, start)?;
         Ok(Self { ports, crew, baton, rx: rx_counters })
     }
 
@@ -249,10 +265,7 @@ impl Outcome {
     }
 }
 
-/// What is sent: UDP packets over IPv4 of several flows, to a station that does not exist, so that
-/// no host answers.
+/// What is sent.
 pub(super) fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
-    let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
-    let stream = Stream::new(&spec)?;
-    Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())
+    senders::frames(FLOWS, size)
 }

@@ -1,0 +1,252 @@
+//! Who sends to what is measured: one sender, or one for each queue, each on a CPU of its own.
+//!
+//! ```text
+//!   CPU i:   the kernel ─▶ XDP redirect ──▶ veth ─▶ RX queue i ─▶ xdp:
+//!            TX ring ─▶ sendto, queue i ──▶ veth ─▶ RX queue i ─▶ packet:
+//! ```
+//!
+//! The kernel sends faster, but nothing says by which queue a packet came that it redirects
+//! (`__xdp_build_skb_from_frame` records none): to sockets of AF_PACKET all of them are of one queue. So where several
+//! queues of `packet:` are measured, sockets send.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane::error::Result;
+use wirelane::mask::QueueMask;
+use wirelane::placement::Placement;
+use wirelane::port::sim::Stream;
+use wirelane::port::{self, OpenOptions, Port, Spec, Tx};
+use wirelane::threads::Crew;
+use wirelane_lab::Site;
+use wirelane_os::affinity;
+use wirelane_os::clock::CpuTime;
+use wirelane_send::kernel::{self, LiveSender, Pace, Sent};
+
+use super::sockets::loops::{Baton, Phase, Station, Tally};
+use crate::task::Task;
+
+/// A queue of a veth pair, and a CPU: what is sent from there leaves and arrives by that queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::suites) struct Seat {
+    pub(in crate::suites) queue: u16,
+    pub(in crate::suites) cpu: u32,
+}
+
+/// One for each of so many queues for which there is such a CPU (`veth_select_rxq`, `packet_pick_tx_queue`).
+pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let of = |queue: u16| {
+        let cpu = cpus.iter().find(|cpu| **cpu % u32::from(queues) == u32::from(queue))?;
+        Some(Seat { queue, cpu: *cpu })
+    };
+    (0..queues).filter_map(of).collect()
+}
+
+/// What is sent: UDP packets over IPv4 of so many flows, to a station that does not exist, so that no host answers.
+///
+/// # Errors
+/// No packet is so short or so long.
+pub(in crate::suites) fn frames(flows: u64, size: impl Display) -> Result<Vec<Vec<u8>>> {
+    let stream = Stream::new(&format!("sim:1?flows={flows}&size={size}").parse()?)?;
+    Ok((0..flows).map(|number| stream.packet(number).bytes).collect())
+}
+
+/// Senders that are ready.
+pub(in crate::suites) struct Senders<'a> {
+    site: &'a Site,
+    ready: Ready,
+}
+
+enum Ready {
+    Kernel(Vec<(LiveSender, Pace)>),
+    /// A TX end for each CPU of the placement.
+    Sockets {
+        port: Box<Port>,
+        tx: Vec<Tx>,
+        frames: Arc<Vec<Vec<u8>>>,
+        placement: Placement,
+    },
+}
+
+impl<'a> Senders<'a> {
+    /// The kernel sends out of `interface` at `site`, once for each of `paces`.
+    ///
+    /// # Errors
+    /// As [`LiveSender::new`].
+    pub(in crate::suites) fn in_kernel(
+        site: &'a Site,
+        interface: &str,
+        frames: &[Vec<u8>],
+        paces: &[Pace],
+    ) -> Result<Self> {
+        let sender = |pace: &Pace| Ok((LiveSender::new(interface, frames)?, *pace));
+        let ready = site.inside(|| paces.iter().map(sender).collect::<Result<_>>())??;
+        Ok(Self { site, ready: Ready::Kernel(ready) })
+    }
+
+    /// A socket sends by each of these queues of the interface at `site`, as fast as it can.
+    ///
+    /// # Errors
+    /// The interface has no such queue, or cannot be opened.
+    pub(in crate::suites) fn sockets(
+        site: &'a Site,
+        frames: Vec<Vec<u8>>,
+        seats: &[Seat],
+    ) -> Result<Self> {
+        let queues = seats.iter().map(|seat| seat.queue.to_string()).collect::<Vec<_>>().join(",");
+        // Around the kernel's disciplines the CPU decides about the queue.
+        let spec: Spec = format!("packet:{}@{queues}?bypass=on", site.interface()).parse()?;
+        let placement = Placement::of(&seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>())?;
+        let options = OpenOptions::default()
+            .mask(QueueMask::NONE)
+            .receive(false)
+            .transmit(true)
+            .placement(placement.clone());
+        let mut port = site.inside(|| port::open(&spec, &options))??;
+        let (tx, frames) = (port.tx(), Arc::new(frames));
+        let port = Box::new(port);
+        Ok(Self { site, ready: Ready::Sockets { port, tx, frames, placement } })
+    }
+
+    /// Starts them.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(in crate::suites) fn start(self) -> Result<Sending> {
+        match self.ready {
+            Ready::Kernel(senders) => {
+                let start = |(sender, pace): (LiveSender, _)| sender.start(pace);
+                let start = || senders.into_iter().map(start).collect::<Result<_>>();
+                self.site.inside(start)?.map(Sending::Kernel)
+            }
+            Ready::Sockets { mut port, tx, frames, placement } => {
+                let baton = Arc::new(Baton::new());
+                let jobs = tx.into_iter().enumerate().map(|(position, tx)| {
+                    let (frames, baton) = (Arc::clone(&frames), Arc::clone(&baton));
+                    let mut station = Station { rx: None, tx: Some(tx), frames };
+                    (format!("send-{position}"), move || station.run(Task::Txpush, &baton))
+                });
+                let crew = Crew::start(jobs.collect(), &placement, || port.start())?;
+                baton.set(Phase::Count);
+                Ok(Sending::Sockets(Pushing { crew, baton, _port: port }))
+            }
+        }
+    }
+}
+
+/// Senders at work; those that are dropped end.
+pub(in crate::suites) enum Sending {
+    Kernel(Vec<kernel::Sending>),
+    Sockets(Pushing),
+}
+
+impl Sending {
+    /// Stops them, and says what all of them sent.
+    ///
+    /// # Errors
+    /// What went wrong while they were sending.
+    pub(in crate::suites) fn stop(self) -> Result<Sent> {
+        let sent: Vec<Sent> = match self {
+            Self::Kernel(senders) => {
+                senders.into_iter().map(kernel::Sending::stop).collect::<Result<_>>()?
+            }
+            Self::Sockets(pushing) => pushing.stop()?,
+        };
+        let cpu = |of: fn(&CpuTime) -> Duration| sent.iter().map(|one| of(&one.cpu)).sum();
+        Ok(Sent {
+            frames: sent.iter().map(|one| one.frames).sum(),
+            elapsed: sent.iter().map(|one| one.elapsed).max().unwrap_or_default(),
+            cpu: CpuTime { user: cpu(|cpu| cpu.user), system: cpu(|cpu| cpu.system) },
+        })
+    }
+}
+
+/// Threads that send by sockets.
+pub(in crate::suites) struct Pushing {
+    crew: Crew<Result<Tally>>,
+    baton: Arc<Baton>,
+    _port: Box<Port>,
+}
+
+impl Pushing {
+    fn stop(mut self) -> Result<Vec<Sent>> {
+        self.baton.set(Phase::End);
+        let (mut results, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut results, &mut errors);
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        results.into_iter().map(|tally| tally.map(Sent::from)).collect()
+    }
+}
+
+impl Drop for Pushing {
+    fn drop(&mut self) {
+        // The crew waits for its threads.
+        self.baton.set(Phase::End);
+    }
+}
+
+impl From<Tally> for Sent {
+    fn from(tally: Tally) -> Self {
+        let elapsed = Duration::from_nanos(tally.elapsed_ns);
+        Sent { frames: tally.sent, elapsed, cpu: tally.cpu }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::time::Instant;
+    use wirelane::frame::Batch;
+    use wirelane::mask::QueueSet;
+    use wirelane::port::Take;
+    use wirelane_lab::{Lab, LabConfig};
+    use wirelane_testkit::privileged;
+
+    const QUEUES: u16 = 2;
+
+    /// The queues of the far end by which packets come, which should be so many.
+    fn queues(lab: &Lab, port: &str, senders: Senders<'_>, expected: usize) -> BTreeSet<u16> {
+        let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
+        let options = OpenOptions::default().mask(mask).take(Take::All).take_management(true);
+        let mut port = lab.far.inside(|| port::open(&port.parse()?, &options)).unwrap().unwrap();
+        let mut rx = port.rx();
+        port.start().unwrap();
+        let sending = senders.start().unwrap();
+        let (mut seen, mut batch) = (BTreeSet::new(), Batch::default());
+        let end = Instant::now() + Duration::from_secs(20);
+        while seen.len() < expected && Instant::now() < end {
+            for rx in &mut rx {
+                if rx.receive(&mut batch) > 0 {
+                    seen.extend(rx.queue());
+                }
+                batch.clear();
+            }
+        }
+        assert!(sending.stop().unwrap().frames > 0);
+        seen
+    }
+
+    #[test]
+    fn privileged_each_sender_has_a_queue() {
+        if !privileged::require() {
+            return;
+        }
+        let seats = seats(QUEUES);
+        let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() }).unwrap();
+        lab.far.set_gro(true).unwrap();
+        let frames = frames(4, 64).unwrap();
+        let paces: Vec<_> =
+            seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() }).collect();
+        let kernel = Senders::in_kernel(&lab.near, "wl-a", &frames, &paces).unwrap();
+        let sockets = Senders::sockets(&lab.near, frames.clone(), &seats).unwrap();
+        let all: BTreeSet<_> = seats.iter().map(|seat| seat.queue).collect();
+        let seen = |port, senders| queues(&lab, port, senders, all.len());
+        assert_eq!(seen("packet:wl-b", sockets), all);
+        assert_eq!(seen("xdp:wl-b?mode=native", kernel), all);
+    }
+}
