@@ -87,10 +87,16 @@ impl Station {
         let mut batches = [0; SIZES];
         let (mut before, mut tally) = (None, Tally::default());
         let (mut phase, mut turn) = (Phase::Warm as u8, 0);
+        // What is left of a phase that has ended.
+        let mut backlog = None::<Backlog>;
         loop {
             let now = baton.phase();
-            if now != phase {
-                phase = now;
+            let is_over = |backlog: &mut Option<Backlog>| {
+                let backlog = backlog.get_or_insert_with(|| Backlog::of(self.rx.as_ref()));
+                backlog.is_done() || now == Phase::End as u8
+            };
+            if now != phase && is_over(&mut backlog) {
+                (phase, backlog) = (now, None);
                 let reading = self.reading(batches);
                 if now == Phase::Count as u8 {
                     before = Some(reading);
@@ -109,6 +115,9 @@ impl Station {
             };
             if let Some(count) = moved.checked_ilog2().and_then(|i| batches.get_mut(i as usize)) {
                 *count += 1;
+            }
+            if let Some(backlog) = &mut backlog {
+                backlog.take(moved);
             }
         }
         batch.clear();
@@ -189,6 +198,36 @@ impl Station {
             system_calls: calls + tx.map_or(0, |tx| tx.system_calls.value()),
             batches,
         }
+    }
+}
+
+/// What had come to a receiver when a phase ended, and waited in its ring while it slept: it belongs to that phase.
+#[derive(Debug)]
+struct Backlog {
+    /// Batches that it may have yet.
+    most: u32,
+}
+
+impl Backlog {
+    /// Batches in the largest ring.
+    const MOST: u32 = 256;
+
+    /// Of who only sends there is none.
+    fn of(rx: Option<&Rx>) -> Self {
+        Self { most: if rx.is_some() { Self::MOST } else { 0 } }
+    }
+
+    /// So many frames were received: a batch that is not full is the last one. Two that are empty say that nothing comes.
+    fn take(&mut self, received: usize) {
+        self.most = match received {
+            0 => self.most.saturating_sub(Self::MOST / 2),
+            Batch::DEFAULT.. => self.most.saturating_sub(1),
+            _ => 0,
+        };
+    }
+
+    fn is_done(&self) -> bool {
+        self.most == 0
     }
 }
 
