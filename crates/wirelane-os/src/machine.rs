@@ -15,6 +15,18 @@ pub fn system() -> String {
     format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
 }
 
+/// The first two numbers of the kernel's release: `[6, 1]` of `6.1.0-56-amd64`. For what no call tells; a kernel may have
+/// more than its number says, as those of enterprise distributions do.
+#[must_use]
+pub fn kernel() -> [u32; 2] {
+    numbers(&uname().release().to_string_lossy())
+}
+
+fn numbers(release: &str) -> [u32; 2] {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|text| text.parse());
+    [(); 2].map(|()| numbers.next().and_then(Result::ok).unwrap_or(0))
+}
+
 /// The name of the host.
 #[must_use]
 pub fn host() -> String {
@@ -52,6 +64,14 @@ fn brand() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_compare_by_their_numbers() {
+        assert_eq!(numbers("6.1.0-56-amd64"), [6, 1]);
+        assert_eq!(numbers("6.18.44-fc"), [6, 18]);
+        assert!(numbers("6.18.44") > [6, 8] && numbers("7") >= [6, 8]);
+        assert!(kernel() > [4, 0]);
+    }
 
     #[test]
     fn the_machine_is_the_one_that_the_kernel_knows() {

@@ -8,6 +8,7 @@ use crate::error::{OsError, Result};
 use crate::iface;
 use crate::packet::{SockFilter, SockFprog, VirtioNetHdr};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -155,6 +156,20 @@ impl Tap {
     /// As there, and `ENXIO` when there is no such queue.
     pub fn read(&self, queue: usize, buffer: &mut [u8]) -> io::Result<usize> {
         read(self.queue(queue).ok_or_else(no_such_queue)?, buffer)
+    }
+
+    /// Whether the kernel leaves datagrams to be cut by the reader, and takes such (`TUN_F_USO4` and `VIRTIO_NET_HDR_GSO_UDP_L4`,
+    /// Linux 6.2). Afterwards the reader is left nothing.
+    ///
+    /// # Errors
+    /// As [`Tap::set_offload`].
+    pub fn leaves_datagrams(&self) -> Result<bool> {
+        let datagrams = Offload { checksum: true, uso4: true, uso6: true, ..Offload::default() };
+        match self.set_offload(datagrams) {
+            Err(error) if error.errno() == Some(Errno::INVAL.raw_os_error()) => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => self.set_offload(Offload::default()).map(|()| true),
+        }
     }
 
     /// Says what the reader can take. It needs `vnet_hdr`, without which the reader could not tell.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane_os::child::end_with_thread;
 use wirelane_testkit::netns::Namespace;
 
 use super::packages::{Kernel, Qemu};
@@ -56,7 +57,7 @@ pub(crate) fn boot(
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     // A child starts where the calling thread is.
-    let child = namespace.inside(|| command.spawn());
+    let child = namespace.inside(|| end_with_thread(&mut command).spawn());
     let mut child = child.map_err(|error| format!("cannot start QEMU: {error}"))?;
 
     let deadline = Instant::now() + limit;

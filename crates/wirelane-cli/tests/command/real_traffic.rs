@@ -8,7 +8,7 @@ use wirelane_testkit::packets as frames;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::tshark::{capinfos, check_clean, filtered_fields};
 use wirelane_testkit::veth::{End, VethPair};
-use wirelane_testkit::{privileged, tools};
+use wirelane_testkit::{kernel, privileged, tools};
 
 use super::*;
 
@@ -144,7 +144,10 @@ fn privileged_vlan_tags_are_in_the_file() {
 /// What the driver says of a packet stands in a comment of it.
 #[test]
 fn privileged_hashes_of_the_driver_are_in_the_file() {
-    if !privileged::require() || !tools::require("tshark") {
+    if !privileged::require()
+        || !tools::require("tshark")
+        || !kernel::require(6, 3, "drivers tell XDP programs of hashes")
+    {
         return;
     }
     let (near, far) = (Namespace::new(), Namespace::new());

@@ -1,8 +1,8 @@
 //! What commands say where they lack something of the system: file systems, descriptors, the initial user namespace. The
 //! first cause is told, and not what failed in the end because of it.
 
-use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{kernel, privileged};
 
 use super::*;
 
@@ -27,7 +27,7 @@ const UNMOUNTED: &str = "umount -l ";
 
 #[test]
 fn privileged_without_sys_a_mode_that_was_asked_for_is_not_proposed() {
-    if !privileged::require() {
+    if !privileged::require() || !kernel::require_tags() {
         return;
     }
     let (ns, pair) = bed();
@@ -51,7 +51,7 @@ fn privileged_without_sys_a_mode_that_was_asked_for_is_not_proposed() {
 
 #[test]
 fn privileged_without_proc_a_kernel_is_not_said_to_lack_ipv6() {
-    if !privileged::require() {
+    if !privileged::require() || !kernel::require_tags() {
         return;
     }
     let (ns, pair) = bed();
@@ -72,7 +72,7 @@ fn privileged_without_proc_a_kernel_is_not_said_to_lack_ipv6() {
 /// However far it comes with them.
 #[test]
 fn privileged_too_few_descriptors_are_the_cause_that_is_told() {
-    if !privileged::require() {
+    if !privileged::require() || !kernel::require_tags() {
         return;
     }
     let (ns, pair) = bed();

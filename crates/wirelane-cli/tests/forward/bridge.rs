@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane_testkit::veth::{End, VethPair};
-use wirelane_testkit::{privileged, tools};
+use wirelane_testkit::{kernel, privileged, tools};
 
 use super::*;
 
@@ -257,6 +257,9 @@ fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
     for (options, backend) in
         [(&[][..], "packet"), (&["-f", "icmp"], "packet"), (&["--all"], "xdp")]
     {
+        if backend == "xdp" && !kernel::require_tags() {
+            continue;
+        }
         let args = [&names[..], options, &["--json", "--duration", "1ms"]].concat();
         let ended = output(bridge.middle.command(WIRELANE).arg("forward").args(args));
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -273,7 +276,7 @@ fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
 /// The addresses that others ask for are on their way to others. What is to stay with this host stays.
 #[test]
 fn privileged_management_passes_between_two_interfaces_unless_it_is_kept() {
-    if !privileged::require() || !tools::require("ethtool") {
+    if !privileged::require() || !tools::require("ethtool") || !kernel::require_tags() {
         return;
     }
     let bridge = Bridge::new(1);

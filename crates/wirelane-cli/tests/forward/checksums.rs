@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use wirelane_testkit::{privileged, tools};
+use wirelane_testkit::{kernel, privileged, tools};
 
 use super::bridge::{Bridge, LEFT, RIGHT};
 use super::*;
@@ -73,6 +73,9 @@ fn transfer(bridge: &Bridge, to: &str) {
 fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
     const TOOLS: [&str; 3] = ["tcpdump", "tshark", "ethtool"];
     if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
+        return;
+    }
+    if backends.contains(&"xdp") && !kernel::require_tags() {
         return;
     }
     let bridge = bridge(segmentation);

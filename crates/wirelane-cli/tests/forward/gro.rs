@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::thread;
 
-use wirelane_testkit::privileged;
+use wirelane_testkit::{kernel, privileged};
 
 use super::wire::{LEFT, RIGHT, Wire, content, longest_of_class, of_class, summary_of};
 use super::*;
@@ -42,6 +42,9 @@ fn privileged_tcp_is_merged_and_comes_whole() {
         return;
     }
     for backend in ["packet", "xdp"] {
+        if backend == "xdp" && !kernel::require_tags() {
+            continue;
+        }
         let wire = Wire::new();
         let child = wire.forward(&["--gro"], "tap:wl-tap", backend);
         let content = content(BYTES);
@@ -69,7 +72,7 @@ fn privileged_tcp_is_merged_and_comes_whole() {
 
 #[test]
 fn privileged_datagrams_are_merged_and_come_one_by_one() {
-    if !privileged::require() {
+    if !privileged::require() || !kernel::require(6, 2, "TAP devices take merged datagrams") {
         return;
     }
     const SIZE: usize = 1200;
@@ -118,6 +121,9 @@ fn privileged_both_ways_at_once() {
         // Each port for itself: what comes from the wire is merged, what goes there is cut.
         (&[], "tap:wl-tap?gso_max=20000", "packet:IF?gso=tcp&gro=tcp&gso_max=30000"),
     ] {
+        if wire_port == "xdp" && !kernel::require_tags() {
+            continue;
+        }
         let wire = Wire::with_queues(2);
         let child = wire.forward(options, tap, wire_port);
         let content = content(BYTES);

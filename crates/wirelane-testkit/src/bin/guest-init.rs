@@ -36,6 +36,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, finit_module, reboot, uname};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::iface;
+use wirelane_testkit::kernel;
 
 /// The second serial port.
 type Port = Arc<Mutex<File>>;
@@ -84,8 +85,8 @@ fn file_systems() -> Result<()> {
         ("tmpfs", "/run"),
     ];
     mounts.into_iter().try_for_each(|(kind, target)| attach(kind, target))?;
-    // Terminals and shared memory.
-    [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
+    // Limits of memory, terminals and shared memory.
+    [("cgroup2", "/sys/fs/cgroup"), ("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
         .into_iter()
         .try_for_each(|(kind, target)| attach(kind, target))
 }
@@ -129,8 +130,8 @@ fn prepare() -> Result<String> {
         if let Some(channels) = Ethtool::open(name)?.channels()? {
             // With queue pairs to spare, virtio_net spreads what it receives over more queues as
             // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
-            // Before 5.18 it has no RSS: the queue of a flow changes with what the guest sends.
-            let pairs = if has_rss() { channels.max_combined } else { 1 };
+            // Before 5.18 it has no RSS (VIRTIO_NET_F_RSS): the queue of a flow changes with what the guest sends.
+            let pairs = if kernel::is_at_least(5, 18) { channels.max_combined } else { 1 };
             if name.starts_with("virtio") && channels.combined != pairs {
                 command("/bin/ethtool", &["-L", name, "combined", &pairs.to_string()])?;
             }
@@ -150,13 +151,6 @@ fn prepare() -> Result<String> {
         note += &format!(", {name} with {} queues", channels.combined);
     }
     Ok(note)
-}
-
-/// Whether the kernel's virtio_net can spread flows itself (VIRTIO_NET_F_RSS).
-fn has_rss() -> bool {
-    let release = uname().release().to_string_lossy().into_owned();
-    let numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|it| it.parse().ok());
-    numbers.collect::<Vec<u32>>() >= vec![5, 18]
 }
 
 /// Names each interface after its driver, with a number in the order of the bus: `igb0`, `igb1`.

@@ -2,6 +2,7 @@
 //! offers.
 
 use rustix::io::Errno;
+use wirelane_os::machine;
 use wirelane_os::packet::PacketSocket;
 
 use super::config::{Config, Vnet};
@@ -66,6 +67,8 @@ impl PacketPlan {
             Vnet::Auto if options.forwarding.cuts => device.segments(),
             Vnet::Auto | Vnet::Off => SinkGso::default(),
         };
+        // "linux/virtio_net.h: Support USO offload in vnet header" is of 6.2: before, such frames are invalid.
+        let handed_on = SinkGso { udp: handed_on.udp && machine::kernel() >= [6, 2], ..handed_on };
         if handed_on != SinkGso::default() && config.vnet == Vnet::Auto {
             notes.push(handing_on(&device.name, handed_on));
         }

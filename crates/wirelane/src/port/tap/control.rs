@@ -28,6 +28,8 @@ pub(super) struct Device {
     open: QueueSet,
     /// Received frames have room for more than the MTU.
     takes_long: bool,
+    /// The kernel leaves datagrams to us to be cut.
+    leaves_datagrams: bool,
     state: Mutex<State>,
     stopped: AtomicBool,
 }
@@ -47,12 +49,12 @@ impl Device {
         open: QueueSet,
         mask: QueueMask,
         takes_long: bool,
+        leaves_datagrams: bool,
     ) -> Result<Self> {
         let losses = Losses::of(tap.name());
         let state = Mutex::new(State { mask: QueueMask::NONE, started: false, losses });
-        let spec = spec.to_string();
-        let device =
-            Self { tap, spec, queues, open, takes_long, state, stopped: AtomicBool::new(false) };
+        let (spec, stopped) = (spec.to_string(), AtomicBool::new(false));
+        let device = Self { tap, spec, queues, open, takes_long, leaves_datagrams, state, stopped };
         device.set_mask(mask)?;
         Ok(device)
     }
@@ -122,8 +124,9 @@ impl Device {
 }
 
 /// What the kernel may leave to us, including checksums: the kernel does not sum frames that it
-/// does not cut.
-pub(super) fn tun_offload(offload: SinkGso) -> tun::Offload {
+/// does not cut. Datagrams only if it knows how to.
+pub(super) fn tun_offload(offload: SinkGso, leaves_datagrams: bool) -> tun::Offload {
+    let offload = SinkGso { udp: offload.udp && leaves_datagrams, ..offload };
     tun::Offload {
         checksum: offload != SinkGso::default(),
         tso4: offload.tcp4,
@@ -159,7 +162,7 @@ impl Control for Device {
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
                 .help("start it with --gso or --gro to change this later"));
         }
-        let offload = tun_offload(offload);
+        let offload = tun_offload(offload, self.leaves_datagrams);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))
     }
 

@@ -52,9 +52,13 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let tap =
         Tap::open(name, usize::from(queues), tap_options).map_err(|error| refused(spec, error))?;
     let os = |error: OsError| refused(spec, error);
-    let offload = control::tun_offload(options.forwarding.offload);
+    let leaves_datagrams = tap.leaves_datagrams().map_err(os)?;
+    let offload = control::tun_offload(options.forwarding.offload, leaves_datagrams);
     tap.set_offload(offload).map_err(os)?;
     let mut notes = Vec::new();
+    if options.forwarding.offload.udp && !leaves_datagrams {
+        notes.push(format!("{name}: before Linux 6.2 the kernel itself cuts long datagrams"));
+    }
     if existed {
         notes.push(format!("{name} existed before: its addresses and settings are kept"));
     }
@@ -68,7 +72,9 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     }
     let takes_long = offload.checksum || options.forwarding.prepare_offload;
     let open = spec.queues.clone().unwrap_or(QueueSet::All);
-    let device = Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), takes_long)?);
+    let mask = options.mask.clone();
+    let device = Device::new(spec, tap, queues, open, mask, takes_long, leaves_datagrams)?;
+    let device = Arc::new(device);
     if !iface::flags(device.name()).map_err(os)?.is_up() {
         iface::up(device.name()).map_err(os)?;
     }
@@ -93,7 +99,7 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
             if offload.checksum { PortMode::TapOffload } else { PortMode::Tap },
         )
     };
-    let takes = SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false };
+    let takes = SinkGso { tcp4: true, tcp6: true, udp: leaves_datagrams, udp_fragment: false };
     let mut ends = Ends { info, device, rx: Vec::new(), tx: Vec::new(), gauges: Vec::new() };
     ends.add(&config, options, if takes_long { LONGEST } else { mtu + 22 })?;
     let Ends { info, device, rx, tx, gauges } = ends;

@@ -52,10 +52,12 @@ impl XdpPlan {
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             Ok(None) if self.must_keep_tags() => {
+                // If none was named, this is the first of several modes, none of which is better in this.
+                let named = self.config.mode.map(|mode| format!(" in {} mode", mode.as_str()));
                 let cause = format!(
-                    "packets would be forwarded without their VLAN tags, which {} removes in {} mode",
+                    "packets would be forwarded without their VLAN tags, which {} removes{}",
                     self.driver(),
-                    mode.as_str()
+                    named.unwrap_or_default()
                 );
                 let (fix, name) = (self.leaves_tags_in(), &self.device.name);
                 // A better mode is proposed only to who has refused it.
@@ -171,7 +173,7 @@ impl XdpPlan {
     /// How to keep tags in packets.
     fn leaves_tags_in(&self) -> String {
         match self.is_veth() {
-            true => "`ethtool -K` at its other end, with txvlan off,".to_owned(),
+            true => "`ethtool -K PEER txvlan off` at its other end".to_owned(),
             false => format!("`ethtool -K {} rxvlan off`", self.device.name),
         }
     }
