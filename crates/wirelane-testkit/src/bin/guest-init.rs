@@ -88,13 +88,16 @@ fn file_systems() -> Result<()> {
     // Limits of memory, terminals and shared memory.
     [("cgroup2", "/sys/fs/cgroup"), ("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
         .into_iter()
-        .try_for_each(|(kind, target)| attach(kind, target))
+        .try_for_each(|(kind, target)| attach(kind, target))?;
+    // Tests make groups of their own.
+    Ok(fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu")?)
 }
 
-fn attach(kind: &str, target: &str) -> Result<()> {
+fn attach(kind: &str, target: impl AsRef<Path>) -> Result<()> {
+    let target = target.as_ref();
     fs::create_dir_all(target)?;
     mount(kind, target, kind, MountFlags::empty(), None)
-        .map_err(|error| format!("cannot mount {target}: {error}").into())
+        .map_err(|error| format!("cannot mount {}: {error}", target.display()).into())
 }
 
 /// Mounts the files of the machine that runs the guest, and what programs among them expect.
@@ -107,11 +110,13 @@ fn home() -> Result<()> {
     mount("host", HOME, "9p", MountFlags::RDONLY, options)
         .map_err(|error| format!("cannot mount {HOME}: {error}"))?;
     for place in ["/proc", "/sys", "/dev"] {
+        // Where they are unmounted, those of the other machine's kernel must not appear.
+        attach("tmpfs", format!("{HOME}{place}"))?;
         mount_bind_recursive(place, format!("{HOME}{place}"))
             .map_err(|error| format!("cannot mount {HOME}{place}: {error}"))?;
     }
     for place in fs::read_to_string("/temporary")?.lines() {
-        attach("tmpfs", &format!("{HOME}{place}"))?;
+        attach("tmpfs", format!("{HOME}{place}"))?;
     }
     Ok(())
 }
