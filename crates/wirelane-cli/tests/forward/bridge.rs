@@ -257,7 +257,7 @@ fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
     for (options, backend) in
         [(&[][..], "packet"), (&["-f", "icmp"], "packet"), (&["--all"], "xdp")]
     {
-        if backend == "xdp" && !kernel::require_tags() {
+        if is_refused_for_tags(backend) {
             continue;
         }
         let args = [&names[..], options, &["--json", "--duration", "1ms"]].concat();

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use wirelane_testkit::{kernel, privileged, tools};
+use wirelane_testkit::{privileged, tools};
 
 use super::bridge::{Bridge, LEFT, RIGHT};
 use super::*;
@@ -75,7 +75,7 @@ fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
     if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
         return;
     }
-    if backends.contains(&"xdp") && !kernel::require_tags() {
+    if backends.into_iter().any(is_refused_for_tags) {
         return;
     }
     let bridge = bridge(segmentation);

@@ -42,7 +42,7 @@ fn privileged_tcp_is_merged_and_comes_whole() {
         return;
     }
     for backend in ["packet", "xdp"] {
-        if backend == "xdp" && !kernel::require_tags() {
+        if is_refused_for_tags(backend) {
             continue;
         }
         let wire = Wire::new();
@@ -121,7 +121,7 @@ fn privileged_both_ways_at_once() {
         // Each port for itself: what comes from the wire is merged, what goes there is cut.
         (&[], "tap:wl-tap?gso_max=20000", "packet:IF?gso=tcp&gro=tcp&gso_max=30000"),
     ] {
-        if wire_port == "xdp" && !kernel::require_tags() {
+        if is_refused_for_tags(wire_port) {
             continue;
         }
         let wire = Wire::with_queues(2);

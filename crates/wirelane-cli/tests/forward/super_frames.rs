@@ -59,7 +59,7 @@ fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
         ("packet:IF", &["--gso", "--gro", "--qdisc", "fifo"]),
         ("xdp:IF", &["--gso", "--all"]),
     ] {
-        if sink.starts_with("xdp:") && !kernel::require_tags() {
+        if is_refused_for_tags(sink) {
             continue;
         }
         let bridge = Bridge::new(1);
