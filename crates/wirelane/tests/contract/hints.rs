@@ -5,6 +5,7 @@
 )]
 
 use std::collections::{HashMap, HashSet};
+use std::env;
 use std::time::Instant;
 
 use wirelane::Batch;
@@ -31,6 +32,7 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
         return;
     }
     let mut wire = Wire::named("WIRELANE_CONTRACT_PAIR");
+    let expected = env::var("WIRELANE_CONTRACT_MODE");
     let driver = Ethtool::open(&wire.near).unwrap().driver().unwrap().unwrap().driver;
     for mode in ["zerocopy", "native"] {
         for (option, what) in [("rx_hash", "hashes"), ("rx_timestamps", "times")] {
@@ -45,6 +47,10 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
                 Err(error) => {
                     let text = error.to_string();
                     println!("{text}");
+                    // Before Linux 6.14 no driver of the guest has it.
+                    if text.contains("has no zero copy") && expected.as_deref() != Ok("zerocopy") {
+                        continue;
+                    }
                     for part in [what, &format!("{option}=on"), &driver, mode] {
                         assert!(text.contains(part), "{part}: {text}");
                     }
