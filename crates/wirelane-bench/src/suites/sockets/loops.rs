@@ -93,7 +93,7 @@ impl Station {
             let now = baton.phase();
             let is_over = |backlog: &mut Option<Backlog>| {
                 let backlog = backlog.get_or_insert_with(|| Backlog::of(self.rx.as_ref()));
-                backlog.is_done() || now == Phase::End as u8
+                backlog.is_done || now == Phase::End as u8
             };
             if now != phase && is_over(&mut backlog) {
                 (phase, backlog) = (now, None);
@@ -204,30 +204,29 @@ impl Station {
 /// What had come to a receiver when a phase ended, and waited in its ring while it slept: it belongs to that phase.
 #[derive(Debug)]
 struct Backlog {
-    /// Batches that it may have yet.
-    most: u32,
+    /// Monotonic clock by which it is taken, or there is more than waited.
+    end: u64,
+    is_done: bool,
+    is_empty: bool,
 }
 
 impl Backlog {
-    /// Batches in the largest ring.
-    const MOST: u32 = 256;
+    /// What came in 10 ms of sleep is received in less.
+    const LONGEST: u64 = 5_000_000;
 
     /// Of who only sends there is none.
     fn of(rx: Option<&Rx>) -> Self {
-        Self { most: if rx.is_some() { Self::MOST } else { 0 } }
+        let end = clock::monotonic_ns() + Self::LONGEST;
+        Self { end, is_done: rx.is_none(), is_empty: false }
     }
 
     /// So many frames were received: a batch that is not full is the last one. Two that are empty say that nothing comes.
     fn take(&mut self, received: usize) {
-        self.most = match received {
-            0 => self.most.saturating_sub(Self::MOST / 2),
-            Batch::DEFAULT.. => self.most.saturating_sub(1),
-            _ => 0,
+        let is_last = match received {
+            0 => std::mem::replace(&mut self.is_empty, true),
+            _ => received < Batch::DEFAULT,
         };
-    }
-
-    fn is_done(&self) -> bool {
-        self.most == 0
+        self.is_done |= is_last || clock::monotonic_ns() >= self.end;
     }
 }
 
