@@ -1,7 +1,7 @@
 //! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over any port.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use wirelane_os::clock::{self, CpuTime};
@@ -14,7 +14,7 @@ use wirelane::pipeline;
 use wirelane::port::{Rx, Tx};
 
 /// An idle thread checks this often whether the phase has changed.
-const PATIENCE: Duration = Duration::from_millis(10);
+pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a full transmitting end is waited for at a time.
 const ROOM: Duration = Duration::from_millis(1);
 /// How long to wait at the end for what was taken.
@@ -36,20 +36,37 @@ pub(in crate::suites) enum Phase {
 
 /// The phase, for all threads.
 #[derive(Debug)]
-pub(in crate::suites) struct Baton(AtomicU8);
+pub(in crate::suites) struct Baton {
+    phase: AtomicU8,
+    /// Threads that have taken their last reading of what is counted.
+    done: AtomicUsize,
+}
 
 impl Baton {
     pub(in crate::suites) fn new() -> Self {
-        Self(AtomicU8::new(Phase::Warm as u8))
+        Self { phase: AtomicU8::new(Phase::Warm as u8), done: AtomicUsize::new(0) }
     }
 
     pub(in crate::suites) fn set(&self, phase: Phase) {
-        self.0.store(phase as u8, Ordering::Release);
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// How many threads count no more. One that sleeps needs up to [`PATIENCE`] to see that it is to end: without packets
+    /// in that time its rate would be too low.
+    pub(in crate::suites) fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
     }
 
     #[inline]
     fn phase(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        self.phase.load(Ordering::Relaxed)
+    }
+
+    /// A thread has read what it did until `phase` began.
+    fn read(&self, phase: u8) {
+        if phase == Phase::Drain as u8 {
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -87,22 +104,17 @@ impl Station {
         let mut batches = [0; SIZES];
         let (mut before, mut tally) = (None, Tally::default());
         let (mut phase, mut turn) = (Phase::Warm as u8, 0);
-        // What is left of a phase that has ended.
-        let mut backlog = None::<Backlog>;
         loop {
             let now = baton.phase();
-            let is_over = |backlog: &mut Option<Backlog>| {
-                let backlog = backlog.get_or_insert_with(|| Backlog::of(self.rx.as_ref()));
-                backlog.is_done || now == Phase::End as u8
-            };
-            if now != phase && is_over(&mut backlog) {
-                (phase, backlog) = (now, None);
+            if now != phase {
+                phase = now;
                 let reading = self.reading(batches);
                 if now == Phase::Count as u8 {
                     before = Some(reading);
                 } else if let Some(before) = before.take() {
                     tally = reading.since(&before);
                 }
+                baton.read(now);
                 let is_sender = self.rx.is_none();
                 if now == Phase::End as u8 || is_sender && now == Phase::Drain as u8 {
                     break;
@@ -115,9 +127,6 @@ impl Station {
             };
             if let Some(count) = moved.checked_ilog2().and_then(|i| batches.get_mut(i as usize)) {
                 *count += 1;
-            }
-            if let Some(backlog) = &mut backlog {
-                backlog.take(moved);
             }
         }
         batch.clear();
@@ -198,35 +207,6 @@ impl Station {
             system_calls: calls + tx.map_or(0, |tx| tx.system_calls.value()),
             batches,
         }
-    }
-}
-
-/// What had come to a receiver when a phase ended, and waited in its ring while it slept: it belongs to that phase.
-#[derive(Debug)]
-struct Backlog {
-    /// Monotonic clock by which it is taken, or there is more than waited.
-    end: u64,
-    is_done: bool,
-    is_empty: bool,
-}
-
-impl Backlog {
-    /// What came in 10 ms of sleep is received in less.
-    const LONGEST: u64 = 5_000_000;
-
-    /// Of who only sends there is none.
-    fn of(rx: Option<&Rx>) -> Self {
-        let end = clock::monotonic_ns() + Self::LONGEST;
-        Self { end, is_done: rx.is_none(), is_empty: false }
-    }
-
-    /// So many frames were received: a batch that is not full is the last one. Two that are empty say that nothing comes.
-    fn take(&mut self, received: usize) {
-        let is_last = match received {
-            0 => std::mem::replace(&mut self.is_empty, true),
-            _ => received < Batch::DEFAULT,
-        };
-        self.is_done |= is_last || clock::monotonic_ns() >= self.end;
     }
 }
 

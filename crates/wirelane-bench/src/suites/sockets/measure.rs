@@ -55,6 +55,7 @@ impl Trial<'_> {
         subject.baton.set(Phase::Count);
         go_on = go_on && self.sleep(self.window, Some(&subject));
         subject.baton.set(Phase::Drain);
+        subject.wait_until_read();
         let offered = load.map(Sending::stop).transpose()?;
         if offered.is_some() {
             let received = || Ok(subject.rx.iter().map(|rx| rx.packets.value()).sum());

@@ -14,7 +14,7 @@ use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_send::kernel::{Pace, Sent};
 
-use super::loops::{Baton, Phase, Station, Tally};
+use super::loops::{Baton, PATIENCE, Phase, Station, Tally};
 use super::sample::{Lost, Nature};
 use super::subject::Subject;
 use crate::suites::senders::{self, Seat, Senders, Sending};
@@ -155,6 +155,7 @@ pub(super) struct Party {
     /// The one that is measured, and after it the one that it forwards to if there is one.
     ports: Vec<Port>,
     crew: Crew<Result<Tally>>,
+    threads: usize,
     pub(super) baton: Arc<Baton>,
     pub(super) rx: Vec<Arc<RxCounters>>,
 }
@@ -187,9 +188,10 @@ impl Party {
             let cause = "has no queue for this case".to_owned();
             return Err(Error::failed(format!("port '{spec}'"), cause));
         }
+        let threads = jobs.len();
         let start = || ports.iter_mut().try_for_each(Port::start);
         let crew = Crew::start(jobs, &trial.placement, start)?;
-        Ok(Self { ports, crew, baton, rx: rx_counters })
+        Ok(Self { ports, crew, threads, baton, rx: rx_counters })
     }
 
     /// What was opened.
@@ -207,6 +209,14 @@ impl Party {
             load: interface.as_ref().filter(|_| !is_sender).and_then(|_| load()).map(str::to_owned),
             interface,
             to: to.map(|to| [to.spec.clone(), to.mode.to_string()]),
+        }
+    }
+
+    /// Waits until no thread counts any more, or is too late to.
+    pub(super) fn wait_until_read(&self) {
+        let end = Instant::now() + 10 * PATIENCE;
+        while self.baton.done() < self.threads && Instant::now() < end {
+            thread::sleep(Duration::from_micros(200));
         }
     }
 
