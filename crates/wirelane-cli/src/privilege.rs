@@ -10,7 +10,8 @@ use std::fs;
 use std::os::fd::AsFd;
 
 use wirelane::{Error, Result};
-use wirelane_os::privilege::{self, Set};
+use wirelane_os::machine;
+use wirelane_os::privilege::{self, Capability, Set};
 
 /// A user to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,22 +81,36 @@ pub(crate) fn join(group: u32) -> Result<()> {
     })
 }
 
+/// What it takes to change the maps of an XDP program that is there. Before "bpf: refine kernel.unprivileged_bpf_disabled
+/// behaviour" (Linux 5.19) that sysctl, which Debian sets, refuses every call of bpf(2), also with a descriptor.
+pub(crate) fn for_maps() -> Set {
+    let is_set = || {
+        let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled");
+        text.is_ok_and(|text| text.trim() != "0")
+    };
+    match machine::kernel() < [5, 19] && is_set() {
+        true => Set::from_iter([Capability::Bpf]),
+        false => Set::EMPTY,
+    }
+}
+
 /// Becomes `user`, if one is given, and in that case a member of `group`; gives every capability
-/// away, for this thread and those it starts later. There is no way back.
+/// away but `keep`, for this thread and those it starts later. There is no way back.
 ///
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
-pub(crate) fn drop_all(user: Option<User>, group: Option<u32>) -> Result<()> {
+pub(crate) fn drop_all(user: Option<User>, group: Option<u32>, keep: Set) -> Result<()> {
     let refused = |error| Error::os("privileges", error).help("add --keep-privileges to keep them");
     // Another user may no longer do it.
-    privilege::drop_bounding(Set::EMPTY).map_err(refused)?;
+    privilege::drop_bounding(keep).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
-        privilege::switch_user(uid, gid, group.as_slice(), false).map_err(|error| {
+        let keeps = !keep.is_empty();
+        privilege::switch_user(uid, gid, group.as_slice(), keeps).map_err(|error| {
             Error::os(format!("user {uid}:{gid}"), error)
                 .help("only root can switch to another user")
         })?;
     }
-    privilege::drop_all(Set::EMPTY).map_err(refused)
+    privilege::drop_all(keep).map_err(refused)
 }
 
 /// The process at the other end of a local socket.

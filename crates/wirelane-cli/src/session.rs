@@ -12,9 +12,10 @@ use wirelane::halt::{self, Halt};
 use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::{Attempt, Outcome, PortInfo};
+use wirelane::port::{Attempt, Backend, Outcome, Port, PortInfo};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
+use wirelane_os::privilege::Set;
 
 use crate::args;
 use crate::output;
@@ -99,18 +100,23 @@ impl Privileges {
         Self { group, ..self }
     }
 
-    /// Gives privileges away, if there are any; before anything is received or created.
+    /// Gives privileges away, if there are any; before anything is received or created. What `ports` need later stays.
     ///
     /// # Errors
     /// The system does not let the process become that user.
-    pub(crate) fn give_away(&mut self) -> Result<()> {
+    pub(crate) fn give_away(&mut self, ports: &[Port]) -> Result<()> {
+        if self.dropped {
+            return Ok(());
+        }
         if let Some(group) = self.group {
             privilege::join(group)?;
         }
         if self.keep || !(privilege::is_privileged() || self.user.is_some()) {
             return Ok(());
         }
-        privilege::drop_all(self.user.take().or_else(privilege::sudo_user), self.group)?;
+        let has_maps = ports.iter().any(|port| port.info().backend == Backend::Xdp);
+        let keep = if has_maps { privilege::for_maps() } else { Set::EMPTY };
+        privilege::drop_all(self.user.take().or_else(privilege::sudo_user), self.group, keep)?;
         self.dropped = true;
         Ok(())
     }

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
-    privileges.give_away()?;
+    privileges.give_away(&ports)?;
     let counting = Counting::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {

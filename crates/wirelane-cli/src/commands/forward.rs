@@ -286,12 +286,12 @@ impl Plan {
             options.beside = ports.first().and_then(Port::beside).cloned();
             options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
-                privileges.give_away()?;
+                privileges.give_away(&ports)?;
             }
             let port = take::open(spec, &options, toll.as_ref(), args.session.quiet);
             ports.push(port.map_err(|error| privileges.explain(error))?);
         }
-        privileges.give_away()?;
+        privileges.give_away(&ports)?;
         // An interface may have several names.
         if let [first, second] = ports.as_slice()
             && let (Some(name), Some(other)) = (&first.info().interface, &second.info().interface)

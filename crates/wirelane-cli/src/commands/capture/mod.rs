@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
-    privileges.give_away()?;
+    privileges.give_away(&ports)?;
     let prints = style.is_some();
     let capture = match style {
         None => Capture::start(ports, &config),

@@ -25,7 +25,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
-    privileges.give_away()?;
+    privileges.give_away(&ports)?;
     let (sinks, told) =
         Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
     let metering =

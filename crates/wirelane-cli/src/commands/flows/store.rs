@@ -25,7 +25,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     Sinks::check(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
-    privileges.give_away()?;
+    privileges.give_away(&[])?;
     let (sinks, told) =
         Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();

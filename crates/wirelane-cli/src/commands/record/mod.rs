@@ -124,7 +124,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
     config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });
-    privileges.give_away()?;
+    privileges.give_away(std::slice::from_ref(&port))?;
     let recording =
         Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();

@@ -40,14 +40,14 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let mut privileges = Privileges::new(&args.session)?;
     if let Some(packets) = args.print {
-        privileges.give_away()?;
+        privileges.give_away(&[])?;
         return print::run(args, packets, &halt);
     }
     let placement = args.session.placement()?;
     let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
     // The kernel's engine needs them, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
-        privileges.give_away()?;
+        privileges.give_away(&[])?;
     }
     let content = Content::open(args, port.info().speed, lanes, &halt);
     let mut content = content.map_err(|error| privileges.explain(error))?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let sending = match choice.sending {
         Ok(kernel) => Box::new(kernel) as Box<dyn Sending>,
         Err(port) => {
-            privileges.give_away()?;
+            privileges.give_away(&[])?;
             let mut sources = |lane| content.source(lane);
             Box::new(sockets::start(port, &mut sources, &config)?)
         }

@@ -37,7 +37,7 @@ pub(super) fn run(
     mut privileges: Privileges,
     halt: &Halt,
 ) -> Result<()> {
-    privileges.give_away()?;
+    privileges.give_away(&[])?;
     let to = destination.open(access).map_err(|error| privileges.explain(error))?;
     let mut options = destination.options();
     options.extend(["-r".into(), absolute(&path).into_os_string()]);

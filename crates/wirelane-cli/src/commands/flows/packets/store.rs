@@ -29,7 +29,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let destination = Destination::of(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
-    privileges.give_away()?;
+    privileges.give_away(&[])?;
     let to = destination.open(access).map_err(|error| privileges.explain(error))?;
     let mut program = Program::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
