@@ -86,15 +86,26 @@ impl<'a> Senders<'a> {
         Ok(Self { site, ready: Ready::Kernel(ready) })
     }
 
-    /// A socket sends by each of these queues of the interface at `site`, as fast as it can.
+    /// A sender for each of `seats`, as fast as it can: sockets if `by_sockets`, which send by the interface of `site`, or
+    /// the kernel.
     ///
     /// # Errors
-    /// The interface has no such queue, or cannot be opened.
-    pub(in crate::suites) fn sockets(
+    /// The interface has no such queue, or cannot be opened; or as [`LiveSender::new`].
+    pub(in crate::suites) fn each(
         site: &'a Site,
-        frames: Vec<Vec<u8>>,
+        interface: &str,
+        frames: &[Vec<u8>],
         seats: &[Seat],
+        by_sockets: bool,
     ) -> Result<Self> {
+        if by_sockets {
+            return Self::sockets(site, frames.to_vec(), seats);
+        }
+        let paces = seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() });
+        Self::in_kernel(site, interface, frames, &paces.collect::<Vec<_>>())
+    }
+
+    fn sockets(site: &'a Site, frames: Vec<Vec<u8>>, seats: &[Seat]) -> Result<Self> {
         let queues = seats.iter().map(|seat| seat.queue.to_string()).collect::<Vec<_>>().join(",");
         // Around the kernel's disciplines the CPU decides about the queue.
         let spec: Spec = format!("packet:{}@{queues}?bypass=on", site.interface()).parse()?;
@@ -240,10 +251,9 @@ mod tests {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() }).unwrap();
         lab.far.set_gro(true).unwrap();
         let frames = frames(4, 64).unwrap();
-        let paces: Vec<_> =
-            seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() }).collect();
-        let kernel = Senders::in_kernel(&lab.near, "wl-a", &frames, &paces).unwrap();
-        let sockets = Senders::sockets(&lab.near, frames.clone(), &seats).unwrap();
+        let of =
+            |by_sockets| Senders::each(&lab.near, "wl-a", &frames, &seats, by_sockets).unwrap();
+        let (kernel, sockets) = (of(false), of(true));
         let all: BTreeSet<_> = seats.iter().map(|seat| seat.queue).collect();
         let seen = |port, senders| queues(&lab, port, senders, all.len());
         assert_eq!(seen("packet:wl-b", sockets), all);

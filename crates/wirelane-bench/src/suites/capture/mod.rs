@@ -44,7 +44,6 @@ use wirelane::pcap::WriterOptions;
 use wirelane::port::{self, Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_send::kernel::Pace;
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.
@@ -464,11 +463,7 @@ fn senders<'a>(
     in_lab: bool,
 ) -> Result<Senders<'a>> {
     let (frames, seats) = (senders::frames(FLOWS, case.size)?, senders::seats(QUEUES));
-    if in_lab && case.port == "packet" {
-        return Senders::sockets(site, frames, &seats);
-    }
-    let paces = seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() });
-    Senders::in_kernel(site, interface, &frames, &paces.collect::<Vec<_>>())
+    Senders::each(site, interface, &frames, &seats, in_lab && case.port == "packet")
 }
 
 fn sample(

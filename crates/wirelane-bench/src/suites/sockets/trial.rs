@@ -125,16 +125,11 @@ impl Trial<'_> {
 impl Load<'_> {
     /// Sends to a port of this kind.
     pub(super) fn start(&self, frames: &[Vec<u8>], to: Option<Backend>) -> Result<Sending> {
-        let in_kernel =
-            |paces: &[Pace]| Senders::in_kernel(self.site, self.site.interface(), frames, paces);
+        let (site, interface) = (self.site, self.site.interface());
         let ready = match &self.by {
-            By::One(pace) => in_kernel(&[*pace]),
-            By::Each(seats) if to == Some(Backend::Packet) => {
-                Senders::sockets(self.site, frames.to_vec(), seats)
-            }
+            By::One(pace) => Senders::in_kernel(site, interface, frames, &[*pace]),
             By::Each(seats) => {
-                let pace = |seat: &Seat| Pace { cpu: Some(seat.cpu), ..Pace::default() };
-                in_kernel(&seats.iter().map(pace).collect::<Vec<_>>())
+                Senders::each(site, interface, frames, seats, to == Some(Backend::Packet))
             }
         };
         ready?.start()
