@@ -143,6 +143,46 @@ fn privileged_changes_lose_no_count() {
     assert_conserved(&port);
 }
 
+/// A packet that the program of a ring is looking at has been let in and is not accepted yet: it is not rejected. The
+/// counts are compared every 256 blocks, so here once in 512 packets.
+#[test]
+fn privileged_what_is_on_its_way_is_not_rejected() {
+    if !privileged::require() {
+        return;
+    }
+    const PACKETS: u64 = 60_000;
+    // Takes everything, and its time: it divides by one.
+    const STEPS: usize = 4000;
+    let slow = format!("{},{}6 0 0 262144", STEPS + 1, "52 0 0 1,".repeat(STEPS));
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-slow", 1);
+    let mut port = quick(&ns, "wl-slow", &OpenOptions::default().filter(filter(&slow)));
+    let (mut ends, control) = (port.rx(), port.control());
+    port.start().unwrap();
+    let ended = AtomicBool::new(false);
+    let taken = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..PACKETS).for_each(|n| tap.write(0, &packets::udp4(n).length(1400).build()));
+            ended.store(true, Ordering::Release);
+        });
+        let (mut batch, mut taken) = (Batch::new(64), 0);
+        while !ended.load(Ordering::Acquire) {
+            for rx in &mut ends {
+                taken += rx.receive(&mut batch) as u64;
+                batch.clear();
+            }
+        }
+        taken
+    });
+    let (live, _) = counted(&ends, Class::Rx, 0);
+    assert!(live >= taken, "{live} received, {taken} taken");
+    let taken = taken + finish(&*control, &mut ends).len() as u64;
+    let end = ends.iter().find(|rx| rx.class() == Class::Rx).unwrap();
+    let dropped = end.counters().snapshot(0).dropped.total().unwrap();
+    assert_eq!(counted(&ends, Class::Rx, 0), (PACKETS, 0));
+    assert_eq!(taken + dropped, PACKETS);
+}
+
 /// When the link comes back, the kernel makes the group anew, in the order in which its sockets were made.
 #[test]
 fn privileged_the_count_goes_on_when_the_link_comes_back() {

@@ -17,7 +17,7 @@
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
 //! to every ring in turn, and the cost of a packet would grow with the number of queues. With CAP_BPF the group's program
 //! also counts what it gives to each ring, and so what the filter rejects is known, whatever the filter is by then: see
-//! `turnstile`.
+//! `turnstile` and `rejections`.
 //!
 #![doc = include_str!("options.md")]
 //!
@@ -45,15 +45,17 @@
 //! one CPU, and on most devices even if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
-//! memory), `rings` (opening them), `turnstile` (in front of them), `sharing` (with other ports), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
+//! memory), `rings` (opening them), `turnstile` (in front of them) and `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
 
 mod config;
 mod control;
 pub(in crate::port) mod every;
+
 mod idle;
 mod link;
 mod open;
 mod plan;
+mod rejections;
 mod ring;
 mod rings;
 mod rx;

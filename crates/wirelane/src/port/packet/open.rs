@@ -7,6 +7,7 @@ use super::control::{Binding, Handle};
 use super::idle;
 use super::link::OnRemoval;
 use super::plan::PacketPlan;
+use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::open_rings;
 use super::rx::{Receiver, Setup, Times};
@@ -151,7 +152,7 @@ impl PacketPlan {
                 link_type,
                 on_removal,
                 strands: None,
-                gauge: turnstile.as_ref().map(|turnstile| (Arc::clone(turnstile), place)),
+                rejections: turnstile.as_ref().map(|turnstile| Rejections::new(turnstile, place)),
             };
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };

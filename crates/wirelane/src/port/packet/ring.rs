@@ -17,7 +17,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
@@ -30,6 +31,7 @@ use crate::frame::{Meta, Owner};
 use crate::pool::blocks::{Blocks, Users};
 use crate::port::control::Passed;
 use crate::port::selection::{REJECT_ALL, Selection};
+use crate::sync::lock;
 
 /// Bytes of a VLAN tag, for which there must be room between a `Meta` and its packet. The kernel
 /// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).
@@ -54,9 +56,8 @@ pub(super) struct Shared {
     blocks: Blocks,
     memory: Mapping,
     socket: PacketSocket,
-    /// Packets that passed the program, dropped ones included, and those dropped: see [`Shared::count`].
-    counted: AtomicU64,
-    dropped: AtomicU64,
+    /// What the kernel has counted and, as it does, forgotten.
+    counted: Mutex<Passed>,
     block_size: u32,
     block_count: u32,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
@@ -93,8 +94,7 @@ impl Ring {
             blocks: Blocks::new(request.block_count),
             memory,
             socket,
-            counted: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
+            counted: Mutex::default(),
             block_size: request.block_size,
             block_count: request.block_count,
             vnet_header: if vnet { size_of::<VirtioNetHdr>() } else { 0 },
@@ -172,28 +172,19 @@ impl Shared {
         &self.socket
     }
 
-    /// Adds what the kernel has counted since it was last asked, which it then forgets. From any
-    /// thread: each gets what no other got.
-    pub(super) fn count(&self) -> wirelane_os::Result<()> {
+    /// What passed the program until now. From any thread; the lock keeps what one has taken from the kernel from being
+    /// missing where another adds up.
+    pub(super) fn count(&self) -> wirelane_os::Result<Passed> {
+        let mut counted = lock(&self.counted);
         let since = self.socket.statistics()?;
-        self.counted.fetch_add(since.packets.into(), Ordering::Relaxed);
-        self.dropped.fetch_add(since.drops.into(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Packets that passed the program, dropped ones included, until [`Shared::count`].
-    pub(super) fn counted(&self) -> u64 {
-        self.counted.load(Ordering::Relaxed)
-    }
-
-    /// Of those, the dropped ones.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        counted.packets += u64::from(since.packets);
+        counted.dropped += u64::from(since.drops);
+        Ok(*counted)
     }
 
     /// So many more were dropped than the kernel has counted.
     pub(super) fn lose(&self, packets: u64) {
-        self.dropped.fetch_add(packets, Ordering::Relaxed);
+        lock(&self.counted).dropped += packets;
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -299,9 +290,9 @@ unsafe fn leave(ring: NonNull<Shared>) {
 pub(super) fn passed(rings: &[Ring]) -> wirelane_os::Result<Passed> {
     let mut passed = Passed::default();
     for ring in rings {
-        ring.count()?;
-        passed.packets += ring.counted();
-        passed.dropped += ring.dropped();
+        let counted = ring.count()?;
+        passed.packets += counted.packets;
+        passed.dropped += counted.dropped;
     }
     Ok(passed)
 }

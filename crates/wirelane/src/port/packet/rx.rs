@@ -12,14 +12,16 @@ use wirelane_os::packet::{
 
 use super::control::Progress;
 use super::every::{Place, Strands};
+
 use super::idle::IdlePolicy;
 use super::link::{LinkWatch, OnRemoval};
+use super::rejections::Rejections;
 use super::ring::{BlockStart, Ring};
 use super::slot::{MAC_LEAST, leave_cutting, prefetch, restore_vlan};
-use super::turnstile::Turnstile;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
+use crate::port::control::Passed;
 use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
@@ -67,8 +69,8 @@ pub(super) struct Setup {
     pub(super) on_removal: OnRemoval,
     /// The interfaces, if packets of all of them come.
     pub(super) strands: Option<Strands>,
-    /// What counts the packets let in to the ring, which has this number there.
-    pub(super) gauge: Option<(Arc<Turnstile>, usize)>,
+    /// What counts the packets that the ring's program rejects.
+    pub(super) rejections: Option<Rejections>,
 }
 
 /// Hands out the packets of a ring.
@@ -263,21 +265,22 @@ impl Receiver {
         self.end_block();
     }
 
-    fn read_statistics(&mut self) -> Result<()> {
+    /// What the kernel has counted by now, of which the counters learn.
+    fn read_statistics(&mut self) -> Result<Passed> {
         self.setup.counters.system_calls.add(1);
-        // Read before what the kernel has accepted of them: so what is on its way through the filter counts neither as rejected
-        // now nor as less of that later.
-        let gauge = self.setup.gauge.as_ref();
-        let offered = gauge.map(|(turnstile, ring)| turnstile.counted(*ring));
+        // In this order: what is let in later may be accepted, but is not among what was let in.
+        let is_shut = self.setup.progress.stopped_at().is_some();
+        let let_in = self.setup.rejections.as_mut().map(|rejections| rejections.read(is_shut));
         let counted = self.setup.ring.count();
-        counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
+        let counted = counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
         self.ledger.blocks_since = 0;
-        self.setup.counters.kernel.set(self.setup.ring.dropped());
-        let rejected = &self.setup.counters.filtered_kernel;
-        let more = offered.map(|offered| offered.saturating_sub(self.setup.ring.counted()));
-        rejected.set(more.unwrap_or(0).max(rejected.value()));
+        self.setup.counters.kernel.set(counted.dropped);
+        if let Some(let_in) = let_in {
+            let rejected = &self.setup.counters.filtered_kernel;
+            rejected.set(let_in.rejected(counted.packets).max(rejected.value()));
+        }
         self.setup.strands.iter().for_each(Strands::sum_losses);
-        Ok(())
+        Ok(counted)
     }
 
     /// Whether everything that the kernel counted has been received, or will not be.
@@ -290,16 +293,15 @@ impl Receiver {
         // From when it was first looked for: this thread, and the kernel's timer, may have been kept waiting.
         let grace = 2 * self.setup.times.retire + END_GRACE;
         let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(grace));
-        self.read_statistics()?;
-        let ring = &self.setup.ring;
-        let missing = ring.counted().saturating_sub(self.ledger.delivered + ring.dropped());
+        let counted = self.read_statistics()?;
+        let missing = counted.packets.saturating_sub(self.ledger.delivered + counted.dropped);
         // A block may have been handed over since the caller looked.
         if missing > 0 && (now < deadline || self.setup.ring.is_filled(self.block)) {
             return Ok(false);
         }
         if missing > 0 {
             self.setup.ring.lose(missing);
-            self.setup.counters.kernel.set(self.setup.ring.dropped());
+            self.setup.counters.kernel.set(counted.dropped + missing);
             self.setup.strands.iter().for_each(Strands::sum_losses);
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \

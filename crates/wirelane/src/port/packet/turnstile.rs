@@ -186,10 +186,11 @@ impl Turnstile {
         (0..self.rings).for_each(|ring| self.set_open(ring, false, false));
     }
 
-    /// How many packets were let in to `ring`.
-    pub(super) fn counted(&self, ring: usize) -> u64 {
-        let words = self.places(ring, 0).chain(self.places(ring, 1));
-        words.map(|word| self.words.load(word + 1)).sum()
+    /// How many packets each CPU let in to `ring`.
+    pub(super) fn counted(&self, ring: usize) -> impl Iterator<Item = u64> {
+        let of = |word| self.words.load(word + 1);
+        let both = self.places(ring, 0).zip(self.places(ring, 1));
+        both.map(move |(received, sent)| of(received) + of(sent))
     }
 
     /// The first words of a ring, of each CPU: for what was received (0) or sent (1).

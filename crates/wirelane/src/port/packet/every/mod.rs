@@ -29,6 +29,7 @@ use super::control::Progress;
 use super::idle;
 use super::link::OnRemoval;
 use super::open::SLACK;
+use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::FRAME_SIZE;
 use super::rx::{Receiver, Setup, Times};
@@ -108,7 +109,9 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
             link_type: ETHERNET,
             on_removal: OnRemoval::End,
             strands: Some(Strands::new(&finder, value)),
-            gauge: turnstile.as_ref().map(|turnstile| (Arc::clone(turnstile), number.into())),
+            rejections: turnstile
+                .as_ref()
+                .map(|turnstile| Rejections::new(turnstile, number.into())),
         };
         Rx::new(Receiver::new(setup), counters).with_growing(&growing)
     };
