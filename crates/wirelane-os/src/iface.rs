@@ -2,6 +2,7 @@
 
 use crate::error::{OsError, Result};
 use crate::ethtool::Ethtool;
+use crate::netdev::LinkReader;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;
@@ -149,12 +150,11 @@ pub fn down(name: &str) -> Result<()> {
 /// `ETIMEDOUT` when it has no carrier after `limit`, and as [`up`].
 pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
     let deadline = Instant::now() + limit;
-    let ethtool = Ethtool::open(name)?;
+    let (ethtool, mut link) = (Ethtool::open(name)?, LinkReader::open(name)?);
     loop {
         // In this order. Of an interface that the worker has never looked at, the state is unknown, which counts as running
         // (`netif_oper_up`), whatever its queues do. To ask for the link is to do the worker's work.
-        let link = ethtool.link()?;
-        if link != Some(false) && flags(name)?.is_running() {
+        if ethtool.link()? != Some(false) && link.read()?.is_running() {
             // The flag comes before the activation, under one lock, which setting flags takes as well.
             return up(name);
         }

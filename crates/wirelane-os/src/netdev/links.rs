@@ -43,6 +43,13 @@ impl Link {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
+    /// Whether it has a carrier and the kernel knows of it, so that packets pass. The kernel's own word, `IFF_RUNNING`, comes up to
+    /// a second after a carrier is lost (`linkwatch_schedule_work`); `IFF_LOWER_UP` is lost with it.
+    pub fn is_running(&self) -> bool {
+        let both = (libc::IFF_RUNNING | libc::IFF_LOWER_UP) as u32;
+        self.flags & both == both
+    }
+
     /// Whether this is the loopback interface.
     pub fn is_loopback(&self) -> bool {
         self.flags & libc::IFF_LOOPBACK as u32 != 0

@@ -9,8 +9,8 @@ use wirelane::stats::TxCounters;
 use wirelane::{Error, Result};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::{Lane, Rate};
+use wirelane_os::clock;
 use wirelane_os::netdev::LinkReader;
-use wirelane_os::{OsError, clock};
 
 use super::anchor::Anchor;
 use super::live::not_sent;
@@ -130,15 +130,19 @@ impl Losses {
         Ok(Self { link, seen, open: 0, ask: 0 })
     }
 
-    /// How many of `frames` handed over were lost.
+    /// How many of `frames` handed over to the interface `name` were lost.
     ///
     /// # Errors
-    /// The interface is gone, down or without a carrier, and has dropped frames without counting them.
-    fn take(&mut self, frames: u64) -> std::result::Result<u64, OsError> {
-        const CALL: &str = "netlink RTM_GETLINK";
-        let link = self.link.read()?;
-        if !link.is_up() || link.flags & IFF_RUNNING == 0 {
-            return Err(OsError::from_errno(CALL, link.name, Errno::NETDOWN.raw_os_error()));
+    /// The interface is gone, down or without a link, and has dropped frames without counting them.
+    fn take(&mut self, name: &str, frames: u64) -> Result<u64> {
+        let link = self.link.read().map_err(|error| Error::os(name, error))?;
+        if !link.is_up() {
+            let error = Error::failed(name, "the interface is down");
+            return Err(error.help(format!("`ip link set {name} up` brings it up")));
+        }
+        if !link.is_running() {
+            let error = Error::failed(name, "the interface has no link");
+            return Err(error.help("look at its cable, and whether the other end is up"));
         }
         if let Some(dropped) = link.tx_dropped {
             self.open += dropped.saturating_sub(self.seen);
@@ -149,9 +153,6 @@ impl Losses {
         Ok(lost)
     }
 }
-
-/// The interface can transmit: it has a carrier.
-const IFF_RUNNING: u32 = 0x40;
 
 /// One stream on this thread.
 pub(super) struct Share {
@@ -418,7 +419,8 @@ impl KernelLane {
         let (frames, bytes) = std::mem::take(&mut self.open);
         let shared = Arc::clone(&self.shared);
         let mut losses = shared.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = losses.take(frames);
+        let interface = shared.interface.as_str();
+        let taken = losses.take(interface, frames);
         let now = clock::monotonic_ns();
         let ask = at_the_end || now >= losses.ask;
         if ask {
@@ -428,8 +430,7 @@ impl KernelLane {
         if frames == 0 {
             return Ok(());
         }
-        let interface = shared.interface.as_str();
-        let lost = taken.map_err(|error| Error::os(interface, error)).and_then(|lost| {
+        let lost = taken.and_then(|lost| {
             let asked = if ask { transmits(interface) } else { Ok(()) };
             asked.map_err(|refusal| Error::failed(interface, refusal.to_string())).map(|()| lost)
         });
