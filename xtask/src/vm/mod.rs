@@ -114,7 +114,7 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
         ));
     }
     let machine =
-        Machine { qemu: Qemu::get(&cache)?, kernel, executables: build(&programs)?, cache };
+        Machine { qemu: Qemu::get(&cache)?, kernel, modes, executables: build(&programs)?, cache };
     let limit = if is_short { LIMIT } else { LONG_LIMIT };
     let run = |programs: &[Program]| attempt(arguments, &machine, programs, limit);
     let mut first = run(&programs)?;
@@ -162,6 +162,7 @@ fn names(failed: &[Failed]) -> Vec<String> {
 struct Machine {
     qemu: Qemu,
     kernel: Kernel,
+    modes: Modes,
     executables: Vec<Executable>,
     cache: PathBuf,
 }
@@ -172,7 +173,7 @@ fn attempt(
     programs: &[Program],
     limit: Duration,
 ) -> Result<Attempt, String> {
-    let Machine { qemu, kernel, executables, cache } = machine;
+    let Machine { qemu, kernel, modes, executables, cache } = machine;
     let directory = tempfile::tempdir_in(cache)
         .map_err(|error| format!("cannot create a directory in {}: {error}", cache.display()))?;
     let archive = directory.path().join("initramfs");
@@ -185,7 +186,8 @@ fn attempt(
     let mut report = Report::default();
     let is_at_home = programs.iter().any(|program| program.at_home);
     let share = if is_at_home { Share::Files } else { Share::Nothing };
-    let guest = qemu::Guest { kernel, initramfs: &archive, share };
+    let virtio_queues = modes.virtio_queues;
+    let guest = qemu::Guest { kernel, initramfs: &archive, share, virtio_queues };
     let ending = qemu::boot(qemu, &guest, &console, limit, |line| {
         println!("{line}");
         report.line(line);

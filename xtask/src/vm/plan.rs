@@ -44,6 +44,8 @@ pub(crate) const SUITES: [&str; 3] = ["contract", "command", "forward"];
 pub(crate) struct Modes {
     pub(crate) igb: &'static str,
     pub(crate) virtio: &'static str,
+    /// How many queues those have.
+    pub(crate) virtio_queues: u16,
     /// Whether packets may take several frames: XDP_USE_SG, of 6.6.
     pub(crate) sg: bool,
     /// Whether the kernel says what a driver does with frames of XDP programs: `NETDEV_CMD_DEV_GET`, of 6.3.
@@ -64,6 +66,9 @@ impl Modes {
                 () if is_at_least(5, 13) => "native",
                 () => "generic",
             },
+            // Before that a program turned RSS off (virtnet_xdp_set), and before 5.18 there was none: which queue the
+            // packets of a flow come by is then the device's choice, which it changes.
+            virtio_queues: if is_at_least(6, 12) { 4 } else { 1 },
             sg: is_at_least(6, 6),
             features: is_at_least(6, 3),
         }
@@ -74,10 +79,12 @@ impl Modes {
 pub(crate) fn all(modes: Modes) -> Vec<Program> {
     let mut programs =
         vec![Program { always: true, ..Program::new("queues", 120, "wirelane queues") }];
-    let pairs = [("igb", modes.igb), ("virtio", modes.virtio)];
-    for ((driver, mode), (other, _)) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
+    let pairs = [("igb", modes.igb, 2), ("virtio", modes.virtio, modes.virtio_queues.min(2))];
+    for ((driver, mode, queues), (other, ..)) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
         programs.push(Program { always: true, ..contract(driver, other, mode) });
-        programs.extend(sockets(driver, mode).map(|program| Program { always: true, ..program }));
+        programs.extend(
+            sockets(driver, mode, queues).map(|program| Program { always: true, ..program }),
+        );
         programs.push(contract(driver, other, "packet"));
         if mode != "zerocopy" {
             let capture = format!("wirelane capture xdp:{driver}0?mode=zerocopy --all --count 1");
@@ -196,14 +203,15 @@ fn refused(what: &str, command: &str, words: &'static str) -> Program {
     Program { expected, ..Program::new(format!("refused-{what}"), 60, command) }
 }
 
-/// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.
+/// rxdrop, txpush and l2fwd on so many queues of one interface, the other interface sending to it.
 ///
 /// Each sample opens the port anew, upon which igb loses its link for a second or two
 /// (igb_xdp_setup): hence the length of a sample.
-fn sockets(driver: &str, mode: &'static str) -> [Program; 3] {
+fn sockets(driver: &str, mode: &'static str, queues: u16) -> [Program; 3] {
     ["rxdrop", "txpush", "l2fwd"].map(|case| {
         let bench = "wirelane bench sockets --all --samples 1 --size 64";
-        let ports = [0, 1].map(|queue| format!("--port xdp:{driver}0@{queue}?mode={mode}"));
+        let port = |queue| format!("--port xdp:{driver}0@{queue}?mode={mode}");
+        let ports: Vec<_> = (0..queues).map(port).collect();
         let subject = format!("{bench} --json --seconds 5s --case {case} {}", ports.join(" "));
         Program {
             beside: (case != "txpush").then(|| words(&load(driver, mode))),

@@ -1,4 +1,4 @@
-//! The emulated machine: two igb on one cable, two virtio_net with several queue pairs on another.
+//! The emulated machine: two igb on one cable, two virtio_net on another.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,8 +12,7 @@ use wirelane_testkit::netns::Namespace;
 
 use super::packages::{Kernel, Qemu};
 
-/// Queue pairs of each virtio_net. A TAP device is what gives them more than one.
-const QUEUE_PAIRS: u32 = 4;
+/// What the virtio_net are behind: they can have several queues.
 const TAPS: [&str; 2] = ["tap0", "tap1"];
 
 /// What is booted.
@@ -21,6 +20,8 @@ pub(crate) struct Guest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) initramfs: &'a Path,
     pub(crate) share: Share,
+    /// Queue pairs of each virtio_net.
+    pub(crate) virtio_queues: u16,
 }
 
 /// What the guest sees of this machine.
@@ -42,11 +43,11 @@ pub(crate) fn boot(
     limit: Duration,
     mut line: impl FnMut(&str),
 ) -> Result<(), String> {
-    let namespace = cable();
+    let namespace = cable(guest.virtio_queues);
     let mut command = qemu.command();
     machine(&mut command, guest.share);
     igb(&mut command);
-    virtio(&mut command);
+    virtio(&mut command, guest.virtio_queues);
     command
         .arg("-kernel")
         .arg(&guest.kernel.image)
@@ -71,12 +72,13 @@ pub(crate) fn boot(
 
 /// A bridge between two TAP devices, in a namespace of its own. It learns no addresses: every frame
 /// that enters at one end leaves at the other.
-fn cable() -> Namespace {
+fn cable(queues: u16) -> Namespace {
     let namespace = Namespace::new();
     let ip = |arguments: &str| namespace.run("ip", arguments.split(' '));
+    let several = if queues > 1 { "multi_queue " } else { "" };
     ip("link add cable type bridge ageing_time 0 mcast_snooping 0");
     for tap in TAPS {
-        ip(&format!("tuntap add mode tap multi_queue name {tap}"));
+        ip(&format!("tuntap add mode tap {several}name {tap}"));
         ip(&format!("link set {tap} master cable up"));
     }
     ip("link set cable up");
@@ -115,16 +117,17 @@ fn igb(command: &mut Command) {
 /// (virtnet_xdp_set), and in zero-copy mode only when it uses the kernel's DMA interface, which is
 /// what `iommu_platform` says (virtnet_xsk_pool_enable). With `rss` the guest says how flows are
 /// spread over its queues, as a network card lets its driver do; without it the TAP device decides.
-fn virtio(command: &mut Command) {
+fn virtio(command: &mut Command, queues: u16) {
+    let several = if queues > 1 { "on" } else { "off" };
     for (number, tap) in (0..).zip(TAPS) {
         let netdev = format!(
-            "tap,id=virtio{number},ifname={tap},queues={QUEUE_PAIRS},vhost=off,script=no,downscript=no"
+            "tap,id=virtio{number},ifname={tap},queues={queues},vhost=off,script=no,downscript=no"
         );
-        let vectors = 2 * QUEUE_PAIRS + 2;
+        let vectors = 2 * queues + 2;
         let device = format!(
-            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,rss=on,vectors={vectors},romfile=,\
-             disable-legacy=on,iommu_platform=on,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
-             guest_ecn=off,guest_uso4=off,guest_uso6=off",
+            "virtio-net-pci,netdev=virtio{number},mac={},mq={several},rss={several},\
+             vectors={vectors},romfile=,disable-legacy=on,iommu_platform=on,\
+             guest_tso4=off,guest_tso6=off,guest_ufo=off,guest_ecn=off,guest_uso4=off,guest_uso6=off",
             mac(0x20, number)
         );
         command.args(["-netdev", &netdev, "-device", &device]);
