@@ -23,7 +23,7 @@ use crate::peers::process::{Output, Running, line};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::report::Report;
 use crate::row::Param;
-use crate::wire::Wired;
+use crate::wire::{Counter, Wired};
 
 /// The name of the suite.
 pub(super) const SUITE: &str = "record";
@@ -250,6 +250,7 @@ impl<'a> Cable<'a> {
             let sent = match &load {
                 Some(load) => Some(load.send(shape, rate, window, stop)?),
                 None => {
+                    until_one_comes(far, stop)?;
                     thread::sleep(window);
                     None
                 }
@@ -286,6 +287,19 @@ impl<'a> Cable<'a> {
             Ok(Some(Trial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes }))
         })
     }
+}
+
+/// Waits until the interface of `far` counts a packet more. After an XDP program has come, others send in vain for as long
+/// as its link takes to come back, which its driver says before the packets do.
+fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
+    let (before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
+    while Counter::Received.read(far)? == before
+        && !stop.load(Ordering::Relaxed)
+        && Instant::now() < end
+    {
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Whether a file there can be opened for direct I/O.

@@ -100,8 +100,8 @@ impl Handle {
     fn check_program(&self, state: &State) {
         let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
         let unbound = |queue: &Arc<Queue>| {
-            // xsk_notifier() takes the interface from the socket, and __xsk_recvmsg() says so.
-            let woken = queue.socket().wake_rx();
+            // xsk_notifier() takes the interface from the socket, and xsk_sendmsg() says so.
+            let woken = queue.socket().wake_tx();
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
         };
         if state.attachment.as_ref().is_some_and(gone) && !state.queues.iter().any(unbound) {
