@@ -5,23 +5,23 @@
 //!            TX ring ─▶ sendto, queue i ──▶ veth ─▶ RX queue i ─▶ packet:
 //! ```
 //!
-//! The kernel sends faster, but nothing says by which queue a packet came that it redirects
+//! The kernel sends faster, but nothing says by which queue a packet came that it redirects into a veth pair
 //! (`__xdp_build_skb_from_frame` records none): to sockets of AF_PACKET all of them are of one queue. So where several
-//! queues of `packet:` are measured, sockets send.
+//! queues of `packet:` are measured there, sockets send.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
 use wirelane::mask::QueueMask;
 use wirelane::placement::Placement;
 use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Port, Spec, Tx};
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
-use wirelane_os::affinity;
 use wirelane_os::clock::CpuTime;
+use wirelane_os::{affinity, netdev};
 use wirelane_send::kernel::{self, LiveSender, Pace, Sent};
 
 use super::sockets::loops::{Baton, Phase, Station, Tally};
@@ -86,8 +86,8 @@ impl<'a> Senders<'a> {
         Ok(Self { site, ready: Ready::Kernel(ready) })
     }
 
-    /// A sender for each of `seats`, as fast as it can: sockets if `by_sockets`, which send by the interface of `site`, or
-    /// the kernel.
+    /// A sender for each of `seats`, as fast as it can: sockets, if `interface` is a veth and `to_packet` says that sockets
+    /// of AF_PACKET receive at its other end, or the kernel.
     ///
     /// # Errors
     /// The interface has no such queue, or cannot be opened; or as [`LiveSender::new`].
@@ -96,9 +96,9 @@ impl<'a> Senders<'a> {
         interface: &str,
         frames: &[Vec<u8>],
         seats: &[Seat],
-        by_sockets: bool,
+        to_packet: bool,
     ) -> Result<Self> {
-        if by_sockets {
+        if to_packet && is_veth(site, interface)? {
             return Self::sockets(site, frames.to_vec(), seats);
         }
         let paces = seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() });
@@ -145,6 +145,12 @@ impl<'a> Senders<'a> {
             }
         }
     }
+}
+
+fn is_veth(site: &Site, interface: &str) -> Result<bool> {
+    let link = site.inside(|| netdev::link(interface))?;
+    let link = link.map_err(|error| Error::os(interface, error))?;
+    Ok(link.kind.as_deref() == Some("veth"))
 }
 
 /// Senders at work; those that are dropped end.
@@ -251,8 +257,7 @@ mod tests {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() }).unwrap();
         lab.far.set_gro(true).unwrap();
         let frames = frames(4, 64).unwrap();
-        let of =
-            |by_sockets| Senders::each(&lab.near, "wl-a", &frames, &seats, by_sockets).unwrap();
+        let of = |to_packet| Senders::each(&lab.near, "wl-a", &frames, &seats, to_packet).unwrap();
         let (kernel, sockets) = (of(false), of(true));
         let all: BTreeSet<_> = seats.iter().map(|seat| seat.queue).collect();
         let seen = |port, senders| queues(&lab, port, senders, all.len());

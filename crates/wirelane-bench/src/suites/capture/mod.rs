@@ -419,9 +419,7 @@ impl CaptureBed {
         let load = case.load.as_deref();
         let from = from.or_else(|| load.map(|site| (site, site.interface())));
         // Those of an interface come first: while they are made nothing is to be captured.
-        let ready = from
-            .map(|(site, interface)| senders(site, interface, case, lab.is_some()))
-            .transpose()?;
+        let ready = from.map(|(site, interface)| senders(site, interface, case)).transpose()?;
         let capture = case.on_its_cpus(|| Capture::start(vec![port], &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
@@ -456,14 +454,9 @@ impl CaptureBed {
 }
 
 /// A sender for every queue behind `interface`.
-fn senders<'a>(
-    site: &'a Site,
-    interface: &str,
-    case: &Condition,
-    in_lab: bool,
-) -> Result<Senders<'a>> {
+fn senders<'a>(site: &'a Site, interface: &str, case: &Condition) -> Result<Senders<'a>> {
     let (frames, seats) = (senders::frames(FLOWS, case.size)?, senders::seats(QUEUES));
-    Senders::each(site, interface, &frames, &seats, in_lab && case.port == "packet")
+    Senders::each(site, interface, &frames, &seats, case.port == "packet")
 }
 
 fn sample(
