@@ -56,7 +56,9 @@ fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
     let [xdp, packet] = ports.each_ref().map(String::as_str);
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
-    let write = ["capture", "sim:4?rate=max&size=1500", "-w", file.to_str().unwrap()];
+    // 3 MB: where the file is in memory, that is the group's.
+    let source = "sim:4?rate=max&size=1500&count=2000";
+    let write = ["capture", source, "-w", file.to_str().unwrap()];
     let commands = [
         &["capture", xdp, "--all"][..],
         &["capture", packet],
