@@ -208,6 +208,8 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
     let port = format!("xdp:{}", talk.pair.b.interface);
     let pings = || talk.ping(Duration::from_millis(500));
     let resolves = || {
+        // The far host would ask by itself, for what it once knew, and the near one learn from the question.
+        talk.far.run("ip", ["neigh", "flush", "dev", &talk.pair.b.interface]);
         talk.near.run("ip", ["neigh", "flush", "dev", &talk.pair.a.interface]);
         pings();
         talk.near.run("ip", ["neigh", "show", "dev", &talk.pair.a.interface]).contains("lladdr")
