@@ -91,7 +91,7 @@ pub(crate) fn all(modes: Modes) -> Vec<Program> {
             let words = "has no zero copy";
             programs.push(refused(&format!("zerocopy-{driver}"), &capture, words));
         }
-        programs.extend(bench(driver, mode));
+        programs.extend(bench(driver, mode, if modes.features { 3 } else { 2 }));
     }
     if !modes.sg {
         let capture = "wirelane capture xdp:igb0?mode=native&sg=on --all --count 1";
@@ -234,8 +234,8 @@ fn load(driver: &str, mode: &str) -> String {
 }
 
 /// The other suites of `wirelane bench` on one interface, the other one sending to it from outside. Their rates mean
-/// nothing: they have to measure something, in the mode that the driver has.
-fn bench(driver: &str, mode: &'static str) -> Vec<Program> {
+/// nothing: they have to measure something, in the mode that the driver has, and send by so many engines.
+fn bench(driver: &str, mode: &'static str, engines: usize) -> Vec<Program> {
     let outside = load(driver, mode);
     let xdp = format!("--port xdp:{driver}0?mode={mode} --all");
     let packet = format!("--port packet:{driver}0");
@@ -272,7 +272,7 @@ fn bench(driver: &str, mode: &'static str) -> Vec<Program> {
             "send",
             &format!("send --port {driver}0 --count-at {far} --size 64 --case engine"),
             None,
-            2,
+            engines,
             "",
         ),
     ]

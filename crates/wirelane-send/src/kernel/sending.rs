@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use wirelane::port::{Control, Port, PortInfo};
 use wirelane::session::monitor::Monitor;
@@ -12,6 +13,7 @@ use wirelane::{Error, Result};
 use wirelane_gen::signature::{self, Key};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::{Lane, Rate};
+use wirelane_os::netdev::LinkReader;
 use wirelane_os::{clock, iface};
 
 use super::field::FieldError;
@@ -25,6 +27,8 @@ use crate::timing::Departures;
 
 /// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
 const LEAD: u64 = 2_000_000;
+/// For so long a card may be without its link after an XDP program has come to it.
+const LINK: Duration = Duration::from_secs(5);
 
 /// The kernel at work.
 pub struct Kernel {
@@ -82,11 +86,27 @@ pub fn start(
         jobs.push((format!("wl-kernel{index}"), move || job.run()));
     }
     let monitor = Monitor::of_sender(&port, counters, []);
+    wait_for_link(&interface)?;
     let crew = Crew::start(jobs, &config.placement, || {
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
     })?;
     Ok(Kernel { crew, port, monitor, shared })
+}
+
+/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent in vain. An interface that
+/// is down, or stays without one, is told of by who sends.
+fn wait_for_link(interface: &str) -> Result<()> {
+    let failed = |error| Error::os(interface, error);
+    let mut reader = LinkReader::open(interface).map_err(failed)?;
+    let end = Instant::now() + LINK;
+    loop {
+        let link = reader.read().map_err(failed)?;
+        if !link.is_up() || link.is_running() || Instant::now() >= end {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 impl Sending for Kernel {
