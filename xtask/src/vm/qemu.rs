@@ -11,6 +11,7 @@ use wirelane_os::child::end_with_thread;
 use wirelane_testkit::netns::Namespace;
 
 use super::packages::{Kernel, Qemu};
+use super::plan::CPUS;
 
 /// What the virtio_net are behind: they can have several queues.
 const TAPS: [&str; 2] = ["tap0", "tap1"];
@@ -86,7 +87,8 @@ fn cable(queues: u16) -> Namespace {
 }
 
 fn machine(command: &mut Command, share: Share) {
-    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
+    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+    command.args(["-smp", &CPUS.to_string()]);
     command.args(["-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none"]);
     match share {
         Share::Nothing => command.args(["-m", "1024"]),

@@ -42,6 +42,7 @@ use wirelane_os::clock::{self, CpuTime};
 use wirelane_os::{OsError, affinity, iface};
 
 use super::anchor::Anchor;
+use super::probe::is_sound;
 use wirelane::error::{Error, Result};
 
 /// Bytes of a time stamp, see [`LiveSender::stamping`].
@@ -89,7 +90,7 @@ impl LiveSender {
     /// namespace. They are whole Ethernet frames without frame check sequence.
     ///
     /// # Errors
-    /// There is no such interface, no frame, a frame shorter than 14 bytes or longer than the interface's
+    /// There is no such interface, or its driver would crash the kernel; no frame, a frame shorter than 14 bytes or longer than the interface's
     /// MTU allows, or frames of different lengths; capabilities are missing; the kernel refuses.
     pub fn new<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
         Self::with(interface, frames, false)
@@ -107,6 +108,7 @@ impl LiveSender {
     fn with<F: AsRef<[u8]>>(interface: &str, frames: &[F], stamp: bool) -> Result<Self> {
         let failed = |error| refused(interface, error);
         let ifindex = iface::index(interface).map_err(failed)?;
+        is_sound(interface).map_err(|refusal| Error::failed(interface, refusal.to_string()))?;
         let mtu = iface::mtu(interface).map_err(failed)? as usize;
         let template = frames.first().map(|frame| frame.as_ref().to_vec()).unwrap_or_default();
         // A frame may carry one VLAN tag more than the MTU says (xdp_ok_fwd_dev).

@@ -1,5 +1,6 @@
 //! When the kernel can send by itself.
 
+use wirelane::inspect;
 use wirelane::port::{Backend, PortInfo};
 use wirelane_gen::Rate;
 use wirelane_gen::stream::Stream;
@@ -58,8 +59,9 @@ fn shape(streams: &[Stream]) -> Result<(), Refusal> {
     if streams.iter().all(even) { Ok(()) } else { Err(Refusal::Intervals) }
 }
 
-/// Whether the interface transmits redirected frames, as far as the kernel tells.
+/// Whether the interface transmits redirected frames, as far as the kernel tells, and does no harm to it.
 pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
+    is_sound(interface)?;
     let told = iface::index(interface).and_then(netdev::xdp_features);
     match told {
         Ok(None) => untold(interface),
@@ -89,4 +91,52 @@ fn untold(interface: &str) -> Result<(), Refusal> {
         "before Linux 6.3 the kernel does not say whether {interface} transmits frames of programs; most \
          cards do only while they have an XDP program themselves"
     )))
+}
+
+/// Whether the driver only sends by queues that it has.
+///
+/// For frames of programs, virtio_net wants a queue more for each CPU. Where the device has not so many, and there are
+/// more queues than CPUs, it goes by queues that are not there, and the kernel crashes (virtnet_get_xdp_sq since 5.13;
+/// seen on 7.3). Queues of its own are only among the RX queues in use (virtnet_xdp_set).
+pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
+    let kernel = |error: OsError| Refusal::Kernel(error.to_string());
+    let driver = Ethtool::open(interface).and_then(|ethtool| ethtool.driver()).map_err(kernel)?;
+    if driver.is_none_or(|driver| driver.driver != "virtio_net") {
+        return Ok(());
+    }
+    let cpus = bpf::possible_cpus().map_err(kernel)? as u32;
+    let found = inspect::interface(interface);
+    let found = found.map_err(|error| Refusal::Kernel(error.to_string()))?;
+    if has_queues([found.rx.count, found.tx.count], cpus) {
+        return Ok(());
+    }
+    Err(Refusal::Interface(format!(
+        "{interface} has more queues than this machine has CPUs, and none of its own for frames of programs, \
+         upon which virtio_net would crash the kernel; `ethtool -L {interface} combined {cpus}` mends that"
+    )))
+}
+
+/// Whether a virtio_net with so many RX and TX queues sends frames of programs by queues that are there.
+fn has_queues([rx, tx]: [Option<u32>; 2], cpus: u32) -> bool {
+    match (rx, tx) {
+        (Some(rx), _) if rx <= cpus => true,
+        (Some(rx), Some(tx)) => rx >= tx + cpus,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtio_net_has_queues_for_every_cpu_or_shares_them() {
+        let of = |rx, tx, cpus| has_queues([Some(rx), Some(tx)], cpus);
+        // Shared by all CPUs.
+        assert!(of(1, 1, 2) && of(2, 2, 2) && of(4, 4, 16));
+        // One more for each CPU.
+        assert!(of(4, 2, 2) && of(5, 3, 2));
+        assert!(!of(4, 4, 2) && !of(3, 3, 2) && !of(5, 4, 2));
+        assert!(!has_queues([None, Some(4)], 2) && !has_queues([Some(4), None], 2));
+    }
 }

@@ -290,14 +290,16 @@ impl<'a> Cable<'a> {
 }
 
 /// Waits until the interface of `far` counts a packet more. After an XDP program has come, others send in vain for as long
-/// as its link takes to come back, which its driver says before the packets do.
+/// as its link takes to come back; the driver may say that it is back before packets come, and may begin to count anew.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
-    let (before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
-    while Counter::Received.read(far)? == before
-        && !stop.load(Ordering::Relaxed)
-        && Instant::now() < end
-    {
+    let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         thread::sleep(Duration::from_millis(10));
+        let now = Counter::Received.read(far)?;
+        if now > before {
+            break;
+        }
+        before = now;
     }
     Ok(())
 }
