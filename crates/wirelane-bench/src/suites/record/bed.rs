@@ -280,10 +280,14 @@ impl<'a> Cable<'a> {
             }
             let all = Sent { frames: counts.captured + counts.dropped, elapsed: window };
             let Sent { frames, elapsed } = sent.unwrap_or(all);
-            if sent.is_none() && counts.captured == 0 {
+            if sent.is_none() && frames == 0 {
                 let cause = "no packet came from outside";
                 let error = Error::failed(far.interface(), cause);
                 return Err(error.help("look for what is to send them, or send them: --load IF"));
+            }
+            if counts.captured == 0 {
+                let cause = format!("it recorded none of {frames} packets");
+                return Err(Error::failed(recorder.name, cause));
             }
             let recorded = counts.captured.saturating_sub(warmed);
             let recorded = recorded.min(frames.saturating_sub(counts.dropped));
