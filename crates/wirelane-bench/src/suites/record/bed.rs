@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(200);
 /// What comes from outside is recorded for so long at least.
 const OUTSIDE: Duration = Duration::from_secs(1);
+/// The shortest segment that a store of ours may have.
+const LEAST_SEGMENT: u64 = 4 << 20;
 /// A run writes no more than this, nor a third of what is free.
 const MOST_ON_DISK: u64 = 4 << 30;
 
@@ -100,6 +102,11 @@ impl<'a> Bed<'a> {
     /// The CPUs of a recorder beside a sender.
     pub(super) fn recorders(&self) -> &[u32] {
         if self.cpus.len() > 1 { &self.cpus[1..] } else { &self.cpus }
+    }
+
+    /// Bytes of a segment of ours, if there is no room for usual ones: a queue has one, and the next one ready.
+    fn segment(&self) -> Option<u64> {
+        (self.most_bytes < MOST_ON_DISK).then(|| (self.most_bytes / 16).max(LEAST_SEGMENT))
     }
 
     /// Calls `work` with a new directory, which is gone afterwards.
@@ -231,7 +238,10 @@ impl<'a> Cable<'a> {
             };
             let missing = || Error::failed(recorder.name, "is missing");
             let mut command = recorder.command(&recording).ok_or_else(missing)?;
-            command.args(options.filter(|_| recorder.is_ours()));
+            if recorder.is_ours() {
+                command.args(options);
+                command.args(self.bed.segment().map(|bytes| format!("--segment={bytes}")));
+            }
             report.environment.add_command(line(&command));
             let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;
             match running.wait_for(recorder.ready, LIMIT, stop) {
