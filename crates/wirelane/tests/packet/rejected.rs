@@ -217,6 +217,24 @@ fn privileged_the_count_goes_on_when_the_link_comes_back() {
     assert_eq!(got.len(), 9);
 }
 
+/// What was rejected just before is counted, too.
+#[test]
+fn privileged_an_interface_that_goes_away_leaves_its_count() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-gone", 1);
+    let mut port = quick(&ns, "wl-gone", &OpenOptions::default().filter(filter("greater 200")));
+    let mut ends = port.rx();
+    port.start().unwrap();
+    (0..20).for_each(|n| tap.write(0, &packets::udp4(n).build()));
+    ns.run("ip", ["link", "del", "wl-gone"]);
+    let rx = ends.iter_mut().find(|rx| rx.class() == Class::Rx).unwrap();
+    assert!(eventually(|| rx.readiness().is_err()), "the interface is gone");
+    assert_eq!(counted(&ends, Class::Rx, 0), (20, 20));
+}
+
 #[test]
 fn privileged_all_interfaces_count_together() {
     if !privileged::require() {

@@ -7,7 +7,8 @@
 //!
 //! While packets come, a CPU may have let one in that its ring's program has not seen yet. It is not rejected, but
 //! missing among the accepted; on a machine that others keep busy the CPU may stand there for long. So of each CPU that
-//! was there lately, one is left out. When the port has stopped none is on its way any more, and the count is exact.
+//! was there lately, one is left out. When the port has stopped, or its interface is gone, none is on its way any more, and
+//! the count is exact.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Rejections {
         Self { turnstile: Arc::clone(turnstile), ring, cpus }
     }
 
-    /// What was let in. `is_shut` if the port had stopped before the call.
+    /// What was let in. `is_shut` if nothing more came in before the call.
     pub(super) fn read(&mut self, is_shut: bool) -> LetIn {
         let let_in = read(&mut self.cpus, self.turnstile.counted(self.ring), clock::monotonic_ns());
         if is_shut { LetIn { on_their_way: 0, ..let_in } } else { let_in }

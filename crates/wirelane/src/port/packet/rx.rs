@@ -269,7 +269,8 @@ impl Receiver {
     fn read_statistics(&mut self) -> Result<Passed> {
         self.setup.counters.system_calls.add(1);
         // In this order: what is let in later may be accepted, but is not among what was let in.
-        let is_shut = self.setup.progress.stopped_at().is_some();
+        // An interface that is gone was silent before the socket learnt of it (`dev_close_many`).
+        let is_shut = self.setup.progress.stopped_at().is_some() || self.failure.is_some();
         let let_in = self.setup.rejections.as_mut().map(|rejections| rejections.read(is_shut));
         let counted = self.setup.ring.count();
         let counted = counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
