@@ -166,3 +166,9 @@ pub struct Skipped {
     /// Written, and not taken by the port before the end.
     pub unsent: u64,
 }
+
+/// What ends a session when its interface was set down.
+pub(crate) fn is_down(interface: &str) -> Error {
+    let error = Error::failed(interface, "the interface is down");
+    error.help(format!("`ip link set {interface} up` brings it up"))
+}

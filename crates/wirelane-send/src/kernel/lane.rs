@@ -17,7 +17,7 @@ use super::live::not_sent;
 use super::probe::transmits;
 use super::program::{INTERVAL_SHIFT, Sender};
 use crate::pacer::{Pacer, Pacing};
-use crate::session::SendConfig;
+use crate::session::{SendConfig, is_down};
 use crate::timing::Departures;
 
 /// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop is
@@ -137,8 +137,7 @@ impl Losses {
     fn take(&mut self, name: &str, frames: u64) -> Result<u64> {
         let link = self.link.read().map_err(|error| Error::os(name, error))?;
         if !link.is_up() {
-            let error = Error::failed(name, "the interface is down");
-            return Err(error.help(format!("`ip link set {name} up` brings it up")));
+            return Err(is_down(name));
         }
         if !link.is_running() {
             let error = Error::failed(name, "the interface has no link");

@@ -8,7 +8,7 @@ use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 use wirelane_os::clock;
 
-use crate::session::SendConfig;
+use crate::session::{SendConfig, is_down};
 
 /// A transmitting end, and memory for what it sends.
 pub(super) struct Outlet {
@@ -175,8 +175,7 @@ impl Outlet {
     fn explain(&self) -> Result<()> {
         let TxStats { refused, refused_errno, held_errno, .. } = self.tx.counters().snapshot(0);
         if held_errno == Some("ENETDOWN") && self.pending() > 0 {
-            return Err(Error::failed(self.object.as_str(), "the interface is down")
-                .help(format!("`ip link set {} up` brings it up", self.object)));
+            return Err(is_down(&self.object));
         }
         if refused > self.watch.refused {
             let errno = refused_errno.map(|errno| format!(" ({errno})")).unwrap_or_default();
