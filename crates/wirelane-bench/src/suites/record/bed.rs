@@ -33,8 +33,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(2);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(200);
-/// What comes from outside is recorded for so long at least.
-const OUTSIDE: Duration = Duration::from_secs(1);
 /// The shortest segment that a store of ours may have.
 const LEAST_SEGMENT: u64 = 4 << 20;
 /// A run writes no more than this, nor a third of what is free.
@@ -258,8 +256,6 @@ impl<'a> Cable<'a> {
                 Some(load) if !warm.is_zero() => load.send(shape, rate, warm, stop)?.frames,
                 _ => 0,
             };
-            // A card that was just reset takes its time.
-            let window = if load.is_some() { window } else { window.max(OUTSIDE) };
             let before = if load.is_some() { running.cpu() } else { Duration::ZERO };
             let sent = match &load {
                 Some(load) => Some(load.send(shape, rate, window, stop)?),
