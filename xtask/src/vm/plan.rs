@@ -248,7 +248,8 @@ fn load(driver: &str, mode: &str) -> String {
 }
 
 /// The other suites of `wirelane bench` on one interface, the other one sending to it from outside. Their rates mean
-/// nothing: they have to measure something, in the mode that the driver has, by so many engines. With `can_load`, the kernel sends by the other interface.
+/// nothing: they have to measure something, in the mode that the driver has, by so many engines. With `can_load`, the
+/// kernel sends by the other interface.
 fn bench(driver: &str, mode: &'static str, engines: usize, can_load: bool) -> Vec<Program> {
     let outside = load(driver, mode);
     let xdp = format!("--port xdp:{driver}0?mode={mode} --all");

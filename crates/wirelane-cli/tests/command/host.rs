@@ -239,7 +239,7 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
         let summary = capture.finish();
         assert!(number(&summary["totals"]["delivered"]) > 0, "{summary}");
     }
-    // More than once: a single echo may be lost while both hosts ask for their neighbour anew.
+    // More than once: a single echo was lost one time in some thirty on a busy machine, and nobody knows where.
     let deadline = Instant::now() + PATIENCE;
     while !talk.ping(Duration::from_secs(1)) {
         assert!(Instant::now() < deadline, "the host has its packets back");

@@ -50,7 +50,6 @@
 mod config;
 mod control;
 pub(in crate::port) mod every;
-
 mod idle;
 mod link;
 mod open;

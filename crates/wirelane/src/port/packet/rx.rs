@@ -12,7 +12,6 @@ use wirelane_os::packet::{
 
 use super::control::Progress;
 use super::every::{Place, Strands};
-
 use super::idle::IdlePolicy;
 use super::link::{LinkWatch, OnRemoval};
 use super::rejections::Rejections;
