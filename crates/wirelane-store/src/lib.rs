@@ -49,6 +49,6 @@ pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
 pub use self::writer::{
-    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
-    StoreWriter,
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, ShortSegments, StoreOptions, StoreReport,
+    StoreStatus, StoreWriter,
 };

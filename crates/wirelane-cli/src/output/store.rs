@@ -62,6 +62,8 @@ pub(crate) struct Store {
     /// Whether io_uring is used with registered memory, and if not, why.
     io_uring: bool,
     blocking_because: Option<String>,
+    /// Segments that are shorter than --segment, for want of room.
+    short_segments: Option<Short>,
     /// What keeps packets from the disk now.
     trouble: Option<String>,
     /// How often something did, or failed otherwise.
@@ -79,6 +81,17 @@ struct Stored {
     deleted_bytes: u64,
     /// Nanoseconds since the epoch.
     oldest_ns: Option<u64>,
+}
+
+/// Why segments are shorter than wanted.
+#[derive(Clone, Serialize)]
+struct Short {
+    bytes: u64,
+    wanted_bytes: u64,
+    /// What all segments together can take.
+    room_bytes: u64,
+    /// Receiving threads, which share it.
+    threads: u64,
 }
 
 #[derive(Clone, Serialize)]
@@ -120,6 +133,12 @@ impl Store {
             buffered_because: report.buffered,
             io_uring: report.no_ring.is_none(),
             blocking_because: report.no_ring,
+            short_segments: report.short_segments.map(|short| Short {
+                bytes: short.len,
+                wanted_bytes: short.wanted,
+                room_bytes: short.room,
+                threads: short.lanes,
+            }),
             trouble: report.trouble,
             troubles: report.troubles,
             last_trouble: report.last_trouble,
@@ -137,10 +156,22 @@ impl Store {
         self.trouble.as_deref()
     }
 
-    /// Why the page cache is not bypassed, for people.
-    pub(crate) fn detour(&self) -> Option<String> {
-        let why = self.buffered_because.as_deref()?;
-        Some(format!("written through the page cache: {}", printable(why)))
+    /// What is done otherwise than it should be, and why, for people.
+    pub(crate) fn detours(&self) -> impl Iterator<Item = String> {
+        let buffered = self.buffered_because.as_deref();
+        let buffered =
+            buffered.map(|why| format!("written through the page cache: {}", printable(why)));
+        let short = self.short_segments.as_ref().map(|short| {
+            format!(
+                "segments of {}B instead of {}B: there is room for {}B, and {} {} two",
+                scaled(short.bytes as f64),
+                scaled(short.wanted_bytes as f64),
+                scaled(short.room_bytes as f64),
+                plural(short.threads, "receiving thread"),
+                if short.threads == 1 { "needs" } else { "need" },
+            )
+        });
+        buffered.into_iter().chain(short)
     }
 
     /// Where packets went, behind the headline of a summary.
@@ -153,7 +184,7 @@ impl Store {
     /// The rest of what is worth knowing at the end, a line each.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self { stored, trigger, .. } = self;
-        let mut notes: Vec<_> = self.detour().into_iter().collect();
+        let mut notes: Vec<_> = self.detours().collect();
         if stored.deleted_segments > 0 {
             let (segments, bytes) = (stored.deleted_segments, scaled(stored.deleted_bytes as f64));
             notes

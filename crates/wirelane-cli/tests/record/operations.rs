@@ -74,6 +74,30 @@ fn privileged_a_full_disk_is_survived() {
     assert!(number(&summary["store"]["troubles"]) > 0);
 }
 
+/// A disk that is too small for segments of the usual size gets shorter ones, and the recording says so.
+#[test]
+fn privileged_a_small_disk_has_short_segments() {
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let script = "mount -t tmpfs -o size=100m none \"$0\" && \"$@\" && ls \"$0\"/s";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let store = directory.path().join("s");
+    command.args(["record", "sim:2?count=80000&rate=100kpps&size=1500"]).arg(&store);
+    let ended = output(&mut command);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let said = &ended.stderr;
+    assert!(said.contains("\n80,000 captured, 0 filtered, 0 dropped"), "{said}");
+    let note = "note: segments of 6.22 MB instead of 268 MB: there is room for 99.6 MB, and 2 receiving threads need \
+                two\n";
+    assert_eq!(said.matches(note).count(), 2, "as it begins and at the end: {said}");
+    let segments = ended.stdout.lines().filter(|name| name.ends_with(".pcapng")).count();
+    assert!(segments > 8, "{}", ended.stdout);
+}
+
 #[track_caller]
 fn recorded(recording: &Running) -> u64 {
     let said = output(&mut wirelane(["stats", "--json", &recording.pid()]));

@@ -11,10 +11,10 @@ use wirelane_os::disk::{self, Buffers, DirectWriter};
 use wirelane_pcap::Access;
 
 use super::age::Now;
-use super::options::StoreOptions;
+use super::options::{StoreOptions, fitting_len};
 use super::segment::Ready;
 use super::shelf::{NoRoom, Shelf};
-use super::status::{StoreStatus, Who};
+use super::status::{ShortSegments, StoreStatus, Who};
 use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
@@ -72,8 +72,8 @@ impl Keeper {
         requests: Receiver<Request>,
         status: Arc<StoreStatus>,
     ) -> Result<Self> {
-        let (limits, len) = (options.limits, options.segment_len());
-        let (shelf, next_number) = Shelf::new(Arc::clone(&directory), limits, len, Now::read())?;
+        let limits = options.limits;
+        let (shelf, next_number) = Shelf::new(Arc::clone(&directory), limits, Now::read())?;
         let memory = Buffers::new(1, MAX_PRELUDE).map_err(Error::os)?;
         let waiting = Vec::new();
         let keeper = Self {
@@ -155,12 +155,13 @@ impl Keeper {
 
     /// Makes a segment with its prelude.
     fn make(&mut self, door: &Door) -> Result<Ready> {
-        let room = self.shelf.make_room(Now::read())?;
+        let len = self.segment_len();
+        let room = self.shelf.make_room(len, Now::read())?;
         room.map_err(|why| self.no_room(why))?;
         loop {
-            match self.create(door) {
+            match self.create(door, len) {
                 Ok(ready) => {
-                    self.shelf.begin(ready.name.number);
+                    self.shelf.begin(ready.name.number, len);
                     return Ok(ready);
                 }
                 Err(error) if !is_full(&error) || !self.shelf.sacrifice()? => return Err(error),
@@ -169,20 +170,30 @@ impl Keeper {
         }
     }
 
-    fn create(&mut self, door: &Door) -> Result<Ready> {
+    /// Bytes of the next segment, and says so where it is shorter than it should be.
+    fn segment_len(&self) -> u64 {
+        let (wanted, lanes) = (self.options.segment_len(), self.status.lanes());
+        let Some(room) = self.shelf.capacity() else { return wanted };
+        let len = fitting_len(wanted, room, lanes);
+        if len < wanted {
+            let _ = self.status.short.set(ShortSegments { len, wanted, room, lanes });
+        }
+        len
+    }
+
+    fn create(&mut self, door: &Door, limit: u64) -> Result<Ready> {
         let compression = self.options.compression.map(|options| options.compression);
         let name =
             SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
         let file_name = name.file_name();
         let path = self.directory.path_of(&file_name);
-        let limit = self.options.segment_len();
         let id = random_number();
         let Some(prelude) = prelude::encode(&door.prelude, door.plain, id, name.is_compressed())
         else {
             return Err(Error::new(path.display().to_string(), "too many interfaces"));
         };
         let mode = self.access.file_mode();
-        if !self.shelf.fits() {
+        if !self.shelf.fits(limit) {
             return Err(Error::io(&path, "make", &Errno::NOSPC.into()));
         }
         let made = disk::create(&*self.directory, file_name.as_ref(), mode, limit)

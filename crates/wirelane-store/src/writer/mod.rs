@@ -41,5 +41,5 @@ pub use self::gate::Gate;
 pub use self::lane::LaneWriter;
 pub use self::lost::Lost;
 pub use self::options::{Limits, StoreOptions};
-pub use self::status::{Counts, LaneReport, StoreReport, StoreStatus};
+pub use self::status::{Counts, LaneReport, ShortSegments, StoreReport, StoreStatus};
 pub use self::store::StoreWriter;

@@ -12,15 +12,22 @@ use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE};
 
 /// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
 pub(super) const DEPTH: usize = 8;
-/// The least and the most bytes of a segment.
-const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 4 * EXTENT_SIZE as u64..=1 << 40;
+/// The least bytes of a segment.
+pub(super) const LEAST_SEGMENT: u64 = 4 * EXTENT_SIZE as u64;
+/// The most.
+const MOST_SEGMENT: u64 = 1 << 40;
+/// Where there is no room for two segments of each lane, segments are shorter: so many of each fit.
+const SHORT_PER_LANE: u64 = 8;
 /// Buffers of [`EXTENT_SIZE`] that a lane has at least: one is filled, one waits, some are written.
 const LEAST_BUFFERS: usize = 4;
 
 /// How a store is written.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Bytes of a segment; rounded up to a multiple of [`EXTENT_ALIGNMENT`]. At least 4 MiB.
+    /// Bytes of a segment; rounded up to a multiple of [`EXTENT_ALIGNMENT`]. At least 4 MiB. Where there is
+    /// no room for two of each lane, they are shorter, so that eight fit; [`StoreReport::short_segments`] says so.
+    ///
+    /// [`StoreReport::short_segments`]: super::StoreReport::short_segments
     pub segment_bytes: u64,
     /// lz4 or zstd, if any.
     pub compression: Option<CompressionOptions>,
@@ -85,7 +92,7 @@ impl StoreOptions {
     pub(crate) fn check(&self) -> Result<()> {
         let wrong =
             |what: &'static str, help: &'static str| Err(Error::new(what, "impossible").help(help));
-        if !SEGMENT_BYTES.contains(&self.segment_bytes) {
+        if !(LEAST_SEGMENT..=MOST_SEGMENT).contains(&self.segment_bytes) {
             let cause = format!("{} bytes are impossible", self.segment_bytes);
             let error = Error::new("size of a segment", cause);
             return Err(error.help("give one from 4 MiB to 1 TiB"));
@@ -119,5 +126,39 @@ impl StoreOptions {
     /// one would never be old enough to go.
     pub(crate) fn segment_time(&self) -> Option<Duration> {
         self.limits.max_age.map(|age| (age / 8).max(Duration::from_secs(1)))
+    }
+}
+
+/// Bytes of a segment of these lanes in a store that can take `room`: as wanted if two of each lane fit, the one
+/// that is written and the next one.
+pub(super) fn fitting_len(wanted: u64, room: u64, lanes: u64) -> u64 {
+    let lane = room / lanes.max(1);
+    if lane / 2 >= wanted {
+        return wanted;
+    }
+    let len = lane / SHORT_PER_LANE / EXTENT_ALIGNMENT as u64 * EXTENT_ALIGNMENT as u64;
+    len.clamp(LEAST_SEGMENT.min(wanted), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_as_long_as_there_is_room_for() {
+        const MIB: u64 = 1 << 20;
+        for (wanted, room, lanes, len) in [
+            (256, 2048, 4, 256),
+            (256, 2047, 4, 63),
+            (256, 400, 1, 50),
+            (256, 400, 2, 25),
+            (256, 0, 2, 4),
+            (4, 7, 1, 4),
+            (256, 2048, 0, 256),
+        ] {
+            let got = fitting_len(wanted * MIB, room * MIB, lanes);
+            assert_eq!(got / MIB, len, "{wanted} {room} {lanes}");
+            assert_eq!(got % EXTENT_ALIGNMENT as u64, 0);
+        }
     }
 }

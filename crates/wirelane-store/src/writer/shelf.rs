@@ -1,6 +1,6 @@
 //! What a store holds, and what has to go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wirelane_os::disk::{self, Space};
@@ -19,9 +19,8 @@ pub(crate) struct Shelf {
     limits: Limits,
     /// Finished ones, and those that a crash left, by number.
     kept: BTreeMap<u64, Kept>,
-    /// Those that are being written: they count as a whole.
-    parts: BTreeSet<u64>,
-    segment_len: u64,
+    /// Those that are being written, and the bytes that they may take: they count as a whole.
+    parts: BTreeMap<u64, u64>,
     bytes: u64,
     clock: AgeClock,
     deleted: u64,
@@ -32,6 +31,8 @@ struct Kept {
     name: SegmentName,
     bytes: u64,
     written: Written,
+    /// As far as is known: others pin and unpin.
+    is_pinned: bool,
 }
 
 /// Why there is no room.
@@ -48,43 +49,45 @@ impl Shelf {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub(crate) fn new(
-        directory: Arc<Directory>,
-        limits: Limits,
-        segment_len: u64,
-        now: Now,
-    ) -> Result<(Self, u64)> {
+    pub(crate) fn new(directory: Arc<Directory>, limits: Limits, now: Now) -> Result<(Self, u64)> {
         let listing = directory.list()?;
         let mut kept = BTreeMap::new();
-        for name in listing.segments.iter().map(|entry| entry.name) {
+        for entry in &listing.segments {
+            let name = entry.name;
             let bytes = directory.disk_usage(&name.file_name())?
                 + directory.disk_usage(&name.index_name())?;
             // A file that a crash left may be as old as the clock says now.
             let written = Written::Real(name.times.map_or(now.real, |(_, newest)| newest));
-            kept.insert(name.number, Kept { name, bytes, written });
+            let is_pinned = entry.is_pinned;
+            kept.insert(name.number, Kept { name, bytes, written, is_pinned });
         }
         let bytes = kept.values().map(|segment| segment.bytes).sum();
         let clock = AgeClock::new(now);
         let (deleted, deleted_bytes) = (0, 0);
-        let parts = BTreeSet::new();
-        let shelf = Self {
-            directory,
-            limits,
-            kept,
-            parts,
-            segment_len,
-            bytes,
-            clock,
-            deleted,
-            deleted_bytes,
-        };
+        let parts = BTreeMap::new();
+        let shelf = Self { directory, limits, kept, parts, bytes, clock, deleted, deleted_bytes };
         Ok((shelf, listing.next_number))
     }
 
-    /// A segment is being written from now on.
-    pub(crate) fn begin(&mut self, number: u64) {
-        if self.parts.insert(number) {
-            self.bytes += self.segment_len;
+    /// The most bytes that all segments can take, now that others take what they take; `None` where neither a
+    /// limit nor the file system tells.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        let sum = |of: &dyn Fn(&Kept) -> bool| {
+            self.kept.values().filter(|kept| of(kept)).map(|kept| kept.bytes).sum::<u64>()
+        };
+        let pinned = sum(&|kept| kept.is_pinned);
+        let below = self.limits.max_bytes.map(|most| most.saturating_sub(pinned));
+        let free = self.free().map(|free| {
+            let deletable = if self.may_sacrifice() { sum(&|kept| !kept.is_pinned) } else { 0 };
+            free + self.parts.values().sum::<u64>() + deletable
+        });
+        free.into_iter().chain(below).min()
+    }
+
+    /// A segment of at most so many bytes is being written from now on.
+    pub(crate) fn begin(&mut self, number: u64, len: u64) {
+        if self.parts.insert(number, len).is_none() {
+            self.bytes += len;
         }
     }
 
@@ -95,26 +98,29 @@ impl Shelf {
         name: Option<SegmentName>,
         now: Now,
     ) -> Result<()> {
-        if self.parts.remove(&number) {
-            self.bytes -= self.segment_len;
-        }
+        self.bytes -= self.parts.remove(&number).unwrap_or(0);
         let Some(name) = name else { return Ok(()) };
         let usage = |file: &str| self.directory.disk_usage(file);
         let bytes = usage(&name.file_name())? + usage(&name.index_name())?;
         // It may have got its index later.
         let before = self.kept.remove(&number);
         let written = before.as_ref().map_or(Written::Boot(now.boot), |it| it.written);
+        let is_pinned = before.as_ref().is_some_and(|it| it.is_pinned);
         self.bytes += bytes;
         self.bytes -= before.map_or(0, |it| it.bytes);
         if bytes > 0 {
-            self.kept.insert(number, Kept { name, bytes, written });
+            self.kept.insert(number, Kept { name, bytes, written, is_pinned });
         }
         Ok(())
     }
 
-    /// Makes room for another segment, as far as a limit demands.
-    pub(crate) fn make_room(&mut self, now: Now) -> Result<std::result::Result<(), NoRoom>> {
-        self.enforce(self.segment_len, now)
+    /// Makes room for another segment of so many bytes, as far as a limit demands.
+    pub(crate) fn make_room(
+        &mut self,
+        len: u64,
+        now: Now,
+    ) -> Result<std::result::Result<(), NoRoom>> {
+        self.enforce(len, now)
     }
 
     /// Deletes what exceeds a limit.
@@ -126,8 +132,11 @@ impl Shelf {
     /// Deletes the oldest segment because the disk is full; false if that is not wanted, or there
     /// is none. Whoever limits the age alone wants what is younger.
     pub(crate) fn sacrifice(&mut self) -> Result<bool> {
-        let may = self.limits.max_bytes.is_some() || self.limits.min_free.is_some();
-        if may { self.delete_oldest() } else { Ok(false) }
+        if self.may_sacrifice() { self.delete_oldest() } else { Ok(false) }
+    }
+
+    fn may_sacrifice(&self) -> bool {
+        self.limits.max_bytes.is_some() || self.limits.min_free.is_some()
     }
 
     /// What there is.
@@ -170,22 +179,26 @@ impl Shelf {
         space.available < reserve(space, share).saturating_add(more)
     }
 
-    /// Whether the disk has room for another segment, as far as it tells. Whoever reserves more than
-    /// there is takes the last byte from all others for a moment.
-    pub(crate) fn fits(&self) -> bool {
-        self.space().is_none_or(|space| space.available >= self.segment_len)
+    /// Whether the disk has room for another segment of so many bytes, as far as it tells. Whoever
+    /// reserves more than there is takes the last byte from all others for a moment.
+    pub(crate) fn fits(&self, len: u64) -> bool {
+        self.space().is_none_or(|space| space.available >= len)
     }
 
     fn space(&self) -> Option<Space> {
-        disk::space(&*self.directory).ok()
+        space(&self.directory)
     }
 
     fn room(&self) -> Option<u64> {
-        let space = self.space();
-        let share = self.limits.min_free.unwrap_or(0.0);
-        let free = space.map(|space| space.available.saturating_sub(reserve(space, share)));
         let below = self.limits.max_bytes.map(|most| most.saturating_sub(self.bytes));
-        free.into_iter().chain(below).min()
+        self.free().into_iter().chain(below).min()
+    }
+
+    /// Bytes of the disk beyond those that stay free.
+    fn free(&self) -> Option<u64> {
+        let space = self.space()?;
+        let share = self.limits.min_free.unwrap_or(0.0);
+        Some(space.available.saturating_sub(reserve(space, share)))
     }
 
     fn delete_older(&mut self, age: std::time::Duration, now: Now) -> Result<()> {
@@ -213,8 +226,10 @@ impl Shelf {
 
     /// False if it is pinned.
     fn delete(&mut self, number: u64) -> Result<bool> {
-        let Some(kept) = self.kept.get(&number) else { return Ok(false) };
-        match self.directory.delete(&kept.name)? {
+        let Some(kept) = self.kept.get_mut(&number) else { return Ok(false) };
+        let deletion = self.directory.delete(&kept.name)?;
+        kept.is_pinned = deletion == Deletion::Pinned;
+        match deletion {
             Deletion::Pinned => return Ok(false),
             Deletion::Deleted(_) => {
                 self.deleted += 1;
@@ -229,6 +244,11 @@ impl Shelf {
     }
 }
 
-fn reserve(space: Space, share: f64) -> u64 {
+/// `None` where the file system does not tell, as tmpfs without a limit, which says 0.
+pub(super) fn space(directory: &Directory) -> Option<Space> {
+    disk::space(directory).ok().filter(|space| space.total > 0)
+}
+
+pub(super) fn reserve(space: Space, share: f64) -> u64 {
     (space.total as f64 * share) as u64
 }

@@ -41,12 +41,27 @@ pub struct StoreReport {
     pub buffered: Option<String>,
     /// Why io_uring is not used, or its memory is pinned at each write, if so.
     pub no_ring: Option<String>,
+    /// The first time that a segment was shorter than wanted, if one was.
+    pub short_segments: Option<ShortSegments>,
     /// What keeps packets from the disk now.
     pub trouble: Option<String>,
     /// How often something did so far, or failed otherwise.
     pub troubles: u64,
     /// The last thing that failed, whether it is over or not.
     pub last_trouble: Option<String>,
+}
+
+/// Segments that are shorter than wanted, as there is no room for two of each lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortSegments {
+    /// Their bytes.
+    pub len: u64,
+    /// The bytes that they should have.
+    pub wanted: u64,
+    /// The most bytes that all segments can take.
+    pub room: u64,
+    /// So many lanes share it.
+    pub lanes: u64,
 }
 
 /// What a lane has done so far. Of `taken`, everything is written, lost or forgotten, or waits
@@ -111,6 +126,7 @@ pub struct StoreStatus {
     trouble: Mutex<Troubles>,
     pub(crate) buffered: OnceLock<String>,
     pub(crate) no_ring: OnceLock<String>,
+    pub(crate) short: OnceLock<ShortSegments>,
 }
 
 /// What the keeper knows.
@@ -155,10 +171,15 @@ impl StoreStatus {
             room: keeper.room,
             buffered: self.buffered.get().cloned(),
             no_ring: self.no_ring.get().cloned(),
+            short_segments: self.short.get().copied(),
             trouble: trouble.now.first().map(|(_, text)| text.clone()),
             troubles: trouble.count,
             last_trouble: trouble.last.clone(),
         }
+    }
+
+    pub(crate) fn lanes(&self) -> u64 {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
     pub(crate) fn add_lane(&self) -> Arc<LaneStatus> {

@@ -14,8 +14,9 @@ use super::hold::Hold;
 use super::keeper::{Door, Keeper, Request};
 use super::lane::{LaneParts, LaneWriter, Wakeup};
 use super::lost::Lost;
-use super::options::{DEPTH, StoreOptions};
+use super::options::{DEPTH, LEAST_SEGMENT, StoreOptions};
 use super::pack::Packer;
+use super::shelf::{reserve, space};
 use super::status::{StoreReport, StoreStatus};
 use super::worker::{Segments, Worker, WorkerState};
 use crate::directory::Directory;
@@ -173,20 +174,27 @@ impl StoreWriter {
         self.status.report()
     }
 
-    /// Bytes must do for what each lane writes, its next segment, and one that can be deleted.
+    /// Refuses another lane where there can never be room for two of the shortest segments of each: the one that
+    /// is written, and the next one. That others fill the disk now is nothing to refuse: they may go.
     fn check_limits(&self) -> Result<()> {
-        let len = self.options.segment_len();
-        let least = len.saturating_mul(u64::from(self.lanes) + 1).saturating_mul(2);
-        match self.options.limits.max_bytes {
-            Some(most) if most < least => {
-                let cause = format!(
-                    "{most} bytes are less than the {least} that two segments of each receiving thread take",
-                );
-                let error = Error::new(self.directory.path().display().to_string(), cause);
-                Err(error.help("raise the limit to that, or make segments smaller"))
-            }
-            _ => Ok(()),
-        }
+        let limits = self.options.limits;
+        let least = LEAST_SEGMENT * 2 * (u64::from(self.lanes) + 1);
+        let disk = space(&self.directory).map(|space| {
+            space.total.saturating_sub(reserve(space, limits.min_free.unwrap_or(0.0)))
+        });
+        let (most, what, help) = match (limits.max_bytes, disk) {
+            (Some(most), _) if most < least => (most, "its limit", "raise the limit to that"),
+            (_, Some(most)) if most < least => (
+                most,
+                "all that may be taken of its disk",
+                "leave less of it free, or take another",
+            ),
+            _ => return Ok(()),
+        };
+        let cause = format!(
+            "{most} bytes, {what}, are less than the {least} that two segments of each receiving thread take"
+        );
+        Err(Error::new(self.directory.path().display().to_string(), cause).help(help))
     }
 
     /// The blocks that each segment begins with, compressed if it is, and their length before.

@@ -84,6 +84,63 @@ fn what_cannot_hold_two_segments_is_refused() {
 }
 
 #[test]
+fn privileged_a_disk_that_can_never_hold_two_segments_is_refused() {
+    if !privileged::require() {
+        return;
+    }
+    let scratch = Scratch::small(20);
+    let limits = Limits { min_free: Some(0.5), ..Limits::default() };
+    let options = StoreOptions { limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let _lane = store.lane(&sources(), None).unwrap();
+    let error = store.lane(&sources(), None).err().unwrap().to_string();
+    assert!(error.contains("10485760 bytes") && error.contains("16777216"), "{error}");
+}
+
+/// With segments of the usual size none would ever be made.
+#[test]
+fn privileged_where_there_is_little_room_segments_are_shorter() {
+    if !privileged::require() {
+        return;
+    }
+    let scratch = Scratch::small(80);
+    let limits = Limits { min_free: Some(0.2), ..Limits::default() };
+    let options = StoreOptions { buffer: 8 << 20, limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lanes = [(); 2].map(|()| store.lane(&sources(), None).unwrap());
+    for number in 0..200_000 {
+        let packet = packet(number);
+        let lane = &mut lanes[(number / 1000 % 2) as usize];
+        assert!(lane.wait_for_room(packet.data.len(), WAIT));
+        assert!(lane.push(&packet.record(), None));
+    }
+    lanes.into_iter().for_each(wirelane_store::LaneWriter::finish);
+    let report = store.finish();
+    assert_eq!((report.total().written.packets, report.troubles), (200_000, 0));
+    let short = report.short_segments.unwrap();
+    assert_eq!((short.wanted, short.lanes), (256 * MIB, 2));
+    // 64 MiB are not to stay free: eight segments of each lane.
+    assert!((63 * MIB..=64 * MIB).contains(&short.room), "{short:?}");
+    assert_eq!(short.len, 4 * MIB);
+    let segments = scratch.segments();
+    assert!(segments.values().all(|of_lane| of_lane.len() >= 4), "{segments:?}");
+    assert!(size(&scratch) <= 64 * MIB && report.deleted > 0);
+    scratch.is_sound();
+}
+
+/// tmpfs without a limit says that it has 0 bytes of 0.
+#[test]
+fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
+    if !privileged::require() {
+        return;
+    }
+    let scratch = Scratch::small(0);
+    let limits = Limits { min_free: Some(0.05), ..Limits::default() };
+    write(&scratch, limits, 10 * MIB, || {});
+    scratch.is_sound();
+}
+
+#[test]
 fn what_is_too_old_goes_also_without_traffic() {
     let scratch = Scratch::in_memory();
     let limits = Limits { max_age: Some(Duration::from_secs(1)), ..Limits::default() };

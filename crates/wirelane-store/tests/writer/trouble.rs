@@ -25,8 +25,12 @@ fn wait_for(status: &StoreStatus, is_so: impl Fn(&StoreReport) -> bool) {
 #[test]
 fn what_the_disk_does_not_take_is_told() {
     let scratch = Scratch::in_memory();
-    // More than any disk has.
-    let limits = Limits { min_free: Some(0.999_999_999), ..Limits::default() };
+    // All but 16 MiB stay free, and others have those.
+    let stranger = scratch.path().join("stranger");
+    std::fs::write(&stranger, vec![1; 16 << 20]).unwrap();
+    let total = wirelane_os::disk::space(std::fs::File::open(&stranger).unwrap()).unwrap().total;
+    let min_free = Some(1.0 - (16 * MIB) as f64 / total as f64);
+    let limits = Limits { min_free, ..Limits::default() };
     let mut store = StoreWriter::create(scratch.path(), options(limits)).unwrap();
     let told = Arc::new(Mutex::new([(0, 0); 2]));
     let teller = Arc::clone(&told);

@@ -33,8 +33,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(2);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(200);
-/// The shortest segment that a store of ours may have.
-const LEAST_SEGMENT: u64 = 4 << 20;
 /// A run writes no more than this, nor a third of what is free.
 const MOST_ON_DISK: u64 = 4 << 30;
 
@@ -100,11 +98,6 @@ impl<'a> Bed<'a> {
     /// The CPUs of a recorder beside a sender.
     pub(super) fn recorders(&self) -> &[u32] {
         if self.cpus.len() > 1 { &self.cpus[1..] } else { &self.cpus }
-    }
-
-    /// Bytes of a segment of ours, if there is no room for usual ones: a queue has one, and the next one ready.
-    fn segment(&self) -> Option<u64> {
-        (self.most_bytes < MOST_ON_DISK).then(|| (self.most_bytes / 16).max(LEAST_SEGMENT))
     }
 
     /// Calls `work` with a new directory, which is gone afterwards.
@@ -238,7 +231,6 @@ impl<'a> Cable<'a> {
             let mut command = recorder.command(&recording).ok_or_else(missing)?;
             if recorder.is_ours() {
                 command.args(options);
-                command.args(self.bed.segment().map(|bytes| format!("--segment={bytes}")));
             }
             report.environment.add_command(line(&command));
             let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;

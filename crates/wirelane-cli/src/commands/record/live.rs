@@ -1,5 +1,6 @@
 //! Waits for the end of a recording, and says meanwhile what happens.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
@@ -70,7 +71,7 @@ struct Teller<'a> {
     before: (Instant, u64),
     bytes_per_s: f64,
     trouble: Option<String>,
-    has_told_detour: bool,
+    told: BTreeSet<String>,
 }
 
 impl<'a> Teller<'a> {
@@ -83,7 +84,7 @@ impl<'a> Teller<'a> {
             before: (Instant::now(), 0),
             bytes_per_s: 0.0,
             trouble: None,
-            has_told_detour: false,
+            told: BTreeSet::new(),
         }
     }
 
@@ -106,11 +107,13 @@ impl<'a> Teller<'a> {
         progress.update(now, store.lines(self.bytes_per_s).into_iter().chain([drops]));
     }
 
-    /// Says why the page cache is not bypassed, and what keeps packets from the disk, once.
+    /// Says what is done otherwise, once, and what keeps packets from the disk, whenever that changes.
     fn tell_troubles(&mut self, store: &Store) {
-        if let Some(detour) = store.detour().filter(|_| !self.has_told_detour) {
-            self.has_told_detour = true;
-            output::line(format_args!("note: {detour}"));
+        for detour in store.detours() {
+            if !self.told.contains(&detour) {
+                output::line(format_args!("note: {detour}"));
+                self.told.insert(detour);
+            }
         }
         if store.trouble() == self.trouble.as_deref() {
             return;

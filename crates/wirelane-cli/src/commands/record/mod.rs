@@ -64,7 +64,7 @@ pub(crate) struct RecordArgs {
     /// Delete segments whose newest packet is older than TIME (12h, 7d)
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Store")]
     max_age: Option<Duration>,
-    /// Bytes of a segment
+    /// Bytes of a segment. Where the store has no room for two of each queue, they are shorter, down to 4M
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Store")]
     segment: u64,
     /// Compress with lz4 or zstd, as in zstd:3,threads=2: a level, and how many threads compress for each
