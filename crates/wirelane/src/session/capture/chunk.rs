@@ -20,6 +20,7 @@ pub(super) struct Chunk {
     oldest: u64,
     newest: u64,
     in_order: bool,
+    packets: u64,
 }
 
 /// One enhanced packet block inside a chunk.
@@ -40,14 +41,15 @@ const COMMENT: usize = Comment::LONGEST + 8;
 impl Chunk {
     /// An empty chunk that is full at about `size` bytes.
     pub(super) fn new(size: usize) -> Self {
-        Self { bytes: Vec::with_capacity(size), oldest: u64::MAX, newest: 0, in_order: true }
+        let bytes = Vec::with_capacity(size);
+        Self { bytes, oldest: u64::MAX, newest: 0, in_order: true, packets: 0 }
     }
 
     #[cfg(test)]
     pub(super) fn from_blocks(bytes: Vec<u8>) -> Self {
         let mut chunk = Self { bytes, ..Self::new(0) };
         let times: Vec<u64> = chunk.blocks(0).map(|(time, _)| time).collect();
-        times.into_iter().for_each(|time| chunk.note_time(time));
+        times.into_iter().for_each(|time| chunk.note(time));
         chunk
     }
 
@@ -70,7 +72,7 @@ impl Chunk {
             direction,
             data: frame.data(),
         };
-        self.note_time(record.timestamp);
+        self.note(record.timestamp);
         if frame.says_more() {
             push_with_options(&mut self.bytes, &record, frame);
         } else {
@@ -93,6 +95,7 @@ impl Chunk {
             }
         }
         self.bytes.extend_from_slice(bytes.get(..len).unwrap_or_default());
+        self.packets += count;
         (len, count)
     }
 
@@ -104,7 +107,7 @@ impl Chunk {
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        (self.oldest, self.newest, self.in_order) = (u64::MAX, 0, true);
+        (self.oldest, self.newest, self.in_order, self.packets) = (u64::MAX, 0, true, 0);
     }
 
     /// Puts the packets in order of time, keeping the order of those with the same time. `scratch`
@@ -119,6 +122,7 @@ impl Chunk {
     pub(super) fn absorb(&mut self, other: &Self, offset: usize, scratch: &mut Vec<u8>) {
         self.bytes.extend_from_slice(&other.bytes);
         self.newest = self.newest.max(other.newest);
+        self.packets += other.packets;
         self.sort_from(offset, scratch);
         // What lies before `offset` has left and no longer counts.
         self.oldest = self.block(offset).map_or(u64::MAX, |first| first.timestamp);
@@ -148,7 +152,8 @@ impl Chunk {
     }
 
     #[inline(always)]
-    fn note_time(&mut self, time: u64) {
+    fn note(&mut self, time: u64) {
+        self.packets += 1;
         self.in_order &= time >= self.newest;
         self.oldest = self.oldest.min(time);
         self.newest = self.newest.max(time);
@@ -166,6 +171,11 @@ impl Chunk {
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// How many packets there are.
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

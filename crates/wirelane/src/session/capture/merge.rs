@@ -20,8 +20,9 @@ pub(super) struct ChunkMerge {
 
 struct Input {
     chunks: VecDeque<Chunk>,
-    /// Where the next block starts in the first chunk.
+    /// Where the next block starts in the first chunk, and how many blocks lie before it.
     offset: usize,
+    passed: u64,
     /// Timestamp of that block, if there is one.
     head: Option<u64>,
     /// Nothing older than this comes after what is queued.
@@ -68,7 +69,8 @@ impl<'a> Run<'a> {
 
 impl ChunkMerge {
     pub(super) fn new(inputs: usize) -> Self {
-        let input = || Input { chunks: VecDeque::new(), offset: 0, head: None, watermark: 0 };
+        let input =
+            || Input { chunks: VecDeque::new(), offset: 0, passed: 0, head: None, watermark: 0 };
         Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
     }
 
@@ -131,20 +133,27 @@ impl ChunkMerge {
         if first == usize::MAX || oldest > limit {
             return Ok(None);
         }
-        let Input { chunks, offset, head, .. } = &mut self.inputs[first];
+        let Input { chunks, offset, passed, head, .. } = &mut self.inputs[first];
         let Some(chunk) = chunks.front() else { return Ok(None) };
         let (start, mut end, mut packets) = (*offset, *offset, 0);
-        *head = loop {
-            let Some(block) = chunk.block(end) else { break None };
-            if block.timestamp > limit {
-                break Some(block.timestamp);
-            }
-            self.violations += u64::from(block.timestamp < self.newest);
-            self.newest = self.newest.max(block.timestamp);
-            end += block.len;
-            packets += 1;
-        };
+        if chunk.newest() <= limit && oldest >= self.newest {
+            // All that is left of it, in order. Its blocks lie in the cache of another CPU: they are not looked at.
+            (self.newest, *head) = (chunk.newest(), None);
+            (end, packets) = (chunk.bytes().len(), chunk.packets() - *passed);
+        } else {
+            *head = loop {
+                let Some(block) = chunk.block(end) else { break None };
+                if block.timestamp > limit {
+                    break Some(block.timestamp);
+                }
+                self.violations += u64::from(block.timestamp < self.newest);
+                self.newest = self.newest.max(block.timestamp);
+                end += block.len;
+                packets += 1;
+            };
+        }
         *offset = end;
+        *passed += packets;
         write(Run { input: first, chunk, range: start..end, packets })?;
         Ok(Some(first))
     }
@@ -161,8 +170,7 @@ impl ChunkMerge {
             chunk.record(input.offset).map(&mut show);
             input.offset += block.len;
         }
-        input.offset = 0;
-        input.find_head();
+        input.begin();
         Some(chunk)
     }
 
@@ -174,13 +182,18 @@ impl ChunkMerge {
             return None;
         }
         let chunk = input.chunks.pop_front();
-        input.offset = 0;
-        input.find_head();
+        input.begin();
         chunk
     }
 }
 
 impl Input {
+    /// Begins with the first chunk.
+    fn begin(&mut self) {
+        (self.offset, self.passed) = (0, 0);
+        self.find_head();
+    }
+
     fn find_head(&mut self) {
         self.head = self
             .chunks
