@@ -220,10 +220,11 @@ impl<'a> Session<'a> {
         }
         // Ports look at the kernel's counters every now and then.
         let calm = self.bed.promises().calm.max(Duration::from_millis(400));
-        let mut since = Instant::now();
+        let (mut since, mut counted) = (Instant::now(), 0);
         while since.elapsed() < calm {
-            if self.receive() > 0 {
-                since = Instant::now();
+            let now = self.dropped() + self.lost();
+            if self.receive() > 0 || now != counted {
+                (since, counted) = (Instant::now(), now);
             }
             wait_for(&mut self.rx, Duration::from_millis(20));
         }

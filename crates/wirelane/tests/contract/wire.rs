@@ -147,8 +147,8 @@ impl Medium for Wire {
     }
 
     fn calm(&self) -> Duration {
-        // An emulated device takes its time.
-        Duration::from_millis(150)
+        // An emulated device takes its time, and more where the emulator has to share its CPUs.
+        Duration::from_secs(1)
     }
 
     fn lost_before(&mut self) -> u64 {
