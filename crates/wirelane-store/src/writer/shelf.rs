@@ -77,11 +77,9 @@ impl Shelf {
         };
         let pinned = sum(&|kept| kept.is_pinned);
         let below = self.limits.max_bytes.map(|most| most.saturating_sub(pinned));
-        let free = self.free().map(|free| {
-            let deletable = if self.may_sacrifice() { sum(&|kept| !kept.is_pinned) } else { 0 };
-            free + self.parts.values().sum::<u64>() + deletable
-        });
-        free.into_iter().chain(below).min()
+        let deletable = if self.may_sacrifice() { sum(&|kept| !kept.is_pinned) } else { 0 };
+        let ours = self.parts.values().sum::<u64>() + deletable;
+        self.free(ours).into_iter().chain(below).min()
     }
 
     /// A segment of at most so many bytes is being written from now on.
@@ -191,14 +189,14 @@ impl Shelf {
 
     fn room(&self) -> Option<u64> {
         let below = self.limits.max_bytes.map(|most| most.saturating_sub(self.bytes));
-        self.free().into_iter().chain(below).min()
+        self.free(0).into_iter().chain(below).min()
     }
 
-    /// Bytes of the disk beyond those that stay free.
-    fn free(&self) -> Option<u64> {
+    /// Bytes of the disk beyond those that stay free, if so many were free besides.
+    fn free(&self, besides: u64) -> Option<u64> {
         let space = self.space()?;
         let share = self.limits.min_free.unwrap_or(0.0);
-        Some(space.available.saturating_sub(reserve(space, share)))
+        Some(space.available.saturating_add(besides).saturating_sub(reserve(space, share)))
     }
 
     fn delete_older(&mut self, age: std::time::Duration, now: Now) -> Result<()> {

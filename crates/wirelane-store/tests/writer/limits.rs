@@ -128,6 +128,29 @@ fn privileged_where_there_is_little_room_segments_are_shorter() {
     scratch.is_sound();
 }
 
+/// What others took of the share that stays free is no room for segments: longer ones would cost all older ones.
+#[test]
+fn privileged_what_others_took_is_no_room() {
+    if !privileged::require() {
+        return;
+    }
+    let scratch = Scratch::small(64);
+    write(&scratch, Limits::default(), 36 * MIB, || {});
+    std::fs::write(scratch.path().join("stranger"), vec![1; 20 << 20]).unwrap();
+    let limits = Limits { min_free: Some(0.25), ..Limits::default() };
+    let options = StoreOptions { segment_bytes: 16 * MIB, limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lane = store.lane(&sources(), None).unwrap();
+    assert!(lane.push(&packet(0).record(), None));
+    lane.finish();
+    let report = store.finish();
+    assert_eq!((report.total().written.packets, report.troubles), (1, 0));
+    // 28 MiB are ours.
+    let short = report.short_segments.unwrap();
+    assert!((27 * MIB..=28 * MIB).contains(&short.room), "{short:?}");
+    assert!(report.segments >= 5, "{report:?}");
+}
+
 /// tmpfs without a limit says that it has 0 bytes of 0.
 #[test]
 fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
