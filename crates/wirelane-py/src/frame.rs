@@ -12,8 +12,9 @@ use crate::intake::Taken;
 
 /// One packet: a buffer, with what the port knows of it.
 ///
-/// The bytes are Python's own, copied when the packet was taken: a frame may be kept for ever, also when its port is
-/// closed. A view of the ring would keep a block of it from the kernel for as long, which then loses packets.
+/// The bytes are Python's own, copied when the packet was taken: a frame may be kept for ever, also
+/// when its port is closed. A view of the ring would keep a block of it from the kernel for as
+/// long, which then loses packets.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Frame {
     data: Py<PyBytes>,
@@ -81,7 +82,8 @@ impl Frame {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        // SAFETY: `view` and `flags` are passed on as they came to the object that is asked instead, which is alive.
+        // SAFETY: `view` and `flags` are passed on as they came to the object that is asked
+        // instead, which is alive.
         let status = unsafe { ffi::PyObject_GetBuffer(slf.get().data.as_ptr(), view, flags) };
         if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }

@@ -1,4 +1,5 @@
-//! Wirelane for Python: the native half of the package `wirelane`, whose Python half and types are in `python/wirelane`.
+//! Wirelane for Python: the native half of the package `wirelane`, whose Python half and types are
+//! in `python/wirelane`.
 //!
 //! ```text
 //!  open, read ─▶ Port, Search ─▶ Receiver ─▶ Frame         one packet, a buffer of Python
@@ -8,8 +9,9 @@
 //!  flows      ─▶ Flows ─▶ Batch, stream             flows as columns of Arrow
 //! ```
 //!
-//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `store`; `intake`, `receiver`; `frame`, `batch`, `stream`,
-//! `packets`; `pace`, `sender`, `port`, `search`; `open`, `send`, `flows`.
+//! Reading order: `error`, `pause`, `values`; `options`, `opening`, `store`; `intake`, `receiver`;
+//! `frame`, `batch`, `stream`, `packets`; `pace`, `sender`, `port`, `search`; `open`, `send`,
+//! `flows`.
 
 mod batch;
 mod error;

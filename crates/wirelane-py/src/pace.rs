@@ -1,4 +1,5 @@
-//! When the packets of `send` leave: by a rate, or with the times between them that they were captured with.
+//! When the packets of `send` leave: by a rate, or with the times between them that they were
+//! captured with.
 
 use std::time::Instant;
 
@@ -132,8 +133,8 @@ impl Pace {
         }
     }
 
-    /// How many of the packets that are to leave at these times may leave now, once it is one or more; `None` if that
-    /// is not before `until`.
+    /// How many of the packets that are to leave at these times may leave now, once it is one or
+    /// more; `None` if that is not before `until`.
     pub(crate) fn admit(&mut self, times: &[u64], until: Instant) -> Option<usize> {
         let first = *times.first()?;
         if matches!(self.measure, Measure::Nothing) {

@@ -131,7 +131,8 @@ impl Packets {
         self.shared.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds.
+    /// Batches of at most `rows` packets; of fewer once the first one has waited for `wait`
+    /// seconds.
     #[pyo3(signature = (rows=8192, wait=0.1))]
     fn batches(&self, py: Python<'_>, rows: usize, wait: f64) -> PyResult<Batches> {
         self.shared.check_open(py)?;

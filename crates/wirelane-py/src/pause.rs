@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 /// Python's signals wait for so long at most.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Runs `step` without the GIL until it has an answer, or `deadline` has passed; `None` then. It gets the time until
-/// which it may wait, and returns `None` if there is no answer by then.
+/// Runs `step` without the GIL until it has an answer, or `deadline` has passed; `None` then. It
+/// gets the time until which it may wait, and returns `None` if there is no answer by then.
 ///
 /// # Errors
 /// Whatever the handler of a signal raises, such as `KeyboardInterrupt`.

@@ -103,7 +103,8 @@ impl Port {
         python(py, &json!(self.info))
     }
 
-    /// The RX queues whose packets are selected: 'all', or numbers. Setting it changes them while packets flow.
+    /// The RX queues whose packets are selected: 'all', or numbers. Setting it changes them while
+    /// packets flow.
     #[getter]
     fn rx_queues(&self) -> Queues {
         Queues(self.control().mask().rx)
@@ -162,7 +163,8 @@ impl Port {
         python(py, &all)
     }
 
-    /// Sends packets, anything with a buffer, by the TX queue of this number. Returns how many were sent.
+    /// Sends packets, anything with a buffer, by the TX queue of this number. Returns how many were
+    /// sent.
     #[pyo3(signature = (frames, queue=None, *, rate=None, speed=None))]
     pub(crate) fn send(
         &self,

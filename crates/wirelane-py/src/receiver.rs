@@ -42,8 +42,8 @@ impl Receiver {
         self.intake.has_some().then(|| self.frame(Instant::now()))?
     }
 
-    /// Rows of `most` packets, or of fewer once the first one has waited for `patience`, if they come before `until`.
-    /// Those that came stay for the next call otherwise.
+    /// Rows of `most` packets, or of fewer once the first one has waited for `patience`, if they
+    /// come before `until`. Those that came stay for the next call otherwise.
     pub(crate) fn rows(
         &mut self,
         most: usize,

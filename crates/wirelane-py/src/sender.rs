@@ -28,7 +28,8 @@ impl Sender {
         Self { tx: Mutex::new(tx), counters, spec: info.spec.clone() }
     }
 
-    /// Sends packets by the TX queue of this number, or by the first one. Returns how many were sent.
+    /// Sends packets by the TX queue of this number, or by the first one. Returns how many were
+    /// sent.
     pub(crate) fn send(
         &self,
         py: Python<'_>,

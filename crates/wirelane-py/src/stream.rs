@@ -1,4 +1,5 @@
-//! Rows as a stream of Arrow: other libraries ask for the next ones when they want them, on threads of theirs.
+//! Rows as a stream of Arrow: other libraries ask for the next ones when they want them, on threads
+//! of theirs.
 
 use std::time::{Duration, Instant};
 
@@ -49,8 +50,8 @@ impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> RecordBatchReader for Stream
     }
 }
 
-/// Runs the handlers of signals that have come. Python runs them on its main thread, so only this one may wait for the
-/// GIL here: whoever has it may wait for the others.
+/// Runs the handlers of signals that have come. Python runs them on its main thread, so only this
+/// one may wait for the GIL here: whoever has it may wait for the others.
 ///
 /// # Errors
 /// A handler raised an exception, which C cannot pass on: the signal is repeated for who called it.

@@ -1,4 +1,5 @@
-//! Two-way flows of a port, file or store, metered in the background while Python takes those that have ended.
+//! Two-way flows of a port, file or store, metered in the background while Python takes those that
+//! have ended.
 
 mod ended;
 mod live;

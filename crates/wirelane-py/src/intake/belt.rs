@@ -4,8 +4,9 @@
 //!   found ─▶ [ run that grows ] ─▶ swapped for an empty one ─▶ frames, rows
 //! ```
 //!
-//! The run that grows is bounded: whoever finds packets waits while it is full. Whoever takes them is woken when there are
-//! many; few are taken after a nap, so that rare packets come soon, and frequent ones cost no wake-up each.
+//! The run that grows is bounded: whoever finds packets waits while it is full. Whoever takes them
+//! is woken when there are many; few are taken after a nap, so that rare packets come soon, and
+//! frequent ones cost no wake-up each.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -162,8 +163,8 @@ impl Belt {
         self.emptied.notify_all();
     }
 
-    /// Swaps a run that is over for what has come. True if there is any, false at the end, once what went wrong was told;
-    /// `None` if nothing comes before `until`.
+    /// Swaps a run that is over for what has come. True if there is any, false at the end, once
+    /// what went wrong was told; `None` if nothing comes before `until`.
     pub(super) fn take(&self, run: &mut Run, until: Instant) -> Option<Result<bool>> {
         let mut state = self.state();
         let mut has_slept = false;

@@ -12,7 +12,8 @@ use wirelane_arrow::Packets;
 
 use super::{Data, Intake, Taken};
 
-/// After so many receptions, ends that had nothing are asked for their state, as the library's own loop does.
+/// After so many receptions, ends that had nothing are asked for their state, as the library's own
+/// loop does.
 const UNASKED: u32 = 32;
 
 /// The receiving ends of an open port. Dropping it closes the port.
@@ -45,7 +46,8 @@ struct Interface {
 }
 
 impl Ends {
-    /// Of a port that has started, with the rows to be made. `count`: the packets after which it ends.
+    /// Of a port that has started, with the rows to be made. `count`: the packets after which it
+    /// ends.
     pub(crate) fn new(port: Port, rx: Vec<Rx>, rows: &mut Packets, count: Option<u64>) -> Self {
         let ends = rx.iter().map(|rx| End::new(port.info(), rx, rows)).collect();
         let left = count.unwrap_or(u64::MAX);
@@ -138,7 +140,8 @@ impl End {
         Self { placing, known }
     }
 
-    /// The interface of a frame, and where it went if that differs from what the interface says of all.
+    /// The interface of a frame, and where it went if that differs from what the interface says of
+    /// all.
     fn place(&mut self, frame: &Frame, rows: &mut Packets) -> Option<(&Interface, Direction)> {
         let (place, direction) = self.placing.place_late(frame);
         let is_known = self.known.get(place as usize).is_some_and(Option::is_some);

@@ -12,8 +12,8 @@ use wirelane_arrow::Packets;
 
 /// Packets that come, and wait until they become frames or rows.
 pub(crate) trait Intake: Send {
-    /// Has some packets, those that were not taken yet or about `most` new ones. True if there are any, false at the end;
-    /// `None` if nothing comes before `until`.
+    /// Has some packets, those that were not taken yet or about `most` new ones. True if there are
+    /// any, false at the end; `None` if nothing comes before `until`.
     fn receive(&mut self, most: usize, until: Instant) -> Option<Result<bool>>;
 
     /// Whether there are packets that were not taken yet.

@@ -12,8 +12,8 @@ const MATURIN: &str = "maturin>=1.9,<2";
 pub(crate) struct Environment(PathBuf);
 
 impl Environment {
-    /// An environment with maturin, which stays in `directory`. `None`, said visibly, without Python or the way to
-    /// PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
+    /// An environment with maturin, which stays in `directory`. `None`, said visibly, without
+    /// Python or the way to PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
     #[track_caller]
     pub(crate) fn of_tools(directory: &Path) -> Option<Self> {
         if !tools::require("python3") {

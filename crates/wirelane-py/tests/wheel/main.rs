@@ -1,7 +1,7 @@
 //! The wheel is built by maturin and installed into an empty environment, where its own tests pass.
 //!
-//! `tests/python` has these, for pytest. Here is what they need: maturin in an environment that stays in `target`, and a
-//! new one for the wheel. Both take packages from PyPI.
+//! `tests/python` has these, for pytest. Here is what they need: maturin in an environment that
+//! stays in `target`, and a new one for the wheel. Both take packages from PyPI.
 #![allow(clippy::unwrap_used)]
 
 mod environment;
