@@ -1,5 +1,5 @@
-//! Takes arbitrary classic BPF programs, as instructions and as text: each is refused, or it is run,
-//! translated and printed, and what was printed is read as the same program.
+//! Takes arbitrary classic BPF programs, as instructions and as text: each is refused, or it is
+//! run, translated and printed, and what was printed is read as the same program.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

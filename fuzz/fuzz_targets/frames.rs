@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a frame of lz4 or zstd: it fills the memory it is given, or is refused. What is compressed here
-//! comes back.
+//! Takes arbitrary bytes for a frame of lz4 or zstd: it fills the memory it is given, or is
+//! refused. What is compressed here comes back.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

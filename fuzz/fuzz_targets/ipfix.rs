@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes as a stream of IPFIX messages: each is refused or read, and the flows that were read come
-//! back through a pipe.
+//! Takes arbitrary bytes as a stream of IPFIX messages: each is refused or read, and the flows that
+//! were read come back through a pipe.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

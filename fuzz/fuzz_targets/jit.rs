@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a classic program and a packet: machine code and the interpreter agree,
-//! and no byte outside of the packet is touched (its memory is exactly as long).
+//! Takes arbitrary bytes for a classic program and a packet: machine code and the interpreter
+//! agree, and no byte outside of the packet is touched (its memory is exactly as long).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -36,8 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Four bytes as an instruction that is likely to be valid: small distances and numbers, some at the
-/// ends of what there is.
+/// Four bytes as an instruction that is likely to be valid: small distances and numbers, some at
+/// the ends of what there is.
 fn instruction(bytes: &[u8]) -> Instruction {
     let &[code, jt, jf, k] = bytes else { return Instruction { code: 6, jt: 0, jf: 0, k: 0 } };
     let code = CODES[usize::from(code) % CODES.len()];

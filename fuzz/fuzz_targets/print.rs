@@ -1,4 +1,5 @@
-//! Takes arbitrary bytes for a captured packet: whatever it is, its lines are printable and end with a line feed.
+//! Takes arbitrary bytes for a captured packet: whatever it is, its lines are printable and end
+//! with a line feed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

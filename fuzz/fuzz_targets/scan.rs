@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a segment: whatever they are, the scan ends, and what it finds lies in the
-//! file, in order, without overlaps.
+//! Takes arbitrary bytes for a segment: whatever they are, the scan ends, and what it finds lies in
+//! the file, in order, without overlaps.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

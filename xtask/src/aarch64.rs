@@ -1,5 +1,5 @@
-//! The step `aarch64`: lints for the other kind of processor, and machine code of filters on it, by QEMU's emulation of
-//! one.
+//! The step `aarch64`: lints for the other kind of processor, and machine code of filters on it, by
+//! QEMU's emulation of one.
 
 use std::process::Command;
 
@@ -33,7 +33,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !has_target() {
         return Outcome::skip(format!("needs: rustup target add {TARGET}"));
     }
-    // What is written differently for other processors shows here only: characters of C have a sign on some.
+    // What is written differently for other processors shows here only: characters of C have a sign
+    // on some.
     let lints = [
         "clippy",
         "--target",

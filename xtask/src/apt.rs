@@ -1,4 +1,5 @@
-//! apt with an own configuration and own lists: it downloads and verifies packages, which are unpacked, not installed.
+//! apt with an own configuration and own lists: it downloads and verifies packages, which are
+//! unpacked, not installed.
 //!
 //! No source is added to the machine, and no privilege is needed.
 
@@ -21,7 +22,8 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// With fresh lists of the machine's own Debian or Ubuntu sources, of its backports, and of `suite` of Debian.
+    /// With fresh lists of the machine's own Debian or Ubuntu sources, of its backports, and of
+    /// `suite` of Debian.
     pub(crate) fn new(cache: &Path, suite: &str) -> Result<Self, String> {
         let (sources, release) = sources(suite);
         Self::with(cache, &sources, release)
@@ -32,7 +34,8 @@ impl Apt {
         Self::with(cache, &source_list(&targets(), None, None), None)
     }
 
-    /// With fresh lists of `suite` of Debian alone, and for a machine on which nothing is installed.
+    /// With fresh lists of `suite` of Debian alone, and for a machine on which nothing is
+    /// installed.
     pub(crate) fn of_suite(cache: &Path, suite: &str) -> Result<Self, String> {
         let mut apt = Self::with(cache, &source_list("", None, Some(suite)), None)?;
         let status = cache.join("apt/status");
@@ -73,8 +76,8 @@ impl Apt {
         Ok(apt)
     }
 
-    /// `apt-get install` of these packages, and of what they need and the machine does not have, up to their download
-    /// to `directory`.
+    /// `apt-get install` of these packages, and of what they need and the machine does not have, up
+    /// to their download to `directory`.
     pub(crate) fn download(&self, directory: &Path, packages: &[&str]) -> Command {
         let mut command = self.command("apt-get");
         command.args(["install", "-y", "-qq", "--download-only", "--no-install-recommends"]);
@@ -108,8 +111,8 @@ impl Apt {
     }
 }
 
-/// The machine's own Debian or Ubuntu sources, its backports, and those of `suite`, and the code name of the machine's
-/// release if it is Debian.
+/// The machine's own Debian or Ubuntu sources, its backports, and those of `suite`, and the code
+/// name of the machine's release if it is Debian.
 fn sources(suite: &str) -> (String, Option<String>) {
     let release = fs::read_to_string("/etc/os-release").ok().and_then(|file| debian_release(&file));
     (source_list(&targets(), release.as_deref(), Some(suite)), release)

@@ -1,8 +1,8 @@
 //! Steps that run beside others, in a process of their own.
 //!
-//! What only computes gets the CPU time that the others leave. Tests with traffic wait much of their
-//! time, and are not disturbed: the kernel runs a process with the policy `SCHED_IDLE` only while no
-//! other wants the CPU (sched(7)).
+//! What only computes gets the CPU time that the others leave. Tests with traffic wait much of
+//! their time, and are not disturbed: the kernel runs a process with the policy `SCHED_IDLE` only
+//! while no other wants the CPU (sched(7)).
 
 use std::fs::{self, File};
 use std::io;

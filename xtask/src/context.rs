@@ -63,8 +63,8 @@ pub(crate) fn target_directory() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
-/// Whether the effective capabilities, in hexadecimal digits, are enough for privileged tests: `CAP_NET_ADMIN`,
-/// `CAP_NET_RAW` and `CAP_SYS_ADMIN`.
+/// Whether the effective capabilities, in hexadecimal digits, are enough for privileged tests:
+/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`.
 fn has_capabilities(effective: &str) -> bool {
     const NEEDED: u64 = (1 << 12) | (1 << 13) | (1 << 21);
     u64::from_str_radix(effective.trim(), 16).is_ok_and(|effective| effective & NEEDED == NEEDED)

@@ -44,7 +44,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
         .env("CARGO_TARGET_DIR", &build)
         .env("RUSTFLAGS", FLAGS);
     if context.fuzz_seconds.is_none() {
-        // A run of some seconds ends sooner than what optimising takes: 290 s of CPU time to build, not 490.
+        // A run of some seconds ends sooner than what optimising takes: 290 s of CPU time to build,
+        // not 490.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     }
     if !cargo::succeeds(&mut command) {

@@ -1,7 +1,8 @@
-//! Unit and integration tests, each in a process of its own, by `cargo nextest` as `.config/nextest.toml` says.
+//! Unit and integration tests, each in a process of its own, by `cargo nextest` as
+//! `.config/nextest.toml` says.
 //!
-//! A test that fails runs again alone, twice at most. If it passes then it is flaky: it counts as passed, and is listed
-//! at the end of the run with the output of its failure.
+//! A test that fails runs again alone, twice at most. If it passes then it is flaky: it counts as
+//! passed, and is listed at the end of the run with the output of its failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -132,8 +132,8 @@ fn programs(context: &Context) -> Outcome {
     outcome
 }
 
-/// The Python client of the Open Traffic Generator. One test has it write flow files anew; without it, those of the
-/// repository must do.
+/// The Python client of the Open Traffic Generator. One test has it write flow files anew; without
+/// it, those of the repository must do.
 fn snappi(context: &Context) -> Outcome {
     python(context, "snappi", &["snappi"]).map_or_else(Outcome::skip, |()| Outcome::single(true))
 }

@@ -111,10 +111,12 @@ pub(crate) fn summarize(steps: Vec<Done>) -> bool {
     passes
 }
 
-/// What processors have spent for children that have ended, from `/proc/self/stat` (proc_pid_stat(5)).
+/// What processors have spent for children that have ended, from `/proc/self/stat`
+/// (proc_pid_stat(5)).
 fn cpu_seconds_of_children() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything; behind it `cutime` and `cstime` are the 14th and 15th.
+    // The name in parentheses may hold anything; behind it `cutime` and `cstime` are the 14th and
+    // 15th.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().ok());
     Some(ticks.sum::<Option<f64>>()? / rustix::param::clock_ticks_per_second() as f64)

@@ -34,8 +34,8 @@ const STEPS: [Step<Context>; 12] = [
 /// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
 const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
 
-/// The steps that neither send packets nor measure: in a whole run they run in the background, in two processes, as
-/// much of each is one thread.
+/// The steps that neither send packets nor measure: in a whole run they run in the background, in
+/// two processes, as much of each is one thread.
 const BACKGROUND: [&[&str]; 2] = [&["loom", "miri"], &["aarch64", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
@@ -98,7 +98,8 @@ fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
     done
 }
 
-/// Runs the steps of `front`, and in the background those of `behind`: each list in a process of its own.
+/// Runs the steps of `front`, and in the background those of `behind`: each list in a process of
+/// its own.
 fn beside(
     context: &Context,
     behind: &[Vec<&Step<Context>>],
@@ -136,15 +137,15 @@ fn format(_context: &Context) -> Outcome {
     outcome
 }
 
-/// All crates but the largest program: its dependencies would be checked for that, which takes more than two minutes.
-/// Whoever changes it runs `cargo clippy -p wirelane-query --all-targets`.
+/// All crates but the largest program: its dependencies would be checked for that, which takes more
+/// than two minutes. Whoever changes it runs `cargo clippy -p wirelane-query --all-targets`.
 fn clippy(_context: &Context) -> Outcome {
     let mut command = cargo::stable(&["clippy", "--workspace", "--exclude", "wirelane-query"]);
     Outcome::single(cargo::succeeds(command.args(["--all-targets", "--", "-D", "warnings"])))
 }
 
-/// All crates but the largest program, of which nobody reads a page: its dependencies would be checked once more, without
-/// the features that tests add.
+/// All crates but the largest program, of which nobody reads a page: its dependencies would be
+/// checked once more, without the features that tests add.
 fn document(_context: &Context) -> Outcome {
     let arguments = ["doc", "--workspace", "--no-deps", "--exclude", "wirelane-query"];
     let mut command = cargo::stable(&arguments);
@@ -194,7 +195,8 @@ fn tests(context: &Context) -> Outcome {
     outcome
 }
 
-/// How many tests there are of these names, and those that are not in `log`, one a line, as having run.
+/// How many tests there are of these names, and those that are not in `log`, one a line, as having
+/// run.
 fn unlogged<'a>(names: impl Iterator<Item = &'a str>, log: &str) -> (usize, Vec<String>) {
     let ran: HashSet<&str> = log.lines().collect();
     let names: Vec<&str> = names.collect();
@@ -297,7 +299,8 @@ fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
     }
     let library = target.join(host).join("debug/libwirelane_libpcap.so");
     let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("lib");
-    // As the step `test` built it: another selection has other features, and replaces the library under its tests.
+    // As the step `test` built it: another selection has other features, and replaces the library
+    // under its tests.
     let mut command = cargo::stable(&["test", "--workspace", "--test", "conform"]);
     command
         .args(["--", "--ignored", "thread_sanitizer"])

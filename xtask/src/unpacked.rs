@@ -1,7 +1,8 @@
-//! Programs that tests run and that are not installed: their packages are unpacked in the target directory.
+//! Programs that tests run and that are not installed: their packages are unpacked in the target
+//! directory.
 //!
-//! Installing a package that has a service starts it, and what is of another release cannot be installed. A program of
-//! another release comes with all that it needs, the C library included.
+//! Installing a package that has a service starts it, and what is of another release cannot be
+//! installed. A program of another release comes with all that it needs, the C library included.
 
 use std::path::Path;
 use std::process::Command;

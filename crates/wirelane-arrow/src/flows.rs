@@ -1,4 +1,5 @@
-//! Flows as columns of Arrow: one for each field, in the order and with the names that all outputs have.
+//! Flows as columns of Arrow: one for each field, in the order and with the names that all outputs
+//! have.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -1,10 +1,12 @@
 //! What a segment costs, on one core, beside the split of `tun-rs`:
 //! `cargo bench -p wirelane-bench --bench segment`.
 //!
-//! Every round measures every case once, after one to warm up, on a CPU that devices leave alone ([`Quiet`]). Each figure
-//! is the median of the rounds, with the best one behind it; the last lines compare within a round.
+//! Every round measures every case once, after one to warm up, on a CPU that devices leave alone
+//! ([`Quiet`]). Each figure is the median of the rounds, with the best one behind it; the last
+//! lines compare within a round.
 //!
-//! `-- tcp4` measures cases of that name only, `-- --vectors avx2` makes sums as a CPU does that has no wider vectors.
+//! `-- tcp4` measures cases of that name only, `-- --vectors avx2` makes sums as a CPU does that
+//! has no wider vectors.
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;

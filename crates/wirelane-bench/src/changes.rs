@@ -9,10 +9,10 @@
 //! least Student's, of the logarithms, and a single sample proves nothing.
 //!
 //! Two runs at different times differ by what else the machine did meanwhile. Work that never
-//! changes tells how much ([`crate::statistics::control`]): a change counts only as far as it goes beyond what
-//! the control may have moved. The figures of peers, programs that did not change, are a second
-//! witness; their median change is reported beside ours. Several reports of each side, made in
-//! turns, are pooled.
+//! changes tells how much ([`crate::statistics::control`]): a change counts only as far as it goes
+//! beyond what the control may have moved. The figures of peers, programs that did not change, are
+//! a second witness; their median change is reported beside ours. Several reports of each side,
+//! made in turns, are pooled.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -94,8 +94,8 @@ pub struct Change {
     pub worse: f64,
     /// The interval of that.
     pub interval: [f64; 2],
-    /// How much slower the machine itself may have been meanwhile: the interval of the control of the
-    /// suite; `None` if a run has none, or the figure does not depend on it.
+    /// How much slower the machine itself may have been meanwhile: the interval of the control of
+    /// the suite; `None` if a run has none, or the figure does not depend on it.
     pub machine: Option<[f64; 2]>,
     /// The verdict.
     pub verdict: Verdict,
@@ -164,8 +164,9 @@ struct Controls<'a> {
 }
 
 impl Controls<'_> {
-    /// How many times slower the machine may have been while this figure was measured: an interval. `None` if one
-    /// side does not tell. CPU time is compared with CPU time: waiting for a CPU is not in it.
+    /// How many times slower the machine may have been while this figure was measured: an interval.
+    /// `None` if one side does not tell. CPU time is compared with CPU time: waiting for a CPU is
+    /// not in it.
     fn machine(&self, suite: &str, metric: &str) -> Option<[f64; 2]> {
         let is_cpu_time = metric.starts_with("cpu_ns") || metric == "cost_not_sleeping";
         let of = |control: &RecordedControl| {
@@ -272,8 +273,9 @@ enum Scale {
 }
 
 impl Scale {
-    /// `None` where nothing is better or worse, or where the kernel merely estimates: it knows the CPU time
-    /// of a thread, but splits it between the user and itself by what it sees at its ticks.
+    /// `None` where nothing is better or worse, or where the kernel merely estimates: it knows the
+    /// CPU time of a thread, but splits it between the user and itself by what it sees at its
+    /// ticks.
     fn of(metric: &str) -> Option<Self> {
         let is_estimate = [
             "user_ns_per_packet",
@@ -338,8 +340,8 @@ fn outside(old: usize, new: usize) -> usize {
     rank.floor() as usize
 }
 
-/// The factor by which a ratio may be off, at 99 %, where there are too few samples for ranks: fewer than
-/// 252 ways to divide them in two. `None` where ranks are enough.
+/// The factor by which a ratio may be off, at 99 %, where there are too few samples for ranks:
+/// fewer than 252 ways to divide them in two. `None` where ranks are enough.
 fn student(old: &[f64], new: &[f64]) -> Option<f64> {
     /// Student's t for 1, 2, … degrees of freedom.
     const T: [f64; 8] = [63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36];

@@ -1,7 +1,7 @@
 //! Ratios of our figures to those of other programs under the same conditions.
 //!
-//! A ratio is taken within a round, before the median: a slow moment of the machine hits both sides.
-//! [`crate::targets`] says what a ratio should be.
+//! A ratio is taken within a round, before the median: a slow moment of the machine hits both
+//! sides. [`crate::targets`] says what a ratio should be.
 
 use serde::Serialize;
 
@@ -36,7 +36,8 @@ pub struct Ratio {
     pub lost: Option<[f64; 2]>,
 }
 
-/// All ratios that `rows` allow: each row of another program with our row of the same case, conditions and metric.
+/// All ratios that `rows` allow: each row of another program with our row of the same case,
+/// conditions and metric.
 pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let of = |row: &Row| -> Option<Ratio> {
         let peer = row.peer?;
@@ -75,8 +76,9 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
 /// The metric that marks rounds in which a receiver lost nothing of all that could be sent.
 pub(super) const SENDER_BOUND: &str = "sender_bound_share";
 
-/// Ours divided by theirs, round by round. Rounds in which both figures are the sender's are left out: they would
-/// compare the sender with itself. `bound` marks the rounds in which a side was, where that is known.
+/// Ours divided by theirs, round by round. Rounds in which both figures are the sender's are left
+/// out: they would compare the sender with itself. `bound` marks the rounds in which a side was,
+/// where that is known.
 pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> Vec<f64> {
     let is_bound = |round: usize| bound.iter().all(|of| of.get(round).is_some_and(|of| *of > 0.0));
     let rounds = ours.iter().zip(theirs).enumerate().filter(|(round, _)| !is_bound(*round));

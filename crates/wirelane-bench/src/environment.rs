@@ -1,5 +1,5 @@
-//! What figures depend on besides the machine model: its settings, its load, and the versions of all programs
-//! that take part.
+//! What figures depend on besides the machine model: its settings, its load, and the versions of
+//! all programs that take part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

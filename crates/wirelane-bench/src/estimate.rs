@@ -30,8 +30,9 @@ impl Estimate {
         (self.current, self.began) = (suite, now);
     }
 
-    /// What the suite that has begun may take: of the time that is left the share that it usually has among
-    /// those that are left, or all that they do not need, if that is more. `None` if there is no limit.
+    /// What the suite that has begun may take: of the time that is left the share that it usually
+    /// has among those that are left, or all that they do not need, if that is more. `None` if
+    /// there is no limit.
     pub(crate) fn limit(&self) -> Option<Duration> {
         let gone = self.began.saturating_duration_since(self.start?);
         let left = self.limit?.saturating_sub(gone).as_secs_f64();
@@ -41,8 +42,8 @@ impl Estimate {
         Some(Duration::from_secs_f64(share.max(spare)).max(LEAST))
     }
 
-    /// What all of them will take yet. Suites that took longer than usual make those after them look
-    /// longer, too: the machine is slow.
+    /// What all of them will take yet. Suites that took longer than usual make those after them
+    /// look longer, too: the machine is slow.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         let gone = now.saturating_duration_since(self.began).as_secs_f64();
         let pace = self.pace();

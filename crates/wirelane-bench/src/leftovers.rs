@@ -1,9 +1,11 @@
-//! What a benchmark creates outside its process, and how leftovers of a killed benchmark are removed.
+//! What a benchmark creates outside its process, and how leftovers of a killed benchmark are
+//! removed.
 //!
-//! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two things have a
-//! name: the cgroup of a CPU quota, and the folder of files that a capture or another program opens. The name
-//! holds the process id and the PID namespace in which that means something, so that one that nobody uses any
-//! more can be told: containers share folders, and do not see each other's processes.
+//! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two
+//! things have a name: the cgroup of a CPU quota, and the folder of files that a capture or another
+//! program opens. The name holds the process id and the PID namespace in which that means
+//! something, so that one that nobody uses any more can be told: containers share folders, and do
+//! not see each other's processes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,13 +45,15 @@ fn own_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// A folder of this process in another one, which is there only while it is needed, and goes with this. A file that is
-/// open can be written and measured without its name, and goes with the process if that is killed.
+/// A folder of this process in another one, which is there only while it is needed, and goes with
+/// this. A file that is open can be written and measured without its name, and goes with the
+/// process if that is killed.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder in `parent`, which must be writable. Leftovers of killed benchmarks there are removed.
+    /// A folder in `parent`, which must be writable. Leftovers of killed benchmarks there are
+    /// removed.
     pub(crate) fn new(parent: &Path) -> Result<Self> {
         clear(parent);
         let folder = Self(path_in(parent));
@@ -143,7 +147,8 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
-/// A cgroup can be removed though it shows files, and its files cannot; but not while it has a member.
+/// A cgroup can be removed though it shows files, and its files cannot; but not while it has a
+/// member.
 pub(crate) fn remove(path: &Path) -> bool {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -161,9 +166,9 @@ pub(crate) fn remove(path: &Path) -> bool {
     }
 }
 
-/// Hands the members of a cgroup whose owner is gone to the one above. They are threads of the kernel, which
-/// stay for as long as it takes to tear down the interface that they receive for; what was killed stays itself,
-/// but ends at once.
+/// Hands the members of a cgroup whose owner is gone to the one above. They are threads of the
+/// kernel, which stay for as long as it takes to tear down the interface that they receive for;
+/// what was killed stays itself, but ends at once.
 fn release_members(cgroup: &Path) {
     let Some(parent) = cgroup.parent() else { return };
     for file in MEMBERS {

@@ -1,4 +1,5 @@
-//! The suites of `wirelane bench`: what they measure, the rows that follow, and what is said of them.
+//! The suites of `wirelane bench`: what they measure, the rows that follow, and what is said of
+//! them.
 
 pub mod arguments;
 pub mod changes;

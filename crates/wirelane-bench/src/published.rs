@@ -109,12 +109,12 @@ pub fn ns_per_packet(rate: Published) -> Published {
     Published::derived(rate.document, 1e3 / rate.value, "ns")
 }
 
-/// "Kernel interfaces for multiqueue aware socket" (2010), Mpps: one queue, and one per core; of six
-/// cores (L5640) and of eight (two E5530).
+/// "Kernel interfaces for multiqueue aware socket" (2010), Mpps: one queue, and one per core; of
+/// six cores (L5640) and of eight (two E5530).
 const SCALING: [[&str; 2]; 2] = [["0.73", "4.20"], ["0.80", "4.6"]];
 
-/// One queue, and one per core, on the machine of six cores and on that of eight, in Mpps; and which part that is of as
-/// many times one queue as there are cores, in percent.
+/// One queue, and one per core, on the machine of six cores and on that of eight, in Mpps; and
+/// which part that is of as many times one queue as there are cores, in percent.
 #[must_use]
 pub fn scaling() -> [[Published; 3]; 2] {
     let mut cores = [6.0, 8.0].into_iter();
@@ -125,8 +125,8 @@ pub fn scaling() -> [[Published; 3]; 2] {
     })
 }
 
-/// "GSO for FreeBSD" (2014): Mbit/s with TSO, with GSO and without either, and how much faster GSO is
-/// than none in percent, at six clock frequencies. UDP has no TSO.
+/// "GSO for FreeBSD" (2014): Mbit/s with TSO, with GSO and without either, and how much faster GSO
+/// is than none in percent, at six clock frequencies. UDP has no TSO.
 const SEGMENTATION: [(&str, [[&str; 4]; 6]); 4] = [
     (
         "tcp4",

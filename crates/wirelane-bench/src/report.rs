@@ -60,7 +60,8 @@ impl Report {
         }
     }
 
-    /// Nothing more will be measured: draws the ratios, judges the targets, and notes when it ended.
+    /// Nothing more will be measured: draws the ratios, judges the targets, and notes when it
+    /// ended.
     pub fn finish(&mut self) {
         self.ratios = comparison::ratios(&self.rows);
         self.targets = targets::targets(&self.rows, &self.skipped);

@@ -44,9 +44,9 @@ pub(super) fn summary(samples: &[f64]) -> Option<[f64; 3]> {
 /// So many samples are judged by their median.
 pub(super) const ENOUGH: usize = 5;
 
-/// What these samples say, where `says` tells what a value does; `None` if they cannot tell. Fewer than [`ENOUGH`] can
-/// all have been lucky, or not: they tell if all values say the same that are no further from them than twice as far as
-/// they are from each other.
+/// What these samples say, where `says` tells what a value does; `None` if they cannot tell. Fewer
+/// than [`ENOUGH`] can all have been lucky, or not: they tell if all values say the same that are
+/// no further from them than twice as far as they are from each other.
 pub(super) fn told<T: PartialEq>(samples: &[f64], says: impl Fn(f64) -> T) -> Option<T> {
     let [least, median, most] = summary(samples)?;
     let (spread, said) = (2.0 * (most - least), says(median));

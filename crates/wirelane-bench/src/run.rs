@@ -14,15 +14,17 @@ use crate::statistics::control::Controller;
 use crate::suite::{Effort, Ready};
 use crate::suites::SUITES;
 
-/// Time budget of `--quick`. It leaves some seconds for rounds that take longer than the ones before.
+/// Time budget of `--quick`. It leaves some seconds for rounds that take longer than the ones
+/// before.
 const QUICK: Duration = Duration::from_secs(100);
-/// `--quick` stops here and keeps what was measured: on a slow machine the first rounds alone may exceed the budget.
-/// The measurement in progress still finishes, which takes seconds.
+/// `--quick` stops here and keeps what was measured: on a slow machine the first rounds alone may
+/// exceed the budget. The measurement in progress still finishes, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
 /// The same of a full run, which ends within half an hour.
 const FULL: Duration = Duration::from_secs(29 * 60);
 const FULL_LATEST: Duration = Duration::from_secs(29 * 60 + 30);
-/// A suite that takes so many times its share of the budget is ended, so that the others get theirs.
+/// A suite that takes so many times its share of the budget is ended, so that the others get
+/// theirs.
 const PATIENCE: f64 = 1.4;
 
 /// A run: who asked for it, and where its progress goes.
@@ -52,7 +54,8 @@ impl Run<'_> {
         })
     }
 
-    /// Runs the suites with these names (all, if `names` is empty) one after the other. Large files go to `folder`.
+    /// Runs the suites with these names (all, if `names` is empty) one after the other. Large files
+    /// go to `folder`.
     ///
     /// # Errors
     /// None: what cannot be measured is skipped with its reason.
@@ -64,7 +67,8 @@ impl Run<'_> {
         })
     }
 
-    /// Makes a report, which `fill` fills. Between its steps, when nothing of ours runs, the control is measured.
+    /// Makes a report, which `fill` fills. Between its steps, when nothing of ours runs, the
+    /// control is measured.
     fn collect(
         self,
         fill: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,

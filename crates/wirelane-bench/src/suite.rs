@@ -24,7 +24,8 @@ pub struct Effort {
     /// Take N samples of every figure [default: 5 or 7; with --quick 3 or 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: Option<u32>,
-    /// One of many suites of a full report: samples are shorter, so that there is time for enough of them.
+    /// One of many suites of a full report: samples are shorter, so that there is time for enough
+    /// of them.
     #[arg(skip)]
     pub brief: bool,
 }
@@ -33,7 +34,8 @@ impl Effort {
     /// Samples of a figure, in full and with `--quick`, where a suite has no number of its own.
     pub const ROUNDS: [usize; 2] = [5, 3];
 
-    /// How long a sample takes that takes so long in a full run: a quarter if the suite is one of many.
+    /// How long a sample takes that takes so long in a full run: a quarter if the suite is one of
+    /// many.
     pub(crate) fn window(&self, full: Duration) -> Duration {
         if self.brief { full / 4 } else { full }
     }
@@ -53,7 +55,8 @@ impl Effort {
 pub trait Suite: Args + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
-    /// Usual duration within a report, in seconds, on a machine that does nothing else: with `--quick`, and in full.
+    /// Usual duration within a report, in seconds, on a machine that does nothing else: with
+    /// `--quick`, and in full.
     const USUAL: [u64; 2];
     /// Time limit with `--quick` when it runs alone.
     const QUICK: Duration = Duration::from_secs(50);
@@ -69,8 +72,8 @@ pub trait Suite: Args + 'static {
         self.effort().rounds()
     }
 
-    /// Measures, and adds to `report` the rows, and what it skipped with the reason. No round starts after `limit`.
-    /// `stop` ends the run early and keeps what was measured.
+    /// Measures, and adds to `report` the rows, and what it skipped with the reason. No round
+    /// starts after `limit`. `stop` ends the run early and keeps what was measured.
     ///
     /// # Errors
     /// What was asked for cannot be measured.

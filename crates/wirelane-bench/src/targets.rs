@@ -1,7 +1,7 @@
 //! The targets: what a figure should be, and whether a run met it.
 //!
-//! A target limits a ratio of two figures, a difference, or a figure itself. Ratios and differences are taken within a
-//! round, before the median: a slow moment of the machine hits both sides.
+//! A target limits a ratio of two figures, a difference, or a figure itself. Ratios and differences
+//! are taken within a round, before the median: a slow moment of the machine hits both sides.
 
 mod book;
 mod flows;

@@ -25,7 +25,8 @@ pub struct Wire {
     /// Measure this port of yours instead (packet:IF or xdp:IF)
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
-    /// Who sends to it: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    /// Who sends to it: an interface of yours at the other end of its cable, or `outside` [default:
+    /// outside]
     #[arg(long, value_name = "IF", requires = "port")]
     load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
@@ -97,7 +98,8 @@ impl Wired {
         })
     }
 
-    /// The kind of the port, its mode and where it is, for rows of our command; `mode` is what that says.
+    /// The kind of the port, its mode and where it is, for rows of our command; `mode` is what that
+    /// says.
     pub(crate) fn conditions(&self, mode: Option<String>) -> Vec<(&'static str, Param)> {
         let backend = self.spec.backend.unwrap_or(Backend::Packet);
         // It has one mode only, which other programs have, too.

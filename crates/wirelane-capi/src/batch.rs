@@ -8,13 +8,14 @@ use wirelane::{Batch, Frame};
 
 use crate::error::{Failure, Result};
 
-/// One packet of a batch: the library's own record, to be read. It changes with the packet, and is there until the
-/// packet leaves the batch.
+/// One packet of a batch: the library's own record, to be read. It changes with the packet, and is
+/// there until the packet leaves the batch.
 #[repr(C)]
 pub struct Packet {
     /// Of the library.
     pub owner: *const c_void,
-    /// Its bytes, from the Ethernet header on, without the frame check sequence. They may be changed.
+    /// Its bytes, from the Ethernet header on, without the frame check sequence. They may be
+    /// changed.
     pub data: *mut u8,
     /// When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
     pub timestamp: u64,

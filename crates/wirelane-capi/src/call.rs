@@ -92,8 +92,8 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &'static str) -> Resu
     Ok(())
 }
 
-/// Writes the first `size` bytes of `value`: a program that was compiled with an older header has a shorter
-/// structure, one with a newer header a longer one, whose rest becomes 0.
+/// Writes the first `size` bytes of `value`: a program that was compiled with an older header has a
+/// shorter structure, one with a newer header a longer one, whose rest becomes 0.
 ///
 /// # Safety
 /// NULL, or valid for writes of `size` bytes. `T` has no padding.

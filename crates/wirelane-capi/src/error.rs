@@ -1,4 +1,5 @@
-//! Errors as values: a status, the errno behind it, and a text that names the object, the cause and the remedy.
+//! Errors as values: a status, the errno behind it, and a text that names the object, the cause and
+//! the remedy.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -34,7 +35,8 @@ pub struct ErrorValue {
     pub status: i32,
     /// The errno of the system call behind it, or 0.
     pub os_error: i32,
-    /// One line: the object, the cause and, after a semicolon, what to do about it. Empty without an error.
+    /// One line: the object, the cause and, after a semicolon, what to do about it. Empty without
+    /// an error.
     pub text: [c_char; 1016],
 }
 

@@ -27,8 +27,8 @@ impl OpenTx {
     }
 }
 
-/// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it, also several at
-/// a time. Zero-initialised it is none.
+/// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it,
+/// also several at a time. Zero-initialised it is none.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PortHandle {

@@ -1,4 +1,5 @@
-//! `libwirelane`: the C interface. `include/wirelane.h` is made of this crate; `docs/c.md` explains it.
+//! `libwirelane`: the C interface. `include/wirelane.h` is made of this crate; `docs/c.md` explains
+//! it.
 //!
 //! ```text
 //!  program ─▶ exports ─▶ table: who may use the handle? ─▶ wirelane: Port, Rx, Tx, Batch
@@ -9,7 +10,8 @@
 //! * `exports`: the functions, one file per kind of handle.
 //! * `handles`, `table`: handles are numbers that are never used twice, and guard their objects.
 //! * `error`, `call`: errors as values; what all functions do.
-//! * `options`, `mask`, `port`, `batch`, `rewrite`: structures that C sees, and what they mean here.
+//! * `options`, `mask`, `port`, `batch`, `rewrite`: structures that C sees, and what they mean
+//!   here.
 
 // The contracts are those of C, in the documentation of each function.
 #![allow(clippy::missing_safety_doc)]

@@ -17,7 +17,8 @@ pub const WIRELANE_OTHER: u32 = 2;
 /// The queue of packets that are tied to none, and in a mask every queue.
 pub const WIRELANE_NO_QUEUE: u32 = 0xffff;
 
-/// Which packets are selected: a plain value, set by wirelane_mask_all() or wirelane_mask_none() first.
+/// Which packets are selected: a plain value, set by wirelane_mask_all() or wirelane_mask_none()
+/// first.
 ///
 /// The queues are bits: queue q is bit q % 64 of word q / 64.
 #[repr(C)]

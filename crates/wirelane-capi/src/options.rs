@@ -18,16 +18,18 @@ pub const WIRELANE_TAKE_MATCHING: u32 = 1;
 /// The program takes all packets, or those that the filter accepts.
 pub const WIRELANE_TAKE_ALL: u32 = 2;
 
-/// How to open a port. wirelane_options_init() sets the defaults; then the program changes what it wants.
+/// How to open a port. wirelane_options_init() sets the defaults; then the program changes what it
+/// wants.
 ///
-/// The structure belongs to the program, and so does what it points to: both are read while the port is opened.
-/// What is 0 or 1 is "yes" for every value but 0.
+/// The structure belongs to the program, and so does what it points to: both are read while the
+/// port is opened. What is 0 or 1 is "yes" for every value but 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OptionsValue {
     /// Bytes of the structure, as the program knows it.
     pub size: usize,
-    /// Which packets to receive: an expression of pcap-filter(7), or what `tcpdump -ddd` prints. NULL: all.
+    /// Which packets to receive: an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
+    /// NULL: all.
     pub filter: *const c_char,
     /// Which queues and classes to select. NULL: all.
     pub mask: *const MaskValue,
@@ -49,10 +51,12 @@ pub struct OptionsValue {
     pub promiscuous: u8,
     /// 1: when the interface is removed, wait for another one of its name (`packet:` only).
     pub wait: u8,
-    /// 1: with `take`, also take what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP.
+    /// 1: with `take`, also take what keeps the host reachable: ARP, neighbour discovery, SSH, DNS
+    /// and DHCP.
     pub take_management: u8,
-    /// 1: the program forwards. Packets arrive as they were on the wire or marked to be cut, which the
-    /// transmitting ends of such a port do. wirelane_options_forwarder() sets it, and what goes with it.
+    /// 1: the program forwards. Packets arrive as they were on the wire or marked to be cut, which
+    /// the transmitting ends of such a port do. wirelane_options_forwarder() sets it, and what goes
+    /// with it.
     pub forward: u8,
     /// 0.
     pub reserved: u8,

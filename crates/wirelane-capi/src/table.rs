@@ -5,9 +5,9 @@
 //!                              └────────▶ a generation that differs: the object was closed
 //! ```
 //!
-//! A slot is used again under the next generation, so a closed handle never names another object, and every
-//! use of one is an error instead of undefined behaviour. The same word counts who is inside: an object that
-//! belongs to one thread at a time is refused to a second one.
+//! A slot is used again under the next generation, so a closed handle never names another object,
+//! and every use of one is an error instead of undefined behaviour. The same word counts who is
+//! inside: an object that belongs to one thread at a time is refused to a second one.
 #![allow(unsafe_code)]
 
 use std::borrow::{Borrow, BorrowMut};

@@ -9,7 +9,8 @@ use crate::privilege;
 /// Permissions of files.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AccessArgs {
-    /// Give the files to this group (a name or GID), which may read them: 0640. Otherwise only you can: 0600
+    /// Give the files to this group (a name or GID), which may read them: 0640. Otherwise only you
+    /// can: 0600
     #[arg(long, value_name = "GROUP", help_heading = "Output")]
     group: Option<String>,
     /// Permissions of the files, such as 0644, whatever the umask

@@ -16,8 +16,8 @@ use crate::words::{self, Known, Source, Words};
 /// As tcpdump writes them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HabitArgs {
-    /// Capture from PORT, which may also stand in front of the filter without -i; again for another one. A
-    /// number is that of -D
+    /// Capture from PORT, which may also stand in front of the filter without -i; again for another
+    /// one. A number is that of -D
     #[arg(short = 'i', long = "interface", value_name = "PORT", conflicts_with = "read")]
     interfaces: Vec<OsString>,
     /// List the interfaces, and end
@@ -37,11 +37,13 @@ pub(crate) struct HabitArgs {
 }
 
 impl HabitArgs {
-    /// The ports that -i and the words name, in this order, and the filter of the words or of -F. If a file is
-    /// `read`, it is the port, and all words are a filter. `is_file` says which words may name files, too.
+    /// The ports that -i and the words name, in this order, and the filter of the words or of -F.
+    /// If a file is `read`, it is the port, and all words are a filter. `is_file` says which words
+    /// may name files, too.
     ///
     /// # Errors
-    /// There is no port, or a word is none; the file of the filter cannot be read, or there are two filters.
+    /// There is no port, or a word is none; the file of the filter cannot be read, or there are two
+    /// filters.
     pub(crate) fn split(
         &self,
         words: &[OsString],

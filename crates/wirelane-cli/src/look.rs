@@ -24,22 +24,22 @@ pub(crate) struct LookArgs {
     /// Keep at most N bytes of each packet; 0 keeps all
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
     snaplen: u32,
-    /// No promiscuous mode: leave out packets for other hosts. Otherwise the interface is in it until the
-    /// command ends
+    /// No promiscuous mode: leave out packets for other hosts. Otherwise the interface is in it
+    /// until the command ends
     #[arg(short = 'p', long = "no-promiscuous-mode", help_heading = "Machine")]
     not_promiscuous: bool,
     /// As it is anyway
     #[arg(long, hide = true, conflicts_with = "not_promiscuous")]
     promiscuous: bool,
-    /// When the interface is removed, wait for a new one of that name and continue (packet: only). An
-    /// interface that goes down or is renamed never ends the command
+    /// When the interface is removed, wait for a new one of that name and continue (packet: only).
+    /// An interface that goes down or is renamed never ends the command
     #[arg(long, help_heading = "Machine")]
     wait: bool,
     /// Receive from all queues on one thread
     #[arg(long, help_heading = "Machine")]
     pub(crate) single: bool,
-    /// Size of the receive ring of each queue, in bytes (k, M, G: units of 1024). With -B, a plain number is in
-    /// KiB, as in tcpdump
+    /// Size of the receive ring of each queue, in bytes (k, M, G: units of 1024). With -B, a plain
+    /// number is in KiB, as in tcpdump
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
     /// See --ring
@@ -48,7 +48,8 @@ pub(crate) struct LookArgs {
     /// Hand packets over within a few milliseconds, at the price of more wake-ups
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
-    /// Interfaces are told apart: `any` is all of them, and those of a file may have several link types.
+    /// Interfaces are told apart: `any` is all of them, and those of a file may have several link
+    /// types.
     #[arg(skip)]
     pub(crate) tells_apart: bool,
     /// Only headers are looked at.
@@ -130,7 +131,8 @@ impl LookArgs {
     fn snaplen(&self, spec: &Spec) -> u32 {
         let asked = if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen };
         match spec.backend {
-            // Where the kernel filters, it sees whole packets. Other ports filter what is left of them.
+            // Where the kernel filters, it sees whole packets. Other ports filter what is left of
+            // them.
             None | Some(Backend::Packet) if self.only_headers => asked.min(HEADERS),
             _ => asked,
         }

@@ -123,8 +123,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments. Of a command that is named first, only its own options are described to the parser; for help and for
-/// what is misspelt, those of all.
+/// The arguments. Of a command that is named first, only its own options are described to the
+/// parser; for help and for what is misspelt, those of all.
 fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     let first = std::env::args_os().nth(1).unwrap_or_default();

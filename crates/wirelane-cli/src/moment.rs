@@ -46,7 +46,8 @@ impl Span {
     /// end the first after the start.
     ///
     /// # Errors
-    /// The time does not exist in the local time zone, or the end is before the start: what to write.
+    /// The time does not exist in the local time zone, or the end is before the start: what to
+    /// write.
     pub(crate) fn new(from: Option<Moment>, to: Option<Moment>) -> Result<Self, String> {
         Self::at(from, to, clock::realtime_ns())
     }

@@ -23,8 +23,8 @@ pub(crate) fn maybe_inside<T: Send>(
     }
 }
 
-/// Runs `open` in the namespace that the user named, on a thread of its own. Everything else stays outside: output files,
-/// and this thread. What is opened inside can be used from anywhere.
+/// Runs `open` in the namespace that the user named, on a thread of its own. Everything else stays
+/// outside: output files, and this thread. What is opened inside can be used from anywhere.
 ///
 /// # Errors
 /// There is no such namespace, the process may not enter it, or `open` fails.
@@ -39,8 +39,8 @@ fn inside<T: Send>(namespace: &OsStr, open: impl FnOnce() -> Result<T> + Send) -
             }
             error.help("to enter a network namespace takes CAP_SYS_ADMIN: run it with sudo")
         })?;
-        // The system's view of queues is by files, which show those of another namespace otherwise. Where it cannot be
-        // had, the rest still answers.
+        // The system's view of queues is by files, which show those of another namespace otherwise.
+        // Where it cannot be had, the rest still answers.
         let _ = mounts::show_own_interfaces_in_sys();
         open()
     };

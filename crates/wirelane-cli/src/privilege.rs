@@ -81,8 +81,9 @@ pub(crate) fn join(group: u32) -> Result<()> {
     })
 }
 
-/// What it takes to change the maps of an XDP program that is there. Before "bpf: refine kernel.unprivileged_bpf_disabled
-/// behaviour" (Linux 5.19) that sysctl, which Debian sets, refuses every call of bpf(2), also with a descriptor.
+/// What it takes to change the maps of an XDP program that is there. Before "bpf: refine
+/// kernel.unprivileged_bpf_disabled behaviour" (Linux 5.19) that sysctl, which Debian sets, refuses
+/// every call of bpf(2), also with a descriptor.
 pub(crate) fn for_maps() -> Set {
     let is_set = || {
         let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled");

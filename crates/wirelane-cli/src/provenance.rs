@@ -18,8 +18,8 @@ pub(crate) struct Provenance<'a> {
 }
 
 impl Provenance<'_> {
-    /// Adds to the options of a file what it says of itself, as dumpcap does: hardware, operating system, and comments with
-    /// what was running. A pcap file has no place for that.
+    /// Adds to the options of a file what it says of itself, as dumpcap does: hardware, operating
+    /// system, and comments with what was running. A pcap file has no place for that.
     pub(crate) fn add_to(&self, options: &mut WriterOptions, comments: &CommentArgs) {
         comments.add_to(&mut options.section);
         if options.format == FileFormat::Pcapng {

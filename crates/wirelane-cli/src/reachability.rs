@@ -1,7 +1,7 @@
 //! Which packets that keep a host reachable a filter would take from it.
 //!
-//! What a filter of an AF_XDP socket accepts never reaches the host's own stack. So the filter is run
-//! over packets as the host receives them from its neighbours, one class after the other.
+//! What a filter of an AF_XDP socket accepts never reaches the host's own stack. So the filter is
+//! run over packets as the host receives them from its neighbours, one class after the other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -109,14 +109,15 @@ impl Taken {
     }
 }
 
-/// Runs `program` over packets that `host` receives, class by class; without one all are accepted. Classes without
-/// packets, such as ARP for a host without IPv4, are left out.
+/// Runs `program` over packets that `host` receives, class by class; without one all are accepted.
+/// Classes without packets, such as ARP for a host without IPv4, are left out.
 ///
-/// The packets come from one neighbour and have no VLAN tags: a filter that names another address may
-/// still match what that one sends.
+/// The packets come from one neighbour and have no VLAN tags: a filter that names another address
+/// may still match what that one sends.
 ///
 /// # Errors
-/// The program is not for Ethernet, or asks for something that only the kernel's socket filter knows.
+/// The program is not for Ethernet, or asks for something that only the kernel's socket filter
+/// knows.
 pub(crate) fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
     const ETHERNET: u16 = 1;
     if let Some(program) = program.filter(|program| program.link_type() != ETHERNET) {
@@ -261,7 +262,8 @@ fn ip(
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             let [l0, l1] = (payload.len() as u16).to_be_bytes();
-            // Neighbour discovery takes only packets that no router has touched (RFC 4861 section 7.1).
+            // Neighbour discovery takes only packets that no router has touched (RFC 4861 section
+            // 7.1).
             let head = [0x60, 0, 0, 0, l0, l1, protocol, 255];
             let addresses = [source.octets(), destination.octets()].concat();
             Some(frame(mac, 0x86dd, &[&head, &addresses, payload]))

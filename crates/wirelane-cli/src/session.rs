@@ -28,7 +28,8 @@ use crate::privilege::{self, User};
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SessionArgs {
-    /// At the end, print the summary as one JSON object (schema wirelane.summary/1) on standard output
+    /// At the end, print the summary as one JSON object (schema wirelane.summary/1) on standard
+    /// output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Print no progress and no summary
@@ -43,7 +44,8 @@ pub(crate) struct SessionArgs {
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
     cpus: Option<QueueSet>,
-    /// Switch to this user (a name or UID:GID) once the port is open [default: the user who called sudo]
+    /// Switch to this user (a name or UID:GID) once the port is open [default: the user who called
+    /// sudo]
     #[arg(short = 'Z', long, value_name = "USER", help_heading = "Machine")]
     user: Option<String>,
     /// Keep root privileges and capabilities after opening the port
@@ -100,7 +102,8 @@ impl Privileges {
         Self { group, ..self }
     }
 
-    /// Gives privileges away, if there are any; before anything is received or created. What `ports` need later stays.
+    /// Gives privileges away, if there are any; before anything is received or created. What
+    /// `ports` need later stays.
     ///
     /// # Errors
     /// The system does not let the process become that user.
@@ -139,7 +142,8 @@ impl Privileges {
     }
 }
 
-/// Says what else was tried when the port was opened, and how it was: `doing on PORT, MODE, queues`.
+/// Says what else was tried when the port was opened, and how it was:
+/// `doing on PORT, MODE, queues`.
 pub(crate) fn announce(doing: &str, info: &PortInfo) {
     let refused = |attempt: &&Attempt| attempt.outcome == Outcome::Refused;
     for attempt in info.negotiation.iter().filter(refused) {
@@ -178,8 +182,8 @@ fn tx_queues(info: &PortInfo) -> Option<String> {
     })
 }
 
-/// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take bounds what is
-/// waited for before it has begun, too.
+/// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take
+/// bounds what is waited for before it has begun, too.
 ///
 /// # Errors
 /// The system refuses.
@@ -197,7 +201,8 @@ pub(crate) enum Screen<'a> {
     Taken,
 }
 
-/// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
+/// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever
+/// SIGUSR1 asks.
 ///
 /// `wait` waits for so long at most, and says whether the session has ended.
 pub(crate) fn watch(
@@ -270,8 +275,8 @@ pub(crate) fn progress(monitor: &Monitor, started: Instant) -> Option<Progress> 
     Progress::new(started, PortInfo::names(monitor.ports()), monitor.read())
 }
 
-/// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that
-/// went away is none.
+/// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but
+/// the first, which it returns. A reader that went away is none.
 ///
 /// # Errors
 /// The first of them, or standard output does not take the JSON object.
@@ -294,8 +299,8 @@ pub(crate) fn conclude(
     Err(privileges.explain(first))
 }
 
-/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it with `nohup` wants it
-/// to go on after SIGHUP.
+/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it
+/// with `nohup` wants it to go on after SIGHUP.
 pub(crate) struct Signals(Arc<AtomicBool>);
 
 impl Signals {

@@ -18,8 +18,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// What sshd(8) writes into `SSH_CONNECTION`: address and port of the client, then of the server. `None` if it is
-    /// something else.
+    /// What sshd(8) writes into `SSH_CONNECTION`: address and port of the client, then of the
+    /// server. `None` if it is something else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let mut end = || {
@@ -30,8 +30,9 @@ impl Connection {
         Some(Self { client: end()?, server: end()? })
     }
 
-    /// Whether its packets may arrive at `interface`. They do not if the address of the server is one of another
-    /// interface, and none is stacked on this one (a bridge, a bond, a VLAN), of which the address could be.
+    /// Whether its packets may arrive at `interface`. They do not if the address of the server is
+    /// one of another interface, and none is stacked on this one (a bridge, a bond, a VLAN), of
+    /// which the address could be.
     pub(crate) fn may_arrive_at(&self, interface: &str) -> bool {
         let owners = self.owners();
         if owners.is_empty() || owners.iter().any(|owner| owner == interface) {
@@ -59,9 +60,9 @@ impl fmt::Display for Connection {
     }
 }
 
-/// The connections that this process and those that it was started by name in their environments: sudo clears that of
-/// what it starts. What somebody brought along from another network namespace, such as a shell outside of a lab, does
-/// not come in here.
+/// The connections that this process and those that it was started by name in their environments:
+/// sudo clears that of what it starts. What somebody brought along from another network namespace,
+/// such as a shell outside of a lab, does not come in here.
 pub(crate) fn connections() -> Vec<Connection> {
     let said = |pid| Some((pid, process::environment(pid, "SSH_CONNECTION")?));
     let mut found: Vec<(u32, String)> = Vec::new();
@@ -78,8 +79,8 @@ pub(crate) fn connections() -> Vec<Connection> {
     found.into_iter().filter_map(here).collect()
 }
 
-/// Keeps a command from sending by an interface that the user's own connection comes through, unless the user has
-/// agreed.
+/// Keeps a command from sending by an interface that the user's own connection comes through,
+/// unless the user has agreed.
 ///
 /// # Errors
 /// It comes through it.

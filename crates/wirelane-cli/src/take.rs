@@ -1,4 +1,5 @@
-//! Which packets a command takes away from the host, what it says of that beforehand, and what it refuses to take.
+//! Which packets a command takes away from the host, what it says of that beforehand, and what it
+//! refuses to take.
 
 use std::fmt::Write as _;
 
@@ -14,8 +15,8 @@ use crate::ssh::{self, Connection};
 /// Which packets ports take.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TakeArgs {
-    /// Take only packets that match: a tcpdump expression, or the output of `tcpdump -ddd`. On xdp: ports
-    /// the host receives the rest
+    /// Take only packets that match: a tcpdump expression, or the output of `tcpdump -ddd`. On xdp:
+    /// ports the host receives the rest
     #[arg(short = 'f', long = "filter", value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// On xdp: ports, take all packets away from the host
@@ -25,8 +26,8 @@ pub(crate) struct TakeArgs {
     /// connection: the host may become unreachable over this interface
     #[arg(long, help_heading = "Machine", conflicts_with = "keep_management")]
     take_management: bool,
-    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host. This is the default
-    /// unless packets pass between two interfaces
+    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host. This is the
+    /// default unless packets pass between two interfaces
     #[arg(long, help_heading = "Machine")]
     keep_management: bool,
 }
@@ -38,7 +39,8 @@ pub(crate) enum Purpose {
     Look,
     /// It consumes them, or sends them back where they came from.
     Consume,
-    /// They are on their way through the machine to others, whose ARP and SSH are no business of this host.
+    /// They are on their way through the machine to others, whose ARP and SSH are no business of
+    /// this host.
     PassOn,
 }
 
@@ -116,7 +118,8 @@ impl TakeArgs {
 /// It is wrong whatever the link type: then the place is shown as well.
 pub(crate) fn filter(text: &str) -> Result<Filter> {
     let filter: Filter = text.parse()?;
-    // Most packets are Ethernet. What is wrong only there, or only elsewhere, will be said when they are known.
+    // Most packets are Ethernet. What is wrong only there, or only elsewhere, will be said when
+    // they are known.
     if let Err(error) = filter.check(1)
         && error.span().is_some()
     {
@@ -140,8 +143,9 @@ pub(crate) struct Toll {
 }
 
 impl Toll {
-    /// Whether `filter` leaves the user's connections alone. A filter that means one of them is refused even if that
-    /// would stay with the host, if it is `strict`: somebody may believe that it is captured.
+    /// Whether `filter` leaves the user's connections alone. A filter that means one of them is
+    /// refused even if that would stay with the host, if it is `strict`: somebody may believe that
+    /// it is captured.
     ///
     /// # Errors
     /// It does not.

@@ -59,13 +59,15 @@ pub(crate) struct Known<'a> {
 }
 
 impl Words {
-    /// Words that name a source come first; what follows the last of them is a filter. A port is a spec with a
-    /// backend, `any`, or the name of an interface that exists. A word of the filter language is never a source.
+    /// Words that name a source come first; what follows the last of them is a filter. A port is a
+    /// spec with a backend, `any`, or the name of an interface that exists. A word of the filter
+    /// language is never a source.
     ///
     /// `needs_port` is false where a port is named elsewhere: then all words may be a filter.
     ///
     /// # Errors
-    /// No port is named; a word is neither a port nor the beginning of a filter; the filter is not UTF-8.
+    /// No port is named; a word is neither a port nor the beginning of a filter; the filter is not
+    /// UTF-8.
     pub(crate) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
         if words.is_empty() && needs_port {
             return Err(Error::usage("port", "none is named").help(
@@ -145,7 +147,8 @@ fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
     }
 }
 
-/// Whether a filter may begin like this: with a word of its language, a number, an address, or an operator.
+/// Whether a filter may begin like this: with a word of its language, a number, an address, or an
+/// operator.
 fn begins_filter(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let first = text.trim_start().split(|c| !is_name(c)).next().unwrap_or_default();

@@ -60,7 +60,8 @@ pub(crate) struct Internet {
     pub(crate) ports: Result<Ports, Reason>,
 }
 
-/// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: what tunnels carry, and not the outermost IP header.
+/// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: what tunnels carry, and not the
+/// outermost IP header.
 #[inline]
 pub(crate) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, Reason> {
     match Link::parse(link_type, data) {
@@ -74,7 +75,8 @@ pub(crate) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, 
     }
 }
 
-/// What the IP header says, and that of which protocol it is; of those in tunnels the innermost, if `inner` says so.
+/// What the IP header says, and that of which protocol it is; of those in tunnels the innermost, if
+/// `inner` says so.
 #[inline]
 fn internet(
     mut ethertype: EtherType,

@@ -6,10 +6,10 @@
 //!  Rx of OTHER   ─▶ worker 0                              ┘
 //! ```
 //!
-//! Each thread decodes a packet once, whatever it is counted by, and has tables of its own. Whoever wants to
-//! see the counts meanwhile asks for the tables: each thread hands over those that it has, which costs it
-//! nothing, and goes on with empty ones. The memory of all tables is bounded; packets whose key finds no room
-//! are counted together.
+//! Each thread decodes a packet once, whatever it is counted by, and has tables of its own. Whoever
+//! wants to see the counts meanwhile asks for the tables: each thread hands over those that it has,
+//! which costs it nothing, and goes on with empty ones. The memory of all tables is bounded;
+//! packets whose key finds no room are counted together.
 //!
 //! ```
 //! use std::time::Duration;

@@ -28,7 +28,8 @@ const ANSWER: Duration = Duration::from_millis(300);
 pub struct CountConfig {
     /// By what.
     pub by: Vec<By>,
-    /// How many keys each table has room for. Twice as many are in memory at times, of at most 100 bytes each.
+    /// How many keys each table has room for. Twice as many are in memory at times, of at most 100
+    /// bytes each.
     pub keys: usize,
     /// What tunnels carry counts, by the innermost IP header, and not the outermost one.
     pub inner: bool,
@@ -150,8 +151,8 @@ impl Counting {
         self.monitor.clone()
     }
 
-    /// Waits until the count has ended by itself (enough packets, the end of every source, an error), or `timeout` has
-    /// passed; true if it has ended.
+    /// Waits until the count has ended by itself (enough packets, the end of every source, an
+    /// error), or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.running.wait(Some(timeout))
     }

@@ -22,7 +22,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`] makes.
+    /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`]
+    /// makes.
     pub(crate) fn new(by: &[By], keys: usize, inner: bool) -> Self {
         let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
         let tables: Vec<_> = tables.collect();
@@ -106,8 +107,8 @@ impl Row {
 }
 
 impl Counts {
-    /// Puts the largest rows to the front, by bytes or by packets, and sorts those; all of them, if `most` says so.
-    /// The others stay in no order.
+    /// Puts the largest rows to the front, by bytes or by packets, and sorts those; all of them, if
+    /// `most` says so. The others stay in no order.
     pub fn sort(&mut self, by_bytes: bool, most: usize) {
         let size = |row: &Row| {
             let Load { packets, bytes } = row.all();

@@ -28,8 +28,8 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     Ok(ops)
 }
 
-/// The same for a program that was written here of a checked one, and that the kernel does not get: it may be longer,
-/// and engines find 0 in scratch memory that no store has set.
+/// The same for a program that was written here of a checked one, and that the kernel does not get:
+/// it may be longer, and engines find 0 in scratch memory that no store has set.
 ///
 /// # Errors
 /// As [`decode`].
@@ -47,7 +47,8 @@ pub(crate) fn decode_written(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     Ok(ops)
 }
 
-/// The operations of a program that breaks one rule only: it loads scratch memory that no store has set.
+/// The operations of a program that breaks one rule only: it loads scratch memory that no store has
+/// set.
 pub(crate) fn forgetful(program: &[SockFilter]) -> Option<Vec<Op>> {
     operations(program).ok().filter(|ops| memory(ops).is_err())
 }

@@ -14,9 +14,9 @@ use crate::translate::{Buffers, Ending, translate};
 
 /// One program in every engine, over the packets that it is given.
 ///
-/// The kernel runs its translation, as XDP programs do; it needs privileges, and is left out without
-/// them. It sees no packet that is too short or too long for a test run, and, where the program asks
-/// for the length of a packet, none that was cut.
+/// The kernel runs its translation, as XDP programs do; it needs privileges, and is left out
+/// without them. It sees no packet that is too short or too long for a test run, and, where the
+/// program asks for the length of a packet, none that was cut.
 pub struct Comparison<'a> {
     asks_length: bool,
     interpreter: (Interpreter, Count),
@@ -64,8 +64,8 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Runs all engines on a packet of the program's link type that had `wire_len` bytes on the wire.
-    /// Returns whether they agree.
+    /// Runs all engines on a packet of the program's link type that had `wire_len` bytes on the
+    /// wire. Returns whether they agree.
     ///
     /// # Errors
     /// The kernel's test run failed.

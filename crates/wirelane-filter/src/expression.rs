@@ -14,16 +14,18 @@ use crate::op::Op;
 use crate::program::Program;
 use crate::tag;
 
-/// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet), to
-/// a program that accepts `snaplen` bytes.
+/// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet),
+/// to a program that accepts `snaplen` bytes.
 ///
-/// It means what it means to tcpdump on an interface, where the kernel has taken the outer VLAN tag out of a packet,
-/// and the program finds it in the bytes ([`Program::for_bytes`]): `udp` is true of tagged packets, too. An empty
-/// expression accepts everything. Names of hosts are looked up, as tcpdump does.
+/// It means what it means to tcpdump on an interface, where the kernel has taken the outer VLAN tag
+/// out of a packet, and the program finds it in the bytes ([`Program::for_bytes`]): `udp` is true
+/// of tagged packets, too. An empty expression accepts everything. Names of hosts are looked up, as
+/// tcpdump does.
 ///
 /// # Errors
-/// libpcap's message and the place it is about, or what to install if there is no libpcap. A program
-/// that breaks the kernel's rules: one that is too long, or `protochain`, which libpcap makes a loop of.
+/// libpcap's message and the place it is about, or what to install if there is no libpcap. A
+/// program that breaks the kernel's rules: one that is too long, or `protochain`, which libpcap
+/// makes a loop of.
 pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
     let fail = |message: String| ExpressionError::new(expression, message);
     let library = pcap::library().map_err(|reason| {
@@ -77,9 +79,9 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
     }
 }
 
-/// Scratch memory that a program loads before it has stored it is 0 at first: libpcap adds to such a cell in
-/// programs for the kernel as `vlan and pppoes`, which the kernel refuses, and has set another one to 0 twice
-/// (`gen_vlan_bpf_extensions`, libpcap 1.10).
+/// Scratch memory that a program loads before it has stored it is 0 at first: libpcap adds to such
+/// a cell in programs for the kernel as `vlan and pppoes`, which the kernel refuses, and has set
+/// another one to 0 twice (`gen_vlan_bpf_extensions`, libpcap 1.10).
 fn cleared(mut program: Vec<SockFilter>) -> Vec<SockFilter> {
     let Some(ops) = check::forgetful(&program) else { return program };
     let loads = ops.iter().filter_map(|op| match *op {
@@ -92,12 +94,13 @@ fn cleared(mut program: Vec<SockFilter>) -> Vec<SockFilter> {
     program
 }
 
-/// What an expression with `vlan` means where libpcap cannot be made to compile it for the kernel's view.
+/// What an expression with `vlan` means where libpcap cannot be made to compile it for the kernel's
+/// view.
 const IN_BYTES: &str = "this version of libpcap is not known well enough: the filter looks for the outer VLAN tag in \
                         the packet, so `udp` without `vlan` does not match tagged packets";
 
-/// libpcap's optimiser takes time with the third power of the length, about a minute for this one. It
-/// seldom makes a program shorter than a third.
+/// libpcap's optimiser takes time with the third power of the length, about a minute for this one.
+/// It seldom makes a program shorter than a third.
 const MAX_PLAIN: usize = 4 * MAX_INSTRUCTIONS;
 
 /// Expressions of fewer bytes are compiled on the stack of the caller.

@@ -1,9 +1,9 @@
 //! What is known at each instruction of a program, whichever way led to it.
 //!
 //! Classic jumps lead forward only, so one walk from front to back knows what holds at every
-//! instruction on all ways to it: whether it can be reached (the verifier refuses code that cannot),
-//! how many bytes of the packet have been found present (no need to look again), and what X is at
-//! most (the verifier wants a bound before X is added to a packet pointer).
+//! instruction on all ways to it: whether it can be reached (the verifier refuses code that
+//! cannot), how many bytes of the packet have been found present (no need to look again), and what
+//! X is at most (the verifier wants a bound before X is added to a packet pointer).
 
 use crate::op::{Ancillary, Op, Width};
 

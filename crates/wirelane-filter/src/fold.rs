@@ -1,8 +1,8 @@
-//! Makes what was written for bytes shorter: what is known is not computed, comparisons of it lead one way, what nothing
-//! leads to goes, and so does what nobody reads.
+//! Makes what was written for bytes shorter: what is known is not computed, comparisons of it lead
+//! one way, what nothing leads to goes, and so does what nobody reads.
 //!
-//! libpcap's programs with `vlan` have in scratch memory where the headers begin. With the tag at a known place that is a
-//! number, and loads are of known places again.
+//! libpcap's programs with `vlan` have in scratch memory where the headers begin. With the tag at a
+//! known place that is a number, and loads are of known places again.
 
 use crate::items::{Item, Items, Label};
 use crate::op::{Alu, Cond, MEMORY_CELLS, Op, Operand};
@@ -194,7 +194,8 @@ type Set = u32;
 const A: Set = 1 << 16;
 const X: Set = 1 << 17;
 
-/// What an operation reads and writes, and whether it does nothing else: others may reject the packet.
+/// What an operation reads and writes, and whether it does nothing else: others may reject the
+/// packet.
 fn effect(op: Op) -> (Set, Set, bool) {
     let of = |operand| if operand == Operand::X { X } else { 0 };
     match op {

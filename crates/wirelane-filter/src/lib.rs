@@ -7,13 +7,14 @@
 //!                                   └─ for_socket           the socket filter of packet:
 //! ```
 //!
-//! An expression means what it means to the kernel's filter of an interface, which has the outer VLAN tag beside the
-//! packet; [`compile`] makes a program for bytes of that ([`Program::for_bytes`]).
+//! An expression means what it means to the kernel's filter of an interface, which has the outer
+//! VLAN tag beside the packet; [`compile`] makes a program for bytes of that
+//! ([`Program::for_bytes`]).
 //!
 //! A [`Program`] is classic BPF that keeps the kernel's rules, for packets of one link type. Its
 //! meaning is that of libpcap's `bpf_filter`, on every engine and port: a load past the end of the
-//! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift by
-//! 32 or more gives 0.
+//! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift
+//! by 32 or more gives 0.
 //!
 //! Nothing here opens an interface: packets are bytes that the caller has.
 //!
@@ -22,7 +23,8 @@
 //! use wirelane_filter::{Interpreter, Packet, Program};
 //!
 //! # fn main() -> wirelane_filter::Result<()> {
-//! // What `tcpdump -ddd arp` prints; `compile("arp", 1, 65_535)` gives the same where libpcap is installed.
+//! // What `tcpdump -ddd arp` prints; `compile("arp", 1, 65_535)` gives the same where libpcap is
+//! // installed.
 //! let arp = Program::parse(1, "4,40 0 0 12,21 0 1 2054,6 0 0 65535,6 0 0 0")?;
 //!
 //! let mut frame = [0; 60];

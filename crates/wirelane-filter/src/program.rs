@@ -52,8 +52,8 @@ impl Program {
         self
     }
 
-    /// The program for packets as the kernel's socket filter has them, of which this one was made for their bytes;
-    /// itself if it was not.
+    /// The program for packets as the kernel's socket filter has them, of which this one was made
+    /// for their bytes; itself if it was not.
     pub fn of_kernel(&self) -> &Self {
         self.of_kernel.as_deref().unwrap_or(self)
     }

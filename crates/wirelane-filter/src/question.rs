@@ -1,7 +1,8 @@
 //! Where a program that has tags beside packets learns that one is in the bytes.
 //!
-//! It asks as late as it can. Most programs begin with comparisons of the type (`ldh [12]; jeq #0x800`): one that
-//! came out true has found that there is no tag, so only the last that came out false leads to the question.
+//! It asks as late as it can. Most programs begin with comparisons of the type
+//! (`ldh [12]; jeq #0x800`): one that came out true has found that there is no tag, so only the
+//! last that came out false leads to the question.
 
 use crate::items::{Item, Items, Label};
 use crate::op::{Ancillary, Cond, Op, Operand, Width};
@@ -55,8 +56,8 @@ impl Question {
         }
     }
 
-    /// A is the type. Goes to the program for a tag in the bytes if it is one's, otherwise to `without`, and A is
-    /// the type again.
+    /// A is the type. Goes to the program for a tag in the bytes if it is one's, otherwise to
+    /// `without`, and A is the type again.
     fn ask(&self, items: &mut Items, without: Label) {
         let found = items.label();
         let [one, other] = TPIDS;

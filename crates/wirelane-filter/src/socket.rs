@@ -1,8 +1,9 @@
 //! A program for the kernel's socket filter.
 //!
-//! The kernel takes the outer VLAN tag out of what it receives, and of what it sends where the interface puts tags in:
-//! then it is in ancillary fields. In what is sent otherwise it is still in the bytes. So a program for such packets
-//! is there twice ([`Program::for_bytes`]), as is one that has tags in the bytes.
+//! The kernel takes the outer VLAN tag out of what it receives, and of what it sends where the
+//! interface puts tags in: then it is in ancillary fields. In what is sent otherwise it is still in
+//! the bytes. So a program for such packets is there twice ([`Program::for_bytes`]), as is one that
+//! has tags in the bytes.
 
 use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
@@ -14,8 +15,8 @@ use crate::writer::{Target, Writer};
 use wirelane_os::packet::SockFilter;
 
 impl Program {
-    /// Instructions for `SO_ATTACH_FILTER` on a packet socket, which accept at most `snaplen` bytes.
-    /// They do not rely on what is in the registers at first.
+    /// Instructions for `SO_ATTACH_FILTER` on a packet socket, which accept at most `snaplen`
+    /// bytes. They do not rely on what is in the registers at first.
     ///
     /// # Errors
     /// A usage error: they are too many, or need a cell of scratch memory and the program uses all.

@@ -1,4 +1,5 @@
-//! What a user asks for: an expression or a program, for whatever link type the port turns out to have.
+//! What a user asks for: an expression or a program, for whatever link type the port turns out to
+//! have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,9 +35,9 @@ enum Source {
 }
 
 impl Filter {
-    /// A program that the kernel gets as it stands, on a port whose packets it filters: it sees them
-    /// as a socket filter does, without the outer VLAN tag, which is in ancillary fields. On other
-    /// ports it means the same ([`Program::for_bytes`]).
+    /// A program that the kernel gets as it stands, on a port whose packets it filters: it sees
+    /// them as a socket filter does, without the outer VLAN tag, which is in ancillary fields. On
+    /// other ports it means the same ([`Program::for_bytes`]).
     pub fn verbatim(program: Program) -> Self {
         Self(Source::Verbatim(Arc::new(program)))
     }
@@ -54,8 +55,9 @@ impl Filter {
         matches!(self.0, Source::Verbatim(_))
     }
 
-    /// The program for the bytes of packets of `link_type`; one made of an expression accepts `snaplen` bytes. Numbers,
-    /// as `tcpdump -ddd` prints them, are for packets as the kernel's socket filter has them.
+    /// The program for the bytes of packets of `link_type`; one made of an expression accepts
+    /// `snaplen` bytes. Numbers, as `tcpdump -ddd` prints them, are for packets as the kernel's
+    /// socket filter has them.
     ///
     /// # Errors
     /// A usage error: what is wrong with the expression or the program, or the program is for

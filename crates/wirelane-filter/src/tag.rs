@@ -13,8 +13,8 @@ pub(crate) enum Tag {
     Absent,
 }
 
-/// Where a tag begins in packets of a link type, if it has any: behind the addresses of Ethernet, and before the
-/// protocol of cooked packets (`SLL_HDR_LEN - 2`).
+/// Where a tag begins in packets of a link type, if it has any: behind the addresses of Ethernet,
+/// and before the protocol of cooked packets (`SLL_HDR_LEN - 2`).
 pub(crate) fn position(link_type: u16) -> Option<u32> {
     match link_type {
         ETHERNET => Some(12),

@@ -5,8 +5,8 @@
 //! | a shift by 32 or more gives 0 | takes the count modulo 32 | X is looked at |
 //! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | X is looked at |
 //!
-//! Where the outer VLAN tag is not where the program has it ([`Tag`]), offsets behind it move by 4, lengths
-//! change by 4, and what the program asks of the tag is read where it is.
+//! Where the outer VLAN tag is not where the program has it ([`Tag`]), offsets behind it move by 4,
+//! lengths change by 4, and what the program asks of the tag is read where it is.
 
 use crate::error::{Error, Result};
 use crate::facts::Facts;
@@ -81,8 +81,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes the program for packets without a tag in the bytes, where `plain` says what is known of one, and for
-    /// those with one.
+    /// Writes the program for packets without a tag in the bytes, where `plain` says what is known
+    /// of one, and for those with one.
     pub(crate) fn both(&mut self, plain: Tag) -> Result<()> {
         let question = Question { tag_at: self.tag_at, plain, in_bytes: self.items.label() };
         let chain = question::chain(self.program.ops(), self.tag_at);
@@ -242,7 +242,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Where the packet has the `len` bytes that the program has at `k`; `None` if they are not in one piece.
+    /// Where the packet has the `len` bytes that the program has at `k`; `None` if they are not in
+    /// one piece.
     fn place_of(&self, k: u32, len: u32, tag: Tag) -> Option<u32> {
         let end = k.saturating_add(len);
         match tag {
@@ -270,7 +271,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A = the bytes that the program has from `k` to `end`, of which the tag is one border at least.
+    /// A = the bytes that the program has from `k` to `end`, of which the tag is one border at
+    /// least.
     fn compose(&mut self, k: u32, end: u32, tag: Tag) -> Result<()> {
         let mut pieces = Vec::new();
         let mut at = k;

@@ -46,7 +46,8 @@ mod tests {
     use crate::icmp;
     use crate::packet::{Packet, Seen};
 
-    /// What `baseline/baseline_deflt.json` of the specification has: protocol, both addresses, both ports, the ID.
+    /// What `baseline/baseline_deflt.json` of the specification has: protocol, both addresses, both
+    /// ports, the ID.
     const BASELINE: &str = include_str!("community_baseline.txt");
 
     fn address(text: &str) -> ([u64; 2], bool) {

@@ -125,7 +125,8 @@ impl Compact {
         [self.vlan, self.inner_vlan].map(|id| Some(id).filter(|id| *id != NONE))
     }
 
-    /// A number that differs from key to key; who does not know the seed cannot choose keys that have the same.
+    /// A number that differs from key to key; who does not know the seed cannot choose keys that
+    /// have the same.
     #[inline]
     pub(crate) fn hash(&self, seed: &[u64; 4]) -> u32 {
         let [a, b, c, d] = *seed;

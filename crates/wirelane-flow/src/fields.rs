@@ -1,4 +1,5 @@
-//! The fields of a flow, by name and in order: what every kind of text says, and docs/flows.md explains.
+//! The fields of a flow, by name and in order: what every kind of text says, and docs/flows.md
+//! explains.
 
 use std::net::IpAddr;
 

@@ -28,7 +28,8 @@ impl Holes {
         true
     }
 
-    /// Takes sequence numbers that came late: whether any of them were missing, and whether more are.
+    /// Takes sequence numbers that came late: whether any of them were missing, and whether more
+    /// are.
     pub(crate) fn fill(
         &mut self,
         slot: u32,

@@ -56,7 +56,8 @@ fn sender(flow: &Flow) -> Option<(IpAddr, u16)> {
 
 /// Holds flows of which one direction was seen until the other comes, or cannot come any more.
 pub(crate) struct Joiner {
-    /// How long apart both halves may end, in ns: that of which packets come ends when it is silent.
+    /// How long apart both halves may end, in ns: that of which packets come ends when it is
+    /// silent.
     patience: u64,
     /// Most flows to hold.
     most: usize,

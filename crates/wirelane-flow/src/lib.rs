@@ -1,13 +1,15 @@
 //! Two-way flows: who talked to whom, since when, how much, and how well.
 //!
-//! A [`Flow`] holds both directions of a conversation. Names of fields follow IPFIX (RFC 7012, RFC 5103).
+//! A [`Flow`] holds both directions of a conversation. Names of fields follow IPFIX (RFC 7012, RFC
+//! 5103).
 //!
 //! ```text
 //!  packets of a queue ─▶ Meter ─ flows that ended ─▶┐
 //!  packets of a queue ─▶ Meter ─ flows that ended ─▶┴─▶ joined by conversation ─▶ Sink: text, IPFIX, …
 //! ```
 //!
-//! A [`Meter`] is the table of one thread: it shares nothing with others but the [`Room`] that they take memory from.
+//! A [`Meter`] is the table of one thread: it shares nothing with others but the [`Room`] that they
+//! take memory from.
 #![forbid(unsafe_code)]
 
 mod community;

@@ -37,7 +37,8 @@ impl Default for MeterConfig {
     }
 }
 
-/// What became of packets: `packets` is the sum of those in flows, `not_ip`, `truncated` and `malformed`.
+/// What became of packets: `packets` is the sum of those in flows, `not_ip`, `truncated` and
+/// `malformed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MeterCounts {
@@ -114,8 +115,8 @@ struct Pending {
 }
 
 impl Meter {
-    /// An empty table; all that share `room` share its memory. The seed keeps senders from choosing flows that
-    /// collide.
+    /// An empty table; all that share `room` share its memory. The seed keeps senders from choosing
+    /// flows that collide.
     pub fn new(config: MeterConfig, room: Arc<Room>, seed: u64) -> Self {
         let nanoseconds =
             |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -150,7 +151,8 @@ impl Meter {
         }
     }
 
-    /// The number of an interface. Those of one name have one number; the 65,536th and later share the last.
+    /// The number of an interface. Those of one name have one number; the 65,536th and later share
+    /// the last.
     pub fn interface(&mut self, name: &str) -> u16 {
         let known = self.interfaces.iter().position(|one| **one == *name);
         let number = known.unwrap_or_else(|| {
@@ -223,8 +225,8 @@ impl Meter {
         self.tick(time);
     }
 
-    /// Ends flows, at most so many, as no more packets come; false once there are none left. In parcels, so that not
-    /// all of a large table has to be in memory twice.
+    /// Ends flows, at most so many, as no more packets come; false once there are none left. In
+    /// parcels, so that not all of a large table has to be in memory twice.
     pub fn finish(&mut self, most: usize) -> bool {
         self.flush();
         let mut room = most;

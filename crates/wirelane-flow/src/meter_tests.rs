@@ -331,7 +331,8 @@ mod property {
     use super::*;
 
     proptest! {
-        /// Whatever comes, in whatever order of time: nothing panics, and every packet is somewhere.
+        /// Whatever comes, in whatever order of time: nothing panics, and every packet is
+        /// somewhere.
         #[test]
         fn every_packet_is_somewhere(
             packets in prop::collection::vec(

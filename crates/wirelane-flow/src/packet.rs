@@ -112,8 +112,8 @@ impl Seen {
 #[derive(Clone, Copy)]
 struct Ip<'a> {
     transport: Transport<'a>,
-    /// Both ends in the order of the key, whether the packet goes the other way, and whether all of its flow goes
-    /// one way.
+    /// Both ends in the order of the key, whether the packet goes the other way, and whether all of
+    /// its flow goes one way.
     ends: (Ends, bool, bool),
     /// Its whole length, as its header states it.
     octets: u32,
@@ -204,7 +204,8 @@ impl<'a> Ip<'a> {
         if is_reversed { first } else { second }
     }
 
-    /// The packet in it, if it is a tunnel's and holds a whole IP header. Otherwise it is a packet as any other.
+    /// The packet in it, if it is a tunnel's and holds a whole IP header. Otherwise it is a packet
+    /// as any other.
     fn inside(&self) -> Option<(Self, Outer)> {
         if self.transport.is_fragment || !self.may_carry() {
             return None;

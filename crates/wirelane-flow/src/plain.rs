@@ -1,5 +1,6 @@
-//! Most packets, decoded in one pass: Ethernet, at most one VLAN tag, IP without options or extension headers, and the
-//! whole start of a TCP or UDP header. [`Seen::of`] decodes all, and says the same of these.
+//! Most packets, decoded in one pass: Ethernet, at most one VLAN tag, IP without options or
+//! extension headers, and the whole start of a TCP or UDP header. [`Seen::of`] decodes all, and
+//! says the same of these.
 
 use wirelane_wire::{EtherType, Protocol, TcpFlags, Tunnel};
 
@@ -141,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// A packet of each kind that is decoded here: IPv4 and IPv6, TCP and UDP, with a tag and without.
+    /// A packet of each kind that is decoded here: IPv4 and IPv6, TCP and UDP, with a tag and
+    /// without.
     fn frame(is_v6: bool, is_tcp: bool, is_tagged: bool, payload: &[u8]) -> Vec<u8> {
         let mut link = packet::ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         if is_tagged {

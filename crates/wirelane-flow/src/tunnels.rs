@@ -15,7 +15,8 @@ pub(crate) struct Tunnels {
 }
 
 impl Tunnels {
-    /// The number of a tunnel, and whether its ends had to be swapped for it; `None` if there are too many.
+    /// The number of a tunnel, and whether its ends had to be swapped for it; `None` if there are
+    /// too many.
     pub(crate) fn number(&mut self, outer: Outer) -> Option<(u16, bool)> {
         let (ends, is_reversed) = outer.ends.ordered();
         let outer = Outer { ends, ..outer };

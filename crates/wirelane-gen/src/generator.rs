@@ -1,19 +1,20 @@
 //! The packets of many streams, in the order of their departures.
 //!
 //! Streams that have the same schedule form a group. The packets of a group are evenly spread: each
-//! stream has a phase of its own, so that N streams never become bursts of N packets. Within a group
-//! streams take turns, so that a group costs the same however many streams it has; only groups are
-//! ordered by time, in a heap. As fast as possible is a schedule, too: everything takes turns.
+//! stream has a phase of its own, so that N streams never become bursts of N packets. Within a
+//! group streams take turns, so that a group costs the same however many streams it has; only
+//! groups are ordered by time, in a heap. As fast as possible is a schedule, too: everything takes
+//! turns.
 //!
 //! # Which thread sends what
 //!
-//! With several lanes, either lane i sends packets i, i + n, i + 2n … of a stream, or a stream belongs
-//! to one lane as a whole. The first spreads the load evenly. It keeps the packets of a flow together,
-//! and in order, if the fields of the template repeat after a multiple of n packets
-//! ([`Template::cycle`](crate::Template::cycle)), as 256 addresses do on two lanes. Streams for which
-//! that does not hold belong to one lane each, provided that there are at least as many equal streams
-//! as lanes. Otherwise, as for a single flow on two lanes, packets of one flow are sent by several
-//! threads, and may overtake each other.
+//! With several lanes, either lane i sends packets i, i + n, i + 2n … of a stream, or a stream
+//! belongs to one lane as a whole. The first spreads the load evenly. It keeps the packets of a
+//! flow together, and in order, if the fields of the template repeat after a multiple of n packets
+//! ([`Template::cycle`](crate::Template::cycle)), as 256 addresses do on two lanes. Streams for
+//! which that does not hold belong to one lane each, provided that there are at least as many equal
+//! streams as lanes. Otherwise, as for a single flow on two lanes, packets of one flow are sent by
+//! several threads, and may overtake each other.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -84,8 +85,8 @@ impl Generator {
     /// signed: flows are numbered by [`signature::flow`] of the stream's position and the lane.
     ///
     /// # Errors
-    /// A rate is a share; some streams have a rate, and others are as fast as possible; there are more
-    /// than 2²⁴ flows to sign.
+    /// A rate is a share; some streams have a rate, and others are as fast as possible; there are
+    /// more than 2²⁴ flows to sign.
     pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self, RecipeError> {
         let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
         if paced != 0 && paced != streams.len() {

@@ -15,8 +15,8 @@ impl Recipe {
     /// ([`signature::LEN`](crate::signature::LEN)), or 0.
     ///
     /// # Errors
-    /// The layers do not fit on each other, options are too long, a field that describes the payload
-    /// changes from packet to packet.
+    /// The layers do not fit on each other, options are too long, a field that describes the
+    /// payload changes from packet to packet.
     pub fn compile(&self, reserved: usize) -> Result<Template, RecipeError> {
         let complete = self.complete()?;
         let mut layout = Layout::default();
@@ -262,8 +262,8 @@ fn position(field: &Field, header: &Header) -> Option<usize> {
     }
 }
 
-/// Whether a checksum is left 0 unless somebody wants it: that of a tunnel's UDP over IPv4 (RFC 7348
-/// section 5, RFC 8926 section 3.3).
+/// Whether a checksum is left 0 unless somebody wants it: that of a tunnel's UDP over IPv4 (RFC
+/// 7348 section 5, RFC 8926 section 3.3).
 fn unchecked(layers: &[Layer], at: usize, field: &Field) -> bool {
     let id = |at: usize| layers.get(at).map(|layer: &Layer| layer.protocol.id);
     field.preset == Preset::Checksum

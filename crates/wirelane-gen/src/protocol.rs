@@ -2,8 +2,8 @@
 //! and the documentation.
 //!
 //! What is computed (lengths, checksums, next protocols) has a [`Preset`] that says how. A new
-//! protocol is a row in [`table`](crate::table) and, if it has parts of variable length, a branch in
-//! `layout`.
+//! protocol is a row in [`table`](crate::table) and, if it has parts of variable length, a branch
+//! in `layout`.
 
 use std::fmt;
 

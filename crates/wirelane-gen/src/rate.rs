@@ -13,8 +13,9 @@ pub enum Rate {
     /// Bits per second, written `6Gbit`. Counts the bytes of each frame without the frame check
     /// sequence, as everywhere in Wirelane.
     Bits(f64),
-    /// A share of the link's speed, written `80%`: 1.0 is all. Counts what a frame takes on the wire:
-    /// 24 bytes more than its length, for preamble, frame check sequence and gap (IEEE 802.3).
+    /// A share of the link's speed, written `80%`: 1.0 is all. Counts what a frame takes on the
+    /// wire: 24 bytes more than its length, for preamble, frame check sequence and gap (IEEE
+    /// 802.3).
     Share(f64),
 }
 

@@ -1,6 +1,7 @@
 //! What a packet is made of: layers from the outside in, each with the fields that somebody set.
 //!
-//! A recipe is parsed from one line ([`language`](crate::language)), which it prints back, or built:
+//! A recipe is parsed from one line ([`language`](crate::language)), which it prints back, or
+//! built:
 //!
 //! ```
 //! use wirelane_gen::{Layer, Recipe, Values};
@@ -22,8 +23,8 @@ use crate::values::Values;
 /// What a packet is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// From the outside in. Layers that must be below the first one (Ethernet below IPv4, IPv4 below
-    /// UDP, UDP below VXLAN) may be missing.
+    /// From the outside in. Layers that must be below the first one (Ethernet below IPv4, IPv4
+    /// below UDP, UDP below VXLAN) may be missing.
     pub layers: Vec<Layer>,
 }
 

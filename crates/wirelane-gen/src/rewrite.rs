@@ -1,5 +1,5 @@
-//! Changes packets on the way: MAC addresses, VLAN tags, IP addresses, ports, TTL. Every checksum stays
-//! as valid or wrong as it was, also where it covers what an ICMP error quotes.
+//! Changes packets on the way: MAC addresses, VLAN tags, IP addresses, ports, TTL. Every checksum
+//! stays as valid or wrong as it was, also where it covers what an ICMP error quotes.
 //!
 //! ```text
 //!   rules ─▶ Rewrite ─┬─ prepare: what is the same in every loop; may change the length
@@ -17,8 +17,9 @@
 //! let len = packet.emit(&mut frame)?;
 //! frame.truncate(len);
 //!
-//! let rules = [Rule::map_ip("10.0.0.0/8=172.0.0.0/8").unwrap(), Rule::port("dst:53=5353").unwrap()];
-//! Rewrite::new(&rules).unwrap().prepare(&mut frame);
+//! let addresses = Rule::map_ip("10.0.0.0/8=172.0.0.0/8").unwrap();
+//! let port = Rule::port("dst:53=5353").unwrap();
+//! Rewrite::new(&[addresses, port]).unwrap().prepare(&mut frame);
 //!
 //! let flow = FlowKey::parse(&frame)?.map(|flow| flow.to_string());
 //! assert_eq!(flow.as_deref(), Some("172.0.0.2:4000 > 192.0.2.9:5353 udp"));
@@ -105,8 +106,8 @@ impl Rewrite {
         self.unique.is_some()
     }
 
-    /// After how many loops a flow between two unicast addresses comes again at the earliest; `None`
-    /// if loops do not differ.
+    /// After how many loops a flow between two unicast addresses comes again at the earliest;
+    /// `None` if loops do not differ.
     #[must_use]
     pub fn period(&self) -> Option<u64> {
         self.unique.as_ref().map(Unique::period)
@@ -138,8 +139,8 @@ impl Rewrite {
         }
     }
 
-    /// What the frame was before [`apply`](Self::apply), except for what the rules lost: the tag that
-    /// was removed, values that were set whatever they were, and a TTL at its limits.
+    /// What the frame was before [`apply`](Self::apply), except for what the rules lost: the tag
+    /// that was removed, values that were set whatever they were, and a TTL at its limits.
     pub fn undo(&self, frame: &mut Vec<u8>, number: u64) {
         if let Some(Round(varying)) = self.in_loop(number) {
             walk::frame(frame, &Varying { back: true, ..varying });

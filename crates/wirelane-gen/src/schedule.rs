@@ -10,8 +10,8 @@ const NANOSECONDS: u128 = 1_000_000_000;
 /// The pace of a stream. Packet k is due when everything before it has been sent at the rate, plus
 /// the gaps between bursts.
 ///
-/// Times are nanoseconds after the start, rounded down. They are exact for the rate as it is kept: in
-/// units of 10⁻¹² to 10⁰ per second, a relative error below 10⁻¹⁵. Times beyond `u64::MAX` are
+/// Times are nanoseconds after the start, rounded down. They are exact for the rate as it is kept:
+/// in units of 10⁻¹² to 10⁰ per second, a relative error below 10⁻¹⁵. Times beyond `u64::MAX` are
 /// that: never.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {

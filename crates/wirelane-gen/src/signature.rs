@@ -7,12 +7,14 @@
 //!
 //! * **flow** is what is numbered: one stream on one sending thread ([`flow`]).
 //! * **sequence** counts the packets of the flow, modulo 2³².
-//! * **time** is the departure on the sender's monotonic clock in nanoseconds, modulo 2⁴⁰ (18 minutes).
-//! * **check** is a hash of the three with the [`Key`] of the run. So neither ordinary traffic nor a
-//!   packet of another run is taken for a signed one.
+//! * **time** is the departure on the sender's monotonic clock in nanoseconds, modulo 2⁴⁰ (18
+//!   minutes).
+//! * **check** is a hash of the three with the [`Key`] of the run. So neither ordinary traffic nor
+//!   a packet of another run is taken for a signed one.
 //! * **compensation** makes the one's complement sum of the 18 bytes 0xffff, which is zero there
-//!   (RFC 1071). A transport checksum that was right for 18 zero bytes is right for every signature,
-//!   at even and odd offsets, so whoever signs or stamps a packet leaves the checksum alone.
+//!   (RFC 1071). A transport checksum that was right for 18 zero bytes is right for every
+//!   signature, at even and odd offsets, so whoever signs or stamps a packet leaves the checksum
+//!   alone.
 //!
 //! `check` is computed in a handful of 64-bit operations without tables, so that an XDP program can
 //! sign packets, too:
@@ -76,7 +78,8 @@ pub fn elapsed(time: u64, now: u64) -> Option<u64> {
 }
 
 impl Signature {
-    /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns whether there was room.
+    /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns whether there was
+    /// room.
     pub fn write(self, key: Key, packet: &mut [u8]) -> bool {
         let Some(place) = packet.last_chunk_mut::<LEN>() else {
             return false;

@@ -39,8 +39,8 @@ pub enum Sizes {
     },
     /// Sizes with their weights, evenly mixed, written `60=7,590=4,1514=1`.
     Weighted(Vec<(u16, u32)>),
-    /// The simple IMIX, written `imix`: `60=7,590=4,1514=1`, which with frame check sequence are 64,
-    /// 594 and 1518 bytes. Sizes below those of the headers are raised.
+    /// The simple IMIX, written `imix`: `60=7,590=4,1514=1`, which with frame check sequence are
+    /// 64, 594 and 1518 bytes. Sizes below those of the headers are raised.
     Imix,
 }
 
@@ -53,8 +53,8 @@ impl Sizes {
     /// The sizes packet by packet, for packets whose headers need `min` bytes.
     ///
     /// # Errors
-    /// A size is below `min`; there is none; a weight or a step is 0; it takes more than 65536 packets
-    /// until the sizes repeat.
+    /// A size is below `min`; there is none; a weight or a step is 0; it takes more than 65536
+    /// packets until the sizes repeat.
     pub fn lengths(&self, min: usize) -> Result<Lengths, SizesError> {
         let cycle: Vec<u16> = match self {
             Self::List(list) => list.clone(),

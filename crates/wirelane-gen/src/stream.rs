@@ -21,7 +21,8 @@ pub struct Stream {
     pub rate: Rate,
     /// How many are sent; `None` for no limit.
     pub count: Option<u64>,
-    /// Packets are sent that are due within this many nanoseconds after `start`; `None` for no limit.
+    /// Packets are sent that are due within this many nanoseconds after `start`; `None` for no
+    /// limit.
     pub duration: Option<u64>,
     /// Nanoseconds after the start of everything.
     pub start: u64,
@@ -30,8 +31,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Packets of `recipe`, as fast as possible and without end. `sizes` of `None` are the length of
-    /// the headers and the given payload, at least 60. `reserved` bytes are left for a signature.
+    /// Packets of `recipe`, as fast as possible and without end. `sizes` of `None` are the length
+    /// of the headers and the given payload, at least 60. `reserved` bytes are left for a
+    /// signature.
     ///
     /// # Errors
     /// As [`Recipe::compile`] and [`Sizes::lengths`].

@@ -1,17 +1,17 @@
 //! What a recipe compiles to: the bytes of a packet and a flat list of what changes in them.
 //!
-//! Whatever changes is described by plain data, so that it can be compiled further, say to a program
-//! in the kernel. Packet k of length n is
+//! Whatever changes is described by plain data, so that it can be compiled further, say to a
+//! program in the kernel. Packet k of length n is
 //!
-//! 1. [`head`](Template::head), then [`fill`](Template::fill) up to n, less the reserved bytes at the
-//!    end, which are zero;
+//! 1. [`head`](Template::head), then [`fill`](Template::fill) up to n, less the reserved bytes at
+//!    the end, which are zero;
 //! 2. each [`Edit`]: its value for k, shifted, combined by OR with the bytes there;
 //! 3. each [`LengthField`]: n less a constant;
 //! 4. each [`Checksum`], from the inner to the outer ones.
 //!
-//! Sums are computed in closed form: the sum of the bytes that never change is known, and the rest of
-//! it is values, lengths and checksums of inner layers. Nothing is read back, so a packet costs the
-//! same whatever its length, besides copying.
+//! Sums are computed in closed form: the sum of the bytes that never change is known, and the rest
+//! of it is values, lengths and checksums of inner layers. Nothing is read back, so a packet costs
+//! the same whatever its length, besides copying.
 
 use wirelane_wire::checksum::Sum;
 
@@ -143,7 +143,8 @@ impl Template {
         (self.head.len() + self.reserved).max(60)
     }
 
-    /// After how many packets all fields repeat; `None` if never, or after more than can be counted.
+    /// After how many packets all fields repeat; `None` if never, or after more than can be
+    /// counted.
     pub fn cycle(&self) -> Option<u64> {
         self.edits.iter().try_fold(1u64, |cycle, edit| {
             let period = value::period(&edit.values)?;

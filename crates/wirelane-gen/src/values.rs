@@ -1,14 +1,15 @@
 //! What a field holds from packet to packet.
 
-/// What a field holds in packet 0, 1, 2 … of its stream, as an unsigned number of the field's width.
+/// What a field holds in packet 0, 1, 2 … of its stream, as an unsigned number of the field's
+/// width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Always the same.
     Constant(u128),
     /// In turn, again from the front after the last. Never empty.
     List(Vec<u128>),
-    /// `start`, `start + step` … for `count` packets, then from `start` again. Wraps in the width of
-    /// the field; a falling counter has a step that wraps.
+    /// `start`, `start + step` … for `count` packets, then from `start` again. Wraps in the width
+    /// of the field; a falling counter has a step that wraps.
     Counter {
         /// The first value.
         start: u128,

@@ -1,5 +1,5 @@
-//! Flow files as the Python client of the Open Traffic Generator writes them, and what is wrong with
-//! others. `otg/make.py` made the files of `otg/`.
+//! Flow files as the Python client of the Open Traffic Generator writes them, and what is wrong
+//! with others. `otg/make.py` made the files of `otg/`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Random recipes become packets that the auditor has nothing to say against, and text that means the
-//! same.
+//! Random recipes become packets that the auditor has nothing to say against, and text that means
+//! the same.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -101,8 +101,8 @@ fn make_tap(config: &LabConfig, site: &Site) -> wirelane_os::Result<()> {
     iface::up(tap.name())
 }
 
-/// Makes the veth interface of an end with a TAP device the end of a cable: the stack does not use it, and does not
-/// answer for the address of its neighbour, the TAP device.
+/// Makes the veth interface of an end with a TAP device the end of a cable: the stack does not use
+/// it, and does not answer for the address of its neighbour, the TAP device.
 fn bare(wire: &str) {
     write(&format!("ipv6/conf/{wire}/disable_ipv6"), "1");
     // No answer for any address of this host (Documentation/networking/ip-sysctl.rst).
@@ -126,7 +126,8 @@ pub(super) fn set_offloads(interface: &str, offloads: Offloads) -> wirelane_os::
     }
 }
 
-/// What an interface offloads now; `None` if it does not tell. An offload of several features counts when it has the first.
+/// What an interface offloads now; `None` if it does not tell. An offload of several features
+/// counts when it has the first.
 pub(super) fn offloads(interface: &str) -> wirelane_os::Result<Option<Offloads>> {
     let Some(features) = Ethtool::open(interface)?.features()? else { return Ok(None) };
     let on = |names: &[&str]| {
@@ -136,7 +137,8 @@ pub(super) fn offloads(interface: &str) -> wirelane_os::Result<Option<Offloads>>
     Ok(Some(Offloads::from_values(Offloads::NAMES.map(|(_, names)| on(names)))))
 }
 
-/// Keeps the kernel from soliciting routers, looking for addresses and, without IPv6, from reporting multicast groups.
+/// Keeps the kernel from soliciting routers, looking for addresses and, without IPv6, from
+/// reporting multicast groups.
 fn quiet_ipv6(on: bool) {
     if !on {
         for scope in ["all", "default"] {
@@ -144,7 +146,8 @@ fn quiet_ipv6(on: bool) {
         }
         return;
     }
-    // No address but those that are given, which nobody else can have; `addr_gen_mode` 1 is IN6_ADDR_GEN_MODE_NONE.
+    // No address but those that are given, which nobody else can have; `addr_gen_mode` 1 is
+    // IN6_ADDR_GEN_MODE_NONE.
     for (setting, value) in [
         ("disable_ipv6", "0"),
         ("accept_ra", "0"),
@@ -160,8 +163,8 @@ fn quiet_ipv6(on: bool) {
 
 /// Writes a setting of the calling thread's namespace.
 fn write(setting: &str, value: &str) {
-    // A kernel without IPv6 has no such file, and is as silent. Where the file cannot be written, a few packets more are
-    // no reason to fail.
+    // A kernel without IPv6 has no such file, and is as silent. Where the file cannot be written, a
+    // few packets more are no reason to fail.
     let _ = fs::write(format!("/proc/sys/net/{setting}"), value);
 }
 

@@ -51,7 +51,8 @@ impl Lab {
     /// Makes one. Both interfaces take packets, and know each other's address for good.
     ///
     /// # Errors
-    /// CAP_SYS_ADMIN or CAP_NET_ADMIN is missing, the shape is impossible, or the kernel has no veth.
+    /// CAP_SYS_ADMIN or CAP_NET_ADMIN is missing, the shape is impossible, or the kernel has no
+    /// veth.
     pub fn new(config: LabConfig) -> Result<Self> {
         let [near, far] = build::build(&config)?;
         Ok(Self { near, far })

@@ -41,8 +41,8 @@ pub struct Down {
     pub removed: Vec<String>,
     /// The processes inside that were ended.
     pub ended: Vec<Process>,
-    /// Processes with threads inside, which were left alone: the kernel keeps the namespace, without a name and without
-    /// the lab's interfaces, as long as they stay.
+    /// Processes with threads inside, which were left alone: the kernel keeps the namespace,
+    /// without a name and without the lab's interfaces, as long as they stay.
     pub remaining: Vec<Process>,
 }
 
@@ -171,8 +171,8 @@ impl NamedLab {
         foreign.map(|()| done)
     }
 
-    /// Moves the calling thread, and what it starts or becomes, into one end, for good. `/sys` shows the interfaces there,
-    /// too; why it does not is returned.
+    /// Moves the calling thread, and what it starts or becomes, into one end, for good. `/sys`
+    /// shows the interfaces there, too; why it does not is returned.
     ///
     /// # Errors
     /// There is no such lab, it is not whole, or CAP_SYS_ADMIN is missing.
@@ -237,8 +237,8 @@ impl NamedLab {
         Ok(())
     }
 
-    /// The shape of the lab if both ends are there, alike, with the interfaces they were made with; `None` if not, and
-    /// `Some(None)` for a shape that this version cannot read.
+    /// The shape of the lab if both ends are there, alike, with the interfaces they were made with;
+    /// `None` if not, and `Some(None)` for a shape that this version cannot read.
     pub(super) fn whole(&self, found: &[Found; 2]) -> Result<Option<Option<LabConfig>>> {
         let [Found::Ours(near, config), Found::Ours(far, other)] = found else { return Ok(None) };
         if config != other {
@@ -279,7 +279,8 @@ impl NamedLab {
         let name = self.namespace(side);
         let failed = |error| refused(format!("namespace {name}"), error);
         let mut there = false;
-        // One namespace may lie upon another, where somebody mounted the directory of names upon itself.
+        // One namespace may lie upon another, where somebody mounted the directory of names upon
+        // itself.
         loop {
             match &found {
                 Found::Absent | Found::Foreign(_) => return Ok(there),

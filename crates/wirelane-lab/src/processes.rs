@@ -39,8 +39,8 @@ pub(super) fn inside(object: &str, namespace: impl AsFd) -> Result<Vec<Process>>
     Ok(found.into_iter().map(known).collect())
 }
 
-/// Ends the processes in a namespace: asks them first, and waits `grace` for those that are asked. Processes with merely
-/// threads there are left alone. Returns those that were there.
+/// Ends the processes in a namespace: asks them first, and waits `grace` for those that are asked.
+/// Processes with merely threads there are left alone. Returns those that were there.
 pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result<Vec<Process>> {
     let namespace = namespace.as_fd();
     let mut ended: Vec<Process> = Vec::new();
@@ -79,7 +79,8 @@ pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result
 
 /// How many rounds to try in a namespace where programs start others faster than they are ended.
 const ROUNDS: usize = 16;
-/// How long the kernel may take to end what it was told to end; a process in the middle of writing to a disk can take long.
+/// How long the kernel may take to end what it was told to end; a process in the middle of writing
+/// to a disk can take long.
 const KILLED: Duration = Duration::from_secs(5);
 
 /// Waits until the process has ended; whether it has at the deadline.

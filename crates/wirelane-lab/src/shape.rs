@@ -16,11 +16,13 @@ pub struct LabConfig {
     pub queues: u16,
     /// Largest payload of a frame in bytes.
     pub mtu: u32,
-    /// The IPv4 network that holds both ends: its first address is the near one, its second the far one.
+    /// The IPv4 network that holds both ends: its first address is the near one, its second the far
+    /// one.
     pub ipv4: Network,
     /// The same of IPv6, which is otherwise off, so that only sent packets are on the wire.
     pub ipv6: Option<Network>,
-    /// What the veth interfaces offload; otherwise what the kernel gives them: all but generic receive offload.
+    /// What the veth interfaces offload; otherwise what the kernel gives them: all but generic
+    /// receive offload.
     pub offloads: Option<Offloads>,
     /// Which ends have a TAP device.
     pub taps: Taps,
@@ -234,7 +236,8 @@ impl fmt::Display for Offloads {
     }
 }
 
-/// Which ends of a lab have a TAP device, with the addresses of that end; its veth interface is then the bare end of a cable.
+/// Which ends of a lab have a TAP device, with the addresses of that end; its veth interface is
+/// then the bare end of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Taps {

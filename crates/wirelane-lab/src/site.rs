@@ -37,8 +37,8 @@ pub enum Side {
 }
 
 impl Site {
-    /// An interface that exists, in the network namespace of the calling thread. Threads that use it belong there.
-    /// Without an IPv4 address, `address` is 0.0.0.0.
+    /// An interface that exists, in the network namespace of the calling thread. Threads that use
+    /// it belong there. Without an IPv4 address, `address` is 0.0.0.0.
     ///
     /// # Errors
     /// There is no such interface.
@@ -64,8 +64,8 @@ impl Site {
         &self.interface
     }
 
-    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP program in
-    /// native mode, the interface takes frames that the other end redirects to it.
+    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP
+    /// program in native mode, the interface takes frames that the other end redirects to it.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -74,8 +74,8 @@ impl Site {
         self.inside(set)?.map_err(failed)
     }
 
-    /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay there, and
-    /// so do threads and programs started meanwhile.
+    /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay
+    /// there, and so do threads and programs started meanwhile.
     ///
     /// # Errors
     /// The thread has lost CAP_SYS_ADMIN.

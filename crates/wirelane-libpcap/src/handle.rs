@@ -23,8 +23,8 @@ use crate::text::ErrorText;
 /// ```
 ///
 /// Programs use one from one thread at a time, but for `pcap_breakloop`, which any thread or signal
-/// handler may call. Many also send or read statistics while another thread reads packets, so `inner`
-/// is behind a lock, which nobody has while a callback runs or a thread waits.
+/// handler may call. Many also send or read statistics while another thread reads packets, so
+/// `inner` is behind a lock, which nobody has while a callback runs or a thread waits.
 pub(crate) struct Handle {
     /// What ends a loop.
     pub(crate) breaker: Breaker,
@@ -156,7 +156,8 @@ impl Handle {
     pub(crate) fn say_bytes(&self, text: &[u8]) {
         let mut error = ErrorText::new();
         error.set_bytes(text);
-        // SAFETY: the buffer that programs read, of us or of the library, has `PCAP_ERRBUF_SIZE` bytes.
+        // SAFETY: the buffer that programs read, of us or of the library, has `PCAP_ERRBUF_SIZE`
+        // bytes.
         unsafe { error.copy_to(self.error()) }
     }
 

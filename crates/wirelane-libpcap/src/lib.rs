@@ -7,7 +7,8 @@
 //! ```
 //!
 //! * [`abi`]: the types of `pcap/pcap.h`.
-//! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
+//! * `exports`: one file per group of functions; each checks its arguments and calls what does the
+//!   work.
 //! * `real`: the system's libpcap, found by its file and opened privately.
 //! * `device`: from a device name to what is opened.
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 /// Guards what one thread at a time uses. It is held for short times, and never while a callback
 /// runs or a thread waits. A signal handler that calls a function with the handle that it has
-/// interrupted (tcpdump prints its statistics in one) is refused, where a mutex would block for ever.
+/// interrupted (tcpdump prints its statistics in one) is refused, where a mutex would block for
+/// ever.
 #[derive(Debug)]
 pub(crate) struct Lock<T> {
     /// `pthread_self()` of the thread that holds it; 0 if none does.

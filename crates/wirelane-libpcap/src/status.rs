@@ -1,9 +1,10 @@
-//! What `wirelane stats` reads of a program: the counters of each live handle, on a board of its own
-//! ([`wirelane_os::board`]).
+//! What `wirelane stats` reads of a program: the counters of each live handle, on a board of its
+//! own ([`wirelane_os::board`]).
 //!
-//! A text of JSON says once what there is, with the place of each number in it; then the thread that reads packets stores
-//! numbers. There is no thread, no file and no system call, so that nothing is left behind, and a program may give up
-//! what it likes. Without a board (no descriptor left, a limit) the program works just as well, and is not seen.
+//! A text of JSON says once what there is, with the place of each number in it; then the thread
+//! that reads packets stores numbers. There is no thread, no file and no system call, so that
+//! nothing is left behind, and a program may give up what it likes. Without a board (no descriptor
+//! left, a limit) the program works just as well, and is not seen.
 
 use std::sync::Arc;
 
@@ -154,7 +155,8 @@ impl Status {
         board.set(first, HANDLE.iter().map(|(_, of)| number(*of)));
     }
 
-    /// What there is, and for each number its place there (a JSON pointer), in the order of the board.
+    /// What there is, and for each number its place there (a JSON pointer), in the order of the
+    /// board.
     fn document(&self) -> (Value, Vec<String>) {
         let queues: Vec<_> =
             self.rx.iter().flatten().map(|counters| json!(counters.snapshot(0))).collect();
@@ -239,7 +241,8 @@ mod tests {
         documents.filter(|document| document["handles"][0]["device"] == device).collect()
     }
 
-    /// After every batch the board says what the counters do, in every queue, and nothing else of them.
+    /// After every batch the board says what the counters do, in every queue, and nothing else of
+    /// them.
     #[test]
     fn a_board_says_what_the_counters_do() {
         let spec = "sim:3?count=1000&flows=64".parse().unwrap();

@@ -1,4 +1,5 @@
-//! Which devices the drop-in lists: those of the system's libpcap as that lists them, then the queues of interfaces.
+//! Which devices the drop-in lists: those of the system's libpcap as that lists them, then the
+//! queues of interfaces.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Interfaces of many kinds: with and without addresses, labels, carrier and other ends; up and down.
+/// Interfaces of many kinds: with and without addresses, labels, carrier and other ends; up and
+/// down.
 fn furnish(ns: &Namespace) -> MultiQueueTap {
     let ip = |line: &str| {
         ns.run("ip", line.split(' '));
@@ -86,7 +88,8 @@ fn privileged_devices_are_those_of_libpcap_and_queues() {
     assert_eq!(last, queues.last().copied());
 }
 
-/// Without the system's libpcap, network interfaces are still listed, with all that is known of them.
+/// Without the system's libpcap, network interfaces are still listed, with all that is known of
+/// them.
 #[test]
 fn privileged_interfaces_are_listed_without_libpcap() {
     if !privileged::require() || !tools::require("gcc") {

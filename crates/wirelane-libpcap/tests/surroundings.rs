@@ -46,8 +46,8 @@ fn without_the_systems_library_all_but_expressions_works() {
     assert!(answers[6].starts_with(&format!("any: {why}; install")), "{}", answers[6]);
 }
 
-/// As on a system whose libpcap has another name than ours: the program then loads both, and all calls
-/// come to us, also those that its library makes to itself.
+/// As on a system whose libpcap has another name than ours: the program then loads both, and all
+/// calls come to us, also those that its library makes to itself.
 #[test]
 fn the_systems_library_calls_itself() {
     let both = [Library::Ours, Library::Stock].map(|it| it.file().display().to_string()).join(":");
@@ -57,8 +57,8 @@ fn the_systems_library_calls_itself() {
     assert_eq!(answers[5..], ["dead: a handle", "any: a handle"]);
 }
 
-/// Memory that one library gets and another one frees is of one allocator: AddressSanitizer ends the program otherwise,
-/// and for a leak.
+/// Memory that one library gets and another one frees is of one allocator: AddressSanitizer ends
+/// the program otherwise, and for a leak.
 #[test]
 fn the_allocator_of_the_program_is_everybodys() {
     if !tools::require("gcc") {

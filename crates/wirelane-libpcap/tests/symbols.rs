@@ -1,4 +1,5 @@
-//! The library exports what Debian's libpcap 1.10.3 does: 94 functions and 2 variables, `symbols.txt`.
+//! The library exports what Debian's libpcap 1.10.3 does: 94 functions and 2 variables,
+//! `symbols.txt`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

@@ -37,8 +37,8 @@ pub fn pin_to(cpus: &[u32]) -> Result<()> {
 /// Pins another thread, by its number, to one CPU.
 ///
 /// # Errors
-/// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` when it is another user's, `EINVAL` too for one that the
-/// kernel keeps where it is.
+/// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` when it is another user's, `EINVAL`
+/// too for one that the kernel keeps where it is.
 pub fn pin_thread(thread: u32, cpu: u32) -> Result<()> {
     let missing = || OsError::from_errno("sched_setaffinity", thread.to_string(), libc::ESRCH);
     let pid = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or_else(missing)?;

@@ -1,16 +1,17 @@
-//! Numbers that a program shows to others, without a thread, a file or a socket: in a memory of its own (memfd), which
-//! others find among its descriptors.
+//! Numbers that a program shows to others, without a thread, a file or a socket: in a memory of its
+//! own (memfd), which others find among its descriptors.
 //!
 //! ```text
 //!   Board::set ─▶ memfd "wirelane-board" ◀─ /proc/PID/fd/N ◀─ of_process
 //! ```
 //!
-//! Nothing has to be removed when the program ends, however it does. It may change its user, its root directory or the system
-//! calls that it may use: setting a number is a store to memory. A child has a copy of the descriptor, and of the
-//! pages themselves: they show the number of the process that made them, and only that process writes to them.
+//! Nothing has to be removed when the program ends, however it does. It may change its user, its
+//! root directory or the system calls that it may use: setting a number is a store to memory. A
+//! child has a copy of the descriptor, and of the pages themselves: they show the number of the
+//! process that made them, and only that process writes to them.
 //!
-//! Whoever may trace the program for reading (ptrace(2)) may open its descriptors: its own user, unless it has
-//! changed its user since it was started, and root.
+//! Whoever may trace the program for reading (ptrace(2)) may open its descriptors: its own user,
+//! unless it has changed its user since it was started, and root.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -102,8 +103,8 @@ impl Board {
         Ok(board)
     }
 
-    /// Sets the numbers from position `first` on. Numbers that do not exist are left out, and so is everything in a
-    /// copy of the process ([`Board::is_inherited`]). No system call is made.
+    /// Sets the numbers from position `first` on. Numbers that do not exist are left out, and so is
+    /// everything in a copy of the process ([`Board::is_inherited`]). No system call is made.
     #[inline]
     pub fn set(&mut self, first: usize, numbers: impl IntoIterator<Item = u64>) {
         if self.is_inherited() {
@@ -130,16 +131,17 @@ impl Board {
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset.is_multiple_of(8));
         let offset = offset.min(HEADER - 8 + 8 * self.count);
-        // SAFETY: mappings begin at a page, so the word is aligned; it lies within the header and the numbers, whose
-        // length is part of the mapping's. This process reads and writes them as atomic words only, but for the
-        // header before anybody else can have read the magic number.
+        // SAFETY: mappings begin at a page, so the word is aligned; it lies within the header and
+        // the numbers, whose length is part of the mapping's. This process reads and writes them as
+        // atomic words only, but for the header before anybody else can have read the magic number.
         unsafe { &*self.mapping.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
     /// Writes what never changes, before the magic number.
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.mapping.len());
-        // SAFETY: within the mapping, as was just checked; this process reads none of it, and others read copies.
+        // SAFETY: within the mapping, as was just checked; this process reads none of it, and
+        // others read copies.
         unsafe {
             let to = self.mapping.as_ptr().add(offset);
             to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -148,7 +150,8 @@ impl Board {
 }
 
 impl Drop for Board {
-    /// A program may have closed all descriptors and opened others with their numbers: those are not closed.
+    /// A program may have closed all descriptors and opened others with their numbers: those are
+    /// not closed.
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take()
             && rustix::fs::fstat(&fd).map(identity) != Ok(self.identity)
@@ -171,8 +174,8 @@ pub struct Shown {
     pub numbers: Vec<u64>,
 }
 
-/// The boards of process `pid`, in the order of their descriptors. Those that it has from another process are not its own.
-/// Whatever it shows is read without waiting, within bounds.
+/// The boards of process `pid`, in the order of their descriptors. Those that it has from another
+/// process are not its own. Whatever it shows is read without waiting, within bounds.
 ///
 /// # Errors
 /// `NotFound` if there is no such process, `PermissionDenied` if its descriptors may not be seen.
@@ -213,7 +216,8 @@ fn inner(pid: u32) -> Option<u32> {
     numbers.map_or(Some(pid), |numbers| numbers.split_whitespace().last()?.parse().ok())
 }
 
-/// Opens it for reading, once it is sure to be memory: opening anything else might wait, or do something.
+/// Opens it for reading, once it is sure to be memory: opening anything else might wait, or do
+/// something.
 fn open(path: &str) -> io::Result<(File, (u64, u64))> {
     let flags = OFlags::CLOEXEC | OFlags::PATH;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
@@ -345,8 +349,8 @@ mod tests {
         let number = board.fd.as_ref().unwrap().as_raw_fd();
         let file = File::open("/proc/self/status").unwrap();
         let copy = rustix::io::fcntl_dupfd_cloexec(&file, 0).unwrap();
-        // SAFETY: takes the number from the board, as a program may that knows nothing of it; the board does not close it
-        // afterwards, and the test does.
+        // SAFETY: takes the number from the board, as a program may that knows nothing of it; the
+        // board does not close it afterwards, and the test does.
         let mut taken = unsafe { OwnedFd::from_raw_fd(number) };
         rustix::io::dup2(&copy, &mut taken).unwrap();
         board.set(0, [1]);
@@ -401,7 +405,8 @@ mod tests {
         read(&file)
     }
 
-    /// A copy of the process has a copy of the descriptor. What it sets changes nothing, and it shows nothing.
+    /// A copy of the process has a copy of the descriptor. What it sets changes nothing, and it
+    /// shows nothing.
     #[test]
     fn a_copy_of_the_process_needs_its_own() {
         let mut board = Board::new("copied", 1).unwrap();
@@ -413,8 +418,8 @@ mod tests {
             board.set(0, [2]);
             drop(writer);
             let mut byte = 0u8;
-            // SAFETY: reads into a byte of its own until its parent closes the pipe; then the child ends at once. Whether the
-            // board is known to be a copy is the status.
+            // SAFETY: reads into a byte of its own until its parent closes the pipe; then the child
+            // ends at once. Whether the board is known to be a copy is the status.
             unsafe {
                 libc::read(reader.as_raw_fd(), (&raw mut byte).cast(), 1);
                 libc::_exit(i32::from(!board.is_inherited()));

@@ -13,12 +13,13 @@ pub enum Version {
     Two,
 }
 
-/// The directory of the cgroup of this process in the hierarchy that has `controller`; `None` if there is none that this
-/// process can see.
+/// The directory of the cgroup of this process in the hierarchy that has `controller`; `None` if
+/// there is none that this process can see.
 pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     let read = |file: String| file::small(file).ok();
     let own = read("/proc/self/cgroup".to_owned())?;
-    // `ip netns exec` mounts another /sys over the old one, without cgroups: whoever called it still sees them.
+    // `ip netns exec` mounts another /sys over the old one, without cgroups: whoever called it
+    // still sees them.
     process::ancestry().enumerate().find_map(|(position, pid)| {
         let mounts = read(format!("/proc/{pid}/mountinfo"))?;
         let (directory, version) = locate(&mounts, &own, controller)?;
@@ -28,8 +29,8 @@ pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     })
 }
 
-/// As [`own`], from `mountinfo` and `cgroup` of `/proc/self`. Version 1 first: where it has the controller, version 2 has
-/// it not.
+/// As [`own`], from `mountinfo` and `cgroup` of `/proc/self`. Version 1 first: where it has the
+/// controller, version 2 has it not.
 fn locate(mounts: &str, own: &str, controller: &str) -> Option<(PathBuf, Version)> {
     let own_path = |is_wanted: &dyn Fn(&str) -> bool| {
         own.lines().find_map(|line| {

@@ -11,8 +11,8 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 
-/// Makes the kernel end what `command` starts (SIGKILL) when the thread that starts it ends, however that happens:
-/// start it from a thread that waits for it.
+/// Makes the kernel end what `command` starts (SIGKILL) when the thread that starts it ends,
+/// however that happens: start it from a thread that waits for it.
 pub fn end_with_thread(command: &mut Command) -> &mut Command {
     let parent = getpid();
     let ask = move || {
@@ -23,19 +23,20 @@ pub fn end_with_thread(command: &mut Command) -> &mut Command {
             false => Err(io::ErrorKind::NotFound.into()),
         }
     };
-    // SAFETY: between fork and exec only functions that are safe in signal handlers may be called. The
-    // closure makes two system calls, and allocates nothing.
+    // SAFETY: between fork and exec only functions that are safe in signal handlers may be called.
+    // The closure makes two system calls, and allocates nothing.
     unsafe { command.pre_exec(ask) }
 }
 
 /// Makes what `command` starts react to every signal as it does by default, with none blocked.
 ///
-/// Who was started in the background of a script ignores SIGINT and SIGQUIT, who was started by nohup(1) SIGHUP, and
-/// children inherit that (execve(2)). A shell cannot even undo it (POSIX, `trap`), so ^C would never reach one.
+/// Who was started in the background of a script ignores SIGINT and SIGQUIT, who was started by
+/// nohup(1) SIGHUP, and children inherit that (execve(2)). A shell cannot even undo it (POSIX,
+/// `trap`), so ^C would never reach one.
 pub fn default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
-        // Refused for SIGKILL and SIGSTOP, which have no other, and for the two that the C library has to itself, which
-        // every program sets when it needs them.
+        // Refused for SIGKILL and SIGSTOP, which have no other, and for the two that the C library
+        // has to itself, which every program sets when it needs them.
         for signal in 1..=libc::SIGRTMAX() {
             // SAFETY: sets a disposition that takes no code of this process.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -48,19 +49,20 @@ pub fn default_signals(command: &mut Command) -> &mut Command {
         };
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // SAFETY: signal(), sigemptyset() and sigprocmask() are safe between fork and exec (signal-safety(7)), and nothing
-    // is allocated.
+    // SAFETY: signal(), sigemptyset() and sigprocmask() are safe between fork and exec
+    // (signal-safety(7)), and nothing is allocated.
     unsafe { command.pre_exec(reset) }
 }
 
-/// [`default_signals`], and a process group of its own for what `command` starts, so that it gets its signals from us
-/// alone: neither ^C nor the end of the terminal reaches it, and [`end`] reaches what it starts itself.
+/// [`default_signals`], and a process group of its own for what `command` starts, so that it gets
+/// its signals from us alone: neither ^C nor the end of the terminal reaches it, and [`end`]
+/// reaches what it starts itself.
 pub fn independent(command: &mut Command) -> &mut Command {
     default_signals(command).process_group(0)
 }
 
-/// Ends the [`independent`] `child` and what it has started: asks (SIGTERM), and after `grace` does not ask (SIGKILL).
-/// One that has been waited for is left alone.
+/// Ends the [`independent`] `child` and what it has started: asks (SIGTERM), and after `grace` does
+/// not ask (SIGKILL). One that has been waited for is left alone.
 ///
 /// # Errors
 /// What waitid(2) gives.
@@ -104,7 +106,8 @@ mod tests {
         child
     }
 
-    /// What a script, an ignoring parent and a blocking thread hand down is not what a child begins with.
+    /// What a script, an ignoring parent and a blocking thread hand down is not what a child begins
+    /// with.
     #[test]
     fn a_child_begins_with_default_signals_whatever_its_parent_ignores_and_blocks() {
         let signals = |begin: bool| {

@@ -34,7 +34,8 @@ impl CpuTime {
     }
 }
 
-/// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before it.
+/// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before
+/// it.
 pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
@@ -54,8 +55,8 @@ impl DeviceClock {
         file.map(Self).map_err(|error| OsError::new("open", path, error))
     }
 
-    /// How far it is ahead of the clock of [`realtime_ns`], in nanoseconds; `None` if it cannot be read. The best of
-    /// some looks counts: one that was not interrupted.
+    /// How far it is ahead of the clock of [`realtime_ns`], in nanoseconds; `None` if it cannot be
+    /// read. The best of some looks counts: one that was not interrupted.
     pub fn ahead(&self) -> Option<i64> {
         let look = || {
             let before = realtime_ns();
@@ -76,15 +77,15 @@ pub fn sleep_until(at: u64) {
     let _ = clock_nanosleep_absolute(ThreadClock::Monotonic, &until);
 }
 
-/// From now on the kernel wakes the calling thread when its time has come, and not up to 50 µs later
-/// together with others (`PR_SET_TIMERSLACK`).
+/// From now on the kernel wakes the calling thread when its time has come, and not up to 50 µs
+/// later together with others (`PR_SET_TIMERSLACK`).
 pub fn wake_promptly() {
     // It may be late as before.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// How far the clock without leap seconds (TAI) is ahead of that of [`realtime_ns`], in nanoseconds; 0 where nobody
-/// has told the kernel.
+/// How far the clock without leap seconds (TAI) is ahead of that of [`realtime_ns`], in
+/// nanoseconds; 0 where nobody has told the kernel.
 pub fn tai_offset_ns() -> u64 {
     const SECOND: u64 = 1_000_000_000;
     let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
@@ -114,8 +115,8 @@ pub fn thread_cpu() -> CpuTime {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Nanoseconds of CPU time of the calling thread, to the moment; [`thread_cpu`] may be as old as the last tick of
-/// the scheduler.
+/// Nanoseconds of CPU time of the calling thread, to the moment; [`thread_cpu`] may be as old as
+/// the last tick of the scheduler.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
@@ -125,32 +126,36 @@ pub fn process_cpu() -> CpuTime {
     usage(libc::RUSAGE_SELF)
 }
 
-/// CPU time of all threads of another process, those that ended included, to a hundredth of a second; `None` if there is no
-/// such process.
+/// CPU time of all threads of another process, those that ended included, to a hundredth of a
+/// second; `None` if there is no such process.
 pub fn process_cpu_of(pid: u32) -> Option<CpuTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // SAFETY: sysconf reads a constant of the process.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let ticks = u32::try_from(ticks).ok().filter(|ticks| *ticks > 0)?;
-    // proc_pid_stat(5): the name in parentheses, which may be in it as well, then the third field and the others.
+    // proc_pid_stat(5): the name in parentheses, which may be in it as well, then the third field
+    // and the others.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(14 - 3);
     let mut time = || Some(Duration::from_secs(times.next()?.parse().ok()?) / ticks);
     Some(CpuTime { user: time()?, system: time()? })
 }
 
-/// CPU time of all children that have ended and were waited for, with that of their own such children.
+/// CPU time of all children that have ended and were waited for, with that of their own such
+/// children.
 pub fn children_cpu() -> CpuTime {
     usage(libc::RUSAGE_CHILDREN)
 }
 
-/// CPU time of a task by its folder in /proc, such as /proc/1 or /proc/self/task/7; of a process that is its
-/// first thread. `None` if it has ended, or the kernel does not tell (`CONFIG_SCHED_INFO`).
+/// CPU time of a task by its folder in /proc, such as /proc/1 or /proc/self/task/7; of a process
+/// that is its first thread. `None` if it has ended, or the kernel does not tell
+/// (`CONFIG_SCHED_INFO`).
 pub fn task_cpu(folder: &Path) -> Option<Duration> {
     run_time(&fs::read_to_string(folder.join("schedstat")).ok()?).map(Duration::from_nanos)
 }
 
-/// The first of three numbers of `schedstat`: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst).
+/// The first of three numbers of `schedstat`: nanoseconds on a CPU
+/// (Documentation/scheduler/sched-stats.rst).
 fn run_time(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
@@ -187,7 +192,8 @@ fn since_start(time: Timespec) -> u64 {
 fn usage(who: libc::c_int) -> CpuTime {
     // SAFETY: `rusage` is plain data, of which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is writable. The call fails only for a bad `who` or address; it would leave the zeroes then.
+    // SAFETY: `usage` is writable. The call fails only for a bad `who` or address; it would leave
+    // the zeroes then.
     unsafe { libc::getrusage(who, &mut usage) };
     let duration = |time: libc::timeval| {
         Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))

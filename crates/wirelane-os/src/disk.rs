@@ -6,8 +6,8 @@
 //!     └───────────────────────────────── drop ──────────────────────────────────────────────┘
 //! ```
 //!
-//! A [`Buffer`] owns its memory alone, so whoever holds it may fill it, and while it is being written
-//! nobody holds it. [`create`] makes the file, [`space`] tells what is left.
+//! A [`Buffer`] owns its memory alone, so whoever holds it may fill it, and while it is being
+//! written nobody holds it. [`create`] makes the file, [`space`] tells what is left.
 
 mod buffers;
 mod file;

@@ -8,11 +8,12 @@ pub type Result<T> = std::result::Result<T, OsError>;
 
 /// A failed system call.
 ///
-/// It displays as `call(object): Permission denied (EACCES)`, so that a message can be searched by the words and by
-/// the name.
+/// It displays as `call(object): Permission denied (EACCES)`, so that a message can be searched by
+/// the words and by the name.
 #[derive(Debug)]
 pub struct OsError {
-    /// The system call, with the option or request when there is one, e.g. `setsockopt PACKET_RX_RING`.
+    /// The system call, with the option or request when there is one, e.g.
+    /// `setsockopt PACKET_RX_RING`.
     pub call: &'static str,
     /// What the call was applied to, e.g. an interface name; may be empty.
     pub object: String,

@@ -1,12 +1,12 @@
 //! What a driver says of itself: the read-only `SIOCETHTOOL` requests, and two that are not.
 //!
-//! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no error: most virtual
-//! devices implement few. Any other failure is kept. The interface is looked up in the network namespace in which the
-//! [`Ethtool`] was opened, and only [`Ethtool::set_gro`] and
+//! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no
+//! error: most virtual devices implement few. Any other failure is kept. The interface is looked up
+//! in the network namespace in which the [`Ethtool`] was opened, and only [`Ethtool::set_gro`] and
 //! [`Ethtool::set_features`] need a privilege.
 //!
-//! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing is safe code that a
-//! test can feed with a recorded answer.
+//! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing
+//! is safe code that a test can feed with a recorded answer.
 
 mod answers;
 mod features;
@@ -43,8 +43,8 @@ pub struct Ethtool {
 }
 
 impl Ethtool {
-    /// A handle for the interface `name` of the calling thread's network namespace. Whether it exists shows at the
-    /// first request, which fails with `ENODEV` otherwise.
+    /// A handle for the interface `name` of the calling thread's network namespace. Whether it
+    /// exists shows at the first request, which fails with `ENODEV` otherwise.
     ///
     /// # Errors
     /// `ENODEV` when no interface can have this name, or what `socket` says.
@@ -98,8 +98,8 @@ impl Ethtool {
     /// # Errors
     /// What the kernel says, except `EOPNOTSUPP`.
     pub fn rss(&self) -> Result<Option<RssConfig>> {
-        // Sizes of 0 ask for the sizes (ethtool_get_rxfh). They can change before the second request, which then fails
-        // with EINVAL, hence the second try.
+        // Sizes of 0 ask for the sizes (ethtool_get_rxfh). They can change before the second
+        // request, which then fails with EINVAL, hence the second try.
         for attempt in 0..2 {
             let mut sizes = Request::new(ETHTOOL_GRSSH, size_of::<UapiRxfh>());
             if !self.ask("ioctl ETHTOOL_GRSSH", &mut sizes)? {
@@ -137,8 +137,9 @@ impl Ethtool {
         Ok(parse_offloads(gro.as_deref(), flags.as_deref()))
     }
 
-    /// Switches generic receive offload on or off. On a veth this also decides whether it runs NAPI, without which it
-    /// takes no frames that its peer redirects (`veth_set_features`, `veth_xdp_xmit`).
+    /// Switches generic receive offload on or off. On a veth this also decides whether it runs
+    /// NAPI, without which it takes no frames that its peer redirects (`veth_set_features`,
+    /// `veth_xdp_xmit`).
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
@@ -146,8 +147,8 @@ impl Ethtool {
         self.switch("ioctl ETHTOOL_SGRO", ETHTOOL_SGRO, on)
     }
 
-    /// Switches on or off what the kernel leaves to the device of packets to be sent: checksums, and with them the
-    /// segmentation of TCP, which needs them.
+    /// Switches on or off what the kernel leaves to the device of packets to be sent: checksums,
+    /// and with them the segmentation of TCP, which needs them.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
@@ -165,8 +166,9 @@ impl Ethtool {
         }
     }
 
-    /// Whether the device has a link. Since Linux 6.8 what became of the link before has reached the interface's queues
-    /// when this returns, on devices that leave the answer to the kernel as veth and TAP do (`ethtool_op_get_link`).
+    /// Whether the device has a link. Since Linux 6.8 what became of the link before has reached
+    /// the interface's queues when this returns, on devices that leave the answer to the kernel as
+    /// veth and TAP do (`ethtool_op_get_link`).
     ///
     /// # Errors
     /// What the kernel says, except `EOPNOTSUPP`.
@@ -177,7 +179,8 @@ impl Ethtool {
         Ok(value.map(|value| value != 0))
     }
 
-    /// The link's speed in Mbit/s; `None` also while the link is down, or when the device has no notion of speed.
+    /// The link's speed in Mbit/s; `None` also while the link is down, or when the device has no
+    /// notion of speed.
     ///
     /// # Errors
     /// What the kernel says, except `EOPNOTSUPP`.
@@ -186,8 +189,8 @@ impl Ethtool {
         if !self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut shape)? {
             return Ok(None);
         }
-        // Asked with the wrong number of mask words, the kernel answers with minus the right number and nothing else
-        // (ethtool_get_link_ksettings).
+        // Asked with the wrong number of mask words, the kernel answers with minus the right number
+        // and nothing else (ethtool_get_link_ksettings).
         let Some(words) = link_mode_words(&shape.bytes()) else { return Ok(None) };
         let length = size_of::<UapiLinkSettings>() + 3 * 4 * usize::from(words);
         let mut whole = Request::new(ETHTOOL_GLINKSETTINGS, length);
@@ -206,8 +209,9 @@ impl Ethtool {
         Ok(number.filter(|number| number.cast_signed() >= 0))
     }
 
-    /// Who can take the time of every received packet, as bits `SOF_TIMESTAMPING_…` of `linux/net_tstamp.h`: none if the
-    /// device takes that of some packets only. `None` if the driver cannot say.
+    /// Who can take the time of every received packet, as bits `SOF_TIMESTAMPING_…` of
+    /// `linux/net_tstamp.h`: none if the device takes that of some packets only. `None` if the
+    /// driver cannot say.
     ///
     /// # Errors
     /// What the kernel says, except that the driver does not implement the request.
@@ -219,8 +223,8 @@ impl Ethtool {
         Ok(Some(word(&answer, 4).filter(|_| all).unwrap_or(0)))
     }
 
-    /// `struct ethtool_ts_info`: cmd, so_timestamping, phc_index, tx_types, three reserved words, rx_filters, three
-    /// reserved words.
+    /// `struct ethtool_ts_info`: cmd, so_timestamping, phc_index, tx_types, three reserved words,
+    /// rx_filters, three reserved words.
     fn timestamping(&self) -> Result<Option<Vec<u8>>> {
         let mut request = Request::new(ETHTOOL_GET_TS_INFO, 11 * 4);
         let known = self.ask("ioctl ETHTOOL_GET_TS_INFO", &mut request)?;
@@ -251,9 +255,10 @@ impl Ethtool {
             *to = from as libc::c_char;
         }
         ifreq.ifr_ifru.ifru_data = request.words.as_mut_ptr().cast();
-        // SAFETY: the descriptor is open, ifreq is a valid structure that the kernel reads, and ifru_data points to a
-        // buffer that holds the whole structure of the command, including the variable part whose size the command's
-        // header announces. The kernel writes no more than that, and nobody else has the buffer borrowed.
+        // SAFETY: the descriptor is open, ifreq is a valid structure that the kernel reads, and
+        // ifru_data points to a buffer that holds the whole structure of the command, including the
+        // variable part whose size the command's header announces. The kernel writes no more than
+        // that, and nobody else has the buffer borrowed.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut ifreq) };
         if result >= 0 {

@@ -9,7 +9,8 @@ use rustix::time::Timespec;
 
 use crate::error::{OsError, Result};
 
-/// A descriptor (eventfd) that becomes readable when the event happens, and stays so until it is cleared.
+/// A descriptor (eventfd) that becomes readable when the event happens, and stays so until it is
+/// cleared.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 

@@ -18,16 +18,17 @@ impl Executable {
     /// Copies `code` into memory of its own.
     ///
     /// # Errors
-    /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) where a security
-    /// policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On aarch64 what
-    /// membarrier(2) gives where it is missing or forbidden.
+    /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) where a
+    /// security policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On aarch64
+    /// what membarrier(2) gives where it is missing or forbidden.
     pub fn new(code: &[u8]) -> Result<Self> {
         let options = Options { no_huge: true, ..Options::default() };
         let (mapping, _) = Mapping::anonymous(code.len(), options)?;
         // SAFETY: the mapping is at least as long as the code, and nobody else knows it yet.
         unsafe { mapping.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
         let protection = libc::PROT_READ | libc::PROT_EXEC;
-        // SAFETY: the range is the mapping's own, which nobody else knows yet; from here on it is only read.
+        // SAFETY: the range is the mapping's own, which nobody else knows yet; from here on it is
+        // only read.
         let status = unsafe { libc::mprotect(mapping.as_ptr().cast(), mapping.len(), protection) };
         if status != 0 {
             return Err(OsError::last("mprotect", format!("{} bytes of machine code", code.len())));

@@ -6,8 +6,8 @@ use rustix::io::{Errno, read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-/// Reserves space for `len` bytes from `offset` without changing the file's size, so that a disk found full is found full now, and
-/// blocks lie together. False when the file system cannot.
+/// Reserves space for `len` bytes from `offset` without changing the file's size, so that a disk
+/// found full is found full now, and blocks lie together. False when the file system cannot.
 ///
 /// # Errors
 /// `ENOSPC`, `EDQUOT`, `EFBIG` and what else fallocate(2) gives.
@@ -24,8 +24,8 @@ pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
     }
 }
 
-/// The text of a small file of the kernel's, as in /proc. Such a file has no size, so that `std::fs` asks for it in many
-/// small pieces.
+/// The text of a small file of the kernel's, as in /proc. Such a file has no size, so that
+/// `std::fs` asks for it in many small pieces.
 ///
 /// # Errors
 /// What open(2) and read(2) give; `EILSEQ` for what is no text.

@@ -61,11 +61,11 @@ impl Halt {
         Self(Arc::new(State { above: Some(self.clone()), ..State::default() }))
     }
 
-    /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
-    /// SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One of these that comes five seconds after
-    /// the first ends the process at once. SIGUSR1 asks for a report ([`Halt::reports`]). SIGUSR2 is a trigger
-    /// ([`Halt::triggers`]).
-    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
+    /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM,
+    /// SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One
+    /// of these that comes five seconds after the first ends the process at once. SIGUSR1 asks for
+    /// a report ([`Halt::reports`]). SIGUSR2 is a trigger ([`Halt::triggers`]). SIGTTOU is ignored:
+    /// a command in the background may write to its terminal, instead of standing still.
     ///
     /// # Errors
     /// The system refuses.
@@ -104,8 +104,9 @@ impl Halt {
         }
     }
 
-    /// Descriptors of which at least one is readable once the end was asked for, and stays so: for `poll`,
-    /// `wirelane::pipeline::wait_any` and the like. A signal makes them readable, too, if it asks.
+    /// Descriptors of which at least one is readable once the end was asked for, and stays so: for
+    /// `poll`, `wirelane::pipeline::wait_any` and the like. A signal makes them readable, too, if
+    /// it asks.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -164,7 +165,8 @@ impl Halt {
         self.is_asked() || self.asked_at(clock::monotonic_ns()).is_some()
     }
 
-    /// Whether a writer gives up whose reader has taken nothing since `since`, on the monotonic clock.
+    /// Whether a writer gives up whose reader has taken nothing since `since`, on the monotonic
+    /// clock.
     pub fn gives_up(&self, since: u64) -> bool {
         let now = clock::monotonic_ns();
         let Some(asked) = self.asked_at(now) else { return false };
@@ -188,7 +190,8 @@ impl Halt {
     fn hurries(&self) -> bool {
         let state = &*self.0;
         let asked = state.asked.load(Ordering::Acquire);
-        // What was asked here first, and above afterwards, was asked twice; not what passed from there to here.
+        // What was asked here first, and above afterwards, was asked twice; not what passed from
+        // there to here.
         let later = |above: &Self| {
             let after = |time| asked > 0 && time > asked;
             above.hurries() || above.requested_at().is_some_and(after)
@@ -210,8 +213,8 @@ pub fn is_in_foreground(to: impl AsFd) -> bool {
     signal::is_in_foreground(to.as_fd())
 }
 
-/// From now on a file that may not grow any further (`ulimit -f`) is an error of writing, EFBIG, and does not end the
-/// process (SIGXFSZ).
+/// From now on a file that may not grow any further (`ulimit -f`) is an error of writing, EFBIG,
+/// and does not end the process (SIGXFSZ).
 pub fn survive_file_limits() {
     // No number of a signal is wrong here; and if it were, there is nothing else to be done.
     let _ = signal::survive(signal::SIGXFSZ);

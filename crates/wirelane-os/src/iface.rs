@@ -100,7 +100,8 @@ pub fn list() -> Result<Vec<(u32, String)>> {
     }
     let mut interfaces = Vec::new();
     let mut next = first;
-    // SAFETY: the array ends with an entry of index 0 and null name, and entries before it have a valid C string.
+    // SAFETY: the array ends with an entry of index 0 and null name, and entries before it have a
+    // valid C string.
     unsafe {
         while (*next).if_index != 0 && !(*next).if_name.is_null() {
             let name = CStr::from_ptr((*next).if_name).to_string_lossy().into_owned();
@@ -142,9 +143,10 @@ pub fn down(name: &str) -> Result<()> {
 
 /// Waits until an interface that is up takes packets.
 ///
-/// The kernel does not let it at once: where the carrier comes later than the interface goes up, as on the end of a
-/// veth pair that is first set up, the queues are activated by a worker that looks at most once in a second
-/// (`linkwatch_schedule_work`, net/core/link_watch.c), and are black holes until then.
+/// The kernel does not let it at once: where the carrier comes later than the interface goes up, as
+/// on the end of a veth pair that is first set up, the queues are activated by a worker that looks
+/// at most once in a second (`linkwatch_schedule_work`, net/core/link_watch.c), and are black holes
+/// until then.
 ///
 /// # Errors
 /// `ETIMEDOUT` when it has no carrier after `limit`, and as [`up`].
@@ -152,10 +154,12 @@ pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
     let deadline = Instant::now() + limit;
     let (ethtool, mut link) = (Ethtool::open(name)?, LinkReader::open(name)?);
     loop {
-        // In this order. Of an interface that the worker has never looked at, the state is unknown, which counts as running
-        // (`netif_oper_up`), whatever its queues do. To ask for the link is to do the worker's work.
+        // In this order. Of an interface that the worker has never looked at, the state is unknown,
+        // which counts as running (`netif_oper_up`), whatever its queues do. To ask for the link is
+        // to do the worker's work.
         if ethtool.link()? != Some(false) && link.read()?.is_running() {
-            // The flag comes before the activation, under one lock, which setting flags takes as well.
+            // The flag comes before the activation, under one lock, which setting flags takes as
+            // well.
             return up(name);
         }
         if Instant::now() >= deadline {
@@ -194,7 +198,8 @@ pub fn set_mtu(name: &str, mtu: u32) -> Result<()> {
     ioctl(&mut request, libc::SIOCSIFMTU, CALL, name)
 }
 
-/// The link type (`ARPHRD_*`) of an interface, e.g. 1 for Ethernet, 772 for a loopback, 65534 for none.
+/// The link type (`ARPHRD_*`) of an interface, e.g. 1 for Ethernet, 772 for a loopback, 65534 for
+/// none.
 ///
 /// # Errors
 /// As [`index`].
@@ -228,7 +233,8 @@ pub fn addresses(name: &str) -> Result<Vec<IpAddr>> {
         next = entry.ifa_next;
         // SAFETY: the name of an element is a string.
         let own = unsafe { CStr::from_ptr(entry.ifa_name) };
-        // SAFETY: an address is null or at least as long as its family says; only the family is read here.
+        // SAFETY: an address is null or at least as long as its family says; only the family is
+        // read here.
         let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| i32::from(address.sa_family));
         if own.to_bytes() != name.as_bytes() {
             continue;
@@ -325,7 +331,8 @@ fn ioctl_by(
     if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
 }
 
-/// Any socket does for interface requests; it fixes the namespace they act on to the calling thread's.
+/// Any socket does for interface requests; it fixes the namespace they act on to the calling
+/// thread's.
 fn control() -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| OsError::new("socket", "AF_INET", errno))

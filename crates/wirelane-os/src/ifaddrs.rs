@@ -8,7 +8,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::{OsError, Result};
 
-/// One address of an interface, or an interface without one. All entries of an interface have its name and flags.
+/// One address of an interface, or an interface without one. All entries of an interface have its
+/// name and flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name; `eth0:1` for an address with such a label.
@@ -25,7 +26,8 @@ pub struct Entry {
     pub destination: Option<Vec<u8>>,
 }
 
-/// All entries, in the order of the C library: the interfaces with their link-layer addresses, then IP addresses.
+/// All entries, in the order of the C library: the interfaces with their link-layer addresses, then
+/// IP addresses.
 ///
 /// # Errors
 /// What getifaddrs(3) gives.
@@ -41,8 +43,8 @@ pub fn entries() -> Result<Vec<Entry>> {
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         let has = |flag: libc::c_int| entry.ifa_flags & flag as u32 != 0;
-        // SAFETY: the name of an element is a string, and an address is null or as long as its family says. Netmask
-        // and address are of one family.
+        // SAFETY: the name of an element is a string, and an address is null or as long as its
+        // family says. Netmask and address are of one family.
         found.push(unsafe {
             let other = |address| copy(address, None);
             let size = entry.ifa_addr.as_ref().map(|address| size_of_family(address.sa_family));
@@ -61,8 +63,8 @@ pub fn entries() -> Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// The first IPv4 address of the interface `name` and its netmask, both in network byte order. `name` may be a label
-/// such as `eth0:1`; beyond what the kernel knows of a name it is cut.
+/// The first IPv4 address of the interface `name` and its netmask, both in network byte order.
+/// `name` may be a label such as `eth0:1`; beyond what the kernel knows of a name it is cut.
 ///
 /// # Errors
 /// `EADDRNOTAVAIL` if it has none, `ENODEV` if there is no such interface.
@@ -86,7 +88,8 @@ pub fn ipv4_network(name: &CStr) -> Result<(u32, u32)> {
         if unsafe { libc::ioctl(socket.as_raw_fd(), command, &mut request) } != 0 {
             return Err(OsError::last(call, name.to_string_lossy()));
         }
-        // SAFETY: the command filled this member of the union with a `sockaddr_in`, which is as large as a `sockaddr`.
+        // SAFETY: the command filled this member of the union with a `sockaddr_in`, which is as
+        // large as a `sockaddr`.
         let address: libc::sockaddr_in = unsafe {
             std::ptr::from_ref(&request.ifr_ifru.ifru_addr)
                 .cast::<libc::sockaddr_in>()

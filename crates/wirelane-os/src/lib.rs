@@ -1,8 +1,10 @@
-//! The operating-system layer of Wirelane: system calls, mappings and the structures shared with the Linux kernel.
+//! The operating-system layer of Wirelane: system calls, mappings and the structures shared with
+//! the Linux kernel.
 //!
-//! It holds mechanisms and no policy. Every function names the call and the object in its error ([`error::OsError`]),
-//! every structure shared with the kernel has its size and offsets asserted at compile time, and every kernel constant
-//! that `libc` lacks names the kernel version that brought it.
+//! It holds mechanisms and no policy. Every function names the call and the object in its error
+//! ([`error::OsError`]), every structure shared with the kernel has its size and offsets asserted
+//! at compile time, and every kernel constant that `libc` lacks names the kernel version that
+//! brought it.
 //!
 //! Reading order: [`error`], [`mmap`], [`packet`], then whatever is needed.
 //!

@@ -1,6 +1,8 @@
-//! Making and configuring interfaces by rtnetlink: what a test bed of veth pairs needs, and no more.
+//! Making and configuring interfaces by rtnetlink: what a test bed of veth pairs needs, and no
+//! more.
 //!
-//! All calls act in the calling thread's network namespace ([`crate::netns`]) and need CAP_NET_ADMIN in it.
+//! All calls act in the calling thread's network namespace ([`crate::netns`]) and need
+//! CAP_NET_ADMIN in it.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -23,8 +25,8 @@ pub struct VethEnd<'a> {
 /// Makes a pair of veth interfaces, down, each with `queues` receive and transmit queues.
 ///
 /// # Errors
-/// `EEXIST` when a namespace has an interface of this name, `EINVAL` for an impossible name, MTU or number of queues,
-/// `EPERM` without CAP_NET_ADMIN in both namespaces.
+/// `EEXIST` when a namespace has an interface of this name, `EINVAL` for an impossible name, MTU or
+/// number of queues, `EPERM` without CAP_NET_ADMIN in both namespaces.
 pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> {
     let [near, far] = ends;
     let object = format!("veth {} to {}", near.name, far.name);
@@ -50,7 +52,8 @@ pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> 
 /// Removes an interface; a veth goes with its other end.
 ///
 /// # Errors
-/// `ENODEV` when there is none of this name, `EOPNOTSUPP` for a device that is not made of software.
+/// `ENODEV` when there is none of this name, `EOPNOTSUPP` for a device that is not made of
+/// software.
 pub fn delete(name: &str) -> Result<()> {
     let header = header(iface::index(name)?);
     Netlink::open(None)?.act("rtnetlink RTM_DELLINK", name, libc::RTM_DELLINK, 0, &header)
@@ -67,14 +70,15 @@ pub fn set_alias(name: &str, alias: &str) -> Result<()> {
 /// Gives an interface another link-layer address.
 ///
 /// # Errors
-/// `EADDRNOTAVAIL` for one of a group, `EBUSY` when a driver wants the interface down for it, `ENODEV` when there is none of
-/// this name.
+/// `EADDRNOTAVAIL` for one of a group, `EBUSY` when a driver wants the interface down for it,
+/// `ENODEV` when there is none of this name.
 pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<()> {
     modify(name, libc::IFLA_ADDRESS, &mac)
 }
 
-/// Bounds how many segments the stack puts into one frame that is sent through an interface; 1 ends segmentation
-/// offload, also that by the kernel's own software, which no switch of ethtool ends for TCP since Linux 4.17.
+/// Bounds how many segments the stack puts into one frame that is sent through an interface; 1 ends
+/// segmentation offload, also that by the kernel's own software, which no switch of ethtool ends
+/// for TCP since Linux 4.17.
 ///
 /// # Errors
 /// `ENODEV` when there is no interface of this name, `EINVAL` for more than the kernel's bound.
@@ -86,8 +90,8 @@ pub fn set_gso_max_segments(name: &str, segments: u32) -> Result<()> {
 /// Up to 65536 also devices that made larger ones before take (`netif_set_gso_max_size`).
 ///
 /// # Errors
-/// `ENODEV` when there is no interface of this name, `EINVAL` for more than the driver's bound, `ERANGE` for less than
-/// headers need.
+/// `ENODEV` when there is no interface of this name, `EINVAL` for more than the driver's bound,
+/// `ERANGE` for less than headers need.
 pub fn set_gso_max_size(name: &str, bytes: u32) -> Result<()> {
     modify(name, libc::IFLA_GSO_MAX_SIZE, &bytes.to_ne_bytes())
 }
@@ -105,7 +109,8 @@ fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
 /// detection.
 ///
 /// # Errors
-/// `EEXIST` when it has it, `EACCES` when IPv6 is off, `ENODEV` when there is no interface of this name.
+/// `EEXIST` when it has it, `EACCES` when IPv6 is off, `ENODEV` when there is no interface of this
+/// name.
 pub fn add_address(name: &str, address: impl Into<IpAddr>, prefix: u8) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWADDR";
     let index = iface::index(name)?;
@@ -142,11 +147,12 @@ pub fn add_neighbour(name: &str, address: impl Into<IpAddr>, mac: [u8; 6]) -> Re
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWNEIGH, flags, &request)
 }
 
-/// Gives an interface this queueing discipline, such as `pfifo_fast`, in place of what it has. A software device without
-/// queues has `noqueue` otherwise.
+/// Gives an interface this queueing discipline, such as `pfifo_fast`, in place of what it has. A
+/// software device without queues has `noqueue` otherwise.
 ///
 /// # Errors
-/// `ENOENT` when the kernel has none of this name, `ENODEV` when there is no interface of this name.
+/// `ENOENT` when the kernel has none of this name, `ENODEV` when there is no interface of this
+/// name.
 pub fn set_qdisc(name: &str, kind: &str) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWQDISC";
     // struct tcmsg: family and padding, index, handle, parent, information.
@@ -311,8 +317,8 @@ mod tests {
         });
     }
 
-    /// The worker that lets queues take packets may not have looked at the pair since it was made: many are made, so
-    /// that some come between two of its turns.
+    /// The worker that lets queues take packets may not have looked at the pair since it was made:
+    /// many are made, so that some come between two of its turns.
     #[test]
     fn privileged_a_new_pair_that_is_running_takes_the_first_frame() {
         testing::in_new_namespace(|| {

@@ -27,8 +27,8 @@ impl LocalTime {
     pub fn at(seconds: i64) -> Option<Self> {
         let seconds = libc::time_t::try_from(seconds).ok()?;
         let mut tm = MaybeUninit::<libc::tm>::zeroed();
-        // SAFETY: both are valid for the call. `tm` is plain data, of which all zeroes is a valid value, and the
-        // library fills it.
+        // SAFETY: both are valid for the call. `tm` is plain data, of which all zeroes is a valid
+        // value, and the library fills it.
         let tm = unsafe {
             if libc::localtime_r(&seconds, tm.as_mut_ptr()).is_null() {
                 return None;

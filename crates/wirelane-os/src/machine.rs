@@ -15,8 +15,8 @@ pub fn system() -> String {
     format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
 }
 
-/// The first two numbers of the kernel's release: `[6, 1]` of `6.1.0-56-amd64`. For what no call tells; a kernel may have
-/// more than its number says, as those of enterprise distributions do.
+/// The first two numbers of the kernel's release: `[6, 1]` of `6.1.0-56-amd64`. For what no call
+/// tells; a kernel may have more than its number says, as those of enterprise distributions do.
 #[must_use]
 pub fn kernel() -> [u32; 2] {
     numbers(&uname().release().to_string_lossy())
@@ -38,7 +38,8 @@ pub fn host() -> String {
 fn brand() -> Option<String> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-    // "Intel 64 and IA-32 Architectures Software Developer's Manual", CPUID, leaves 80000002H to 80000004H.
+    // "Intel 64 and IA-32 Architectures Software Developer's Manual", CPUID, leaves 80000002H to
+    // 80000004H.
     const NAMES: std::ops::RangeInclusive<u32> = 0x8000_0002..=0x8000_0004;
     if __cpuid(0x8000_0000).eax < *NAMES.end() {
         return None;

@@ -104,8 +104,9 @@ pub fn address_space() -> Option<Room> {
     rooms.into_iter().flatten().min_by_key(|room| room.bytes)
 }
 
-/// Lifts RLIMIT_MEMLOCK as far as this process may: io_uring counts registered buffers against it, unless the process has
-/// CAP_IPC_LOCK. To be called before CAP_SYS_RESOURCE is given away. False if not even the hard limit can be had.
+/// Lifts RLIMIT_MEMLOCK as far as this process may: io_uring counts registered buffers against it,
+/// unless the process has CAP_IPC_LOCK. To be called before CAP_SYS_RESOURCE is given away. False
+/// if not even the hard limit can be had.
 pub fn lift_lock_limit() -> bool {
     let hard = getrlimit(Resource::Memlock).maximum;
     // `None` is no limit; the hard limit is what everybody may have.
@@ -115,16 +116,17 @@ pub fn lift_lock_limit() -> bool {
     })
 }
 
-/// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of it to have some of its
-/// own. To be called before there are any.
+/// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of
+/// it to have some of its own. To be called before there are any.
 pub fn spare_address_space() {
     if getrlimit(Resource::As).current.is_some() {
         share_heap();
     }
 }
 
-/// Threads share what malloc(3) has: for a program that starts some and allocates little in them, which a part of its own
-/// for each would cost more than it saves. To be called before there are any.
+/// Threads share what malloc(3) has: for a program that starts some and allocates little in them,
+/// which a part of its own for each would cost more than it saves. To be called before there are
+/// any.
 pub fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a number that later calls of malloc() read.
@@ -135,8 +137,8 @@ pub fn share_heap() {
     }
 }
 
-/// Tells the CPU that the cache line where `place` begins is needed soon; it goes on meanwhile. Does nothing on CPUs other
-/// than x86-64 and aarch64.
+/// Tells the CPU that the cache line where `place` begins is needed soon; it goes on meanwhile.
+/// Does nothing on CPUs other than x86-64 and aarch64.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     let place = std::ptr::from_ref(place);
@@ -144,7 +146,8 @@ pub fn prefetch<T>(place: &T) {
         return;
     }
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has the instruction; it reads and changes nothing that a program can see.
+    // SAFETY: every x86-64 has the instruction; it reads and changes nothing that a program can
+    // see.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -161,8 +164,9 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-/// Asks for transparent huge pages below memory that is not written to yet: a large table that is read at random places
-/// then takes few entries of the TLB. Does nothing if it holds no two of them, or where there are none.
+/// Asks for transparent huge pages below memory that is not written to yet: a large table that is
+/// read at random places then takes few entries of the TLB. Does nothing if it holds no two of
+/// them, or where there are none.
 pub fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     let len = size_of_val(memory);
     let skipped = memory.as_ptr().addr().wrapping_neg() % page_size();
@@ -170,7 +174,8 @@ pub fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     if whole < 2 * HUGE_PAGE || cfg!(miri) {
         return;
     }
-    // SAFETY: whole pages within memory that is borrowed here; the advice changes none of its contents.
+    // SAFETY: whole pages within memory that is borrowed here; the advice changes none of its
+    // contents.
     unsafe {
         let first = memory.as_mut_ptr().cast::<u8>().add(skipped);
         // Refused by kernels built without them, where there is nothing to gain.
@@ -186,7 +191,8 @@ fn machine() -> Option<Room> {
 
 /// The least of what the own cgroup and those above it leave.
 fn cgroups() -> Option<Room> {
-    // Found once and kept open: who has given privileges away may not be able to see where they are.
+    // Found once and kept open: who has given privileges away may not be able to see where they
+    // are.
     static LEVELS: OnceLock<Vec<Level>> = OnceLock::new();
     LEVELS.get_or_init(levels).iter().filter_map(Level::left).min_by_key(|room| room.bytes)
 }

@@ -1,4 +1,5 @@
-//! Owned memory mappings: frame pools on huge pages, and rings that the kernel shares through a descriptor.
+//! Owned memory mappings: frame pools on huge pages, and rings that the kernel shares through a
+//! descriptor.
 
 use crate::error::{OsError, Result};
 use std::io;
@@ -13,7 +14,8 @@ pub const HUGE_PAGE: usize = 2 << 20;
 pub enum PageKind {
     /// Reserved huge pages of 2 MiB (`vm.nr_hugepages`).
     Huge2M,
-    /// Base pages; an anonymous one also asks for transparent huge pages, which the kernel may or may not grant.
+    /// Base pages; an anonymous one also asks for transparent huge pages, which the kernel may or
+    /// may not grant.
     Plain,
 }
 
@@ -56,10 +58,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `len` bytes of private zeroed memory, on reserved huge pages when there are enough, and otherwise on
-    /// base pages with transparent huge pages advised.
+    /// Maps at least `len` bytes of private zeroed memory, on reserved huge pages when there are
+    /// enough, and otherwise on base pages with transparent huge pages advised.
     ///
-    /// The length is rounded up to whole pages of the kind obtained. The second value says what was asked and not had.
+    /// The length is rounded up to whole pages of the kind obtained. The second value says what was
+    /// asked and not had.
     ///
     /// # Errors
     /// `EINVAL` when `len` is 0 or overflows when rounded, `ENOMEM` when there is no memory.
@@ -75,7 +78,8 @@ impl Mapping {
         let len = round_up(len, page_size(), "anonymous")?;
         let mapping = map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0, PageKind::Plain)?;
         if len >= HUGE_PAGE {
-            // Refused only by kernels built without transparent huge pages, where there is nothing to gain.
+            // Refused only by kernels built without transparent huge pages, where there is nothing
+            // to gain.
             let _ = mapping.advise(libc::MADV_HUGEPAGE, "madvise MADV_HUGEPAGE");
         }
         if let Some(node) = options.numa_node {
@@ -87,8 +91,8 @@ impl Mapping {
         Ok((mapping, degraded))
     }
 
-    /// Maps `len` bytes of `fd` from `offset`, shared, e.g. the rings of a packet socket; with `populate` its pages are
-    /// entered in the page table now.
+    /// Maps `len` bytes of `fd` from `offset`, shared, e.g. the rings of a packet socket; with
+    /// `populate` its pages are entered in the page table now.
     ///
     /// The mapping keeps the underlying object alive after the descriptor is closed.
     ///
@@ -101,7 +105,8 @@ impl Mapping {
         map(len, flags, fd.as_fd().as_raw_fd(), offset, PageKind::Plain)
     }
 
-    /// The first byte; aligned to at least the base page size, and to [`HUGE_PAGE`] when the kind is huge.
+    /// The first byte; aligned to at least the base page size, and to [`HUGE_PAGE`] when the kind
+    /// is huge.
     pub fn as_ptr(&self) -> *mut u8 {
         self.address.as_ptr()
     }
@@ -122,8 +127,8 @@ impl Mapping {
         self.kind
     }
 
-    /// Prefers the memory of NUMA node `node` for pages not yet faulted in (`MPOL_PREFERRED`; other nodes are used when it is
-    /// full).
+    /// Prefers the memory of NUMA node `node` for pages not yet faulted in (`MPOL_PREFERRED`; other
+    /// nodes are used when it is full).
     ///
     /// # Errors
     /// `EINVAL` for a node that does not exist, `ENOSYS` on a kernel without NUMA.
@@ -138,7 +143,8 @@ impl Mapping {
         *word = 1u64 << (node as usize % BITS);
         // get_nodes() in mm/mempolicy.c reads one bit less than maxnode.
         let bits = mask.len() * BITS + 1;
-        // SAFETY: the range is this mapping's own and `mask` outlives the call; mbind changes placement, not contents.
+        // SAFETY: the range is this mapping's own and `mask` outlives the call; mbind changes
+        // placement, not contents.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -161,8 +167,8 @@ impl Mapping {
         if let Some(node) = options.numa_node {
             degraded.numa = mapping.prefer_node(node).err();
         }
-        // Always: mmap reserves from the global pool, but a cgroup limit shows only at the fault, as a SIGBUS.
-        // MADV_POPULATE_WRITE turns that into an error here (Linux 5.14).
+        // Always: mmap reserves from the global pool, but a cgroup limit shows only at the fault,
+        // as a SIGBUS. MADV_POPULATE_WRITE turns that into an error here (Linux 5.14).
         mapping.populate()?;
         Ok(mapping)
     }
@@ -173,7 +179,8 @@ impl Mapping {
             // Kernels before 5.14 do not know the advice: write a byte of each page instead.
             Err(error) if error.errno() == Some(libc::EINVAL) => {
                 for offset in (0..self.len).step_by(page_size()) {
-                    // SAFETY: the offset is inside this mapping, which nobody else has seen yet; it is zero already.
+                    // SAFETY: the offset is inside this mapping, which nobody else has seen yet; it
+                    // is zero already.
                     unsafe { self.address.as_ptr().add(offset).write_volatile(0) };
                 }
                 Ok(())
@@ -186,7 +193,8 @@ impl Mapping {
         if cfg!(miri) {
             return Ok(());
         }
-        // SAFETY: the range is this mapping's own, and only advice that keeps its contents is given.
+        // SAFETY: the range is this mapping's own, and only advice that keeps its contents is
+        // given.
         let status = unsafe { libc::madvise(self.address.as_ptr().cast(), self.len, advice) };
         if status == 0 { Ok(()) } else { Err(OsError::last(call, format!("{} bytes", self.len))) }
     }
@@ -194,7 +202,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was returned by mmap and is unmapped only here. It cannot fail for a whole mapping.
+        // SAFETY: the range was returned by mmap and is unmapped only here. It cannot fail for a
+        // whole mapping.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
     }
 }

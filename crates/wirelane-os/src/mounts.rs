@@ -18,11 +18,11 @@ use crate::error::{OsError, Result};
 /// `debug`) stay.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN, `ENOSYS` before Linux 5.2. The thread may then have a view of its own, which still shows
-/// the same.
+/// `EPERM` without CAP_SYS_ADMIN, `ENOSYS` before Linux 5.2. The thread may then have a view of its
+/// own, which still shows the same.
 pub fn show_own_interfaces_in_sys() -> Result<()> {
-    // SAFETY: this unshares the view of file systems, the current directory and the umask, and neither descriptors nor
-    // memory, which is what can be unsound.
+    // SAFETY: this unshares the view of file systems, the current directory and the umask, and
+    // neither descriptors nor memory, which is what can be unsound.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .map_err(|errno| OsError::new("unshare", "CLONE_NEWNS", errno))?;
     // What others unmount goes here too; what is mounted here stays here.
@@ -34,8 +34,8 @@ pub fn show_own_interfaces_in_sys() -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&sysfs, "", CWD, "/sys", flags).map_err(failed("move_mount"))?;
     for (point, tree) in below {
-        // A kernel's sysfs has the same directories in every namespace; one that somebody made there by other means has
-        // no place any more.
+        // A kernel's sysfs has the same directories in every namespace; one that somebody made
+        // there by other means has no place any more.
         match move_mount(&tree, "", CWD, &*point, flags) {
             Err(Errno::NOENT) | Ok(()) => {}
             Err(errno) => return Err(OsError::new("move_mount", point, errno)),
@@ -62,7 +62,8 @@ fn below_sys() -> Result<Vec<(String, OwnedFd)>> {
 
 /// The mount points below `/sys` that are not below another one of them.
 fn points_below_sys(table: &str) -> Vec<String> {
-    // proc_pid_mountinfo(5): the fifth field is the mount point, with odd characters in octal. /sys itself has none.
+    // proc_pid_mountinfo(5): the fifth field is the mount point, with odd characters in octal. /sys
+    // itself has none.
     let mut points: Vec<_> = table
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

@@ -1,7 +1,8 @@
-//! The smallest netlink client that does the job: one request, its complete answer, and a reader of attributes.
+//! The smallest netlink client that does the job: one request, its complete answer, and a reader of
+//! attributes.
 //!
-//! The crates for this either bring the encoding of every known family or derive it with macros; a handful of
-//! requests needs neither.
+//! The crates for this either bring the encoding of every known family or derive it with macros; a
+//! handful of requests needs neither.
 
 use std::os::fd::OwnedFd;
 
@@ -31,7 +32,8 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends one request for a single answer and returns the payload of every message that came back.
+    /// Sends one request for a single answer and returns the payload of every message that came
+    /// back.
     pub(crate) fn get(
         &mut self,
         call: &'static str,
@@ -67,8 +69,8 @@ impl Netlink {
         kind: u16,
         payload: &[u8],
     ) -> Result<Vec<Vec<u8>>> {
-        // The kernel marks a list that changed while it was read (NLM_F_DUMP_INTR). The last try is taken as it is:
-        // each of its entries is true, one may be missing.
+        // The kernel marks a list that changed while it was read (NLM_F_DUMP_INTR). The last try is
+        // taken as it is: each of its entries is true, one may be missing.
         let mut answer = Answer::default();
         for _ in 0..4 {
             answer = self
@@ -101,7 +103,8 @@ impl Netlink {
     }
 }
 
-/// The messages of a datagram that nobody asked for: type and payload. Malformed rest is not visited.
+/// The messages of a datagram that nobody asked for: type and payload. Malformed rest is not
+/// visited.
 pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(datagram, 0)? as usize;
@@ -112,7 +115,8 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])
     })
 }
 
-/// The attributes of a message: type without its flag bits, and value. Malformed rest is not visited.
+/// The attributes of a message: type without its flag bits, and value. Malformed rest is not
+/// visited.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a> {
     rest: &'a [u8],
@@ -187,7 +191,8 @@ impl Answer {
             self.interrupted |= flags & NLM_F_DUMP_INTR != 0;
             match kind {
                 NLMSG_NOOP => {}
-                // Both carry an error number, negative, or 0 for an acknowledgement; an old NLMSG_DONE carries nothing.
+                // Both carry an error number, negative, or 0 for an acknowledgement; an old
+                // NLMSG_DONE carries nothing.
                 NLMSG_ERROR | NLMSG_DONE => {
                     let code = u32_at(payload, 0).unwrap_or(0).cast_signed();
                     return if code == 0 {
@@ -220,7 +225,8 @@ fn align(length: usize) -> usize {
     length.next_multiple_of(4)
 }
 
-/// The kernel sends dumps in datagrams of at most 32 KiB (netlink_dump); a single message can be longer.
+/// The kernel sends dumps in datagrams of at most 32 KiB (netlink_dump); a single message can be
+/// longer.
 const DATAGRAM: usize = 256 << 10;
 /// `sizeof(struct nlmsghdr)`: length, type, flags, sequence, port.
 const MESSAGE_HEADER: usize = 16;

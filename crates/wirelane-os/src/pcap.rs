@@ -1,7 +1,7 @@
 //! libpcap, loaded at run time: the compiler of filter expressions, and its own interpreter.
 //!
-//! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
-//! unchanged since libpcap 0.8.
+//! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and
+//! `pcap/bpf.h`, unchanged since libpcap 0.8.
 
 mod binding;
 mod cache;
@@ -28,7 +28,8 @@ pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian 
 #[derive(Debug)]
 pub struct Libpcap {
     functions: Functions,
-    /// Compiling was not thread-safe before libpcap 1.8, nor are the system's name look-ups everywhere.
+    /// Compiling was not thread-safe before libpcap 1.8, nor are the system's name look-ups
+    /// everywhere.
     compiling: Mutex<()>,
 }
 
@@ -68,8 +69,8 @@ impl Libpcap {
         version.to_string_lossy().into_owned()
     }
 
-    /// Compiles `expression` for packets of a link type (libpcap's `DLT_` number), of which the program
-    /// accepts `snaplen` bytes.
+    /// Compiles `expression` for packets of a link type (libpcap's `DLT_` number), of which the
+    /// program accepts `snaplen` bytes.
     ///
     /// # Errors
     /// What libpcap says; [`NO_FLAGS`].
@@ -81,9 +82,10 @@ impl Libpcap {
         optimize: bool,
     ) -> Result<Vec<SockFilter>, String> {
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where a header begins with an address family, that of IPv6 is another one on each system. libpcap looks for
-        // those of all systems that make such packets if they are of a file, as all of these are, and otherwise only for
-        // that of its own (`gen_loopback_linktype` in gencode.c).
+        // Where a header begins with an address family, that of IPv6 is another one on each system.
+        // libpcap looks for those of all systems that make such packets if they are of a file, as
+        // all of these are, and otherwise only for that of its own (`gen_loopback_linktype` in
+        // gencode.c).
         let begins_with_family = FAMILY_LINK_TYPES.contains(&link_type);
         let header = begins_with_family.then(|| file_header(link_type, snaplen));
         let handle = match &header {
@@ -101,8 +103,9 @@ impl Libpcap {
             return Err(NO_FLAGS.to_owned());
         }
         let mut code = Code { len: 0, instructions: ptr::null_mut() };
-        // SAFETY: the handle is open, and its file's bytes are there until the end; the expression is a string; the library fills `code` if it returns
-        // 0, with memory of its own that it frees, and its error text stays until the handle is closed.
+        // SAFETY: the handle is open, and its file's bytes are there until the end; the expression
+        // is a string; the library fills `code` if it returns 0, with memory of its own that it
+        // frees, and its error text stays until the handle is closed.
         unsafe {
             let optimize = c_int::from(optimize);
             let status = (self.functions.compile)(
@@ -126,8 +129,8 @@ impl Libpcap {
         }
     }
 
-    /// Makes a handle that only compiles do so for the kernel's view. Returns whether it does: not all
-    /// versions are known well enough.
+    /// Makes a handle that only compiles do so for the kernel's view. Returns whether it does: not
+    /// all versions are known well enough.
     ///
     /// # Safety
     /// The handle is open, of `pcap_open_dead` of this library, and nobody else's.
@@ -140,8 +143,8 @@ impl Libpcap {
     /// Opens a capture file of these bytes, which have to stay until it is closed.
     fn open_file(&self, bytes: &[u8]) -> Option<NonNull<c_void>> {
         let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
-        // SAFETY: the stream only reads the bytes, and only while it is open. The library owns it from when it has
-        // opened it; if it has not, it is closed here.
+        // SAFETY: the stream only reads the bytes, and only while it is open. The library owns it
+        // from when it has opened it; if it has not, it is closed here.
         unsafe {
             let bytes_start = bytes.as_ptr().cast_mut().cast();
             let stream = NonNull::new(libc::fmemopen(bytes_start, bytes.len(), c"r".as_ptr()))?;
@@ -153,7 +156,8 @@ impl Libpcap {
         }
     }
 
-    /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds that it is not valid.
+    /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds that it is not
+    /// valid.
     pub fn interpreter<'a>(&'a self, program: &'a [SockFilter]) -> Option<Interpreter<'a>> {
         let len = c_int::try_from(program.len()).ok()?;
         // SAFETY: the instructions live through the call.
@@ -170,12 +174,13 @@ pub struct Interpreter<'a> {
 }
 
 impl Interpreter<'_> {
-    /// How many bytes of a packet of `wire_len` bytes, of which `data` is present, the program accepts.
+    /// How many bytes of a packet of `wire_len` bytes, of which `data` is present, the program
+    /// accepts.
     pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
         let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
-        // SAFETY: bpf_validate() has found that jumps and cells of scratch memory stay inside and every
-        // way ends in a return; loads are checked against the length, of bytes that are there. A cell
-        // that was not stored holds some number.
+        // SAFETY: bpf_validate() has found that jumps and cells of scratch memory stay inside and
+        // every way ends in a return; loads are checked against the length, of bytes that are
+        // there. A cell that was not stored holds some number.
         unsafe {
             (self.library.functions.filter)(self.program.as_ptr(), data.as_ptr(), wire_len, len)
         }
@@ -185,10 +190,11 @@ impl Interpreter<'_> {
 mod beside {
     //! Programs for the kernel's view of packets, compiled without a socket.
     //!
-    //! The kernel takes the outer VLAN tag out of a packet and keeps it beside it. libpcap compiles `vlan` for
-    //! that on a handle of an interface only (`activate_pf_packet`), for which a socket has to be opened. A
-    //! program may be without the privilege when it compiles, or have no interface at all: so the flag that
-    //! libpcap sets there is set here, on handles that only compile.
+    //! The kernel takes the outer VLAN tag out of a packet and keeps it beside it. libpcap compiles
+    //! `vlan` for that on a handle of an interface only (`activate_pf_packet`), for which a socket
+    //! has to be opened. A program may be without the privilege when it compiles, or have no
+    //! interface at all: so the flag that libpcap sets there is set here, on handles that only
+    //! compile.
 
     use std::ffi::{CStr, c_char, c_int, c_void};
     use std::io::Write;
@@ -209,7 +215,8 @@ mod beside {
     /// `BPF_SPECIAL_VLAN_HANDLING`: look for the tag in what the kernel knows of the packet.
     const SPECIAL_VLAN_HANDLING: c_int = 1;
 
-    /// Makes a handle of `pcap_open_dead` compile for the kernel's view. Returns whether it does now.
+    /// Makes a handle of `pcap_open_dead` compile for the kernel's view. Returns whether it does
+    /// now.
     ///
     /// # Safety
     /// The handle is open, of this library, and nobody else's.
@@ -222,14 +229,15 @@ mod beside {
         flags.is_some()
     }
 
-    /// Looks for `bpf_codegen_flags`, which `struct pcap` of `pcap-int.h` has just before `selectable_fd` from
-    /// libpcap 1.9 to 1.10 and after. The latter is the descriptor of an open savefile, so it is found by
-    /// its number. Then a handle with the flag has to compile `vlan` as the kernel needs it.
+    /// Looks for `bpf_codegen_flags`, which `struct pcap` of `pcap-int.h` has just before
+    /// `selectable_fd` from libpcap 1.9 to 1.10 and after. The latter is the descriptor of an open
+    /// savefile, so it is found by its number. Then a handle with the flag has to compile `vlan` as
+    /// the kernel needs it.
     fn find(library: &Functions) -> Option<usize> {
         let flags = savefile(|file| {
             let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
-            // SAFETY: the stream is open, and the library's if it opens it. The handle is open until it is
-            // closed here, with the stream.
+            // SAFETY: the stream is open, and the library's if it opens it. The handle is open
+            // until it is closed here, with the stream.
             unsafe {
                 let Some(pcap) = NonNull::new((library.open_file)(file, error.as_mut_ptr())) else {
                     return (None, false);
@@ -240,8 +248,8 @@ mod beside {
             }
         })?;
         let flags = flags.checked_sub(size_of::<c_int>())?;
-        // SAFETY: takes numbers; the handle is closed here; the position is inside of it, where a handle without
-        // a descriptor has zeros.
+        // SAFETY: takes numbers; the handle is closed here; the position is inside of it, where a
+        // handle without a descriptor has zeros.
         unsafe {
             let pcap = NonNull::new((library.open_dead)(1, 96))?;
             let unused = at(pcap, flags).read_unaligned() == 0;
@@ -254,7 +262,8 @@ mod beside {
         }
     }
 
-    /// Calls `body` with a stream of a savefile that has a descriptor; it says whether the stream is closed.
+    /// Calls `body` with a stream of a savefile that has a descriptor; it says whether the stream
+    /// is closed.
     fn savefile<R>(body: impl FnOnce(*mut libc::FILE) -> (Option<R>, bool)) -> Option<R> {
         // SAFETY: the name is a string; the descriptor is nobody else's.
         let mut file = unsafe {
@@ -262,7 +271,8 @@ mod beside {
             std::fs::File::from((file >= 0).then(|| OwnedFd::from_raw_fd(file))?)
         };
         file.write_all(&file_header(1, 96)).ok()?;
-        // SAFETY: the descriptor is open, and the copy nobody else's: it is the stream's, once that is open.
+        // SAFETY: the descriptor is open, and the copy nobody else's: it is the stream's, once that
+        // is open.
         unsafe {
             let copy = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, UNCOMMON);
             let copy = (copy >= 0).then(|| OwnedFd::from_raw_fd(copy))?;
@@ -280,7 +290,8 @@ mod beside {
         }
     }
 
-    /// A descriptor above it is a number that `pcap_t` has nowhere else, and below the limit of 1024.
+    /// A descriptor above it is a number that `pcap_t` has nowhere else, and below the limit of
+    /// 1024.
     const UNCOMMON: c_int = 677;
 
     /// Where `number` is in the handle, if at one place only.

@@ -1,8 +1,8 @@
 //! Capabilities: which there are, and giving them away for good.
 //!
-//! In Linux user ids and capabilities belong to each *thread*. The functions here change the calling thread alone, and the
-//! threads it starts afterwards inherit the change: call them after everything is open and **before other threads start**
-//! ([`threads`] tells).
+//! In Linux user ids and capabilities belong to each *thread*. The functions here change the
+//! calling thread alone, and the threads it starts afterwards inherit the change: call them after
+//! everything is open and **before other threads start** ([`threads`] tells).
 
 use crate::error::{OsError, Result};
 use crate::socket;
@@ -108,10 +108,11 @@ pub fn permitted() -> Result<Set> {
     Ok(Set(sets()?.permitted))
 }
 
-/// Whether this process is in the user namespace that the system began with, in which alone some capabilities count;
-/// `None` without `/proc`.
+/// Whether this process is in the user namespace that the system began with, in which alone some
+/// capabilities count; `None` without `/proc`.
 pub fn is_in_initial_user_namespace() -> Option<bool> {
-    /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`, and `USER_NS_INIT_INO` of its user-space ABI.
+    /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`, and `USER_NS_INIT_INO` of its user-space
+    /// ABI.
     const INITIAL: u64 = 0xeffffffd;
     let namespace = rustix::fs::stat("/proc/self/ns/user").ok()?;
     Some(namespace.st_ino == INITIAL)
@@ -138,15 +139,16 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
     Ok((credentials.pid.cast_unsigned(), credentials.uid))
 }
 
-/// Gives every capability away but `keep`, in all sets, and the way back to them: no program started later gains privileges
-/// either (`no_new_privs`).
+/// Gives every capability away but `keep`, in all sets, and the way back to them: no program
+/// started later gains privileges either (`no_new_privs`).
 ///
-/// Capabilities of `keep` that the thread does not have are not gained. The bounding set is emptied where CAP_SETPCAP
-/// permits: another user has lost that, so call [`drop_bounding`], then [`switch_user`], then this. See the module for
-/// threads.
+/// Capabilities of `keep` that the thread does not have are not gained. The bounding set is emptied
+/// where CAP_SETPCAP permits: another user has lost that, so call [`drop_bounding`], then
+/// [`switch_user`], then this. See the module for threads.
 ///
 /// # Errors
-/// What prctl(2) and capset(2) give, and `EPERM` when the check afterwards finds more than was to be kept.
+/// What prctl(2) and capset(2) give, and `EPERM` when the check afterwards finds more than was to
+/// be kept.
 pub fn drop_all(keep: Set) -> Result<()> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| OsError::new("prctl PR_SET_NO_NEW_PRIVS", "this thread", errno))?;
@@ -162,13 +164,16 @@ pub fn drop_all(keep: Set) -> Result<()> {
     verify_dropped(before, target)
 }
 
-/// Becomes another user and group, with these supplementary groups and no others, and checks that there is no way back.
+/// Becomes another user and group, with these supplementary groups and no others, and checks that
+/// there is no way back.
 ///
-/// A user other than root loses every capability by this (capabilities(7)), except that the permitted set stays when
-/// `keep_permitted` is true: then [`drop_all`] must follow, which makes the kept ones effective again. See the module for threads.
+/// A user other than root loses every capability by this (capabilities(7)), except that the
+/// permitted set stays when `keep_permitted` is true: then [`drop_all`] must follow, which makes
+/// the kept ones effective again. See the module for threads.
 ///
 /// # Errors
-/// `EPERM` without CAP_SETUID and CAP_SETGID, and when the check afterwards could become root again.
+/// `EPERM` without CAP_SETUID and CAP_SETGID, and when the check afterwards could become root
+/// again.
 pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> Result<()> {
     let object = || format!("uid {uid}, gid {gid}");
     let failed = |call| move |errno| OsError::new(call, format!("uid {uid}, gid {gid}"), errno);
@@ -187,7 +192,8 @@ pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> 
     verify_user(uid, gid)
 }
 
-/// Makes the calling thread a member of `group`, so that it may give that group its files. See the module for threads.
+/// Makes the calling thread a member of `group`, so that it may give that group its files. See the
+/// module for threads.
 ///
 /// # Errors
 /// `EPERM` without CAP_SETGID, unless it is a member already.
@@ -206,7 +212,8 @@ fn sets() -> Result<CapabilitySets> {
     rustix::thread::capabilities(None).map_err(|errno| OsError::new("capget", "this thread", errno))
 }
 
-/// Takes what is not in `keep` from the bounding set, where CAP_SETPCAP permits; does nothing elsewhere.
+/// Takes what is not in `keep` from the bounding set, where CAP_SETPCAP permits; does nothing
+/// elsewhere.
 ///
 /// # Errors
 /// What prctl(2) and capget(2) give.

@@ -1,4 +1,5 @@
-//! Processes: which run in a network namespace, and ending exactly those; those that this one was started by.
+//! Processes: which run in a network namespace, and ending exactly those; those that this one was
+//! started by.
 
 use std::fs;
 use std::io;
@@ -27,7 +28,8 @@ pub struct Process {
     pub whole: bool,
 }
 
-/// The processes in a network namespace, in order of their ids. Those of other users are seen with CAP_SYS_PTRACE only.
+/// The processes in a network namespace, in order of their ids. Those of other users are seen with
+/// CAP_SYS_PTRACE only.
 ///
 /// # Errors
 /// What reading /proc gives.
@@ -57,7 +59,8 @@ pub fn ancestry() -> impl Iterator<Item = u32> {
     })
 }
 
-/// A variable of the environment that process `pid` was started with; `None` as well if it may not be read.
+/// A variable of the environment that process `pid` was started with; `None` as well if it may not
+/// be read.
 pub fn environment(pid: u32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |entry: &[u8]| {
@@ -67,7 +70,8 @@ pub fn environment(pid: u32, name: &str) -> Option<String> {
     environment.split(|byte| *byte == 0).find_map(value)
 }
 
-/// Whether the main thread of process `pid` is in the network namespace of the calling thread; `None` if that cannot be seen.
+/// Whether the main thread of process `pid` is in the network namespace of the calling thread;
+/// `None` if that cannot be seen.
 pub fn shares_network(pid: u32) -> Option<bool> {
     let identity =
         |path: String| fs::metadata(path).ok().map(|namespace| (namespace.dev(), namespace.ino()));
@@ -83,7 +87,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The process `pid`, if its main thread is in this network namespace; otherwise `None`, as for one that has ended.
+    /// The process `pid`, if its main thread is in this network namespace; otherwise `None`, as for
+    /// one that has ended.
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3.
@@ -96,7 +101,8 @@ impl Handle {
             opened => opened.map_err(|errno| failed("pidfd_open", pid, errno))?,
         };
         let handle = Handle { pid, process };
-        // Asked after the descriptor was had, so that the answer is about it, unless it ended meanwhile.
+        // Asked after the descriptor was had, so that the answer is about it, unless it ended
+        // meanwhile.
         let here = is_in(&Path::new("/proc").join(pid.to_string()), identity);
         Ok((here && !handle.wait(Duration::ZERO)?).then_some(handle))
     }
@@ -139,8 +145,8 @@ fn identity_of(namespace: impl AsFd) -> Result<Identity> {
         .map_err(|errno| OsError::new("fstat", "network namespace", errno))
 }
 
-/// Whether a process or thread, given as its directory in /proc, is in the namespace. One that ends meanwhile, or is somebody
-/// else's, is not.
+/// Whether a process or thread, given as its directory in /proc, is in the namespace. One that ends
+/// meanwhile, or is somebody else's, is not.
 fn is_in(directory: &Path, identity: Identity) -> bool {
     let namespace = fs::metadata(directory.join("ns/net"));
     namespace.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity)

@@ -1,6 +1,8 @@
-//! Signals as counts: how often each has come, and when the first one came that asks the process to end.
+//! Signals as counts: how often each has come, and when the first one came that asks the process to
+//! end.
 //!
-//! What is counted here is of the process, so it is kept in statics; a handler may touch nothing else.
+//! What is counted here is of the process, so it is kept in statics; a handler may touch nothing
+//! else.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -17,8 +19,8 @@ pub use libc::{
     SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
 
-/// How long after the first request to end another one ends the process at once, whatever it waits for, in nanoseconds:
-/// by then it should have ended.
+/// How long after the first request to end another one ends the process at once, whatever it waits
+/// for, in nanoseconds: by then it should have ended.
 const OVERDUE: u64 = 5_000_000_000;
 
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -28,8 +30,8 @@ static TRIGGERS: AtomicU32 = AtomicU32::new(0);
 /// The descriptor that a request makes readable; -1 without one.
 static REQUEST_EVENT: AtomicI32 = AtomicI32::new(-1);
 
-/// From now on these signals are requests to end, counted by [`requests`]. One that comes five seconds after the first
-/// or later ends the process with status 1.
+/// From now on these signals are requests to end, counted by [`requests`]. One that comes five
+/// seconds after the first or later ends the process with status 1.
 ///
 /// # Errors
 /// What sigaction(2) gives.
@@ -45,7 +47,8 @@ pub fn count_reports(signal: i32) -> Result<()> {
     act(signal, report as *const () as usize)
 }
 
-/// From now on `signal` tells that something has happened which a user wants to keep, counted by [`triggers`].
+/// From now on `signal` tells that something has happened which a user wants to keep, counted by
+/// [`triggers`].
 ///
 /// # Errors
 /// What sigaction(2) gives.
@@ -53,8 +56,8 @@ pub fn count_triggers(signal: i32) -> Result<()> {
     act(signal, trigger as *const () as usize)
 }
 
-/// From now on `signal` changes nothing, and the call that it comes for fails or goes on. Programs that are started
-/// later have its default again, as an ignored signal would not.
+/// From now on `signal` changes nothing, and the call that it comes for fails or goes on. Programs
+/// that are started later have its default again, as an ignored signal would not.
 ///
 /// # Errors
 /// What sigaction(2) gives.
@@ -74,8 +77,8 @@ pub fn ignore(signal: i32) -> Result<()> {
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: with a null action the call changes nothing, and writes the one in force to where `now` has room for it.
-    // Zeros are a valid value, should it fail.
+    // SAFETY: with a null action the call changes nothing, and writes the one in force to where
+    // `now` has room for it. Zeros are a valid value, should it fail.
     let now = unsafe {
         libc::sigaction(signal, ptr::null(), now.as_mut_ptr());
         now.assume_init()
@@ -87,8 +90,9 @@ pub fn is_ignored(signal: i32) -> bool {
 #[derive(Debug)]
 pub struct Blocked(libc::sigset_t);
 
-/// No signal interrupts this thread for now, nor the threads that it starts: for a library that starts some in a program
-/// whose handlers expect the program's own threads. Those that tell of a fault of the program still come.
+/// No signal interrupts this thread for now, nor the threads that it starts: for a library that
+/// starts some in a program whose handlers expect the program's own threads. Those that tell of a
+/// fault of the program still come.
 #[must_use]
 pub fn block() -> Blocked {
     const FAULTS: [i32; 6] =
@@ -119,7 +123,8 @@ pub fn requests() -> (u32, Option<u64>) {
     (REQUESTS.load(Ordering::Acquire), (first > 0).then_some(first))
 }
 
-/// A descriptor that is readable once a request to end has come, and stays so. It is one for the process.
+/// A descriptor that is readable once a request to end has come, and stays so. It is one for the
+/// process.
 ///
 /// # Errors
 /// What eventfd(2) gives.
@@ -142,7 +147,8 @@ pub fn request_event() -> Result<BorrowedFd<'static>> {
 fn happen() {
     let fd = REQUEST_EVENT.load(Ordering::SeqCst);
     if fd >= 0 {
-        // SAFETY: `__errno_location` is the address of the thread's errno, which the interrupted code must find as it was.
+        // SAFETY: `__errno_location` is the address of the thread's errno, which the interrupted
+        // code must find as it was.
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: the descriptor is never closed, and eight bytes are read from a live number.
         unsafe { libc::write(fd, (&raw const ONE).cast(), size_of_val(&ONE)) };
@@ -165,7 +171,8 @@ pub fn triggers() -> u32 {
     TRIGGERS.load(Ordering::Relaxed)
 }
 
-/// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no terminal.
+/// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no
+/// terminal.
 #[must_use]
 pub fn is_in_foreground(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: both calls take plain numbers and change nothing.
@@ -179,7 +186,8 @@ fn act(signal: i32, handler: libc::sighandler_t) -> Result<()> {
     action.sa_sigaction = handler;
     // What sleeps in a call is not disturbed, where the kernel can go on with it.
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, `write` and `_exit`.
+    // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, `write` and
+    // `_exit`.
     let done = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if done == 0 { Ok(()) } else { Err(OsError::last("sigaction", format!("signal {signal}"))) }
 }

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// A plain value that may be exchanged with the kernel as bytes.
 ///
 /// # Safety
-/// Every bit pattern is a valid value, and there is no padding that the kernel would read as a field.
+/// Every bit pattern is a valid value, and there is no padding that the kernel would read as a
+/// field.
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: a C int has neither invalid patterns nor padding.
 unsafe impl Plain for i32 {}

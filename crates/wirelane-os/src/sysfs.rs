@@ -1,8 +1,9 @@
 //! `/sys/class/net` of the right network namespace.
 //!
-//! What `/sys/class/net` shows belongs to whoever mounted it, not to the thread that reads it: after `setns` it still
-//! lists the other namespace. So a fresh sysfs is mounted, detached and visible only through a descriptor; without the
-//! privilege for that, `/sys` is used if it lists exactly the interfaces of this namespace.
+//! What `/sys/class/net` shows belongs to whoever mounted it, not to the thread that reads it:
+//! after `setns` it still lists the other namespace. So a fresh sysfs is mounted, detached and
+//! visible only through a descriptor; without the privilege for that, `/sys` is used if it lists
+//! exactly the interfaces of this namespace.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -25,7 +26,8 @@ impl Sysfs {
         Sysfs::mount().ok().or_else(|| Sysfs::checked(&netdev::links().ok()?))
     }
 
-    /// The whole of a small file, trimmed, e.g. `class/net/eth0/mtu`; `None` when it cannot be read.
+    /// The whole of a small file, trimmed, e.g. `class/net/eth0/mtu`; `None` when it cannot be
+    /// read.
     pub fn read(&self, path: &str) -> Option<String> {
         let file =
             openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -55,8 +57,8 @@ impl Sysfs {
         Some(names)
     }
 
-    /// A new instance, tagged with the namespace of the calling thread (sysfs_init_fs_context). Linux 5.2, and
-    /// CAP_SYS_ADMIN.
+    /// A new instance, tagged with the namespace of the calling thread (sysfs_init_fs_context).
+    /// Linux 5.2, and CAP_SYS_ADMIN.
     fn mount() -> rustix::io::Result<Sysfs> {
         let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
@@ -68,8 +70,8 @@ impl Sysfs {
         Ok(Sysfs { root })
     }
 
-    /// `/sys`, if it lists the same names, indices and addresses. Two namespaces can agree in all of them only when
-    /// nothing that they list tells them apart.
+    /// `/sys`, if it lists the same names, indices and addresses. Two namespaces can agree in all
+    /// of them only when nothing that they list tells them apart.
     fn checked(links: &[Link]) -> Option<Sysfs> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let sysfs = Sysfs { root: openat(CWD, "/sys", flags, Mode::empty()).ok()? };

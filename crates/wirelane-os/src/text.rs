@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or sent, may have any length, and
-/// what is wrong with it stands before or behind it.
+/// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or
+/// sent, may have any length, and what is wrong with it stands before or behind it.
 pub fn brief(text: &str) -> Cow<'_, str> {
     // Longer than every message of ours, and than most paths.
     const LONGEST: usize = 1200;
@@ -18,7 +18,8 @@ pub fn brief(text: &str) -> Cow<'_, str> {
     format!("{begin} [{} more characters] {end}", count - 2 * ENDS).into()
 }
 
-/// What a user or a file wrote may hold control characters and be long; an error stays on one line that can be read.
+/// What a user or a file wrote may hold control characters and be long; an error stays on one line
+/// that can be read.
 pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     brief(text).chars().try_for_each(|c| match c.is_control() {
         true => write!(f, "{}", c.escape_default()),

@@ -1,8 +1,9 @@
 //! Multi-queue TAP and TUN devices: one descriptor per queue.
 //!
-//! What is written to descriptor i arrives on the device's RX queue i (`tun_get_user` records it). What the device sends on its TX
-//! queue i is read from descriptor i; the queue is chosen by flow, from what was last received of it (`tun_automq_select_queue`).
-//! Source: `drivers/net/tun.c` of Linux.
+//! What is written to descriptor i arrives on the device's RX queue i (`tun_get_user` records it).
+//! What the device sends on its TX queue i is read from descriptor i; the queue is chosen by flow,
+//! from what was last received of it (`tun_automq_select_queue`). Source: `drivers/net/tun.c` of
+//! Linux.
 
 use crate::error::{OsError, Result};
 use crate::iface;
@@ -39,8 +40,8 @@ pub struct Options {
     pub blocking: bool,
 }
 
-/// What the reader of a device can take (`TUN_F_*`), see [`Tap::set_offload`]. The default is nothing: every packet comes whole,
-/// at most of the MTU, with its checksum.
+/// What the reader of a device can take (`TUN_F_*`), see [`Tap::set_offload`]. The default is
+/// nothing: every packet comes whole, at most of the MTU, with its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Packets whose checksum is still to be computed; all others need it.
@@ -65,14 +66,15 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens `queues` queues of the device `name` in the calling thread's network namespace, and makes the device when there is
-    /// none. A name with `%d` lets the kernel number it. A new device of more than one queue, and only that, is
-    /// multi-queue. It is down when new: see [`iface::up`].
+    /// Opens `queues` queues of the device `name` in the calling thread's network namespace, and
+    /// makes the device when there is none. A name with `%d` lets the kernel number it. A new
+    /// device of more than one queue, and only that, is multi-queue. It is down when new: see
+    /// [`iface::up`].
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device or by a program that differs about
-    /// [`Options::vnet_hdr`], `EINVAL` for a bad name or count or
-    /// when a device that exists differs in kind, `ENOENT` when the kernel lacks the driver.
+    /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device or by a
+    /// program that differs about [`Options::vnet_hdr`], `EINVAL` for a bad name or count or when a
+    /// device that exists differs in kind, `ENOENT` when the kernel lacks the driver.
     pub fn open(name: &str, queues: usize, options: Options) -> Result<Tap> {
         if !(1..=MAX_QUEUES).contains(&queues) {
             let object = format!("{name}, {queues} queues");
@@ -81,7 +83,8 @@ impl Tap {
         let mut tap = Tap { name: name.to_owned(), queues: Vec::with_capacity(queues) };
         for _ in 0..queues {
             let fd = match attach(&mut tap.name, queues > 1, options) {
-                // One queue of a device that was made to have several (`tun_set_iff` compares the flags).
+                // One queue of a device that was made to have several (`tun_set_iff` compares the
+                // flags).
                 Err(error) if queues == 1 && error.errno() == Some(libc::EINVAL) => {
                     attach(&mut tap.name, true, options).map_err(|_| error)?
                 }
@@ -158,8 +161,8 @@ impl Tap {
         read(self.queue(queue).ok_or_else(no_such_queue)?, buffer)
     }
 
-    /// Whether the kernel leaves datagrams to be cut by the reader, and takes such (`TUN_F_USO4` and `VIRTIO_NET_HDR_GSO_UDP_L4`,
-    /// Linux 6.2). Afterwards the reader is left nothing.
+    /// Whether the kernel leaves datagrams to be cut by the reader, and takes such (`TUN_F_USO4`
+    /// and `VIRTIO_NET_HDR_GSO_UDP_L4`, Linux 6.2). Afterwards the reader is left nothing.
     ///
     /// # Errors
     /// As [`Tap::set_offload`].
@@ -235,7 +238,8 @@ impl Tap {
 /// Writes one packet, which the device receives. Whole or not at all.
 ///
 /// # Errors
-/// The bare errno: `EIO` when the device is down, `EINVAL` for a packet shorter than its link-layer header, `EAGAIN`.
+/// The bare errno: `EIO` when the device is down, `EINVAL` for a packet shorter than its link-layer
+/// header, `EAGAIN`.
 pub fn write(queue: impl AsFd, packet: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(queue, packet)?)
 }
@@ -299,7 +303,8 @@ fn attach(name: &mut String, multi_queue: bool, options: Options) -> Result<Owne
         bits |= libc::IFF_VNET_HDR;
     }
     let mut request = iface::request(name, CALL)?;
-    // The kernel reads the 16 bits; IFF_NO_PI and its relatives do not fit a signed short, hence the truncation.
+    // The kernel reads the 16 bits; IFF_NO_PI and its relatives do not fit a signed short, hence
+    // the truncation.
     request.ifr_ifru.ifru_flags = bits as libc::c_short;
     // SAFETY: TUNSETIFF takes an `ifreq` and writes nothing beyond it.
     if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) } != 0 {

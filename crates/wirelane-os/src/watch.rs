@@ -96,7 +96,8 @@ impl Watch {
     /// # Errors
     /// What epoll_ctl(2) gives.
     pub fn remove(&self, fd: RawFd) -> Result<()> {
-        // SAFETY: takes numbers and reads no event; the kernel finds out whether the descriptor is open.
+        // SAFETY: takes numbers and reads no event; the kernel finds out whether the descriptor is
+        // open.
         let removed =
             unsafe { libc::epoll_ctl(self.epoll, libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
         if removed == 0 {

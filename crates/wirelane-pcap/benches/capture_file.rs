@@ -1,7 +1,9 @@
-//! Reading and writing capture files: ours beside `pcap-file` and `pcap-parser`, and writing to `/dev/shm` beside `dd`.
+//! Reading and writing capture files: ours beside `pcap-file` and `pcap-parser`, and writing to
+//! `/dev/shm` beside `dd`.
 //!
-//! `cargo bench -p wirelane-pcap --bench capture_file [-- MILLIONS_OF_BYTES]`. Every figure is the median of seven runs that
-//! take turns. It decides three things, which are kept only while the figures stand:
+//! `cargo bench -p wirelane-pcap --bench capture_file [-- MILLIONS_OF_BYTES]`. Every figure is the
+//! median of seven runs that take turns. It decides three things, which are kept only while the
+//! figures stand:
 //! * whether we need a reader and a writer of our own, beside those crates;
 //! * how large the chunks are that `Output` writes;
 //! * whether writing 1500-byte packets reaches 80 % of `dd bs=1M`.
@@ -103,7 +105,8 @@ fn reading(size: usize, count: usize) {
     );
 }
 
-/// Writing into a 256 KiB buffer that is emptied when it is full: encoding alone, without the kernel.
+/// Writing into a 256 KiB buffer that is emptied when it is full: encoding alone, without the
+/// kernel.
 fn writing(size: usize, count: usize) {
     const CHUNK: usize = 256 * 1024;
     let data = vec![0x5a; size];

@@ -1,9 +1,10 @@
 //! Compressing while writing, and reading it again, beside the programs `gzip`, `lz4` and `zstd`.
 //!
-//! `cargo bench -p wirelane-pcap --bench compression [-- MILLIONS_OF_BYTES]`. The same capture file, in `/dev/shm`, is
-//! written by `CaptureWriter` from memory and compressed by the program of each format, in turns, as fast as each can
-//! and on as many threads. Medians of seven rounds, of elapsed time and of the CPU time of all threads. To keep: 0.9 of
-//! the program's rate at least, and a file that is 5 % larger at most.
+//! `cargo bench -p wirelane-pcap --bench compression [-- MILLIONS_OF_BYTES]`. The same capture
+//! file, in `/dev/shm`, is written by `CaptureWriter` from memory and compressed by the program of
+//! each format, in turns, as fast as each can and on as many threads. Medians of seven rounds, of
+//! elapsed time and of the CPU time of all threads. To keep: 0.9 of the program's rate at least,
+//! and a file that is 5 % larger at most.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::fs;
@@ -60,8 +61,8 @@ fn main() {
     fs::remove_file(plain).unwrap();
 }
 
-/// Ethernet frames of three sizes (7 small, 4 middle, 1 large): headers that differ in a few bytes, and behind them
-/// noise as of encrypted connections, words as of text, or zeros.
+/// Ethernet frames of three sizes (7 small, 4 middle, 1 large): headers that differ in a few bytes,
+/// and behind them noise as of encrypted connections, words as of text, or zeros.
 fn packets(volume: usize) -> Vec<Vec<u8>> {
     let mut state = 1u64;
     let mut next = move || {

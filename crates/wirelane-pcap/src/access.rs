@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Gid, Mode, fchmod, fchown};
 
-/// Permissions of new files. Without more, only the owner reads and writes them, whatever the umask.
+/// Permissions of new files. Without more, only the owner reads and writes them, whatever the
+/// umask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Permissions of a file; without them, 0600, or 0640 if there is a group.
@@ -15,7 +16,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// What a file has until [`Access::apply`] has done its work: nobody else has opened it by then.
+    /// What a file has until [`Access::apply`] has done its work: nobody else has opened it by
+    /// then.
     pub const OWNER: u32 = 0o600;
 
     /// Permissions of a file.
@@ -54,7 +56,8 @@ impl Access {
     }
 
     fn set(self, file: impl AsFd, mode: u32) -> io::Result<()> {
-        // In this order: chown(2) may take permissions away, and the old group must not get those of the new one.
+        // In this order: chown(2) may take permissions away, and the old group must not get those
+        // of the new one.
         if let Some(group) = self.group {
             fchown(&file, None, Some(Gid::from_raw(group)))?;
         }

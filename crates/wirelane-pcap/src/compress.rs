@@ -1,15 +1,17 @@
 //! Compresses chunks: each becomes a gzip member, an lz4 frame or a zstd frame of its own.
 //!
-//! These formats define a file as a sequence of those, so a file that is cut after any chunk - by SIGKILL or by a full
-//! disk - is a complete compressed file of whole blocks. Chunks can also be compressed by several threads.
+//! These formats define a file as a sequence of those, so a file that is cut after any chunk - by
+//! SIGKILL or by a full disk - is a complete compressed file of whole blocks. Chunks can also be
+//! compressed by several threads.
 //!
-//! Programs must accept more than one frame (RFC 8878 section 3.1; RFC 1952 section 2.2; "Frame Concatenation" in
-//! lz4_Frame_format.md). Wireshark 4.0 does so for gzip but not for lz4 and zstd: it looks for the next frame at the
-//! start of its buffer instead of where it is (`check_for_lz4_compression` and `check_for_zstd_compression` in
-//! wiretap/file_wrappers.c, corrected in later versions), and complains once it has filled its buffer again. One frame
-//! with flushed blocks would please it, but could not be shared by threads, and every file that a crash cuts would be
-//! damaged for every reader. `zstd -dc FILE | wireshark -k -i -` reads such a file there. This note can go with that
-//! version.
+//! Programs must accept more than one frame (RFC 8878 section 3.1; RFC 1952 section 2.2; "Frame
+//! Concatenation" in lz4_Frame_format.md). Wireshark 4.0 does so for gzip but not for lz4 and zstd:
+//! it looks for the next frame at the start of its buffer instead of where it is
+//! (`check_for_lz4_compression` and `check_for_zstd_compression` in wiretap/file_wrappers.c,
+//! corrected in later versions), and complains once it has filled its buffer again. One frame with
+//! flushed blocks would please it, but could not be shared by threads, and every file that a crash
+//! cuts would be damaged for every reader. `zstd -dc FILE | wireshark -k -i -` reads such a file
+//! there. This note can go with that version.
 
 use std::io::{self, Write};
 
@@ -78,8 +80,8 @@ impl Compressor {
     }
 }
 
-/// The level of `zlib-rs` that compresses as well as this one of the gzip program: its first one is a faster one that
-/// gzip does not have, and makes files a tenth larger.
+/// The level of `zlib-rs` that compresses as well as this one of the gzip program: its first one is
+/// a faster one that gzip does not have, and makes files a tenth larger.
 fn zlib_level(level: u8) -> u32 {
     u32::from(level.max(2))
 }

@@ -1,10 +1,12 @@
-//! The compressions of capture files: their names, suffixes and levels, and how a user asks for one.
+//! The compressions of capture files: their names, suffixes and levels, and how a user asks for
+//! one.
 
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Suffixes of compressed files that Wirelane does not write: under such a name, anything else would surprise.
+/// Suffixes of compressed files that Wirelane does not write: under such a name, anything else
+/// would surprise.
 const FOREIGN: [&str; 14] =
     ["7z", "Z", "br", "bz2", "bzip2", "lz", "lzh", "lzma", "lzo", "rar", "sz", "xz", "z", "zip"];
 
@@ -65,10 +67,10 @@ impl Compression {
         }
     }
 
-    /// Bytes of a chunk that becomes a frame, before compression. A frame begins without knowing anything: gzip and lz4
-    /// look back 64 KiB at most, and lose little by that; zstd looks back 512 KiB and more. With frames of 1 MiB, packets
-    /// that resemble each other take a quarter more than by `zstd -1` in one frame (IMIX of `sim:`), with these a
-    /// twentieth.
+    /// Bytes of a chunk that becomes a frame, before compression. A frame begins without knowing
+    /// anything: gzip and lz4 look back 64 KiB at most, and lose little by that; zstd looks back
+    /// 512 KiB and more. With frames of 1 MiB, packets that resemble each other take a quarter more
+    /// than by `zstd -1` in one frame (IMIX of `sim:`), with these a twentieth.
     pub(crate) const fn chunk(self) -> usize {
         match self {
             Self::Gzip | Self::Lz4 => 1 << 20,
@@ -82,8 +84,9 @@ impl Compression {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
-            // A skippable frame (RFC 8878 section 3.1.2), with which all files of pzstd begin: it says how long the
-            // frame behind it is. Those of lz4 look the same, but no program begins a file with one.
+            // A skippable frame (RFC 8878 section 3.1.2), with which all files of pzstd begin: it
+            // says how long the frame behind it is. Those of lz4 look the same, but no program
+            // begins a file with one.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }
@@ -119,7 +122,8 @@ impl CompressionOptions {
         Self { compression, level: *compression.levels().start(), threads: 1 }
     }
 
-    /// Parses `zstd`, `zstd:3`, `gzip:6,threads=2`, `lz4` or `none`. Without a level it is the fastest.
+    /// Parses `zstd`, `zstd:3`, `gzip:6,threads=2`, `lz4` or `none`. Without a level it is the
+    /// fastest.
     ///
     /// # Errors
     /// What is wrong, and what would be right.

@@ -1,7 +1,7 @@
 //! Reads compressed files: any sequence of gzip members, lz4 frames or zstd frames.
 //!
-//! The source may be a pipe that has nothing more for now ([`io::ErrorKind::WouldBlock`]). Everything that has come can
-//! then be had, and reading goes on where it stopped.
+//! The source may be a pipe that has nothing more for now ([`io::ErrorKind::WouldBlock`]).
+//! Everything that has come can then be had, and reading goes on where it stopped.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -14,14 +14,14 @@ use crate::compression::Compression;
 
 /// Bytes asked of a compressed file at once.
 const CHUNK: usize = 128 * 1024;
-/// Largest zstd window that is accepted, as a power of 2, so that a frame header cannot ask for any amount of memory:
-/// 128 MiB, which is what the zstd program accepts without `--long`.
+/// Largest zstd window that is accepted, as a power of 2, so that a frame header cannot ask for any
+/// amount of memory: 128 MiB, which is what the zstd program accepts without `--long`.
 const MAX_ZSTD_WINDOW: u32 = 27;
 /// The window of every gzip file, as a power of 2 (RFC 1951).
 const GZIP_WINDOW: u8 = 15;
 
-/// A stream of the decompressed content of `source`. If that ends inside a frame, so does the stream, with
-/// [`io::ErrorKind::UnexpectedEof`] behind what could be decompressed.
+/// A stream of the decompressed content of `source`. If that ends inside a frame, so does the
+/// stream, with [`io::ErrorKind::UnexpectedEof`] behind what could be decompressed.
 ///
 /// # Errors
 /// Not enough memory.
@@ -146,9 +146,9 @@ impl Decode for ZstdDecoder {
     }
 }
 
-/// Decodes a sequence of lz4 frames and skippable frames. The decoder of the crate ends after each frame, and ends in
-/// the same way when the source does, wherever that is. What it wants as a whole (the head of a frame, a block) it asks
-/// for again from the start when the source had only a part.
+/// Decodes a sequence of lz4 frames and skippable frames. The decoder of the crate ends after each
+/// frame, and ends in the same way when the source does, wherever that is. What it wants as a whole
+/// (the head of a frame, a block) it asks for again from the start when the source had only a part.
 struct Lz4Frames<R: Read> {
     decoder: FrameDecoder<Replayed<R>>,
     in_frame: bool,
@@ -177,9 +177,11 @@ impl<R: Read> Lz4Frames<R> {
             match source.have(1)? {
                 [] => return Ok(false),
                 [0x50..=0x5f, ..] => {}
-                // Not the first byte of a frame to be skipped; the others may still be on their way through a pipe.
+                // Not the first byte of a frame to be skipped; the others may still be on their way
+                // through a pipe.
                 _ => {
-                    // The decoder goes on from the head to the first block, and does not come back to it.
+                    // The decoder goes on from the head to the first block, and does not come back
+                    // to it.
                     let head = head_of_frame(source.have(5)?);
                     source.have(head)?;
                     source.keep_from(head);
@@ -231,7 +233,8 @@ impl<R: Read> Read for Lz4Frames<R> {
     }
 }
 
-/// Bytes of the head of an lz4 frame, by its first five (lz4_Frame_format.md); a legacy frame has a magic number only.
+/// Bytes of the head of an lz4 frame, by its first five (lz4_Frame_format.md); a legacy frame has a
+/// magic number only.
 fn head_of_frame(start: &[u8]) -> usize {
     const LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
     const HAS_SIZE: u8 = 1 << 3;
@@ -249,7 +252,8 @@ fn head_of_frame(start: &[u8]) -> usize {
 struct Replayed<R> {
     source: R,
     buffer: Vec<u8>,
-    /// From where on they are kept, what is read next, and the end of what has come: places in the buffer.
+    /// From where on they are kept, what is read next, and the end of what has come: places in the
+    /// buffer.
     kept: usize,
     next: usize,
     end: usize,
@@ -371,7 +375,8 @@ mod tests {
         Pieces(cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect())
     }
 
-    /// All that comes, in reads of so many bytes; `pause` is told how many came before each time that nothing does.
+    /// All that comes, in reads of so many bytes; `pause` is told how many came before each time
+    /// that nothing does.
     fn read(
         compression: Compression,
         source: Pieces,

@@ -6,7 +6,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// An error of reading or writing a capture file. `name` is the path, `standard input` or `standard output`.
+/// An error of reading or writing a capture file. `name` is the path, `standard input` or
+/// `standard output`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -19,7 +20,8 @@ pub enum CaptureError {
         /// Cause.
         source: io::Error,
     },
-    /// Reading failed, compressed data are damaged, or nothing is there yet ([`CaptureError::is_would_block`]).
+    /// Reading failed, compressed data are damaged, or nothing is there yet
+    /// ([`CaptureError::is_would_block`]).
     Read {
         /// Path.
         name: String,
@@ -44,7 +46,8 @@ pub enum CaptureError {
         /// Whole packets before it.
         packets: u64,
     },
-    /// A block contradicts the format. Everything before was delivered; the rest cannot be found again.
+    /// A block contradicts the format. Everything before was delivered; the rest cannot be found
+    /// again.
     Malformed {
         /// Path.
         name: String,
@@ -195,7 +198,8 @@ impl std::error::Error for CaptureError {
     }
 }
 
-/// The message of an I/O error with the symbolic error number, as in `No space left on device (ENOSPC)`.
+/// The message of an I/O error with the symbolic error number, as in
+/// `No space left on device (ENOSPC)`.
 fn cause(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => {

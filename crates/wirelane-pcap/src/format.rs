@@ -8,7 +8,8 @@ use crate::pcap::{self, Resolution};
 use crate::pcapng::{self, Annex, MAX_PACKET};
 use crate::record::{Direction, Record, Section, Source, Statistics};
 
-/// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
+/// Most bytes an interface statistics block takes: header, two times, five counters, end and
+/// trailer.
 const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
 
 /// The format of a capture file.
@@ -21,7 +22,8 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz`, `.lz4` or `.zst`; otherwise pcapng.
+    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz`, `.lz4` or
+    /// `.zst`; otherwise pcapng.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let stem = if Compression::of_path(path).is_some() {
@@ -35,7 +37,8 @@ impl FileFormat {
         }
     }
 
-    /// Appends what a file begins with. Classic pcap describes one interface, and all sources share it.
+    /// Appends what a file begins with. Classic pcap describes one interface, and all sources share
+    /// it.
     pub(crate) fn headers(
         self,
         out: &mut Vec<u8>,
@@ -54,8 +57,8 @@ impl FileFormat {
         Ok(())
     }
 
-    /// Appends an interface after the ones that the headers describe, `first` among them. Classic pcap takes it for the
-    /// one that it has.
+    /// Appends an interface after the ones that the headers describe, `first` among them. Classic
+    /// pcap takes it for the one that it has.
     pub(crate) fn source(
         self,
         out: &mut Vec<u8>,
@@ -84,7 +87,8 @@ impl FileFormat {
         }
     }
 
-    /// Appends a packet, with its options if the format can hold any; refuses one whose time it cannot express.
+    /// Appends a packet, with its options if the format can hold any; refuses one whose time it
+    /// cannot express.
     #[inline]
     pub(crate) fn packet(
         self,
@@ -105,8 +109,8 @@ impl FileFormat {
         Ok(())
     }
 
-    /// How many of `bytes`, of which `len` count, are whole blocks, and how many packets those hold. `at_start` says that
-    /// the file begins with them.
+    /// How many of `bytes`, of which `len` count, are whole blocks, and how many packets those
+    /// hold. `at_start` says that the file begins with them.
     pub(crate) fn whole(self, bytes: &[u8], len: usize, at_start: bool) -> (usize, u64) {
         match self {
             Self::Pcapng => pcapng::whole_blocks(bytes, len),

@@ -1,7 +1,8 @@
-//! Compresses and decompresses what is in memory: a frame of lz4 or zstd for each piece, into memory that the caller has.
+//! Compresses and decompresses what is in memory: a frame of lz4 or zstd for each piece, into
+//! memory that the caller has.
 //!
-//! A frame depends on no other one, so a file of them is a file that `lz4 -dc` or `zstd -dc` reads, and any of them can be read
-//! without those before it.
+//! A frame depends on no other one, so a file of them is a file that `lz4 -dc` or `zstd -dc` reads,
+//! and any of them can be read without those before it.
 
 use std::io;
 
@@ -13,8 +14,9 @@ use zstd_safe::{CCtx, CParameter, DCtx, compress_bound};
 use crate::compress::zstd_error;
 use crate::compression::{Compression, CompressionOptions};
 
-/// Starts an lz4 frame as it is written here (lz4_Frame_format.md, version 1.6.3): the magic number; version 1, independent
-/// blocks, no checksums, no content size; blocks of up to 1 MiB; the checksum of these two bytes.
+/// Starts an lz4 frame as it is written here (lz4_Frame_format.md, version 1.6.3): the magic
+/// number; version 1, independent blocks, no checksums, no content size; blocks of up to 1 MiB; the
+/// checksum of these two bytes.
 const LZ4_HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x60, 0x51];
 /// The most bytes of a block before compression.
 const LZ4_BLOCK: usize = 1 << 20;
@@ -68,7 +70,8 @@ impl FrameCompressor {
     /// How many bytes surely have a frame of `room` bytes at most; nearly as many as possible.
     #[must_use]
     pub fn fitting(&self, room: usize) -> usize {
-        // The bound grows by one byte for a byte at least, so it is not more than what is over that is too much.
+        // The bound grows by one byte for a byte at least, so it is not more than what is over that
+        // is too much.
         let mut len = room;
         while len > 0 && self.bound(len) > room {
             len = len.saturating_sub(self.bound(len) - room);
@@ -76,7 +79,8 @@ impl FrameCompressor {
         len
     }
 
-    /// Writes a frame of `data` to the start of `out`, which has [`FrameCompressor::bound`] bytes at least: its length.
+    /// Writes a frame of `data` to the start of `out`, which has [`FrameCompressor::bound`] bytes
+    /// at least: its length.
     ///
     /// # Errors
     /// Not enough memory, or not enough room.
@@ -130,8 +134,8 @@ impl FrameDecompressor {
         }))
     }
 
-    /// Fills `out` with the content of `frame`, which is exactly as long. Nothing else is written, and no more memory taken,
-    /// whatever the frame says.
+    /// Fills `out` with the content of `frame`, which is exactly as long. Nothing else is written,
+    /// and no more memory taken, whatever the frame says.
     ///
     /// # Errors
     /// The frame is damaged, is followed by something, or has another length.
@@ -144,7 +148,8 @@ impl FrameDecompressor {
     }
 }
 
-/// How many bytes of `out` the frame fills; `None` if it is damaged, too long, or no frame of [`FrameCompressor`].
+/// How many bytes of `out` the frame fills; `None` if it is damaged, too long, or no frame of
+/// [`FrameCompressor`].
 fn lz4_content(frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut rest = frame.strip_prefix(&LZ4_HEADER)?;
     let mut filled = 0;

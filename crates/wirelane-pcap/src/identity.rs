@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// A file by its device and inode: the same through hard and symbolic links, `/dev/stdin` and redirections.
+/// A file by its device and inode: the same through hard and symbolic links, `/dev/stdin` and
+/// redirections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -11,7 +12,8 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of an open file; `None` for what holds nothing that writing could destroy, such as a pipe or a terminal.
+    /// That of an open file; `None` for what holds nothing that writing could destroy, such as a
+    /// pipe or a terminal.
     #[must_use]
     pub fn of(file: &File) -> Option<Self> {
         let metadata = file.metadata().ok()?;

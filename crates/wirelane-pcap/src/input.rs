@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use crate::error::CaptureError;
 
-/// Bytes asked of the source at once. Large enough that the system call vanishes, small enough for the L2 cache.
+/// Bytes asked of the source at once. Large enough that the system call vanishes, small enough for
+/// the L2 cache.
 const CHUNK: usize = 256 * 1024;
 
 /// The part of a byte stream that is in memory.
@@ -84,8 +85,8 @@ impl<R: Read> Window<R> {
         self.start
     }
 
-    /// Makes sure that `len` bytes from the current position are in memory. Memory grows with what was really read,
-    /// so a length field alone cannot make it allocate.
+    /// Makes sure that `len` bytes from the current position are in memory. Memory grows with what
+    /// was really read, so a length field alone cannot make it allocate.
     #[inline]
     pub(crate) fn need(&mut self, len: usize) -> Result<Filled, CaptureError> {
         if self.end - self.start >= len {

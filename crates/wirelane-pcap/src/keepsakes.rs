@@ -1,4 +1,5 @@
-//! Names and secrets: a file needs them before the packets that they explain, and so does every file of a rotation.
+//! Names and secrets: a file needs them before the packets that they explain, and so does every
+//! file of a rotation.
 
 use std::collections::HashSet;
 

@@ -30,7 +30,8 @@ pub(crate) fn to_native(link_type: u16, packet: &mut [u8]) {
     }
 }
 
-/// The identifier of a CAN frame behind the header of a "cooked" capture, which itself is in the order of the network.
+/// The identifier of a CAN frame behind the header of a "cooked" capture, which itself is in the
+/// order of the network.
 fn can_id(packet: &mut [u8]) {
     const CAN: [u8; 2] = [0, 0x0c];
     const CAN_FD: [u8; 2] = [0, 0x0d];
@@ -39,8 +40,8 @@ fn can_id(packet: &mut [u8]) {
     }
 }
 
-/// The header of usbmon (`Documentation/usb/usbmon.rst` of Linux): 48 bytes, or 64 and descriptors of isochronous
-/// transfers.
+/// The header of usbmon (`Documentation/usb/usbmon.rst` of Linux): 48 bytes, or 64 and descriptors
+/// of isochronous transfers.
 fn usb(packet: &mut [u8], is_long: bool) {
     const ISOCHRONOUS: u8 = 0;
     let is_isochronous = packet.get(9) == Some(&ISOCHRONOUS);

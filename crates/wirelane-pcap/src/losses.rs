@@ -18,11 +18,14 @@ pub struct Losses {
     pub secrets: u64,
     /// Custom blocks, and those of kinds that only others know.
     pub other_blocks: u64,
-    /// Custom blocks and options that say of themselves that they must not be copied into another file.
+    /// Custom blocks and options that say of themselves that they must not be copied into another
+    /// file.
     pub private: u64,
-    /// Blocks and options in the byte order of another machine that only who defined them can translate.
+    /// Blocks and options in the byte order of another machine that only who defined them can
+    /// translate.
     pub untranslated: u64,
-    /// Names and secrets that are not in every file of a rotation, because they take too much memory.
+    /// Names and secrets that are not in every file of a rotation, because they take too much
+    /// memory.
     pub not_repeated: u64,
 }
 

@@ -29,7 +29,8 @@ pub struct MergeReport {
     pub written: Written,
     /// What of the inputs is not in the output.
     pub lost: Losses,
-    /// Packets in the output that are older than the one before them. Not 0 only if an input is not in order itself.
+    /// Packets in the output that are older than the one before them. Not 0 only if an input is not
+    /// in order itself.
     pub out_of_order: u64,
     /// The end was requested before the inputs ended.
     pub stopped: bool,
@@ -66,8 +67,8 @@ impl MergeControl {
         Self { halt, ..Self::default() }
     }
 
-    /// Writes the output like this, whatever its suffix. Its comments come first; what the inputs say of themselves
-    /// comes to it.
+    /// Writes the output like this, whatever its suffix. Its comments come first; what the inputs
+    /// say of themselves comes to it.
     #[must_use]
     pub fn options(self, options: WriterOptions) -> Self {
         Self { options: Some(options), ..self }
@@ -114,7 +115,8 @@ pub struct MergedInput {
     pub damage: Option<CaptureError>,
 }
 
-/// Merges capture files of any format into one, by time; of one file, it makes a copy in another format.
+/// Merges capture files of any format into one, by time; of one file, it makes a copy in another
+/// format.
 ///
 /// Packets of equal time keep the order of the inputs, and packets of one input keep their order
 /// whatever their times: an input that is not in order makes an output that is not, which the
@@ -122,10 +124,10 @@ pub struct MergedInput {
 /// statistics are written at the end. Of a damaged input, everything before the damage is merged.
 /// Other threads use `control` to end the merge and read its progress.
 ///
-/// Kept are packets with their time in nanoseconds, their lengths and options; interfaces with their options and
-/// statistics; comments of files; names, secrets and custom blocks. Sections become one.
-/// [`MergeReport::lost`] counts what the format of the output cannot hold, and each input what of its packets is not as
-/// it was.
+/// Kept are packets with their time in nanoseconds, their lengths and options; interfaces with
+/// their options and statistics; comments of files; names, secrets and custom blocks. Sections
+/// become one. [`MergeReport::lost`] counts what the format of the output cannot hold, and each
+/// input what of its packets is not as it was.
 ///
 /// # Errors
 /// An input cannot be opened, or the output cannot be created or is one of the inputs; `control`
@@ -139,8 +141,8 @@ pub fn merge_files(
     merge_selected(inputs, output, control, &mut |_, _| Verdict::Take)
 }
 
-/// As [`merge_files`], of the packets that `select` takes; it is given their interfaces, too. Everything that is no packet
-/// is kept.
+/// As [`merge_files`], of the packets that `select` takes; it is given their interfaces, too.
+/// Everything that is no packet is kept.
 ///
 /// # Errors
 /// As [`merge_files`].
@@ -174,7 +176,8 @@ pub fn merge_selected(
     Ok(MergeReport { inputs, written: writer.written(), lost, out_of_order, stopped, failure })
 }
 
-/// What the output begins with if its format has to know all interfaces there: none, or those known so far.
+/// What the output begins with if its format has to know all interfaces there: none, or those known
+/// so far.
 fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     if format == FileFormat::Pcapng {
         return Vec::new();
@@ -221,11 +224,13 @@ impl Merge<'_> {
         select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
     ) -> Result<(), CaptureError> {
         let Self { streams, writer, control, out_of_order } = self;
-        // Interfaces first where they are known first, so that the output begins as a capture would.
+        // Interfaces first where they are known first, so that the output begins as a capture
+        // would.
         for stream in streams.iter_mut() {
             stream.describe(writer)?;
         }
-        // The heap holds the time and number of every stream that has a packet; equal times go by number.
+        // The heap holds the time and number of every stream that has a packet; equal times go by
+        // number.
         let mut heads = BinaryHeap::new();
         for (index, stream) in streams.iter_mut().enumerate() {
             let time = stream.advance(writer, &control.halt)?;
@@ -300,8 +305,8 @@ impl Stream {
         Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options, snaplen })
     }
 
-    /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it was waited for in
-    /// vain. Blocks beside packets go to the output.
+    /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it
+    /// was waited for in vain. Blocks beside packets go to the output.
     fn advance(
         &mut self,
         writer: &mut CaptureWriter,
@@ -356,7 +361,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether the current packet is taken. One whose interface is not known is none of those that are.
+    /// Whether the current packet is taken. One whose interface is not known is none of those that
+    /// are.
     #[inline]
     fn verdict(&self, select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict) -> Verdict {
         let record = self.reader.current();

@@ -30,8 +30,8 @@ pub struct WriterOptions {
     pub access: Access,
     /// Ends waiting for the reader of a pipe.
     pub halt: Halt,
-    /// What is open already, such as the input of a program. The path names nothing but errors then, and there is no
-    /// rotation.
+    /// What is open already, such as the input of a program. The path names nothing but errors
+    /// then, and there is no rotation.
     pub open: Option<Arc<File>>,
 }
 

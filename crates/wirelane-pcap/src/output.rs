@@ -1,8 +1,9 @@
 //! Where encoded bytes go: a file or standard output, in large chunks of whole blocks.
 //!
-//! Chunks are 128 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and the system call is paid
-//! once in 85 packets of 1500 bytes. Of the sizes that `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a
-//! tenth slower and everything from 64 KiB to 4 MiB the same within the noise, at or above the speed of `dd bs=1M`.
+//! Chunks are 128 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and the
+//! system call is paid once in 85 packets of 1500 bytes. Of the sizes that
+//! `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a tenth slower and everything from
+//! 64 KiB to 4 MiB the same within the noise, at or above the speed of `dd bs=1M`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -34,13 +35,14 @@ const MAX_DELAY: u64 = 1_000_000_000;
 
 /// One open file, FIFO or standard output of one format.
 ///
-/// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back to its last whole
-/// block, and the reader of a pipe has whole blocks, too, unless one is longer than a page. A limit of the file's size
-/// (`RLIMIT_FSIZE`) is an error only for a process that survives SIGXFSZ, as the command does. Dropping an output
-/// flushes it and forgets the error; [`Output::flush`] reports it.
+/// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back
+/// to its last whole block, and the reader of a pipe has whole blocks, too, unless one is longer
+/// than a page. A limit of the file's size (`RLIMIT_FSIZE`) is an error only for a process that
+/// survives SIGXFSZ, as the command does. Dropping an output flushes it and forgets the error;
+/// [`Output::flush`] reports it.
 ///
-/// What is compressed is on its way for a while: full chunks are sent to the threads of a [`Packer`], and written by
-/// later calls, in order. Only what is in the file counts as safe.
+/// What is compressed is on its way for a while: full chunks are sent to the threads of a
+/// [`Packer`], and written by later calls, in order. Only what is in the file counts as safe.
 pub(crate) struct Output {
     name: String,
     file: File,
@@ -66,8 +68,8 @@ pub(crate) struct Output {
 
 impl Output {
     /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
-    /// its buffer. Waits for a FIFO's reader. `packer` compresses what is written, and is left where it is if this
-    /// fails.
+    /// its buffer. Waits for a FIFO's reader. `packer` compresses what is written, and is left
+    /// where it is if this fails.
     ///
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
@@ -145,7 +147,8 @@ impl Output {
     /// Adds a packet and writes when a chunk is full.
     ///
     /// # Errors
-    /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
+    /// Writing failed, or the format has no number for the packet's time; nothing more will be
+    /// written.
     #[inline]
     pub(crate) fn packet(
         &mut self,
@@ -213,8 +216,8 @@ impl Output {
         self.format.statistics(&mut self.buffer, statistics);
     }
 
-    /// Writes what has waited for a second or longer, and what came back from being compressed. `now` is in
-    /// nanoseconds of any clock that only goes forward.
+    /// Writes what has waited for a second or longer, and what came back from being compressed.
+    /// `now` is in nanoseconds of any clock that only goes forward.
     ///
     /// # Errors
     /// See [`Output::flush`].
@@ -272,7 +275,8 @@ impl Output {
         }
     }
 
-    /// Sends the buffer to be compressed, and writes what has come back, at least so much that there is room.
+    /// Sends the buffer to be compressed, and writes what has come back, at least so much that
+    /// there is room.
     fn pack(&mut self) -> Result<(), CaptureError> {
         while self.packer.as_ref().is_some_and(|packer| !packer.has_room()) {
             self.write_packed(true)?;
@@ -291,7 +295,8 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the oldest chunk that is being compressed, if `waits` or if it is ready; false if there was none.
+    /// Writes the oldest chunk that is being compressed, if `waits` or if it is ready; false if
+    /// there was none.
     fn write_packed(&mut self, waits: bool) -> Result<bool, CaptureError> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
         let chunk: Chunk = match packer.receive(waits) {
@@ -361,8 +366,8 @@ impl Output {
         pipe::write(&self.file, data, &self.halt, whole)
     }
 
-    /// Settles what a failed write left: `written` bytes of the chunk are in the file. Of what is compressed, the rest
-    /// is lost: there is no file without a gap for it.
+    /// Settles what a failed write left: `written` bytes of the chunk are in the file. Of what is
+    /// compressed, the rest is lost: there is no file without a gap for it.
     fn fail(&mut self, written: usize, source: io::Error) -> CaptureError {
         self.failed = true;
         let (whole, packets) = match self.packer.take() {
@@ -394,8 +399,8 @@ fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
-/// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the reader of a FIFO, which would not
-/// open otherwise.
+/// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the
+/// reader of a FIFO, which would not open otherwise.
 fn open(path: &Path, halt: &Halt) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(Access::OWNER);
@@ -430,7 +435,8 @@ fn write_all(mut file: &File, mut data: &[u8]) -> Result<(), (usize, io::Error)>
     Ok(())
 }
 
-/// Takes the last bytes from a file, if they are those that were written last: standard output may be shared.
+/// Takes the last bytes from a file, if they are those that were written last: standard output may
+/// be shared.
 fn cut_back(file: &mut File, bytes: u64) -> io::Result<()> {
     let len = file.metadata()?.len();
     if file.stream_position()? != len {

@@ -6,8 +6,8 @@
 //!              └▶ thread 1: chunks 1, 3, 5 … ─▶┘
 //! ```
 //!
-//! Chunks are equally long, so taking turns keeps all threads busy, and the order needs no book-keeping. A few chunks
-//! are on their way at most: whoever has more waits for the oldest one.
+//! Chunks are equally long, so taking turns keeps all threads busy, and the order needs no
+//! book-keeping. A few chunks are on their way at most: whoever has more waits for the oldest one.
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub(crate) struct Chunk {
     pub(crate) packets: u64,
 }
 
-/// Threads that compress for one file after the other. Dropping it ends them; what is on its way then is lost.
+/// Threads that compress for one file after the other. Dropping it ends them; what is on its way
+/// then is lost.
 pub(crate) struct Packer {
     threads: Vec<Thread>,
     /// Chunks that went out, and chunks that came back.
@@ -138,8 +139,8 @@ impl Packer {
         Ok(())
     }
 
-    /// The oldest chunk on its way, once it is compressed; `None` if there is none, or, unless `waits`, if it is not
-    /// ready.
+    /// The oldest chunk on its way, once it is compressed; `None` if there is none, or, unless
+    /// `waits`, if it is not ready.
     ///
     /// # Errors
     /// It could not be compressed, or the thread is gone.

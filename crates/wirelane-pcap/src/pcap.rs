@@ -1,7 +1,7 @@
 //! Classic pcap (draft-ietf-opsawg-pcap): microseconds or nanoseconds, read in both byte orders.
 //!
-//! It holds packets of one link type and nothing about queues or drops; its packet header is 16 bytes instead of the
-//! 32 of pcapng.
+//! It holds packets of one link type and nothing about queues or drops; its packet header is 16
+//! bytes instead of the 32 of pcapng.
 
 use std::io::Read;
 
@@ -37,10 +37,12 @@ impl Resolution {
     }
 }
 
-/// Says in a file header that its upper bits hold the length of a frame check sequence, in words of 16 bits.
+/// Says in a file header that its upper bits hold the length of a frame check sequence, in words of
+/// 16 bits.
 const HAS_FCS: u32 = 1 << 26;
 
-/// Appends the file header, with what it can hold of `source`: link type, snap length and frame check sequence.
+/// Appends the file header, with what it can hold of `source`: link type, snap length and frame
+/// check sequence.
 pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
     let magic = match resolution {
         Resolution::Microseconds => MAGIC_MICROSECONDS,
@@ -60,8 +62,8 @@ pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
 /// The first second, since 1970, for which the format has no number: in February 2106.
 pub(crate) const END_OF_TIME: u64 = 1 << 32;
 
-/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap;
-/// [`CaptureWriter`](super::CaptureWriter) refuses them.
+/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds
+/// after 2106 wrap; [`CaptureWriter`](super::CaptureWriter) refuses them.
 #[inline]
 pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
@@ -77,8 +79,8 @@ pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
     out.extend_from_slice(data);
 }
 
-/// Given packets written by this module, after a file header or not, of which only `len` bytes reached the disk: the
-/// bytes of whole packets, and how many.
+/// Given packets written by this module, after a file header or not, of which only `len` bytes
+/// reached the disk: the bytes of whole packets, and how many.
 pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usize, u64) {
     let mut at = if with_header { FILE_HEADER } else { 0 };
     if at > len {
@@ -96,7 +98,8 @@ pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usi
     (at, packets)
 }
 
-/// Reads classic pcap from a byte stream. Memory is bounded by [`MAX_PACKET`], whatever the file claims.
+/// Reads classic pcap from a byte stream. Memory is bounded by [`MAX_PACKET`], whatever the file
+/// claims.
 pub struct PcapReader<R> {
     window: Window<R>,
     swapped: bool,
@@ -131,8 +134,9 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
-    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that
+    /// of a source that would block: of that, nothing is lost, and the next call goes on
+    /// ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -187,7 +191,8 @@ impl<R: Read> PcapReader<R> {
         self.resolution
     }
 
-    /// Reads the file header, so that the interface is known before the first packet. Done by itself otherwise.
+    /// Reads the file header, so that the interface is known before the first packet. Done by
+    /// itself otherwise.
     ///
     /// # Errors
     /// It is not a pcap file, or one of a kind that cannot be read.

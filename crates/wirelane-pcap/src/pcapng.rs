@@ -1,7 +1,9 @@
-//! pcapng (draft-ietf-opsawg-pcapng): reading from a byte stream or from memory, and encoding into a byte vector.
+//! pcapng (draft-ietf-opsawg-pcapng): reading from a byte stream or from memory, and encoding into
+//! a byte vector.
 //!
-//! Files are written in the byte order of the machine, as the format intends, with nanosecond timestamps. Every
-//! queue and class has its own interface description block, so that the queue of a packet costs no byte.
+//! Files are written in the byte order of the machine, as the format intends, with nanosecond
+//! timestamps. Every queue and class has its own interface description block, so that the queue of
+//! a packet costs no byte.
 
 mod annex;
 mod blocks;

@@ -68,8 +68,8 @@ impl CaptureReader {
         self.file
     }
 
-    /// Reads from any byte stream; errors call it `name`. Until this returns, the stream has to wait for bytes instead of
-    /// saying that it would block.
+    /// Reads from any byte stream; errors call it `name`. Until this returns, the stream has to
+    /// wait for bytes instead of saying that it would block.
     ///
     /// # Errors
     /// The stream cannot be read or holds no capture.
@@ -137,8 +137,8 @@ impl CaptureReader {
         }
     }
 
-    /// Moves to the next packet, or to the next block beside packets, such as names and secrets, which
-    /// [`CaptureReader::annex`] then has.
+    /// Moves to the next packet, or to the next block beside packets, such as names and secrets,
+    /// which [`CaptureReader::annex`] then has.
     ///
     /// # Errors
     /// See [`CaptureReader::next_record`].
@@ -159,8 +159,9 @@ impl CaptureReader {
         }
     }
 
-    /// The options of the current packet: its comments, flags and others, in their coding and the byte order of this
-    /// machine, for [`CaptureWriter::write_with`](super::CaptureWriter::write_with) or
+    /// The options of the current packet: its comments, flags and others, in their coding and the
+    /// byte order of this machine, for
+    /// [`CaptureWriter::write_with`](super::CaptureWriter::write_with) or
     /// [`pcapng::options`](super::pcapng::options).
     #[inline]
     #[must_use]
@@ -190,8 +191,8 @@ impl CaptureReader {
         }
     }
 
-    /// The interfaces described so far: all of them from the start in files of Wirelane; in other pcapng files more can
-    /// follow between packets.
+    /// The interfaces described so far: all of them from the start in files of Wirelane; in other
+    /// pcapng files more can follow between packets.
     #[must_use]
     pub fn interfaces(&self) -> &[Source] {
         match &self.decoder {
@@ -254,7 +255,8 @@ fn is_pcap(magic: u32) -> bool {
     matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED)
 }
 
-/// The first four bytes of a stream, or all of a shorter one, and the stream with those bytes still to be read.
+/// The first four bytes of a stream, or all of a shorter one, and the stream with those bytes still
+/// to be read.
 fn peek<R: Read + Send + 'static>(
     mut source: R,
     name: &str,

@@ -1,4 +1,5 @@
-//! What a capture file holds: packets, the interfaces they came from, and the counters of those interfaces.
+//! What a capture file holds: packets, the interfaces they came from, and the counters of those
+//! interfaces.
 
 use wirelane_os::Class;
 
@@ -91,7 +92,8 @@ pub enum Direction {
     Outbound,
 }
 
-/// Where packets come from: one queue and class of one interface, written as one interface description block.
+/// Where packets come from: one queue and class of one interface, written as one interface
+/// description block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Interface name (`if_name`), such as `eth0`; empty if unknown.
@@ -100,13 +102,15 @@ pub struct Source {
     pub queue: Option<u32>,
     /// Class of its packets; `None` for files that do not say.
     pub class: Option<Class>,
-    /// `if_description` of a file that was not written by Wirelane. When it is empty, the queue and class are written.
+    /// `if_description` of a file that was not written by Wirelane. When it is empty, the queue and
+    /// class are written.
     pub description: String,
     /// Link type (LINKTYPE_ value); 1 is Ethernet.
     pub link_type: u16,
     /// Most bytes captured of a packet; 0 means no limit.
     pub snaplen: u32,
-    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says so.
+    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says
+    /// so.
     pub fcs_len: Option<u8>,
     /// Driver (`if_hardware`), if known.
     pub hardware: Option<String>,
@@ -116,8 +120,8 @@ pub struct Source {
     pub filter: Option<String>,
     /// Link speed in bit/s (`if_speed`), if known.
     pub speed: Option<u64>,
-    /// Other options of the interface, such as comments and addresses, in their coding and the byte order of this machine:
-    /// see [`pcapng::options`](crate::pcapng::options).
+    /// Other options of the interface, such as comments and addresses, in their coding and the byte
+    /// order of this machine: see [`pcapng::options`](crate::pcapng::options).
     pub options: Vec<u8>,
 }
 
@@ -171,7 +175,8 @@ fn parse_description(text: &str) -> Option<(Class, Option<u32>)> {
     let class = words.next()?.parse().ok()?;
     match (words.next(), words.next(), words.next()) {
         (None, ..) => Some((class, None)),
-        // `+3` and `03` parse as numbers but are not what describe() writes, so they would not survive a copy.
+        // `+3` and `03` parse as numbers but are not what describe() writes, so they would not
+        // survive a copy.
         (Some("queue"), Some(number), None) => number
             .parse()
             .ok()
@@ -181,7 +186,8 @@ fn parse_description(text: &str) -> Option<(Class, Option<u32>)> {
     }
 }
 
-/// Counters of one interface (interface statistics block). A counter that is not known is left out of the file.
+/// Counters of one interface (interface statistics block). A counter that is not known is left out
+/// of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Index of the [`Source`].

@@ -12,15 +12,16 @@ use crate::record::Source;
 /// When a capture continues in a new file. Limits combine: the first one reached counts. 0 or
 /// `None` is no limit.
 ///
-/// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a number from 1 and the
-///   time the file begins at, in UTC. The number has five digits at least.
+/// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a
+///   number from 1 and the time the file begins at, in UTC. The number has five digits at least.
 /// * Every file is complete: it begins with all headers and ends with the statistics known then.
-/// * The first file begins at once, even if no packet comes; a later one only when there is a packet for it, or when
-///   the previous one held a packet and its time is over.
+/// * The first file begins at once, even if no packet comes; a later one only when there is a
+///   packet for it, or when the previous one held a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Most bytes per file, before compression; a file is never larger, unless its first packet alone is.
-    /// As tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed it.
+    /// Most bytes per file, before compression; a file is never larger, unless its first packet
+    /// alone is. As tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed
+    /// it.
     pub max_bytes: Option<u64>,
     /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps:
     /// file k holds the packets of `[start + k·age, start + (k+1)·age)`. The steps do not move when
@@ -29,8 +30,8 @@ pub struct Rotation {
     pub max_age: Option<u64>,
     /// Most packets per file.
     pub max_packets: Option<u64>,
-    /// Most files to keep: the oldest of this capture is deleted before another one begins. As tcpdump `-C -W` and
-    /// dumpcap `-b files`.
+    /// Most files to keep: the oldest of this capture is deleted before another one begins. As
+    /// tcpdump `-C -W` and dumpcap `-b files`.
     pub max_files: Option<u32>,
 }
 
@@ -63,9 +64,9 @@ pub fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`, `NAME.other.pcapng` for
-/// `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is known. With the `port` that it is of:
-/// `NAME.eth0.rx0.pcapng`.
+/// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`,
+/// `NAME.other.pcapng` for `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is
+/// known. With the `port` that it is of: `NAME.eth0.rx0.pcapng`.
 #[must_use]
 pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     let queue = source.queue.map(|queue| queue.to_string()).unwrap_or_default();
@@ -89,7 +90,8 @@ impl Names {
         Self { path: path.into(), count: 0, existing: VecDeque::new() }
     }
 
-    /// Name of the next file, which begins at `time`; and the files to delete so that with it `max_files` remain.
+    /// Name of the next file, which begins at `time`; and the files to delete so that with it
+    /// `max_files` remain.
     pub(crate) fn next(&mut self, time: u64, max_files: Option<u32>) -> (PathBuf, Vec<PathBuf>) {
         self.count += 1;
         let name = insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)));
@@ -108,7 +110,8 @@ impl Names {
     }
 }
 
-/// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz`, `.lz4` or `.zst` after it.
+/// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz`, `.lz4` or `.zst` after
+/// it.
 fn insert(path: &Path, text: &str) -> PathBuf {
     let (base, outer) = match Compression::of_path(path) {
         Some(compression) => (path.with_extension(""), compression.suffix()),

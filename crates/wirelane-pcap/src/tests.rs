@@ -172,7 +172,8 @@ fn write_with(path: &Path, records: &[Owned], options: WriterOptions) -> Written
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is in a chunk, compressing and decompressing it is the identity, and so are two in a row.
+    /// Whatever is in a chunk, compressing and decompressing it is the identity, and so are two in
+    /// a row.
     #[test]
     fn chunks_come_back(
         first in proptest::collection::vec(any::<u8>(), 0..3000),

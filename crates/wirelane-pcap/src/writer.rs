@@ -42,7 +42,8 @@ pub struct CaptureWriter {
     lost: Losses,
     /// What the files before the current one hold.
     closed: Written,
-    /// Where the time grid starts, and where its next step is, if it has one before the end of time.
+    /// Where the time grid starts, and where its next step is, if it has one before the end of
+    /// time.
     origin: u64,
     boundary: Option<u64>,
 }
@@ -53,8 +54,9 @@ impl CaptureWriter {
     /// file of a rotation is named after, in nanoseconds since the Unix epoch.
     ///
     /// # Errors
-    /// The file cannot be created, or the sources or the rotation do not fit the format or the path; the suffix is
-    /// that of a compression that is not written, such as `.xz`; there is no room for the threads that compress.
+    /// The file cannot be created, or the sources or the rotation do not fit the format or the
+    /// path; the suffix is that of a compression that is not written, such as `.xz`; there is no
+    /// room for the threads that compress.
     pub fn create(
         path: impl AsRef<Path>,
         sources: &[Source],
@@ -126,9 +128,10 @@ impl CaptureWriter {
         self.write_with(record, &[])
     }
 
-    /// As [`CaptureWriter::write`], with options of the packet in their coding and the byte order of this machine, as
-    /// [`CaptureReader::options`](super::CaptureReader::options) gives them. If they have flags, these count, and not
-    /// the direction of the record. [`CaptureWriter::lost`] counts those that the format cannot hold.
+    /// As [`CaptureWriter::write`], with options of the packet in their coding and the byte order
+    /// of this machine, as [`CaptureReader::options`](super::CaptureReader::options) gives them. If
+    /// they have flags, these count, and not the direction of the record. [`CaptureWriter::lost`]
+    /// counts those that the format cannot hold.
     ///
     /// # Errors
     /// See [`CaptureWriter::write`].
@@ -145,9 +148,9 @@ impl CaptureWriter {
         self.output.packet(record, options)
     }
 
-    /// Adds a block beside packets. Names and secrets are written once per file: if a file has them, they are not
-    /// repeated, and every later file of a rotation begins with them. [`CaptureWriter::lost`] counts what the format
-    /// cannot hold.
+    /// Adds a block beside packets. Names and secrets are written once per file: if a file has
+    /// them, they are not repeated, and every later file of a rotation begins with them.
+    /// [`CaptureWriter::lost`] counts what the format cannot hold.
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
@@ -173,15 +176,15 @@ impl CaptureWriter {
         self.lost
     }
 
-    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are, and nothing has to be
-    /// decided between two of them.
+    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are,
+    /// and nothing has to be decided between two of them.
     #[must_use]
     pub fn takes_blocks(&self) -> bool {
         self.options.format == FileFormat::Pcapng && self.names.is_none()
     }
 
-    /// Adds `packets` packets that are encoded already as enhanced packet blocks of this machine's byte order. Only if
-    /// [`CaptureWriter::takes_blocks`].
+    /// Adds `packets` packets that are encoded already as enhanced packet blocks of this machine's
+    /// byte order. Only if [`CaptureWriter::takes_blocks`].
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
@@ -202,8 +205,8 @@ impl CaptureWriter {
         Ok((self.sources.len() - 1) as u32)
     }
 
-    /// Adds counters to the current file, if its size limit leaves room. The last ones given are repeated at the end of
-    /// every file of a rotation.
+    /// Adds counters to the current file, if its size limit leaves room. The last ones given are
+    /// repeated at the end of every file of a rotation.
     pub fn write_statistics(&mut self, statistics: &[Statistics]) {
         let added = self.options.format.statistics_len(statistics.len());
         let limit = self.options.rotation.max_bytes.unwrap_or(u64::MAX);
@@ -213,8 +216,8 @@ impl CaptureWriter {
         self.keep_statistics(statistics);
     }
 
-    /// Takes the counters that will end the current file if the next one begins before others are given. Nothing is
-    /// written now.
+    /// Takes the counters that will end the current file if the next one begins before others are
+    /// given. Nothing is written now.
     pub fn keep_statistics(&mut self, statistics: &[Statistics]) {
         self.statistics.clear();
         self.statistics.extend_from_slice(statistics);
@@ -226,8 +229,8 @@ impl CaptureWriter {
         self.names.is_some()
     }
 
-    /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes forward; call it a few
-    /// times per second.
+    /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes
+    /// forward; call it a few times per second.
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
@@ -243,8 +246,8 @@ impl CaptureWriter {
         self.output.flush()
     }
 
-    /// Tells that every packet older than `time` (nanoseconds since the epoch) was written, so that a file whose time
-    /// is over ends although no packet comes.
+    /// Tells that every packet older than `time` (nanoseconds since the epoch) was written, so that
+    /// a file whose time is over ends although no packet comes.
     ///
     /// # Errors
     /// See [`CaptureWriter::write`].

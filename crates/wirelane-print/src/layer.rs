@@ -1,4 +1,5 @@
-//! What a layer of a packet tells the next one. Layers do not call each other: tunnels go as deep as a packet is long.
+//! What a layer of a packet tells the next one. Layers do not call each other: tunnels go as deep
+//! as a packet is long.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

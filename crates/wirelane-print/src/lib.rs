@@ -1,10 +1,11 @@
 //! One line of text per packet, as tcpdump prints.
 //!
-//! A [`Printer`] is given packets one after the other and writes text into memory of the caller. It knows no ports and
-//! no files. Any bytes may come in.
+//! A [`Printer`] is given packets one after the other and writes text into memory of the caller. It
+//! knows no ports and no files. Any bytes may come in.
 //!
-//! Reading order: `walk` goes from layer to layer, `link`, `network` and `transport` print them, and `layer` is what
-//! they tell each other. `line` makes text, `bytes` is what a snap length left of a packet.
+//! Reading order: `walk` goes from layer to layer, `link`, `network` and `transport` print them,
+//! and `layer` is what they tell each other. `line` makes text, `bytes` is what a snap length left
+//! of a packet.
 
 mod bytes;
 mod dump;
@@ -29,7 +30,8 @@ use transport::conversations::Conversations;
 pub struct Packet<'a> {
     /// Nanoseconds since the Unix epoch; 0 if unknown.
     pub timestamp: u64,
-    /// The interface, and the queue if that is known, as in `eth0 rx2`; empty if there is nothing to say.
+    /// The interface, and the queue if that is known, as in `eth0 rx2`; empty if there is nothing
+    /// to say.
     pub place: &'a str,
     /// LINKTYPE_ value of that interface.
     pub link_type: u16,

@@ -1,6 +1,7 @@
 //! The text of a line, piece by piece.
 //!
-//! A line takes less than a microsecond, so numbers are not formatted by `std::fmt`, which takes longer than all the rest.
+//! A line takes less than a microsecond, so numbers are not formatted by `std::fmt`, which takes
+//! longer than all the rest.
 
 use wirelane_wire::MacAddr;
 

@@ -14,7 +14,8 @@ use wirelane_testkit::tools;
 const LINK_TYPES: [u16; 10] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276];
 const CAPTURES: usize = 100;
 
-/// Captures with a layer in front of IP that is printed by its name and length only, and one with lengths that cannot be.
+/// Captures with a layer in front of IP that is printed by its name and length only, and one with
+/// lengths that cannot be.
 const OTHER_LAYERS: [(&str, &str); 7] = [
     ("aoe-oobr-1.pcap", "packets that had fewer bytes than there are, says the file"),
     ("arista_ether.pcap", "a time stamp of a vendor in front of IP"),
@@ -36,7 +37,8 @@ fn link_headers_and_what_more_there_is_are_those_of_tcpdump() {
     compare(&style, &["-e", "-v"], details);
 }
 
-/// Prints all captures in this style, and has tcpdump print them with these options. What it says, we say.
+/// Prints all captures in this style, and has tcpdump print them with these options. What it says,
+/// we say.
 #[track_caller]
 fn compare(style: &Style, options: &[&str], facts: fn(&str) -> Vec<String>) {
     if !tools::require("tcpdump") {
@@ -223,7 +225,8 @@ fn ours(path: &Path, style: &Style) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Its lines by the numbers of the packets. Below a line may be more, of which only that of IP belongs to it.
+/// Its lines by the numbers of the packets. Below a line may be more, of which only that of IP
+/// belongs to it.
 fn tcpdump(path: &Path, options: &[&str]) -> BTreeMap<usize, String> {
     let mut command = Command::new("tcpdump");
     let output = command.args(["-#", "-nn", "-t"]).args(options).arg("-r").arg(path).output();

@@ -1,5 +1,5 @@
-//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds what would make that
-//! command large.
+//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds
+//! what would make that command large.
 
 mod cluster;
 mod packets;

@@ -1,4 +1,5 @@
-//! Object stores: opened by URL, with keys, region and endpoint from the environment, and what they say in words.
+//! Object stores: opened by URL, with keys, region and endpoint from the environment, and what they
+//! say in words.
 
 use std::env;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
         ..RetryConfig::default()
     };
     let options = ClientOptions::new().with_timeout(patience.request);
-    // A name in capitals that belongs to another program, such as BUCKET or TOKEN, means nothing here.
+    // A name in capitals that belongs to another program, such as BUCKET or TOKEN, means nothing
+    // here.
     macro_rules! build {
         ($builder:ty, $prefixes:expr) => {
             variables(&$prefixes)

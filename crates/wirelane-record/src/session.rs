@@ -41,8 +41,8 @@ impl Recording {
     /// ready.
     ///
     /// # Errors
-    /// The store cannot be written, the trigger's filter does not compile for the port, a CPU cannot
-    /// be used, or the port refuses to start.
+    /// The store cannot be written, the trigger's filter does not compile for the port, a CPU
+    /// cannot be used, or the port refuses to start.
     pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Self> {
         let (info, control) = (port.info().clone(), port.control());
         let inputs = port.rx();
@@ -201,8 +201,8 @@ fn late(interfaces: usize) -> Option<String> {
     ))
 }
 
-/// The memory of each of so many lanes, and a note if it is less than `wanted`: half of what is free
-/// is for others, as it is for a capture.
+/// The memory of each of so many lanes, and a note if it is less than `wanted`: half of what is
+/// free is for others, as it is for a capture.
 fn buffer(wanted: usize, lanes: usize) -> (usize, Option<String>) {
     let Room { bytes, limit } = memory::room();
     let each = usize::try_from(bytes / 2).unwrap_or(usize::MAX) / lanes.max(1);

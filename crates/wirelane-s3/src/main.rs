@@ -18,7 +18,8 @@ use tokio::net::TcpListener;
 
 /// Serve a directory by the S3 protocol; its directories are the buckets.
 ///
-/// The first line on standard output is the address. Only for tests: nothing here protects the host.
+/// The first line on standard output is the address. Only for tests: nothing here protects the
+/// host.
 #[derive(Parser)]
 #[command(name = "wirelane-s3", version, max_term_width = 100)]
 struct Cli {

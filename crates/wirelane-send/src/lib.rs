@@ -5,7 +5,8 @@
 //!  (wirelane-gen)              └─ kernel: live frames of an XDP program
 //! ```
 //!
-//! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never prints.
+//! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never
+//! prints.
 
 pub mod engine;
 pub mod kernel;

@@ -5,18 +5,18 @@
 //! that batches grow with the rate by themselves, and a slow stream leaves packet by packet.
 //!
 //! A thread that was held up finds more packets due than a burst. The rest is not sent at once: it
-//! is delayed, and the delay is made up at a bounded pace. That is 8/7 of the rate for a delay of up to
-//! 5 ms, twice the rate up to 20 ms, and otherwise four times, which a thread needs that has a quarter
-//! of a crowded CPU. A delay of more than [`Pacer::LONGEST_DELAY`] is not made up: the schedule moves,
-//! and says so.
+//! is delayed, and the delay is made up at a bounded pace. That is 8/7 of the rate for a delay of
+//! up to 5 ms, twice the rate up to 20 ms, and otherwise four times, which a thread needs that has
+//! a quarter of a crowded CPU. A delay of more than [`Pacer::LONGEST_DELAY`] is not made up: the
+//! schedule moves, and says so.
 //!
-//! Who measures wants no more than the rate at any time, because a catch-up may be what a device loses. Then
-//! ([`Pacing::make_up`] is false) only what is shorter than [`Pacer::SHORT_DELAY`] is made up, at 8/7 of the
-//! rate, and any longer delay moves the schedule.
+//! Who measures wants no more than the rate at any time, because a catch-up may be what a device
+//! loses. Then ([`Pacing::make_up`] is false) only what is shorter than [`Pacer::SHORT_DELAY`] is
+//! made up, at 8/7 of the rate, and any longer delay moves the schedule.
 //!
-//! Watching the clock uses up the time that the scheduler has for a thread. Where others want the CPU,
-//! it is then taken away when a packet is due. So a thread that loses its CPU often only sleeps for a
-//! while, which is less exact to the microsecond, and much more to the millisecond.
+//! Watching the clock uses up the time that the scheduler has for a thread. Where others want the
+//! CPU, it is then taken away when a packet is due. So a thread that loses its CPU often only
+//! sleeps for a while, which is less exact to the microsecond, and much more to the millisecond.
 
 use std::hint;
 use std::time::Duration;
@@ -31,8 +31,9 @@ pub struct Pacing {
     pub burst: usize,
     /// Packets due within this time leave together.
     pub horizon: Duration,
-    /// Make up delays by sending faster for a while. If not, a delay moves the schedule: sending takes
-    /// longer, and beyond one burst never exceeds its rate. Packet sockets and AF_XDP keep to it.
+    /// Make up delays by sending faster for a while. If not, a delay moves the schedule: sending
+    /// takes longer, and beyond one burst never exceeds its rate. Packet sockets and AF_XDP keep to
+    /// it.
     pub make_up: bool,
 }
 
@@ -82,8 +83,8 @@ pub struct Pacer {
     moves: u64,
 }
 
-/// What was due at `since` was delayed by so many nanoseconds, of which `eighths` of the time are made
-/// up.
+/// What was due at `since` was delayed by so many nanoseconds, of which `eighths` of the time are
+/// made up.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
     since: u64,
@@ -151,12 +152,12 @@ impl Crowd {
 impl Pacer {
     /// A delay above this many nanoseconds moves the schedule.
     pub const LONGEST_DELAY: u64 = 1_000_000_000;
-    /// And so does one above this where delays are not to be made up. Fast traffic has shorter ones all
-    /// the time.
+    /// And so does one above this where delays are not to be made up. Fast traffic has shorter ones
+    /// all the time.
     pub const SHORT_DELAY: u64 = 100_000;
-    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds. What
-    /// is later than that was kept off its CPU: watching the clock would not help, but use up the
-    /// time that the scheduler has for this thread.
+    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds.
+    /// What is later than that was kept off its CPU: watching the clock would not help, but use up
+    /// the time that the scheduler has for this thread.
     const MARGIN: u64 = 60_000;
     const MARGINS: (u64, u64) = (20_000, 150_000);
 
@@ -220,8 +221,8 @@ impl Pacer {
         (self.moved, self.moves)
     }
 
-    /// Waits until `due`, at most until `limit`; returns the time then. Sleeps when it is far, watches
-    /// the clock when it is near.
+    /// Waits until `due`, at most until `limit`; returns the time then. Sleeps when it is far,
+    /// watches the clock when it is near.
     pub fn wait(&mut self, now: u64, due: u64, limit: u64) -> u64 {
         let until = due.min(limit);
         let margin = if self.crowd.is_crowded { 0 } else { self.margin };

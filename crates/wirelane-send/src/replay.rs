@@ -5,15 +5,16 @@
 //!            (wirelane-pcap)  adapt.rs                        dealer.rs  └─▶ blocks of lane 1 ─▶ ReplayLane
 //! ```
 //!
-//! Files that fit into memory are loaded once, and the lanes go over their blocks as often as there are
-//! loops. Of others, and of pipes, one thread reads and hands over blocks as they are used up. Both
-//! lead to the same packets at the same times. All packets of a flow, in both directions, are in one
-//! lane, in the order of the files.
+//! Files that fit into memory are loaded once, and the lanes go over their blocks as often as there
+//! are loops. Of others, and of pipes, one thread reads and hands over blocks as they are used up.
+//! Both lead to the same packets at the same times. All packets of a flow, in both directions, are
+//! in one lane, in the order of the files.
 //!
-//! Times are exact integers. With the file's own timing, a packet is due at the sum of the gaps before
-//! it, divided by the speed as a fraction. A packet with an earlier time than one before leaves with it;
-//! one that is more than a second earlier tells that a clock was set, and gaps count from there. From
-//! the last packet of a loop to the first of the next it takes as long as the mean gap of the loop.
+//! Times are exact integers. With the file's own timing, a packet is due at the sum of the gaps
+//! before it, divided by the speed as a fraction. A packet with an earlier time than one before
+//! leaves with it; one that is more than a second earlier tells that a clock was set, and gaps
+//! count from there. From the last packet of a loop to the first of the next it takes as long as
+//! the mean gap of the loop.
 
 mod adapt;
 mod block;
@@ -74,8 +75,9 @@ impl Replay {
     /// Opens the files for so many sending threads. Waits for the first packets of a pipe.
     ///
     /// # Errors
-    /// A file cannot be opened, holds no packets, or has a link type that does not become Ethernet; a
-    /// pipe is to be repeated and does not fit into memory; the rate is a share of an unknown speed.
+    /// A file cannot be opened, holds no packets, or has a link type that does not become Ethernet;
+    /// a pipe is to be repeated and does not fit into memory; the rate is a share of an unknown
+    /// speed.
     pub fn open(config: &ReplayConfig, lanes: u32) -> Result<Self> {
         if config.files.is_empty() {
             return Err(Error::usage("replay", "no file is named").help("name a capture file"));

@@ -64,8 +64,8 @@ setters!(
 /// Makes the packets of one sending thread.
 pub type MakeSource<'a> = dyn FnMut(Lane) -> Result<Box<dyn Source>> + 'a;
 
-/// A running session, whichever engine it is. Dropping it stops it; [`Sending::join`] also returns the
-/// outcome.
+/// A running session, whichever engine it is. Dropping it stops it; [`Sending::join`] also returns
+/// the outcome.
 pub trait Sending {
     /// Who sends.
     fn engine(&self) -> Engine;
@@ -109,8 +109,8 @@ impl Progress {
     }
 }
 
-/// What sending came to: of the packets of the sources, each was sent, is one of `tx.errors`, or was
-/// skipped.
+/// What sending came to: of the packets of the sources, each was sent, is one of `tx.errors`, or
+/// was skipped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SendOutcome {
@@ -136,7 +136,8 @@ impl SendOutcome {
     /// The outcome of `engine` at `port`, with nothing sent yet.
     pub fn new(engine: Engine, mut port: PortInfo) -> Self {
         if engine == Engine::Kernel {
-            // Its frames leave by the queue of the CPU that sends them, whatever the ends of the port do.
+            // Its frames leave by the queue of the CPU that sends them, whatever the ends of the
+            // port do.
             port.tx_queues.clear();
         }
         Self {

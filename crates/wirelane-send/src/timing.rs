@@ -36,7 +36,8 @@ impl Departures {
         Self { lead, ..self }
     }
 
-    /// Packets of these times left together, at `now`; they were to leave at `start` and their time.
+    /// Packets of these times left together, at `now`; they were to leave at `start` and their
+    /// time.
     #[inline]
     pub(crate) fn record(&mut self, times: &[u64], start: u64, now: u64) {
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
@@ -55,7 +56,8 @@ impl Departures {
         }
     }
 
-    /// `packets` packets left between two times, which were to leave between two times of the schedule.
+    /// `packets` packets left between two times, which were to leave between two times of the
+    /// schedule.
     pub(crate) fn record_span(&mut self, packets: u64, scheduled: (u64, u64), actual: (u64, u64)) {
         self.packets += packets;
         let (first, last) = self.scheduled.unwrap_or(scheduled);

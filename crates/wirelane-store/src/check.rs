@@ -1,5 +1,5 @@
-//! Reads a whole store, names what is damaged, and mends what can be mended: what a crash left, and lost or damaged
-//! indexes.
+//! Reads a whole store, names what is damaged, and mends what can be mended: what a crash left, and
+//! lost or damaged indexes.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -38,9 +38,9 @@ pub struct CheckReport {
     pub being_written: u64,
 }
 
-/// Reads every segment of a store. Mends what a recorder left when it died, damaged preludes, and lost or damaged
-/// indexes, unless a recorder is at work, or the store cannot be changed. After each segment, `each` is told, and may
-/// end it.
+/// Reads every segment of a store. Mends what a recorder left when it died, damaged preludes, and
+/// lost or damaged indexes, unless a recorder is at work, or the store cannot be changed. After
+/// each segment, `each` is told, and may end it.
 ///
 /// # Errors
 /// The system refuses.
@@ -70,7 +70,8 @@ pub fn check(
     Ok(report)
 }
 
-/// Makes the indexes that are lost, damaged or not of their segments anew. Recording may go on meanwhile.
+/// Makes the indexes that are lost, damaged or not of their segments anew. Recording may go on
+/// meanwhile.
 ///
 /// # Errors
 /// The system refuses.
@@ -150,8 +151,8 @@ fn check_index(
     }
     let id = survey.scan.segment;
     if !survey.is_whole() {
-        // An index that was made before the damage knows more than one that could be made now. Without one, every
-        // query scans the segment, and names the damage.
+        // An index that was made before the damage knows more than one that could be made now.
+        // Without one, every query scans the segment, and names the damage.
         if let Some(bytes) = found
             && Index::from_bytes(bytes, "").map(|index| index.segment()).ok() != id
         {

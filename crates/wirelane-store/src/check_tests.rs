@@ -294,7 +294,8 @@ fn a_cut_segment_keeps_what_is_before_the_cut() {
             for (number, extent) in extents.iter().enumerate() {
                 let (at, payload) = (extent.offset as usize, extent.header.payload as usize);
                 let used = at + head + payload;
-                // At it, in its header, behind that, in its content, before its end, in the padding.
+                // At it, in its header, behind that, in its content, before its end, in the
+                // padding.
                 for (cut, count) in [
                     (at, 0),
                     (at + 7, 0),
@@ -317,7 +318,8 @@ fn a_cut_segment_keeps_what_is_before_the_cut() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever is damaged: what is found was recorded, what is missing is named, and mending changes neither.
+    /// Whatever is damaged: what is found was recorded, what is missing is named, and mending
+    /// changes neither.
     #[test]
     fn an_answer_is_never_wrong(
         kind in 0..KINDS.len(),

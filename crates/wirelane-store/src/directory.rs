@@ -1,4 +1,5 @@
-//! The directory of a store: which segments there are, while a recorder adds, renames and deletes them.
+//! The directory of a store: which segments there are, while a recorder adds, renames and deletes
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -34,8 +35,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the store at `path` to write to it; makes the directory, and makes it a store, where it is not. Other
-    /// files in it are left alone.
+    /// Opens the store at `path` to write to it; makes the directory, and makes it a store, where
+    /// it is not. Other files in it are left alone.
     ///
     /// # Errors
     /// The system refuses, or the store has another version.
@@ -55,7 +56,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens the store at `path` to read it. A directory that only holds segments, as a copy may, is one too.
+    /// Opens the store at `path` to read it. A directory that only holds segments, as a copy may,
+    /// is one too.
     ///
     /// # Errors
     /// The system refuses, it is no store, or one of another version.
@@ -96,8 +98,9 @@ impl Directory {
         Access { mode: Some(mode).filter(|mode| *mode != access.file_mode()), ..access }
     }
 
-    /// Its segments, in the order of their numbers. Every segment that is there during the whole call is listed, also
-    /// one that is finished, and so renamed, at the same time. Some may be gone when they are opened.
+    /// Its segments, in the order of their numbers. Every segment that is there during the whole
+    /// call is listed, also one that is finished, and so renamed, at the same time. Some may be
+    /// gone when they are opened.
     ///
     /// # Errors
     /// The system refuses.
@@ -105,7 +108,8 @@ impl Directory {
         Ok(self.list()?.segments)
     }
 
-    /// Opens a segment to read it, under its new name if it was finished since; `None` if it was deleted.
+    /// Opens a segment to read it, under its new name if it was finished since; `None` if it was
+    /// deleted.
     ///
     /// # Errors
     /// The system refuses.
@@ -153,8 +157,9 @@ impl Directory {
 
     /// Everything of the store.
     ///
-    /// A directory that changes may be listed without a file that is renamed meanwhile. A segment is renamed once. So
-    /// if the second listing lacks it for that reason, the first one had it, under its old name.
+    /// A directory that changes may be listed without a file that is renamed meanwhile. A segment
+    /// is renamed once. So if the second listing lacks it for that reason, the first one had it,
+    /// under its old name.
     pub(crate) fn list(&self) -> Result<Listing> {
         let mut names = self.names()?;
         names.append(&mut self.names()?);

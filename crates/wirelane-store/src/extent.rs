@@ -1,8 +1,8 @@
 //! The header of an extent: what stands before every run of blocks in a segment.
 //!
 //! A segment starts with a *prelude*: a section header block and the interface description blocks
-//! of its lane, and a header of its own (`prelude.rs`). Then come extents. Prelude and extents each start at a multiple of
-//! [`EXTENT_ALIGNMENT`], as direct I/O wants it:
+//! of its lane, and a header of its own (`prelude.rs`). Then come extents. Prelude and extents each
+//! start at a multiple of [`EXTENT_ALIGNMENT`], as direct I/O wants it:
 //!
 //! ```text
 //!  plain        header block │ enhanced packet blocks, interface statistics blocks │ padding block
@@ -194,7 +194,8 @@ impl Filler {
         }
     }
 
-    /// What makes `len` bytes a filler: the bytes that they are to start with, and those at the end.
+    /// What makes `len` bytes a filler: the bytes that they are to start with, and those at the
+    /// end.
     pub(crate) fn around(self, len: u32, compressed: bool) -> ([u8; 8], Vec<u8>) {
         let kind = self.kind(compressed);
         let words: [[u8; 4]; 2] = if compressed {
@@ -208,7 +209,8 @@ impl Filler {
         (start, end)
     }
 
-    /// The filler of whole pages that `start` begins with, and its length. What ends it is not looked at.
+    /// The filler of whole pages that `start` begins with, and its length. What ends it is not
+    /// looked at.
     pub(crate) fn find(start: &[u8], compressed: bool) -> Option<(Self, u32)> {
         let [a, b, c, d, e, f, g, h] = *start.first_chunk::<8>()?;
         let (kind, len) = ([a, b, c, d], [e, f, g, h]);

@@ -8,8 +8,8 @@
 //!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in order of time
 //! ```
 //!
-//! An **extent** is what is written at once and read at once: a run of whole pcapng blocks, about
-//! 1 MiB, with a header that names its times and its checksum. A **segment** is a file of extents of
+//! An **extent** is what is written at once and read at once: a run of whole pcapng blocks, about 1
+//! MiB, with a header that names its times and its checksum. A **segment** is a file of extents of
 //! one **lane** (the writer of one queue). An **index** says for every key which extents of its
 //! segment hold it. Everything that an index says can be computed again from its segment.
 

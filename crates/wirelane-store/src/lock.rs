@@ -1,4 +1,5 @@
-//! Locks of a store: one recorder at a time, and short changes of the set of segments one after the other.
+//! Locks of a store: one recorder at a time, and short changes of the set of segments one after the
+//! other.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -14,13 +15,13 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::{RECORDER_LOCK, STORE_FILE};
 
-/// How often a lock is asked for before somebody else holds it: for half a second. Who only looks whether it is held
-/// holds it himself for an instant.
+/// How often a lock is asked for before somebody else holds it: for half a second. Who only looks
+/// whether it is held holds it himself for an instant.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Held by the one process that records into a store, or mends it. The kernel ends it with the process and the writes
-/// that the process had begun, if these [keep it](DirectWriter::keep_open).
+/// Held by the one process that records into a store, or mends it. The kernel ends it with the
+/// process and the writes that the process had begun, if these [keep it](DirectWriter::keep_open).
 #[derive(Debug)]
 pub struct RecorderLock(File);
 
@@ -77,7 +78,8 @@ impl Directory {
         }
     }
 
-    /// Keeps others from changing which segments there are, or which are pinned. To be held for an instant.
+    /// Keeps others from changing which segments there are, or which are pinned. To be held for an
+    /// instant.
     ///
     /// # Errors
     /// Somebody holds it for half a second, or the system refuses.
@@ -93,7 +95,8 @@ impl Directory {
         }
     }
 
-    /// As [`Directory::lock_set`], but `None` if somebody else holds it, or if the directory only holds segments.
+    /// As [`Directory::lock_set`], but `None` if somebody else holds it, or if the directory only
+    /// holds segments.
     pub(crate) fn try_lock_set(&self) -> Result<Option<SetLock>> {
         let Some(file) = self.open_file(STORE_FILE)? else { return Ok(None) };
         let locked = try_lock(&file, TRIES)

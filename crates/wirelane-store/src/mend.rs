@@ -1,7 +1,8 @@
 //! Finishes the segments that a recorder left when it died.
 //!
-//! What such a segment holds is kept: its extents, and bytes that were damaged, in blocks that every reader skips. What
-//! was being written in that moment, and was not on the disk completely, is taken off, or skipped as padding.
+//! What such a segment holds is kept: its extents, and bytes that were damaged, in blocks that
+//! every reader skips. What was being written in that moment, and was not on the disk completely,
+//! is taken off, or skipped as padding.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -43,8 +44,8 @@ pub struct MendReport {
     pub failed: Vec<String>,
 }
 
-/// Finishes what a recorder left when it died: its segments get their names and indexes, and files that belong to none
-/// are deleted. A segment of which nothing can be read stays as it is.
+/// Finishes what a recorder left when it died: its segments get their names and indexes, and files
+/// that belong to none are deleted. A segment of which nothing can be read stays as it is.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -274,8 +275,8 @@ impl Holes {
     }
 }
 
-/// Whether a part of these bytes never came to the disk: a sector of nothing but zeros, which is what the file had
-/// before.
+/// Whether a part of these bytes never came to the disk: a sector of nothing but zeros, which is
+/// what the file had before.
 fn has_zero_sector(file: &impl ReadAt, from: u64, to: u64) -> bool {
     let mut at = from;
     let mut buffer = vec![0; 64 << 10];

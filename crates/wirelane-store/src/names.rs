@@ -10,8 +10,8 @@
 //!  recorder.lock                      locked by the recorder
 //! ```
 //!
-//! A segment's name says the times of its oldest and its newest packet, its lane, and its number. Numbers count over
-//! all lanes in the order of recording, and never start again.
+//! A segment's name says the times of its oldest and its newest packet, its lane, and its number.
+//! Numbers count over all lanes in the order of recording, and never start again.
 
 use wirelane_pcap::Compression;
 
@@ -25,7 +25,8 @@ pub(crate) const RECORDER_LOCK: &str = "recorder.lock";
 /// What the name of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentName {
-    /// Times of the oldest and the newest packet, in nanoseconds since the epoch; `None` while it is written.
+    /// Times of the oldest and the newest packet, in nanoseconds since the epoch; `None` while it
+    /// is written.
     pub times: Option<(u64, u64)>,
     /// The series of segments that it belongs to: what one thread wrote.
     pub lane: u32,
@@ -93,7 +94,8 @@ pub(crate) enum StoreFile {
 }
 
 impl StoreFile {
-    /// What a file of this name is to a store; `None` if it is not ours, or has no part in the set of segments.
+    /// What a file of this name is to a store; `None` if it is not ours, or has no part in the set
+    /// of segments.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if let Some(series) = name.strip_suffix(".pin") {
             let (lane, number) = parse_series(series)?;
@@ -130,7 +132,8 @@ fn parse_suffix(name: &str) -> Option<(&str, Option<Compression>)> {
     })
 }
 
-/// Lane and number, only as [`SegmentName::series`] writes them: two names must never mean the same.
+/// Lane and number, only as [`SegmentName::series`] writes them: two names must never mean the
+/// same.
 fn parse_series(text: &str) -> Option<(u32, u64)> {
     let (lane, number) = text.split_once('_')?;
     let (lane, number): (u32, u64) = (digits(lane)?.parse().ok()?, digits(number)?.parse().ok()?);

@@ -47,10 +47,11 @@ impl Directory {
         self.remove(&name.pin_name())
     }
 
-    /// Deletes a segment and its index, unless it is pinned. Only for the recorder, or who holds its lock.
+    /// Deletes a segment and its index, unless it is pinned. Only for the recorder, or who holds
+    /// its lock.
     ///
-    /// A process that holds the lock of the set for long, for example because it was stopped, delays this by half a
-    /// second: a full disk would be worse.
+    /// A process that holds the lock of the set for long, for example because it was stopped,
+    /// delays this by half a second: a full disk would be worse.
     ///
     /// # Errors
     /// The system refuses.
@@ -61,7 +62,8 @@ impl Directory {
         }
         let (file, index) = (name.file_name(), name.index_name());
         let bytes = self.disk_usage(&file)? + self.disk_usage(&index)?;
-        // An index without a segment is cleaned up; a segment without an index would be indexed again.
+        // An index without a segment is cleaned up; a segment without an index would be indexed
+        // again.
         let existed = self.remove(&file)?;
         self.remove(&index)?;
         Ok(if existed { Deletion::Deleted(bytes) } else { Deletion::Missing })

@@ -5,12 +5,13 @@
 //!  compressed   one frame of these         │ padding frame: header, the same again │ header frame
 //! ```
 //!
-//! Without the interfaces the packets mean nothing. So they are there twice, with a checksum. The headers have the form
-//! of an extent's, with [`ExtentHeader::PRELUDE`] as their number; their payload are the blocks, or the frame. The
-//! prelude ends with the second one, at a multiple of [`EXTENT_ALIGNMENT`], where it is easy to find.
+//! Without the interfaces the packets mean nothing. So they are there twice, with a checksum. The
+//! headers have the form of an extent's, with [`ExtentHeader::PRELUDE`] as their number; their
+//! payload are the blocks, or the frame. The prelude ends with the second one, at a multiple of
+//! [`EXTENT_ALIGNMENT`], where it is easy to find.
 //!
-//! A header holds the segment's random number. It tells the segment's extents from bytes that look like one, for
-//! example in a packet of somebody who copies a store over the network.
+//! A header holds the segment's random number. It tells the segment's extents from bytes that look
+//! like one, for example in a packet of somebody who copies a store over the network.
 
 use crc32fast::hash;
 
@@ -36,8 +37,8 @@ pub(crate) struct Prelude<'a> {
     pub(crate) is_damaged: bool,
 }
 
-/// A prelude as it stands on disk, of blocks that are already compressed if the segment is; `plain` is their length
-/// before. `None` if it is too long.
+/// A prelude as it stands on disk, of blocks that are already compressed if the segment is; `plain`
+/// is their length before. `None` if it is too long.
 #[must_use]
 pub(crate) fn encode(
     blocks: &[u8],

@@ -1,8 +1,9 @@
 //! Finds the extents of a segment without its index, whatever happened to the file.
 //!
-//! From one extent the scan hops to the next: its header says how long it is. Where no header stands, the scan goes on
-//! in steps of [`EXTENT_ALIGNMENT`] to the next header of the same segment with a greater number, and tells what lies
-//! between. Only headers are read; whether an extent's content is damaged shows when it is loaded.
+//! From one extent the scan hops to the next: its header says how long it is. Where no header
+//! stands, the scan goes on in steps of [`EXTENT_ALIGNMENT`] to the next header of the same segment
+//! with a greater number, and tells what lies between. Only headers are read; whether an extent's
+//! content is damaged shows when it is loaded.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -15,7 +16,8 @@ use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader, Filler}
 use crate::prelude::{self, MAX_PRELUDE};
 
 const STEP: u64 = EXTENT_ALIGNMENT as u64;
-/// Bytes that are read at once to find the next header, and at the start: most preludes are shorter.
+/// Bytes that are read at once to find the next header, and at the start: most preludes are
+/// shorter.
 const CHUNK: usize = 256 << 10;
 const START: usize = 64 << 10;
 
@@ -33,7 +35,8 @@ pub trait ReadAt {
     /// As of pread(2).
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The next place from `offset` on where there may be other bytes than zeros; `None` if there is none.
+    /// The next place from `offset` on where there may be other bytes than zeros; `None` if there
+    /// is none.
     fn next_data(&self, offset: u64) -> Option<u64>;
 }
 
@@ -87,7 +90,8 @@ impl ReadAt for [u8] {
 pub struct Scan {
     /// The segment's random number, if anything tells it.
     pub segment: Option<u64>,
-    /// Blocks of the prelude (compressed if the segment is), and their plain length; `None` if they are damaged.
+    /// Blocks of the prelude (compressed if the segment is), and their plain length; `None` if they
+    /// are damaged.
     pub prelude: Option<(Vec<u8>, usize)>,
     /// Where the first extent is, or should be.
     pub start: u64,
@@ -121,7 +125,8 @@ pub enum GapKind {
     NoPrelude,
     /// There is no header of an extent, but some other bytes.
     Damaged,
-    /// Zeros, where an extent was to be written. Expected in a segment whose recorder runs, or died.
+    /// Zeros, where an extent was to be written. Expected in a segment whose recorder runs, or
+    /// died.
     Unwritten,
     /// The file ends inside this extent.
     Cut,
@@ -173,8 +178,8 @@ pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Re
 }
 
 impl Scan {
-    /// Adds a gap if a finished segment whose name says `times` lacks extents at its end. A cut between two extents shows
-    /// nowhere else.
+    /// Adds a gap if a finished segment whose name says `times` lacks extents at its end. A cut
+    /// between two extents shows nowhere else.
     pub(crate) fn add_missing_end(&mut self, times: Option<(u64, u64)>) {
         let Some((_, newest)) = times else { return };
         let found = self.extents.iter().filter(|extent| extent.header.packets > 0);
@@ -330,7 +335,8 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
     }
 
     fn between(&mut self, from: u64, to: u64, is_zero: bool) {
-        // Zeros up to the end of the file are what a recorder had before it, and nothing is missing.
+        // Zeros up to the end of the file are what a recorder had before it, and nothing is
+        // missing.
         if from < to && !(is_zero && to == self.scan.size) {
             self.gap(from, to, if is_zero { GapKind::Unwritten } else { GapKind::Damaged });
         }

@@ -182,7 +182,8 @@ fn fillers_are_skipped() {
 fn headers_inside_of_packets_are_not_believed() {
     for compressed in [false, true] {
         let (own, _) = segment(&payloads(), compressed);
-        // An extent whose payload holds, at pages, earlier extents of the same segment, and a foreign one.
+        // An extent whose payload holds, at pages, earlier extents of the same segment, and a
+        // foreign one.
         let mut payload = vec![0xA5; 4096 - ExtentHeader::disk_len(compressed)];
         payload.extend_from_slice(&own[4096..]);
         let foreign = ExtentHeader { segment: 5, number: 50, ..ExtentHeader::default() };

@@ -1,4 +1,5 @@
-//! A time as file names say it: `20261123T024144.123456789Z`, in UTC, as ISO 8601 has it without colons.
+//! A time as file names say it: `20261123T024144.123456789Z`, in UTC, as ISO 8601 has it without
+//! colons.
 
 use wirelane_os::date;
 

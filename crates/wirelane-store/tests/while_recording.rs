@@ -1,4 +1,5 @@
-//! Queries beside a recorder: what was on disk when they began is found, in order, and nothing else.
+//! Queries beside a recorder: what was on disk when they began is found, in order, and nothing
+//! else.
 
 #![allow(clippy::unwrap_used)]
 

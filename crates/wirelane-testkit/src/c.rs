@@ -10,8 +10,8 @@ use crate::process;
 const FLAGS: [&str; 8] =
     ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
 
-/// Compiles and links a program with `compiler` (`gcc`, `clang`), which writes it to `program`. `args` are the sources,
-/// libraries (`-lpcap`) and further flags.
+/// Compiles and links a program with `compiler` (`gcc`, `clang`), which writes it to `program`.
+/// `args` are the sources, libraries (`-lpcap`) and further flags.
 ///
 /// Ask [`tools::require`](crate::tools::require) for the compiler before.
 ///

@@ -13,8 +13,8 @@ pub(crate) fn demanded(name: &str) -> bool {
 
 /// The name of the running test.
 ///
-/// nextest tells it, and the test harness names each test's thread after it. With `--test-threads=1`
-/// there is no such thread: then the place that asked must do.
+/// nextest tells it, and the test harness names each test's thread after it. With
+/// `--test-threads=1` there is no such thread: then the place that asked must do.
 pub(crate) fn test_name(caller: &Location<'_>) -> String {
     if let Ok(name) = env::var("NEXTEST_TEST_NAME") {
         return name;

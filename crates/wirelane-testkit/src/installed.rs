@@ -1,7 +1,7 @@
 //! Where a program is: installed, or in packages that the setup of the tests unpacked.
 //!
-//! Packages with services are not installed, because that would start them. Programs of a newer Debian come with all of
-//! their libraries, the C library and its loader included.
+//! Packages with services are not installed, because that would start them. Programs of a newer
+//! Debian come with all of their libraries, the C library and its loader included.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Whether all of these are there; without them the test is reported as skipped and should return.
+    /// Whether all of these are there; without them the test is reported as skipped and should
+    /// return.
     ///
     /// # Panics
     /// When one is missing and `WIRELANE_REQUIRE_TOOLS=1`.
@@ -74,8 +75,8 @@ impl Program {
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 const LOADER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 
-/// Where `cargo xtask test setup` unpacks packages: in the target directory, and test programs are in
-/// `target/debug/deps` or one like it.
+/// Where `cargo xtask test setup` unpacks packages: in the target directory, and test programs are
+/// in `target/debug/deps` or one like it.
 fn trees() -> impl Iterator<Item = PathBuf> {
     let test = env::current_exe().unwrap_or_default();
     let above: Vec<PathBuf> = test.ancestors().skip(1).map(Path::to_path_buf).collect();

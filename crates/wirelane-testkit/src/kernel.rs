@@ -6,7 +6,8 @@ use wirelane_os::machine;
 
 use crate::gate;
 
-/// Whether the calling test may go on: true on Linux `major`.`minor` and newer, which brought `what`.
+/// Whether the calling test may go on: true on Linux `major`.`minor` and newer, which brought
+/// `what`.
 ///
 /// On an older one the test is reported as skipped and should return.
 #[track_caller]
@@ -19,8 +20,8 @@ pub fn require(major: u32, minor: u32, what: &str) -> bool {
     false
 }
 
-/// Whether drivers tell XDP programs of the VLAN tags that they remove. Where they do not, `forward` refuses an `xdp:` port
-/// on a veth pair.
+/// Whether drivers tell XDP programs of the VLAN tags that they remove. Where they do not,
+/// `forward` refuses an `xdp:` port on a veth pair.
 #[track_caller]
 pub fn require_tags() -> bool {
     require(6, 8, "drivers tell XDP programs of the VLAN tags that they remove")

@@ -4,9 +4,10 @@
 //! Everything here is for tests. Functions panic, with a message that names the command and its
 //! output, where a library would return an error: a test has nothing better to do with it.
 //!
-//! Reading order: [`privileged`], [`tools`] and [`kernel`] (may this test run?), [`netns`] and [`veth`] and
-//! [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and [`tshark`] (what is right),
-//! [`c`] and [`libpcap`] (programs in C, and over which libpcap they run), [`installed`] (other programs).
+//! Reading order: [`privileged`], [`tools`] and [`kernel`] (may this test run?), [`netns`] and
+//! [`veth`] and [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and
+//! [`tshark`] (what is right), [`c`] and [`libpcap`] (programs in C, and over which libpcap they
+//! run), [`installed`] (other programs).
 
 pub mod c;
 pub mod installed;

@@ -11,8 +11,8 @@
 //! }
 //! ```
 //!
-//! The drop-in is the shared library of `wirelane-libpcap`. Cargo builds it with the tests of that package, and with
-//! those of every package that names it among its `dev-dependencies`.
+//! The drop-in is the shared library of `wirelane-libpcap`. Cargo builds it with the tests of that
+//! package, and with those of every package that names it among its `dev-dependencies`.
 
 use std::env;
 use std::fs;

@@ -15,8 +15,8 @@ use crate::gate;
 pub struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// One with so many bytes. `None` where this process may not divide its cgroup, as in most containers: the test is
-    /// reported as skipped and should return.
+    /// One with so many bytes. `None` where this process may not divide its cgroup, as in most
+    /// containers: the test is reported as skipped and should return.
     ///
     /// # Panics
     /// When it may not and `WIRELANE_REQUIRE_PRIVILEGED=1`.

@@ -146,8 +146,9 @@ impl Namespace {
         self.set_ipv6(true);
     }
 
-    /// A neighbour is asked for its address once a second, and given up after three times: not enough where those
-    /// between get no processor for so long. Interfaces take this over when they come in.
+    /// A neighbour is asked for its address once a second, and given up after three times: not
+    /// enough where those between get no processor for so long. Interfaces take this over when they
+    /// come in.
     #[track_caller]
     fn ask_neighbours_patiently(&self) {
         self.inside(|| {

@@ -19,7 +19,8 @@ use std::panic::Location;
 
 use crate::gate;
 
-/// Whether the calling test may go on: true with `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`.
+/// Whether the calling test may go on: true with `CAP_NET_ADMIN`, `CAP_NET_RAW` and
+/// `CAP_SYS_ADMIN`.
 ///
 /// Without them the test is reported as skipped and should return. By convention its name starts
 /// with `privileged_`.

@@ -58,8 +58,9 @@ pub fn output(command: &mut Command) -> Output {
 
 /// Copies the program `from` to `to`, to be started there.
 ///
-/// A process of its own does it: with `fs::copy`, what another thread is starting at the same time would have
-/// the new file open for writing until it becomes its program, and the new one could not be started (ETXTBSY).
+/// A process of its own does it: with `fs::copy`, what another thread is starting at the same time
+/// would have the new file open for writing until it becomes its program, and the new one could not
+/// be started (ETXTBSY).
 ///
 /// # Panics
 /// When it cannot be copied.
@@ -79,8 +80,8 @@ pub struct ChildGuard {
 }
 
 impl ChildGuard {
-    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`], and with default signals,
-    /// whatever the test itself was told to ignore.
+    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`], and
+    /// with default signals, whatever the test itself was told to ignore.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -189,7 +190,8 @@ impl Drop for ChildGuard {
 }
 
 const POLL: Duration = Duration::from_millis(5);
-/// For a child that was asked to end, and may have something to put away. One that does not is killed.
+/// For a child that was asked to end, and may have something to put away. One that does not is
+/// killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A file without a name, readable and writable.

@@ -77,8 +77,9 @@ pub fn snappi() -> Option<PathBuf> {
     found
 }
 
-/// A Python of `cargo xtask test setup` that has `modules`: the environment `name` in the target directory, or the
-/// `python3` on the `PATH`; without one the test is reported as skipped and should return.
+/// A Python of `cargo xtask test setup` that has `modules`: the environment `name` in the target
+/// directory, or the `python3` on the `PATH`; without one the test is reported as skipped and
+/// should return.
 ///
 /// # Panics
 /// When there is none and `WIRELANE_REQUIRE_TOOLS=1`.

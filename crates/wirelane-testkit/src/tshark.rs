@@ -93,7 +93,8 @@ pub fn check_clean_with_checksums(path: &Path) -> u64 {
     check(tshark_with_checksums(path), path)
 }
 
-/// Numbers of the packets of the file at `path` in which tshark finds a wrong checksum of IPv4, UDP or TCP.
+/// Numbers of the packets of the file at `path` in which tshark finds a wrong checksum of IPv4, UDP
+/// or TCP.
 ///
 /// # Panics
 /// When `tshark` fails or complains.

@@ -87,8 +87,8 @@ impl VethPair {
         Self { a, b }
     }
 
-    /// Turns the offloads that let frames exceed the MTU or lack a checksum on or off, at both ends:
-    /// TSO, GSO, GRO, and transmit and receive checksums.
+    /// Turns the offloads that let frames exceed the MTU or lack a checksum on or off, at both
+    /// ends: TSO, GSO, GRO, and transmit and receive checksums.
     ///
     /// # Panics
     /// When `ethtool` is missing or fails.
@@ -125,7 +125,8 @@ impl End {
         text.trim().parse().unwrap_or_else(|error| panic!("{path} holds {text:?}: {error}"))
     }
 
-    /// A way to choose the TX queue of all that is sent through this end, which has `queues` of them.
+    /// A way to choose the TX queue of all that is sent through this end, which has `queues` of
+    /// them.
     ///
     /// # Panics
     /// When the kernel was built without XPS.
@@ -181,8 +182,8 @@ impl End {
     }
 }
 
-/// Decides through which TX queue an interface sends, by transmit packet steering (XPS): all CPUs are
-/// led to that queue. What chooses its queue itself, as AF_XDP sockets do, is not affected.
+/// Decides through which TX queue an interface sends, by transmit packet steering (XPS): all CPUs
+/// are led to that queue. What chooses its queue itself, as AF_XDP sockets do, is not affected.
 #[derive(Debug)]
 pub struct TxSteering {
     /// `xps_cpus` of each queue.
@@ -193,7 +194,8 @@ pub struct TxSteering {
 }
 
 impl TxSteering {
-    /// Sends through `queue` from now on. On a veth pair that is also the RX queue of the other end.
+    /// Sends through `queue` from now on. On a veth pair that is also the RX queue of the other
+    /// end.
     ///
     /// # Panics
     /// When there is no such queue, or the kernel refuses.

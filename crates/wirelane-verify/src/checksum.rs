@@ -26,8 +26,9 @@ impl Pseudo {
     }
 }
 
-/// Checks the checksum `field` of bytes with the sum `covered`, in which the hardware would still change
-/// `inner`. Returns what it would change in all. `long`: the packet was put together or is still to be cut.
+/// Checks the checksum `field` of bytes with the sum `covered`, in which the hardware would still
+/// change `inner`. Returns what it would change in all. `long`: the packet was put together or is
+/// still to be cut.
 pub(crate) fn check(
     recorder: &mut Recorder<'_>,
     rule: Rule,

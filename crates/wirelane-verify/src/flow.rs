@@ -48,7 +48,8 @@ struct Mark {
     acknowledgment: u32,
 }
 
-/// In so little time no identification comes round: 65 million packets per second would have to go by.
+/// In so little time no identification comes round: 65 million packets per second would have to go
+/// by.
 const SOON: u64 = 1_000_000;
 /// Back to back, and far from the next round trip of a path longer than a few metres.
 const BACK_TO_BACK: u64 = 1_000_000;
@@ -75,7 +76,8 @@ impl Flows {
         self.table.entry(key, Flow::default, drop)
     }
 
-    /// An IPv4 packet that may be cut into fragments: different ones need different identifications.
+    /// An IPv4 packet that may be cut into fragments: different ones need different
+    /// identifications.
     pub(crate) fn identification(
         &mut self,
         recorder: &mut Recorder<'_>,

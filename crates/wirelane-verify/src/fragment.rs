@@ -1,7 +1,7 @@
 //! Fragments of IPv4 and IPv6: each by itself, and the packet that a set of them makes.
 //!
-//! No payload is kept. Fragments begin at multiples of 8 bytes, so that the sums of the parts add up to
-//! the sum of the whole packet.
+//! No payload is kept. Fragments begin at multiples of 8 bytes, so that the sums of the parts add
+//! up to the sum of the whole packet.
 
 use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{Protocol, ipv6, tcp, udp};

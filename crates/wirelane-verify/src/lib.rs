@@ -1,7 +1,8 @@
-//! Audits captured packets: are they what the RFCs ask of a stack, a segmenter or a fragmenting host?
+//! Audits captured packets: are they what the RFCs ask of a stack, a segmenter or a fragmenting
+//! host?
 //!
-//! An [`Auditor`] is given the packets of a capture one after the other, and says what is wrong with
-//! which of them. It knows no ports and no files, and its memory is bounded.
+//! An [`Auditor`] is given the packets of a capture one after the other, and says what is wrong
+//! with which of them. It knows no ports and no files, and its memory is bounded.
 //!
 //! ```text
 //!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ──▶ flow, burst
@@ -16,32 +17,36 @@
 //!
 //! * **Of one packet**: lengths, checksums, options, fragments' sizes. They always hold.
 //! * **Of any sender**: different packets with one identification where fragments may be made
-//!   (`ipv4-id`, at most a millisecond apart, so that the number cannot have wrapped); data behind FIN
-//!   (`tcp-fin`); CWR again in the next segment when no answer came between (`tcp-cwr`, only where the
-//!   handshake in the capture chose RFC 3168: for Accurate ECN the flag is part of a counter); a
-//!   datagram without checksum in a flow that has them, whose checksum would be 0 (`udp-zero`). These
-//!   are what a segmenter gets wrong that copies headers without thinking, and no stack does.
-//! * **Of a super-frame**: PSH on the last segment only, equal sizes, options, the urgent pointer. Of
-//!   segments alone none of that can be known: a stack sets PSH where a write ended, so that back to
-//!   back segments with it are normal, and ends a segment early when it has no more. They are checked
-//!   where the super-frame itself is in the capture, earlier and on another interface: a capture of
-//!   both sides of a segmenter, or two merged into one. A segment belongs to it if its sequence numbers
-//!   are within, acknowledgment and window are the same, and the sender has sent nothing else in that
-//!   range since. What was lost between the two interfaces is noted (`segment-missing`).
+//!   (`ipv4-id`, at most a millisecond apart, so that the number cannot have wrapped); data behind
+//!   FIN (`tcp-fin`); CWR again in the next segment when no answer came between (`tcp-cwr`, only
+//!   where the handshake in the capture chose RFC 3168: for Accurate ECN the flag is part of a
+//!   counter); a datagram without checksum in a flow that has them, whose checksum would be 0
+//!   (`udp-zero`). These are what a segmenter gets wrong that copies headers without thinking, and
+//!   no stack does.
+//! * **Of a super-frame**: PSH on the last segment only, equal sizes, options, the urgent pointer.
+//!   Of segments alone none of that can be known: a stack sets PSH where a write ended, so that
+//!   back to back segments with it are normal, and ends a segment early when it has no more. They
+//!   are checked where the super-frame itself is in the capture, earlier and on another interface:
+//!   a capture of both sides of a segmenter, or two merged into one. A segment belongs to it if its
+//!   sequence numbers are within, acknowledgment and window are the same, and the sender has sent
+//!   nothing else in that range since. What was lost between the two interfaces is noted
+//!   (`segment-missing`).
 //!
 //! Retransmissions, reordering and losses are not violations.
 //!
 //! # Left to the hardware
 //!
 //! On the sending host packets are captured before the device has finished them. A TCP or UDP
-//! checksum that is the sum of the pseudo-header (with its length or without), an IPv4 header checksum
-//! of 0, a GRE checksum of 0 around such a packet, a total length of 0 in a long frame: they are
-//! counted as left to the hardware. So are wrong checksums in frames longer than a link takes, which are noted as
-//! super-frames: hardware that puts segments together leaves any. A capture from the wire can have neither: [`Options::strict`] makes them violations.
+//! checksum that is the sum of the pseudo-header (with its length or without), an IPv4 header
+//! checksum of 0, a GRE checksum of 0 around such a packet, a total length of 0 in a long frame:
+//! they are counted as left to the hardware. So are wrong checksums in frames longer than a link
+//! takes, which are noted as super-frames: hardware that puts segments together leaves any. A
+//! capture from the wire can have neither: [`Options::strict`] makes them violations.
 //!
 //! # Cut
 //!
-//! What a snap length took away cannot be checked. It is counted for each rule ([`RuleCounts::cut`]).
+//! What a snap length took away cannot be checked. It is counted for each rule
+//! ([`RuleCounts::cut`]).
 
 mod burst;
 mod checksum;
@@ -69,8 +74,8 @@ use wirelane_wire::Link;
 /// What to check in a capture, and how much to remember.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Most bytes of a packet, from its IP header on. Without, packets beyond 1500 bytes are noted as
-    /// super-frames; with, those beyond are violations.
+    /// Most bytes of a packet, from its IP header on. Without, packets beyond 1500 bytes are noted
+    /// as super-frames; with, those beyond are violations.
     pub mtu: Option<u32>,
     /// The packets are from the wire: notes become violations.
     pub strict: bool,
@@ -122,8 +127,8 @@ impl Auditor {
         }
     }
 
-    /// Looks at the next packet and calls `found` with what is to be said of it, or of earlier ones now
-    /// that it is there.
+    /// Looks at the next packet and calls `found` with what is to be said of it, or of earlier ones
+    /// now that it is there.
     pub fn packet(&mut self, packet: &Packet<'_>, found: &mut dyn FnMut(&Finding)) {
         self.summary.packets += 1;
         // A file may say less than it has.

@@ -160,7 +160,8 @@ impl Walk<'_> {
         }
         let (stated, next) =
             (usize::from(u16::from_be_bytes([header[4], header[5]])), Protocol(header[6]));
-        // 0 and more payload: a jumbo payload option says the length (RFC 2675), or the hardware will.
+        // 0 and more payload: a jumbo payload option says the length (RFC 2675), or the hardware
+        // will.
         let jumbo = stated == 0 && (next == Protocol::HOP_BY_HOP || self.is_super_frame(wire));
         let length = if jumbo { wire } else { self.stated(stated + ipv6::LEN, wire)? };
         self.length(length);
@@ -396,8 +397,8 @@ fn reroute(ip: &mut Ip<'_>, routing: &[u8]) {
     }
 }
 
-/// Whether destination options hold the address by which the sender is known (RFC 6275 section 6.3),
-/// which stands in the pseudo-header instead of its own.
+/// Whether destination options hold the address by which the sender is known (RFC 6275 section
+/// 6.3), which stands in the pseudo-header instead of its own.
 fn has_home_address(options: &[u8]) -> bool {
     const PAD1: u8 = 0;
     const HOME_ADDRESS: u8 = 201;

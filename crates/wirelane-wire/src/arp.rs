@@ -88,7 +88,8 @@ impl Arp {
         Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
     }
 
-    /// Answers this request: the address that was asked for is at `mac`. Sent to the request's sender.
+    /// Answers this request: the address that was asked for is at `mac`. Sent to the request's
+    /// sender.
     #[must_use]
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! The internet checksum (RFC 1071), its pseudo-headers (RFC 9293 section 3.1, RFC 8200 section 8.1)
-//! and its incremental update (RFC 1624).
+//! The internet checksum (RFC 1071), its pseudo-headers (RFC 9293 section 3.1, RFC 8200 section
+//! 8.1) and its incremental update (RFC 1624).
 //!
-//! A [`Sum`] is a partial result. Sums of parts combine into the sum of the whole, so that a payload
-//! is read once however many headers are put in front of it:
+//! A [`Sum`] is a partial result. Sums of parts combine into the sum of the whole, so that a
+//! payload is read once however many headers are put in front of it:
 //!
 //! ```
 //! use core::net::Ipv4Addr;
@@ -33,8 +33,8 @@ impl Sum {
         sum(bytes)
     }
 
-    /// Copies `source` to the front of `target` and sums it on the way: one pass over memory instead
-    /// of two.
+    /// Copies `source` to the front of `target` and sums it on the way: one pass over memory
+    /// instead of two.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `target` is shorter than `source`; nothing is copied then.
@@ -49,7 +49,8 @@ impl Sum {
         Self(field)
     }
 
-    /// The sum of the four 16-bit words of `number`: of fields that were added up without carry, say.
+    /// The sum of the four 16-bit words of `number`: of fields that were added up without carry,
+    /// say.
     #[inline]
     pub const fn of_number(number: u64) -> Self {
         Self(fold(number))
@@ -71,8 +72,8 @@ impl Sum {
         self.plus(Self(!other.0))
     }
 
-    /// The sum of `len` bytes (which is `self`) followed by the bytes that `next` was taken of. For an
-    /// odd `len`, `next` counts byte-swapped (RFC 1071 section 2 (B)).
+    /// The sum of `len` bytes (which is `self`) followed by the bytes that `next` was taken of. For
+    /// an odd `len`, `next` counts byte-swapped (RFC 1071 section 2 (B)).
     #[inline]
     #[must_use]
     pub const fn followed_by(self, len: usize, next: Self) -> Self {
@@ -283,7 +284,8 @@ mod tests {
 
     #[test]
     fn rfc_1624_example() {
-        // Section 4: a header whose checksum is 0xdd2f, and a field that goes from 0x5555 to 0x3285.
+        // Section 4: a header whose checksum is 0xdd2f, and a field that goes from 0x5555 to
+        // 0x3285.
         assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 

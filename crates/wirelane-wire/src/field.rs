@@ -27,8 +27,8 @@ pub(crate) fn take(bytes: &[u8], len: usize) -> Result<&[u8], WireError> {
 #[inline]
 pub(crate) fn array<const AT: usize, const M: usize, const N: usize>(header: &[u8; N]) -> [u8; M] {
     const { assert!(AT + M <= N) };
-    // The array as a whole: `copy_from_slice` becomes two calls, of itself and of memcpy, where the compiler does not
-    // inline it, and it does not across units of a crate.
+    // The array as a whole: `copy_from_slice` becomes two calls, of itself and of memcpy, where the
+    // compiler does not inline it, and it does not across units of a crate.
     header[AT..].first_chunk().copied().unwrap_or([0; M])
 }
 

@@ -20,14 +20,14 @@ pub struct FlowKey {
     pub addresses: Addresses,
     /// The upper layer behind any extension headers.
     pub protocol: Protocol,
-    /// Both ports: of protocols that have them, and of no fragment, since only the first fragment of a
-    /// packet holds the ports and all are to be in one flow.
+    /// Both ports: of protocols that have them, and of no fragment, since only the first fragment
+    /// of a packet holds the ports and all are to be in one flow.
     pub ports: Option<Ports>,
 }
 
 impl FlowKey {
-    /// Reads the flow of an Ethernet frame, through VLAN tags and IPv6 extension headers; `None` for a
-    /// frame that is not IP. A payload cut short by a snap length is no error.
+    /// Reads the flow of an Ethernet frame, through VLAN tags and IPv6 extension headers; `None`
+    /// for a frame that is not IP. A payload cut short by a snap length is no error.
     ///
     /// # Errors
     /// As [`Layers::parse`]; [`WireError::Truncated`] also when the frame ends before the ports do.
@@ -162,9 +162,9 @@ impl<'a> Layers<'a> {
     /// Finds the layers of an Ethernet frame. A payload cut short by a snap length is no error.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the frame ends within the Ethernet header, a tag, the IP header or
-    /// an extension header; [`WireError::Malformed`] when one of them holds what it must not, and for
-    /// more than eight tags.
+    /// [`WireError::Truncated`] when the frame ends within the Ethernet header, a tag, the IP
+    /// header or an extension header; [`WireError::Malformed`] when one of them holds what it must
+    /// not, and for more than eight tags.
     pub fn parse(frame: &'a [u8]) -> Result<Self, WireError> {
         let view = EthernetView::new(frame)?;
         let ethernet = Ethernet::parse(&view);
@@ -202,7 +202,8 @@ impl<'a> Layers<'a> {
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
     }
 
-    /// The network layer that follows a link header, and what it carries; `at` is where it begins in the frame.
+    /// The network layer that follows a link header, and what it carries; `at` is where it begins
+    /// in the frame.
     ///
     /// # Errors
     /// As [`Layers::parse`], from the IP header on.

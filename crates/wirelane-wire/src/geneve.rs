@@ -120,8 +120,8 @@ impl<'a> Geneve<'a> {
     /// Writes header and options to the front of `buffer` and returns their length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options that
-    /// are too long or not a multiple of 4 bytes, or an identifier above 24 bits.
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options
+    /// that are too long or not a multiple of 4 bytes, or an identifier above 24 bits.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header_len = self.header_len();
         if header_len > MAX_LEN || !header_len.is_multiple_of(4) {

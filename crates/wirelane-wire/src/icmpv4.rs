@@ -185,8 +185,8 @@ impl Icmpv4 {
         }
     }
 
-    /// Writes the header to the front of `message`, which holds the payload behind it and ends with it,
-    /// with a correct checksum. Returns the length of the header.
+    /// Writes the header to the front of `message`, which holds the payload behind it and ends with
+    /// it, with a correct checksum. Returns the length of the header.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `message` is shorter than [`LEN`].

@@ -157,9 +157,9 @@ impl Icmpv6 {
         }
     }
 
-    /// Writes the header to the front of `message`, which holds the payload behind it and ends with it,
-    /// with a correct checksum. `pseudo` is the pseudo-header's sum for `message.len()` bytes. Returns
-    /// the length of the header.
+    /// Writes the header to the front of `message`, which holds the payload behind it and ends with
+    /// it, with a correct checksum. `pseudo` is the pseudo-header's sum for `message.len()` bytes.
+    /// Returns the length of the header.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `message` is shorter than [`LEN`].
@@ -227,8 +227,8 @@ impl<'a> Icmpv6Mut<'a> {
         put::<2, 2, LEN>(self.header, checksum.to_be_bytes());
     }
 
-    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before and
-    /// after.
+    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before
+    /// and after.
     #[inline]
     pub fn pseudo_changed(&mut self, old: Sum, new: Sum) {
         let checksum = self.state.pseudo_changed(be16::<2, LEN>(self.header), old, new);

@@ -24,8 +24,9 @@ pub struct Internet<'a> {
 }
 
 impl<'a> Internet<'a> {
-    /// Reads what follows a link header; `None` if that is not IP. `carried` is how many bytes the link
-    /// carried, for lengths that no header can state. A payload cut short by a snap length is no error.
+    /// Reads what follows a link header; `None` if that is not IP. `carried` is how many bytes the
+    /// link carried, for lengths that no header can state. A payload cut short by a snap length is
+    /// no error.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the bytes end within the IP header or an extension header;
@@ -95,7 +96,8 @@ impl<'a> Internet<'a> {
         self.fragment_offset == 0
     }
 
-    /// Bytes above the transport header, by the lengths that headers state; of a fragment, those above IP.
+    /// Bytes above the transport header, by the lengths that headers state; of a fragment, those
+    /// above IP.
     #[inline]
     pub fn payload_len(&self) -> u32 {
         let Self { transport, .. } = self;

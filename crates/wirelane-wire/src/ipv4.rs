@@ -1,4 +1,5 @@
-//! IPv4 headers (RFC 791), with the differentiated-services and congestion fields of RFC 2474 and 3168.
+//! IPv4 headers (RFC 791), with the differentiated-services and congestion fields of RFC 2474 and
+//! 3168.
 
 use core::net::Ipv4Addr;
 
@@ -37,9 +38,9 @@ impl<'a> Ipv4View<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Takes a packet that may have been cut short by a snap length: the payload is what there is of it.
-    /// A stated length of 0 means all that follows, as in segments above 64 KiB that were captured
-    /// before segmentation (BIG TCP).
+    /// Takes a packet that may have been cut short by a snap length: the payload is what there is
+    /// of it. A stated length of 0 means all that follows, as in segments above 64 KiB that were
+    /// captured before segmentation (BIG TCP).
     ///
     /// # Errors
     /// As [`new`](Self::new), but only for the header.
@@ -237,8 +238,8 @@ impl<'a> Ipv4<'a> {
         MIN_LEN + self.options.len()
     }
 
-    /// Writes header and options with a correct checksum to the front of `buffer`, and returns their
-    /// length.
+    /// Writes header and options with a correct checksum to the front of `buffer`, and returns
+    /// their length.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a field
@@ -394,7 +395,8 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Result<u8, WireError> {
 mod tests {
     use super::*;
 
-    /// 192.0.2.1 > 198.51.100.7, UDP, with a router-alert option, 4 bytes of payload and 2 of padding.
+    /// 192.0.2.1 > 198.51.100.7, UDP, with a router-alert option, 4 bytes of payload and 2 of
+    /// padding.
     const BYTES: [u8; 30] = [
         0x46, 0xb9, 0x00, 0x1c, 0x12, 0x34, 0x40, 0x00, 0x40, 0x11, 0xa6, 0xa3, 192, 0, 2, 1, 198,
         51, 100, 7, 0x94, 0x04, 0x00, 0x00, 0xde, 0xad, 0xbe, 0xef, 0x00, 0x00,

@@ -25,9 +25,9 @@ pub struct Ipv6View<'a> {
 }
 
 impl<'a> Ipv6View<'a> {
-    /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out. A stated
-    /// length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675), whose payload is all
-    /// that follows.
+    /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out. A
+    /// stated length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675), whose
+    /// payload is all that follows.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
@@ -44,9 +44,9 @@ impl<'a> Ipv6View<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Takes a packet that may have been cut short by a snap length: the payload is what there is of it.
-    /// A stated length of 0 before anything but [`Protocol::NO_NEXT_HEADER`] means all that follows,
-    /// as in segments above 64 KiB that were captured before segmentation (BIG TCP).
+    /// Takes a packet that may have been cut short by a snap length: the payload is what there is
+    /// of it. A stated length of 0 before anything but [`Protocol::NO_NEXT_HEADER`] means all that
+    /// follows, as in segments above 64 KiB that were captured before segmentation (BIG TCP).
     ///
     /// # Errors
     /// As [`new`](Self::new), but only for the header.
@@ -185,8 +185,8 @@ impl Ipv6 {
     /// Writes the fixed header to the front of `buffer` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`] for a
-    /// field outside its range.
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`] for
+    /// a field outside its range.
     #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         if self.dscp > 63 || self.ecn > 3 {

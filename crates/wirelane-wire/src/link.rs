@@ -26,8 +26,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// Steps over the link header of a packet of a LINKTYPE_ value: Ethernet, raw IP, BSD loopback, and both
-    /// of Linux's cooked captures.
+    /// Steps over the link header of a packet of a LINKTYPE_ value: Ethernet, raw IP, BSD loopback,
+    /// and both of Linux's cooked captures.
     #[inline]
     pub fn parse(link_type: u16, data: &[u8]) -> Self {
         const NULL: u16 = 0;

@@ -19,8 +19,8 @@ const ADVERTISEMENT: u8 = 136;
 /// Length of an option with the hardware address of an Ethernet station.
 const LINK_ADDRESS_LEN: usize = 8;
 
-/// The group that the owner of `address` listens to (RFC 4291 section 2.7.1): solicitations are sent to
-/// it, and to [`MacAddr::of_group`] of it.
+/// The group that the owner of `address` listens to (RFC 4291 section 2.7.1): solicitations are
+/// sent to it, and to [`MacAddr::of_group`] of it.
 #[inline]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b] = address.segments();
@@ -167,7 +167,8 @@ impl<'a> Iterator for NdpOptions<'a> {
     }
 }
 
-/// The value of a neighbour solicitation or advertisement. The checksum is computed when it is emitted.
+/// The value of a neighbour solicitation or advertisement. The checksum is computed when it is
+/// emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Neighbor {
     /// Which of both.
@@ -204,13 +205,13 @@ impl Neighbor {
         MIN_LEN + if self.link_address.is_some() { LINK_ADDRESS_LEN } else { 0 }
     }
 
-    /// Writes the message, with its option and a correct checksum, to the front of `buffer` and returns
-    /// its length. `pseudo` is the pseudo-header's sum for [`header_len`](Self::header_len) bytes. The
-    /// packet's hop limit must be [`HOP_LIMIT`].
+    /// Writes the message, with its option and a correct checksum, to the front of `buffer` and
+    /// returns its length. `pseudo` is the pseudo-header's sum for [`header_len`](Self::header_len)
+    /// bytes. The packet's hop limit must be [`HOP_LIMIT`].
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a target that is
-    /// a group.
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a target
+    /// that is a group.
     pub fn emit(&self, buffer: &mut [u8], pseudo: Sum) -> Result<usize, WireError> {
         if self.target.is_multicast() {
             return Err(WireError::Malformed("target of a neighbour message"));

@@ -41,8 +41,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Puts the frame into a VLAN. A second call puts it into a VLAN within that, and makes the outer
-    /// tag a service tag (IEEE 802.1ad); further calls replace the inner one.
+    /// Puts the frame into a VLAN. A second call puts it into a VLAN within that, and makes the
+    /// outer tag a service tag (IEEE 802.1ad); further calls replace the inner one.
     #[must_use]
     pub const fn vlan(mut self, id: u16) -> Self {
         match self.tags {
@@ -243,8 +243,8 @@ enum Upper<'a> {
 }
 
 impl Packet<'_> {
-    /// Bytes that [`emit`](Self::emit) writes. It adds no padding, of which Ethernet needs some for less
-    /// than 60: drivers do.
+    /// Bytes that [`emit`](Self::emit) writes. It adds no padding, of which Ethernet needs some for
+    /// less than 60: drivers do.
     #[allow(clippy::len_without_is_empty, reason = "no packet is empty")]
     pub const fn len(&self) -> usize {
         let network = match &self.network {
@@ -259,8 +259,8 @@ impl Packet<'_> {
     /// Writes the frame to the front of `buffer` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a field outside
-    /// its range and for a payload that is too long for its length field.
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a field
+    /// outside its range and for a payload that is too long for its length field.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let (needed, have) = (self.len(), buffer.len());
         let frame = buffer.get_mut(..needed).ok_or(WireError::Truncated { needed, have })?;

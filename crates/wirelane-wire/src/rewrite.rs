@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// An Ethernet frame whose outermost addresses, TTL and ports can be changed: through VLAN tags and
-/// IPv6 extension headers, in a fragment as far as it has the header. The header checksum of IPv4 and
-/// the checksums of TCP, UDP, UDP-Lite, DCCP, ICMP and ICMPv6 follow.
+/// IPv6 extension headers, in a fragment as far as it has the header. The header checksum of IPv4
+/// and the checksums of TCP, UDP, UDP-Lite, DCCP, ICMP and ICMPv6 follow.
 ///
 /// Several changes at once look for the headers once. A change that fails changes nothing.
 ///
@@ -80,8 +80,8 @@ impl<'a> PacketMut<'a> {
         Self::parse(frame, None)
     }
 
-    /// Takes the bytes of a frame of which a device or a segmenter completes the checksum that covers
-    /// the bytes from `start` on. Its field holds the sum of the pseudo-header
+    /// Takes the bytes of a frame of which a device or a segmenter completes the checksum that
+    /// covers the bytes from `start` on. Its field holds the sum of the pseudo-header
     /// ([`ChecksumState::Partial`]).
     ///
     /// # Errors
@@ -144,9 +144,9 @@ impl<'a> PacketMut<'a> {
     /// Replaces the source address of the IPv4 header.
     ///
     /// # Errors
-    /// [`WireError::Absent`] for a frame that is not IPv4; [`WireError::Truncated`] when it ends before
-    /// a checksum that covers the address; [`WireError::Malformed`] when it is not known which of its
-    /// checksums is partial.
+    /// [`WireError::Absent`] for a frame that is not IPv4; [`WireError::Truncated`] when it ends
+    /// before a checksum that covers the address; [`WireError::Malformed`] when it is not known
+    /// which of its checksums is partial.
     #[inline]
     pub fn set_ipv4_source(&mut self, address: Ipv4Addr) -> Result<(), WireError> {
         let old = self.ipv4()?.as_view().source();
@@ -183,8 +183,8 @@ impl<'a> PacketMut<'a> {
     /// router on the way.
     ///
     /// # Errors
-    /// As [`set_ipv4_source`](Self::set_ipv4_source); [`WireError::Malformed`] also for a routing header
-    /// of a type that is not known.
+    /// As [`set_ipv4_source`](Self::set_ipv4_source); [`WireError::Malformed`] also for a routing
+    /// header of a type that is not known.
     #[inline]
     pub fn set_ipv6_destination(&mut self, address: Ipv6Addr) -> Result<(), WireError> {
         let old = self.ipv6()?.as_view().destination();
@@ -214,8 +214,8 @@ impl<'a> PacketMut<'a> {
     /// Replaces the port of the sender.
     ///
     /// # Errors
-    /// [`WireError::Absent`] for a frame without a header of TCP, UDP, UDP-Lite or DCCP, such as a later
-    /// fragment; otherwise as [`set_ipv4_source`](Self::set_ipv4_source).
+    /// [`WireError::Absent`] for a frame without a header of TCP, UDP, UDP-Lite or DCCP, such as a
+    /// later fragment; otherwise as [`set_ipv4_source`](Self::set_ipv4_source).
     #[inline]
     pub fn set_source_port(&mut self, port: u16) -> Result<(), WireError> {
         self.set_port(0, port)
@@ -230,7 +230,8 @@ impl<'a> PacketMut<'a> {
         self.set_port(2, port)
     }
 
-    /// The identifier of an ICMP or ICMPv6 echo request or reply: what ports are to other protocols.
+    /// The identifier of an ICMP or ICMPv6 echo request or reply: what ports are to other
+    /// protocols.
     #[inline]
     pub fn echo_identifier(&self) -> Option<u16> {
         let message = self.frame.get(self.upper.place.0..self.upper.place.1)?;

@@ -133,7 +133,8 @@ fn no_udp_checksum_stays_none() {
 #[test]
 fn a_udp_checksum_never_becomes_none() {
     let mut frame = emitted(&LINK.ipv4(A4, B4).udp(1, 2, b"x"));
-    // The port that makes the sum 0xffff, and with it the checksum 0: 1 and the complement of today's sum.
+    // The port that makes the sum 0xffff, and with it the checksum 0: 1 and the complement of
+    // today's sum.
     let (port, carry) = u16::from_be_bytes([frame[40], frame[41]]).overflowing_add(1);
     let port = port + u16::from(carry);
     let mut seen = false;
@@ -192,7 +193,8 @@ fn a_fragment_without_its_checksum_is_left_alone() {
     assert_eq!(first, before);
 }
 
-/// UDP behind a routing header of type `kind` with `segments_left`, and a fragment header of `offset`.
+/// UDP behind a routing header of type `kind` with `segments_left`, and a fragment header of
+/// `offset`.
 fn with_extensions(kind: u8, segments_left: u8, offset: u16) -> Vec<u8> {
     let mut frame = emitted(&LINK.ipv6(A6, B6).udp(1, 2, b"data"));
     let header = Ipv6::parse(&Ipv6View::new(&frame[14..]).unwrap());

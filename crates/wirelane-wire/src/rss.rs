@@ -22,8 +22,8 @@ impl ToeplitzKey {
         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ]);
 
-    /// A key of period 16 bits, under which both directions of a conversation have one hash (Woo and
-    /// Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
+    /// A key of period 16 bits, under which both directions of a conversation have one hash (Woo
+    /// and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
     pub const SYMMETRIC: Self = {
         let mut key = [0x6d; KEY_LEN];
         let mut at = 1;
@@ -46,8 +46,8 @@ impl ToeplitzKey {
         &self.0
     }
 
-    /// Whether both directions of any conversation have one hash: source and destination fields are 16
-    /// or 32 or 128 bits apart, so the key must repeat after 16 bits.
+    /// Whether both directions of any conversation have one hash: source and destination fields are
+    /// 16 or 32 or 128 bits apart, so the key must repeat after 16 bits.
     pub const fn is_symmetric(&self) -> bool {
         let mut at = 2;
         while at < KEY_LEN {
@@ -59,8 +59,8 @@ impl ToeplitzKey {
         true
     }
 
-    /// Hashes `input`, of which the first [`MAX_INPUT`] bytes count. [`ToeplitzTable`] does the same
-    /// faster.
+    /// Hashes `input`, of which the first [`MAX_INPUT`] bytes count. [`ToeplitzTable`] does the
+    /// same faster.
     pub const fn hash(&self, input: &[u8]) -> u32 {
         // The upper half of the window is the part of the key that the current input bit selects.
         let mut window = 0_u64;
@@ -89,8 +89,8 @@ impl ToeplitzKey {
     }
 }
 
-/// A key prepared for fast hashing: the contribution of every value of every half-byte of the input,
-/// 4.5 KiB in all.
+/// A key prepared for fast hashing: the contribution of every value of every half-byte of the
+/// input, 4.5 KiB in all.
 #[derive(Clone, Debug)]
 pub struct ToeplitzTable {
     bytes: [[[u32; 16]; 2]; MAX_INPUT],
@@ -126,8 +126,8 @@ impl ToeplitzTable {
     }
 }
 
-/// What a card hashes of a packet: source address, destination address and, for those that have them,
-/// source port and destination port.
+/// What a card hashes of a packet: source address, destination address and, for those that have
+/// them, source port and destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashInput {
     bytes: [u8; MAX_INPUT],
@@ -213,8 +213,8 @@ impl HashInput {
     }
 }
 
-/// An indirection table: which queue each of `N` classes of hashes goes to. `N` is a power of two; 128
-/// is usual.
+/// An indirection table: which queue each of `N` classes of hashes goes to. `N` is a power of two;
+/// 128 is usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndirectionTable<const N: usize>([u16; N]);
 
@@ -257,8 +257,8 @@ impl<const N: usize> IndirectionTable<N> {
 mod tests {
     use super::*;
 
-    /// Microsoft, "Verifying the RSS Hash Calculation": destination and its port, source and its port,
-    /// hash without ports, hash with TCP ports.
+    /// Microsoft, "Verifying the RSS Hash Calculation": destination and its port, source and its
+    /// port, hash without ports, hash with TCP ports.
     const V4: [(&str, u16, &str, u16, u32, u32); 5] = [
         ("161.142.100.80", 1766, "66.9.149.187", 2794, 0x323e_8fc2, 0x51cc_c178),
         ("65.69.140.83", 4739, "199.92.111.2", 14230, 0xd718_262a, 0xc626_b0ea),

@@ -186,8 +186,8 @@ impl<'a> Tcp<'a> {
     /// Writes header and options to the front of `buffer` and returns their length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options that
-    /// are too long or not a multiple of 4 bytes.
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options
+    /// that are too long or not a multiple of 4 bytes.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header_len = self.header_len();
         if header_len > MAX_LEN || !header_len.is_multiple_of(4) {
@@ -277,8 +277,8 @@ impl<'a> TcpMut<'a> {
         self.set::<14, 2>(window.to_be_bytes());
     }
 
-    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before and
-    /// after.
+    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before
+    /// and after.
     #[inline]
     pub fn pseudo_changed(&mut self, old: Sum, new: Sum) {
         let checksum = self.state.pseudo_changed(be16::<16, MIN_LEN>(self.header), old, new);

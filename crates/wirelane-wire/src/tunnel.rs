@@ -54,7 +54,8 @@ impl Tunnel {
         matches!(port, vxlan::PORT | VXLAN_LINUX | geneve::PORT)
     }
 
-    /// Reads what an IP packet carries; `None` if it is no tunnel's, or cut, or of a kind unknown here.
+    /// Reads what an IP packet carries; `None` if it is no tunnel's, or cut, or of a kind unknown
+    /// here.
     #[inline]
     pub fn of(protocol: Protocol, bytes: &[u8]) -> Option<Self> {
         // Most are none.

@@ -60,8 +60,8 @@ impl<'a> UdpView<'a> {
         be16::<6, LEN>(self.header)
     }
 
-    /// Whether the checksum is right or, over IPv4 only, absent. `pseudo` is the pseudo-header's sum
-    /// ([`crate::checksum::pseudo_v4`]) for [`length`](Self::length) bytes.
+    /// Whether the checksum is right or, over IPv4 only, absent. `pseudo` is the pseudo-header's
+    /// sum ([`crate::checksum::pseudo_v4`]) for [`length`](Self::length) bytes.
     #[inline]
     pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
         self.checksum() == 0
@@ -110,8 +110,8 @@ impl Udp {
     /// Writes the header to the front of `buffer` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`] when
-    /// header and payload are above 65535 bytes.
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`]
+    /// when header and payload are above 65535 bytes.
     #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let length = (LEN as u16)
@@ -165,8 +165,8 @@ impl<'a> UdpMut<'a> {
         self.set::<2>(port);
     }
 
-    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before and
-    /// after.
+    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before
+    /// and after.
     #[inline]
     pub fn pseudo_changed(&mut self, old: Sum, new: Sum) {
         let field = be16::<6, LEN>(self.header);
@@ -190,8 +190,8 @@ impl<'a> UdpMut<'a> {
     }
 }
 
-/// Computes and writes the checksum of `datagram` (header and payload, exactly) in place. `pseudo` is
-/// the pseudo-header's sum for `datagram.len()` bytes.
+/// Computes and writes the checksum of `datagram` (header and payload, exactly) in place. `pseudo`
+/// is the pseudo-header's sum for `datagram.len()` bytes.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than [`LEN`] bytes.

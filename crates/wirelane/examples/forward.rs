@@ -3,8 +3,9 @@
 //!     cargo run --release -p wirelane --example forward -- 'sim:2?count=1M' 'sim:2?count=1M'
 //!     sudo target/release/examples/forward packet:eth0 packet:eth1
 //!
-//! Packets arrive as they were on the wire: those that the kernel shows as one are cut again, checksums that
-//! a host left to its hardware are completed. It ends when both ports do, or at ^C. `nat.rs` also rewrites addresses.
+//! Packets arrive as they were on the wire: those that the kernel shows as one are cut again,
+//! checksums that a host left to its hardware are completed. It ends when both ports do, or at ^C.
+//! `nat.rs` also rewrites addresses.
 #![allow(clippy::print_stdout)]
 
 use wirelane::Result;

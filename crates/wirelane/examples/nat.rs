@@ -3,7 +3,8 @@
 //!     cargo run --release -p wirelane --example nat -- packet:inside packet:outside 192.0.2.1
 //!     cargo run --release -p wirelane --example responder -- packet:outside 192.0.2.1
 //!
-//! It has no address itself and passes on what is not IP. The responder answers ARP for the address.
+//! It has no address itself and passes on what is not IP. The responder answers ARP for the
+//! address.
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;

@@ -25,7 +25,8 @@ fn main() -> Result<()> {
     let spec = port.as_deref().unwrap_or("sim:4?count=1000000").parse()?;
     let port = port::open(&spec, &OpenOptions::default())?;
 
-    // Each thread counts for itself, so that none waits for another; its lock is taken once per batch.
+    // Each thread counts for itself, so that none waits for another; its lock is taken once per
+    // batch.
     let mut counts: Vec<Arc<Mutex<Talkers>>> = Vec::new();
     let running = pipeline::spawn(port, |_| {
         let mine = Arc::<Mutex<Talkers>>::default();

@@ -74,8 +74,8 @@ fn portable<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 mod tests {
     use super::*;
 
-    /// Compares with the portable sum: all lengths up to some turns of every loop, wherever source and target lie, and
-    /// lengths of packets. What is around the target stays.
+    /// Compares with the portable sum: all lengths up to some turns of every loop, wherever source
+    /// and target lie, and lengths of packets. What is around the target stays.
     fn check(run: impl Fn(bool, &mut [u8], &[u8]) -> Sum) {
         const AROUND: usize = 64;
         let hash = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8;

@@ -32,8 +32,8 @@ pub enum ErrorKind {
 
 /// A failure in words: `object: cause; help`, always one line.
 ///
-/// One pointer wide, so that results stay small on the way up. `Debug` reads like `Display`, so that
-/// `fn main() -> wirelane::Result<()>` says something useful.
+/// One pointer wide, so that results stay small on the way up. `Debug` reads like `Display`, so
+/// that `fn main() -> wirelane::Result<()>` says something useful.
 pub struct Error(Box<Body>);
 
 struct Body {

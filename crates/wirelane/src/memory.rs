@@ -12,8 +12,8 @@ use crate::sync::lock;
 
 /// Amounts below this are not checked.
 const SMALL: usize = 256 << 10;
-/// Less than a process takes anyway: of this only the limit of the address space is asked, because to ask about all others
-/// takes longer than to use it.
+/// Less than a process takes anyway: of this only the limit of the address space is asked, because
+/// to ask about all others takes longer than to use it.
 const LITTLE: u64 = 8 << 20;
 /// Reserved for memory that is not checked, such as the kernel's own for this process.
 const KEPT: u64 = 3 << 20;
@@ -22,8 +22,8 @@ const THREAD: u64 = (2 << 20) + (128 << 10);
 /// Reserved for two later threads and other mappings.
 const RESERVE: u64 = 2 * THREAD + (4 << 20);
 
-/// To ask what is left takes dozens of files of the system. For less than this part of it, an answer of a moment ago will
-/// do, less what was taken since.
+/// To ask what is left takes dozens of files of the system. For less than this part of it, an
+/// answer of a moment ago will do, less what was taken since.
 const PART: u64 = 16;
 /// That moment, in nanoseconds.
 const MOMENT: u64 = 500_000_000;

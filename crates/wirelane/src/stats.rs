@@ -36,7 +36,8 @@ pub struct RxCounters {
     pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
     pub(crate) unwritten_bytes: Counter,
-    /// Frames whose sender asked for offloads that make no sense, so that nobody could send them right.
+    /// Frames whose sender asked for offloads that make no sense, so that nobody could send them
+    /// right.
     pub(crate) bad_header: Counter,
     /// Of these packets, those merged into the frame of another one.
     pub merged: Counter,
@@ -127,8 +128,8 @@ impl RxCounters {
         self.writer_bytes.add(bytes);
     }
 
-    /// Counts packets that were on their way to a file and did not reach it; `None` if their bytes are
-    /// unknown. Only the thread that writes may call this.
+    /// Counts packets that were on their way to a file and did not reach it; `None` if their bytes
+    /// are unknown. Only the thread that writes may call this.
     pub fn count_unwritten(&self, packets: u64, bytes: Option<u64>) {
         self.unwritten.add(packets);
         match bytes {
@@ -141,8 +142,9 @@ impl RxCounters {
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
-        // Each counter is at most a batch old. What became of packets is read once, and before how many there
-        // were: so the sum never goes back, and `packets` is never short of what is taken from it.
+        // Each counter is at most a batch old. What became of packets is read once, and before how
+        // many there were: so the sum never goes back, and `packets` is never short of what is
+        // taken from it.
         let tx_full = self.tx_full.value();
         let unwritten = self.writer.value() + self.unwritten.value();
         let in_rings = |counter| known(counter).filter(|_| self.role != Role::Part);
@@ -184,7 +186,8 @@ impl RxCounters {
 enum Role {
     /// Of rings of their own.
     Whole,
-    /// Of one of several interfaces that share rings. What the rings lost, or their filter rejected, is counted with them.
+    /// Of one of several interfaces that share rings. What the rings lost, or their filter
+    /// rejected, is counted with them.
     Part,
     /// Of the loss of these rings, and what their filter rejected.
     Rings,
@@ -224,8 +227,8 @@ pub struct TxCounters {
     /// How often the kernel was woken because nothing had been sent for a while although frames
     /// waited.
     pub stalls: Counter,
-    /// Frames that may have left by another queue, because they were sent from a CPU that is not one of
-    /// the queue's ([`Tx::bind`](crate::port::Tx::bind)).
+    /// Frames that may have left by another queue, because they were sent from a CPU that is not
+    /// one of the queue's ([`Tx::bind`](crate::port::Tx::bind)).
     pub strayed: Counter,
 }
 
@@ -257,8 +260,8 @@ impl TxCounters {
         self.bytes.add(bytes);
     }
 
-    /// Counts packets that were handed over past a [`Tx`](crate::port::Tx) and dropped by the interface.
-    /// Only the owning thread may call this.
+    /// Counts packets that were handed over past a [`Tx`](crate::port::Tx) and dropped by the
+    /// interface. Only the owning thread may call this.
     pub fn count_refused(&self, packets: u64) {
         self.errors.add(packets);
         self.refused.add(packets);
@@ -345,8 +348,8 @@ pub struct TxStats {
     pub copied: u64,
     /// How often the kernel had to be woken from a stall.
     pub stalls: u64,
-    /// Frames that may have left by another queue: something had moved the sending thread to a CPU that is not one of
-    /// the queue's.
+    /// Frames that may have left by another queue: something had moved the sending thread to a CPU
+    /// that is not one of the queue's.
     pub strayed: u64,
 }
 
@@ -361,8 +364,8 @@ fn errno(error: &io::Error) -> u64 {
 pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
-    /// The interface, of a port that has several (`any`). The one of that port's own name has what was lost in the rings
-    /// that all of them share, and what their filter rejected.
+    /// The interface, of a port that has several (`any`). The one of that port's own name has what
+    /// was lost in the rings that all of them share, and what their filter rejected.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "text")]
     pub interface: Option<Arc<str>>,
     /// Queue number; `None` for packets tied to no queue.
@@ -393,8 +396,8 @@ impl QueueStats {
         counters.snapshot(0)
     }
 
-    /// Packets that a filter rejected and that are counted here: none for an interface of several, which has them in
-    /// another row. `None` if they are unknown.
+    /// Packets that a filter rejected and that are counted here: none for an interface of several,
+    /// which has them in another row. `None` if they are unknown.
     pub fn filtered_here(&self) -> Option<u64> {
         self.filtered.or_else(|| self.received.and(self.dropped.is_part.then_some(0)))
     }

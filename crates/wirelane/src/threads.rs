@@ -26,8 +26,8 @@ impl<T> Default for Crew<T> {
 }
 
 impl<T: Send + 'static> Crew<T> {
-    /// Starts a thread for every job, named, and pinned to the CPU of its position. When all of them
-    /// are in place it calls `open`, and only then the jobs begin.
+    /// Starts a thread for every job, named, and pinned to the CPU of its position. When all of
+    /// them are in place it calls `open`, and only then the jobs begin.
     ///
     /// # Errors
     /// A thread cannot be started or pinned, or `open` fails. Then no job begins.

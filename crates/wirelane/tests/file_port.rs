@@ -219,8 +219,9 @@ fn masks_select_exactly() {
     }
 }
 
-/// A file may describe an interface before each packet, in a section of its own or not. Compared with as many packets of
-/// one interface by the processor time of this thread: looking at all interfaces for each takes 100 times as long.
+/// A file may describe an interface before each packet, in a section of its own or not. Compared
+/// with as many packets of one interface by the processor time of this thread: looking at all
+/// interfaces for each takes 100 times as long.
 #[test]
 fn reading_takes_time_by_the_number_of_interfaces_and_not_by_its_square() {
     const COUNT: usize = 8000;
@@ -455,7 +456,8 @@ fn a_live_pipe_holds_nothing_back() {
     }
 }
 
-/// The same of a compressed one: each frame is received when it has come, and until then the thread is free.
+/// The same of a compressed one: each frame is received when it has come, and until then the thread
+/// is free.
 #[test]
 fn a_live_compressed_pipe_holds_no_frame_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -655,8 +657,8 @@ fn what_cannot_be_opened_is_one_line() {
     is(&file("mixed.pcapng"), &receive, Failed, "link types 1 and 113");
 }
 
-/// A section, an interface and a packet, again and again: the work for each does not grow with the number of those
-/// before. Where it did, four times the packets took sixteen times as long.
+/// A section, an interface and a packet, again and again: the work for each does not grow with the
+/// number of those before. Where it did, four times the packets took sixteen times as long.
 #[test]
 fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -698,7 +700,8 @@ fn thread_time(work: impl FnOnce()) -> Duration {
     now() - before
 }
 
-/// A packet of the first moment of 1970 is not one without a time, which is written with that of its sending.
+/// A packet of the first moment of 1970 is not one without a time, which is written with that of
+/// its sending.
 #[test]
 fn the_beginning_of_time_is_kept() {
     let directory = tempfile::tempdir().unwrap();
@@ -730,7 +733,8 @@ fn the_beginning_of_time_is_kept() {
     assert!(times[3] > 1_700_000_000_000_000_000);
 }
 
-/// Where the times of a file, repeated, leave 64 bits, it ends with an error instead of standing still.
+/// Where the times of a file, repeated, leave 64 bits, it ends with an error instead of standing
+/// still.
 #[test]
 fn a_loop_beyond_the_end_of_time_is_refused() {
     let directory = tempfile::tempdir().unwrap();

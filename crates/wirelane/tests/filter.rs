@@ -1,4 +1,5 @@
-//! The kernel's filter on a real interface, where it takes VLAN tags out of packets before it filters.
+//! The kernel's filter on a real interface, where it takes VLAN tags out of packets before it
+//! filters.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,8 +30,8 @@ use wirelane_testkit::{privileged, tools};
 /// Bytes that compiled expressions accept.
 const SNAPLEN: u32 = 262_144;
 
-/// Stops the port and takes what it has received, of `sent` frames that were sent to it while it was started. What the filter
-/// rejected is counted. The host sends frames of its own.
+/// Stops the port and takes what it has received, of `sent` frames that were sent to it while it
+/// was started. What the filter rejected is counted. The host sends frames of its own.
 fn finish(port: &mut Port, sent: usize) -> Vec<Vec<u8>> {
     port.control().stop();
     let mut got = Vec::new();
@@ -133,9 +134,9 @@ fn privileged_a_live_filter_can_change() {
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
 }
 
-/// What tcpdump takes on the same interface at the same time is what the program for bytes says, of packets without a
-/// tag, with one and with several. Each expression goes with its opposite: a packet too many of one is missing in the
-/// other, which then does not end.
+/// What tcpdump takes on the same interface at the same time is what the program for bytes says, of
+/// packets without a tag, with one and with several. Each expression goes with its opposite: a
+/// packet too many of one is missing in the other, which then does not end.
 #[test]
 fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     const AT_ONCE: usize = 24;
@@ -146,9 +147,9 @@ fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     let tap = MultiQueueTap::new(&ns, "wl-fld", 1);
     let frames = packets::corpus();
     let frames: Vec<_> = frames.iter().filter(|frame| (60..1515).contains(&frame.len())).collect();
-    // tcpdump's programs for these are refused by the kernel, there is none, or the kernel shifts by less than is asked.
-    // Those for a direction lose packets that come right after they were attached: libpcap filters these again, where no
-    // kernel tells the direction.
+    // tcpdump's programs for these are refused by the kernel, there is none, or the kernel shifts
+    // by less than is asked. Those for a direction lose packets that come right after they were
+    // attached: libpcap filters these again, where no kernel tells the direction.
     let unlike = ["vlan and pppoes", "vlan and geneve", "ifindex", " << ", "inbound", "outbound"];
     let texts = corpus::expressions().into_iter().filter(|expression| {
         let is_like = !unlike.iter().any(|part| expression.text.contains(part));

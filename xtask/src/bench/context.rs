@@ -51,8 +51,8 @@ impl Context {
         parse(&output(&mut command)?)
     }
 
-    /// The report of `wirelane bench sockets` with these cases and small packets. Its `--quick` would take too few
-    /// samples, and too short ones.
+    /// The report of `wirelane bench sockets` with these cases and small packets. Its `--quick`
+    /// would take too few samples, and too short ones.
     pub(super) fn sockets(&self, cases: &[&str]) -> Result<Value> {
         let seconds = if self.quick { "1s" } else { "3s" };
         let mut command = self.bench(&["sockets", "--size", "64", "--seconds", seconds]);

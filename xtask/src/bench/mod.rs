@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: figures of the release build, compared with other programs and with their
 //! targets.
 //!
-//! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a part of one that runs
-//! the command as a process.
+//! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a
+//! part of one that runs the command as a process.
 
 mod context;
 mod report;

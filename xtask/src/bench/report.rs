@@ -1,4 +1,5 @@
-//! What several runs measured: tables for people, one report of schema `wirelane.bench/1` for programs.
+//! What several runs measured: tables for people, one report of schema `wirelane.bench/1` for
+//! programs.
 
 use std::fs;
 use std::path::Path;

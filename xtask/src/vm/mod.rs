@@ -1,5 +1,6 @@
-//! `cargo xtask vm`: drivers without the hardware, and kernels that users have. Boots one of Debian's kernels in QEMU,
-//! with two emulated igb and two virtio_net, and runs tests and measuring programs there.
+//! `cargo xtask vm`: drivers without the hardware, and kernels that users have. Boots one of
+//! Debian's kernels in QEMU, with two emulated igb and two virtio_net, and runs tests and measuring
+//! programs there.
 
 mod initramfs;
 mod packages;
@@ -29,8 +30,8 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run all programs, on this kernel of Debian: 5.10, 6.1, 6.12, newest, or a version of its backports, e.g.
-    /// 6.19.14+deb13-amd64 [default: a few programs, on the newest at hand]
+    /// Run all programs, on this kernel of Debian: 5.10, 6.1, 6.12, newest, or a version of its
+    /// backports, e.g. 6.19.14+deb13-amd64 [default: a few programs, on the newest at hand]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Choice>,
     /// Where to keep what the guest's kernel writes to its console
@@ -94,7 +95,8 @@ fn in_guest(arguments: &Arguments) -> Outcome {
     programs(arguments).unwrap_or_else(Outcome::failure)
 }
 
-/// Runs the programs; those that fail run again, in a guest of their own, as single tests do elsewhere.
+/// Runs the programs; those that fail run again, in a guest of their own, as single tests do
+/// elsewhere.
 fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     let filters = &arguments.filters;
     let is_short = arguments.kernel.is_none() && filters.is_empty();
@@ -217,8 +219,9 @@ struct Executable {
     path: PathBuf,
 }
 
-/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already. It selects the whole
-/// workspace, as that does: for a part of it, crates would have other features, and be built once more.
+/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already. It
+/// selects the whole workspace, as that does: for a part of it, crates would have other features,
+/// and be built once more.
 fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
     let mut arguments = vec!["build", "--workspace", "--bin", "wirelane", "--bin", "guest-init"];
     let is_run = |target: &str| {

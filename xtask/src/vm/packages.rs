@@ -15,15 +15,17 @@ use crate::setup;
 
 /// Where Debian's most recent kernels are, whatever the machine runs.
 const NEWEST_SUITE: &str = "trixie-backports";
-/// The kernels of Debian's releases, each with its last changes, and the suites that have them. Of a release that is
-/// no longer supported the archive of security updates stays for longer than the release itself.
+/// The kernels of Debian's releases, each with its last changes, and the suites that have them. Of
+/// a release that is no longer supported the archive of security updates stays for longer than the
+/// release itself.
 const SERIES: [(&str, &str); 3] =
     [("5.10", "bullseye-security"), ("6.1", "bookworm-security"), ("6.12", "trixie")];
 /// The first version with `-device igb`.
 const QEMU_MAJOR: u32 = 8;
 /// What the guest loads, where it is not built in; modules that they need come along.
 const DRIVERS: [&str; 4] = ["virtio_pci", "igb", "virtio_net", "veth"];
-/// The same for the suites, which make interfaces of all kinds and are among the files of this machine (9p).
+/// The same for the suites, which make interfaces of all kinds and are among the files of this
+/// machine (9p).
 const MORE_DRIVERS: [&str; 5] = ["tun", "bridge", "8021q", "9pnet_virtio", "9p"];
 
 /// A QEMU, of the machine or unpacked.
@@ -234,7 +236,8 @@ fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
             .map(str::to_owned)
             .ok_or_else(|| format!("{suite} has no kernel"))?,
     };
-    // The image is in one package with the modules, or in packages beside theirs and the list of what is built in.
+    // The image is in one package with the modules, or in packages beside theirs and the list of
+    // what is built in.
     let image = format!("linux-image-{version}");
     let mut packages = vec![image.clone()];
     packages.extend(apt.depends(suite, &image)?.into_iter().filter(|package| {
@@ -295,7 +298,8 @@ impl Available {
         Self { files: modules_below(root), built_in: lists.flat_map(names).collect() }
     }
 
-    /// Adds the module `name` to `order`, after those that it depends on; what is built in needs nothing.
+    /// Adds the module `name` to `order`, after those that it depends on; what is built in needs
+    /// nothing.
     fn add(&self, name: &str, order: &mut Vec<(String, Vec<u8>)>) -> Result<(), String> {
         let is_there = order.iter().any(|(present, _)| present == name);
         if is_there || self.built_in.iter().any(|present| present == name) {

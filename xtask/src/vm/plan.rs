@@ -4,11 +4,13 @@
 #[derive(Clone, Default)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// The most seconds that it may take. It takes a small part of this, also where many want the processors.
+    /// The most seconds that it may take. It takes a small part of this, also where many want the
+    /// processors.
     pub(crate) limit: u32,
     /// Whether it also runs where no kernel was named, as in CI.
     pub(crate) always: bool,
-    /// Whether it runs among the files of this machine, as if it ran there, and not in the guest's own file system.
+    /// Whether it runs among the files of this machine, as if it ran there, and not in the guest's
+    /// own file system.
     pub(crate) at_home: bool,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// A test target or one of the workspace's programs, and its arguments.
@@ -51,26 +53,29 @@ pub(crate) struct Modes {
     pub(crate) virtio_queues: u16,
     /// Whether packets may take several frames: XDP_USE_SG, of 6.6.
     pub(crate) sg: bool,
-    /// Whether the kernel says what a driver does with frames of XDP programs: `NETDEV_CMD_DEV_GET`, of 6.3.
+    /// Whether the kernel says what a driver does with frames of XDP programs:
+    /// `NETDEV_CMD_DEV_GET`, of 6.3.
     pub(crate) features: bool,
 }
 
 impl Modes {
-    /// Those of a kernel, which `is_at_least` knows. They are fixed here so that it is noticed when a newer kernel or a
-    /// change of ours falls back to a lesser one.
+    /// Those of a kernel, which `is_at_least` knows. They are fixed here so that it is noticed when
+    /// a newer kernel or a change of ours falls back to a lesser one.
     pub(crate) fn of(is_at_least: impl Fn(u32, u32) -> bool) -> Self {
         Self {
             // igb_xsk.c is of 6.14, the program in the driver of 5.10.
             igb: if is_at_least(6, 14) { "zerocopy" } else { "native" },
-            // 6.13 sends without copying (virtnet_xsk_xmit). Before 5.13 a program took queue pairs away that were
-            // left over (virtnet_xdp_set), and what the device spread over those belonged to no port.
+            // 6.13 sends without copying (virtnet_xsk_xmit). Before 5.13 a program took queue pairs
+            // away that were left over (virtnet_xdp_set), and what the device spread over those
+            // belonged to no port.
             virtio: match () {
                 () if is_at_least(6, 13) => "zerocopy",
                 () if is_at_least(5, 13) => "native",
                 () => "generic",
             },
-            // Before that a program turned RSS off (virtnet_xdp_set), and before 5.18 there was none: which queue the
-            // packets of a flow come by is then the device's choice, which it changes.
+            // Before that a program turned RSS off (virtnet_xdp_set), and before 5.18 there was
+            // none: which queue the packets of a flow come by is then the device's choice, which it
+            // changes.
             virtio_queues: if is_at_least(6, 12) { 4 } else { 1 },
             sg: is_at_least(6, 6),
             features: is_at_least(6, 3),
@@ -133,7 +138,8 @@ impl Program {
         Self { name: name.into(), limit, command: words(command), ..Self::default() }
     }
 
-    /// Its line in the plan, which `guest-init` describes. `located` says where on this machine a program is.
+    /// Its line in the plan, which `guest-init` describes. `located` says where on this machine a
+    /// program is.
     pub(crate) fn line(&self, located: impl Fn(&str) -> Option<String>) -> String {
         let mut fields = vec![self.name.clone(), self.limit.to_string()];
         fields.extend(self.after.as_ref().map(|interface| format!("@after={interface}")));
@@ -247,9 +253,9 @@ fn load(driver: &str, mode: &str) -> String {
     )
 }
 
-/// The other suites of `wirelane bench` on one interface, the other one sending to it from outside. Their rates mean
-/// nothing: they have to measure something, in the mode that the driver has, by so many engines. With `can_load`, the
-/// kernel sends by the other interface.
+/// The other suites of `wirelane bench` on one interface, the other one sending to it from outside.
+/// Their rates mean nothing: they have to measure something, in the mode that the driver has, by so
+/// many engines. With `can_load`, the kernel sends by the other interface.
 fn bench(driver: &str, mode: &'static str, engines: usize, can_load: bool) -> Vec<Program> {
     let outside = load(driver, mode);
     let xdp = format!("--port xdp:{driver}0?mode={mode} --all");
@@ -269,7 +275,8 @@ fn bench(driver: &str, mode: &'static str, engines: usize, can_load: bool) -> Ve
     let outside = Some(outside.as_str());
     let packet_mode = "tpacket-v3";
     let mut programs = vec![
-        // The paper's last three conditions, by one thread and by one per queue; without copies where the driver has that.
+        // The paper's last three conditions, by one thread and by one per queue; without copies
+        // where the driver has that.
         program("capture", &format!("capture {xdp} --disk /tmp"), outside, 6, mode),
         program("capture-packet", &format!("capture {packet}"), outside, 4, packet_mode),
         program("scaling", &format!("scaling {packet}"), outside, 1, packet_mode),

@@ -178,7 +178,8 @@ impl Said {
         counts
     }
 
-    /// Tests that were skipped passed as the harness sees it; those that are left out it does not count.
+    /// Tests that were skipped passed as the harness sees it; those that are left out it does not
+    /// count.
     fn test_counts(&self, program: &Program, succeeded: bool) -> Outcome {
         let mut counts = self.tests.outcome(succeeded);
         let skipped = self.skipped.len().min(counts.passed);
@@ -192,7 +193,8 @@ impl Said {
 }
 
 impl Rate {
-    /// Something moved, in the mode that was expected. How much means nothing on an emulated machine.
+    /// Something moved, in the mode that was expected. How much means nothing on an emulated
+    /// machine.
     fn is_right(&self, expected: Expected) -> bool {
         let Expected::Rates(_, mode) = expected else { return true };
         self.value > 0.0 && self.mode.contains(mode)

@@ -1,7 +1,9 @@
-//! No circle between the files of a crate: no file uses an item of a file that, itself or through others, uses one of its own.
+//! No circle between the files of a crate: no file uses an item of a file that, itself or through
+//! others, uses one of its own.
 //!
-//! A use is a path in the code, not an import: a `mod.rs` that only hands on what its children define uses none of them.
-//! Test code is left out, as it may look at everything. The crates themselves cannot form a circle, cargo sees to that.
+//! A use is a path in the code, not an import: a `mod.rs` that only hands on what its children
+//! define uses none of them. Test code is left out, as it may look at everything. The crates
+//! themselves cannot form a circle, cargo sees to that.
 
 mod source;
 

@@ -1,4 +1,5 @@
-//! The modules of a crate as its source has them: what each file defines, imports and names in its code.
+//! The modules of a crate as its source has them: what each file defines, imports and names in its
+//! code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -179,7 +180,8 @@ impl Module {
     }
 }
 
-/// Adds the paths in `tokens` to `found`, each behind `prefix`: macro calls and imports within functions included.
+/// Adds the paths in `tokens` to `found`, each behind `prefix`: macro calls and imports within
+/// functions included.
 fn paths(tokens: TokenStream, prefix: &Names, found: &mut BTreeSet<Names>) {
     let mut tokens = tokens.into_iter().peekable();
     // Behind a dot there is a field or a method, behind a quote a lifetime.

@@ -1,4 +1,5 @@
-//! The columns of packets: names, types, and where in a row they come from. docs/packets.md explains them.
+//! The columns of packets: names, types, and where in a row they come from. docs/packets.md
+//! explains them.
 
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
@@ -145,7 +146,8 @@ fn address(key: Key, _: &[Source], to: &mut String) {
         let _ = write!(to, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)));
         return;
     }
-    // The library's way takes four times as many instructions, and most addresses of a batch may be new.
+    // The library's way takes four times as many instructions, and most addresses of a batch may be
+    // new.
     let (mut text, mut end) = ([b'.'; 16], 0);
     for byte in (low as u32).to_be_bytes() {
         let digits = [byte / 100, byte / 10 % 10, byte % 10].map(|digit| b'0' + digit);

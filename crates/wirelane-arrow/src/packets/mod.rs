@@ -4,7 +4,8 @@
 //!  record ─▶ Row: headers as numbers ─ 128 rows ─▶ Column: each by itself ─▶ RecordBatch
 //! ```
 //!
-//! A packet is decoded once, by the header views of `wirelane-wire`; columns that nobody asked for cost nothing.
+//! A packet is decoded once, by the header views of `wirelane-wire`; columns that nobody asked for
+//! cost nothing.
 
 mod column;
 mod field;
@@ -132,8 +133,8 @@ impl Packets {
         number as u32
     }
 
-    /// Adds a packet. Its interface is `interface`, a number that [`Packets::interface`] gave, whatever the record
-    /// says; a packet of another one is not added.
+    /// Adds a packet. Its interface is `interface`, a number that [`Packets::interface`] gave,
+    /// whatever the record says; a packet of another one is not added.
     #[inline]
     pub fn push(&mut self, interface: u32, record: &Record<'_>) {
         let Some(place) = self.places.get(interface as usize) else { return };

@@ -11,8 +11,8 @@ use super::key::Key;
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
 
-/// Where the network header of an Ethernet frame begins behind two tags. Behind more, and behind any tag in cooked
-/// captures, nothing is read: no index of a store knows what is there.
+/// Where the network header of an Ethernet frame begins behind two tags. Behind more, and behind
+/// any tag in cooked captures, nothing is read: no index of a store knows what is there.
 const DEEPEST: usize = ethernet::LEN + 2 * vlan::LEN;
 
 /// Which fields a row has, as bits of [`Row::has`].

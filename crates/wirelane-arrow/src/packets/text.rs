@@ -1,7 +1,8 @@
-//! A column of text of which most was there before: a view of 16 bytes per row, and each text about once.
+//! A column of text of which most was there before: a view of 16 bytes per row, and each text about
+//! once.
 //!
-//! What was met lately has a place in a small table. Where two numbers want the same place, text is there twice, which
-//! costs a few bytes and nothing else.
+//! What was met lately has a place in a small table. Where two numbers want the same place, text is
+//! there twice, which costs a few bytes and nothing else.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A benchmark report as one HTML page that needs nothing else: no script, no font, no network.
 //!
-//! First each table of the papers with this machine's figures, then every figure as bars, by suite and metric. A cell
-//! that was not measured is blank and shows the reason.
+//! First each table of the papers with this machine's figures, then every figure as bars, by suite
+//! and metric. A cell that was not measured is blank and shows the reason.
 
 mod comparison;
 mod machine;
@@ -117,8 +117,8 @@ fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
     })
 }
 
-/// Why a figure is not there: what is said of its mode, its case, its port or where it is written to, or of the whole
-/// suite. The reason of another figure is none.
+/// Why a figure is not there: what is said of its mode, its case, its port or where it is written
+/// to, or of the whole suite. The reason of another figure is none.
 fn reason(figure: &Figure, report: &Report) -> String {
     let of_suite = || report.skipped.iter().filter(|skipped| skipped.suite == figure.suite);
     let value = |name| figure.params.iter().find(|param| param.0 == name).map(|param| param.1);

@@ -5,8 +5,8 @@ use wirelane_page::number;
 
 use crate::row::{ENOUGH, Row};
 
-/// A bar for each row; all rows have one metric. Places are shares of the width there is, so that letters are
-/// as large on a phone as elsewhere.
+/// A bar for each row; all rows have one metric. Places are shares of the width there is, so that
+/// letters are as large on a phone as elsewhere.
 pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
     const LINE: usize = 34;
     /// The longest bar leaves room for its figure.

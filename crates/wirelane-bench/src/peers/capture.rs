@@ -41,7 +41,8 @@ pub struct Counts {
 /// All see whole packets of either direction in the interface's own mode, without names, and write
 /// their default format. Without a file, each does as little as its options allow.
 pub const PROGRAMS: [Program; 4] = [
-    // Without -w packets are counted. Nothing is sent, so the masks leave out what nobody would get.
+    // Without -w packets are counted. Nothing is sent, so the masks leave out what nobody would
+    // get.
     Program {
         name: "wirelane",
         package: None,
@@ -140,7 +141,8 @@ impl Program {
         self.package.is_none()
     }
 
-    /// The command that captures from `interface`, which may be a port for ours; `own` is where ours is. `None` if it is not installed.
+    /// The command that captures from `interface`, which may be a port for ours; `own` is where
+    /// ours is. `None` if it is not installed.
     pub fn command(&self, own: &Path, interface: &str, file: Option<&Path>) -> Option<Command> {
         let program = if self.is_ours() { own.to_owned() } else { find(self.name)? };
         let mut command = Command::new(program);
@@ -154,7 +156,8 @@ impl Program {
         summary["ports"][0]["mode"].as_str().map(str::to_owned)
     }
 
-    /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
+    /// What it says it did, from what it wrote until it ended well; `None` if that is not
+    /// understood.
     pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         (self.count)(stdout, stderr)
     }

@@ -102,7 +102,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The first line that it writes to its standard output, or else to the other one. `None` also if it hangs.
+/// The first line that it writes to its standard output, or else to the other one. `None` also if
+/// it hangs.
 fn first_line(command: &mut Command) -> Option<String> {
     let output = answer(command)?;
     let line = |text: &str| {

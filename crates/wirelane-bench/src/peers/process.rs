@@ -1,4 +1,5 @@
-//! Runs another program on given CPUs and in a given network namespace, watches it, and ends it with this process.
+//! Runs another program on given CPUs and in a given network namespace, watches it, and ends it
+//! with this process.
 
 use std::fs::File;
 use std::io::Read;
@@ -39,7 +40,8 @@ pub(crate) struct Output {
 }
 
 impl Running {
-    /// Starts `command` on these CPUs, at `site` if there is one. The calling thread is the one that it ends with.
+    /// Starts `command` on these CPUs, at `site` if there is one. The calling thread is the one
+    /// that it ends with.
     ///
     /// # Errors
     /// The program is missing, or the CPU or the namespace cannot be used.
@@ -208,13 +210,15 @@ impl Drop for Running {
     }
 }
 
-/// How long a program may take to get ready in a run that may take `limit`: one that never does must not have it all.
+/// How long a program may take to get ready in a run that may take `limit`: one that never does
+/// must not have it all.
 pub(crate) fn patience(limit: Option<Duration>) -> Duration {
     const LEAST: Duration = Duration::from_secs(6);
     limit.map_or(PATIENCE, |limit| (limit / 8).clamp(LEAST, PATIENCE))
 }
 
-/// Runs `command` to its end, and what it wrote, however it ended; `None` if it cannot be started, or hangs.
+/// Runs `command` to its end, and what it wrote, however it ended; `None` if it cannot be started,
+/// or hangs.
 pub(crate) fn answer(command: &mut Command) -> Option<Output> {
     /// To print a version or a help.
     const LIMIT: Duration = Duration::from_secs(3);

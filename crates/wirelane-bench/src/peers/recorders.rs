@@ -1,4 +1,5 @@
-//! Programs that record for hours: how each is started so that it writes packets to a directory, and how it is ended.
+//! Programs that record for hours: how each is started so that it writes packets to a directory,
+//! and how it is ended.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,8 @@ use serde_json::Value;
 use crate::peers::capture::{Counts, PROGRAMS, Program};
 use crate::peers::find;
 
-/// Receive buffer of every other program, in MiB: at least what ours takes for its ring and the writing behind it.
+/// Receive buffer of every other program, in MiB: at least what ours takes for its ring and the
+/// writing behind it.
 const BUFFER: usize = 128;
 /// The program of Debian's package stenographer that writes packets.
 pub const STENOTYPE: &str = "stenotype";
@@ -89,7 +91,8 @@ impl Recorder {
 
     /// The command; `None` if it is not installed.
     ///
-    /// All see whole packets and write their default format with their own defaults, but for the buffer.
+    /// All see whole packets and write their default format with their own defaults, but for the
+    /// buffer.
     pub fn command(&self, recording: &Recording<'_>) -> Option<Command> {
         let program = if self.is_ours() { recording.own.into() } else { find(self.name)? };
         let mut command = Command::new(program);
@@ -98,7 +101,8 @@ impl Recorder {
         let text = match self.name {
             "tcpdump" => format!("-i {source} -n -p -Z root -B {} -w {file}", BUFFER << 10),
             "dumpcap" => format!("-i {source} -p -q -P -B {BUFFER} -w {file}"),
-            // -A and -Q: it must not retune the machine. -J: frames of its ring that long packets fit into.
+            // -A and -Q: it must not retune the machine. -J: frames of its ring that long packets
+            // fit into.
             "netsniff-ng" => {
                 let long = if recording.is_super { " -J" } else { "" };
                 format!("--in {source} --silent -M -N -Q -A -S {BUFFER}MiB{long} --out {file}")
@@ -141,7 +145,8 @@ impl Recorder {
         PROGRAMS.iter().find(|program| program.name == self.name)?.mode(stdout)
     }
 
-    /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
+    /// What it says it did, from what it wrote until it ended well; `None` if that is not
+    /// understood.
     pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         match self.name {
             STENOTYPE => steno(&format!("{stdout}{stderr}")),

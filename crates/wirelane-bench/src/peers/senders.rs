@@ -110,7 +110,8 @@ impl Sender {
         Ok(command)
     }
 
-    /// The command that sends a capture file once, with its own timing; only where [`Sender::replays`].
+    /// The command that sends a capture file once, with its own timing; only where
+    /// [`Sender::replays`].
     ///
     /// # Errors
     /// As above.

@@ -1,4 +1,5 @@
-//! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding over nothing.
+//! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding over
+//! nothing.
 
 use std::fs;
 use std::path::Path;
@@ -24,12 +25,12 @@ const STATISTICS: &str = "Port statistics";
 /// Of [`swap_nothing`].
 const DEVICES: usize = 2;
 
-/// Where DPDK keeps files of its processes: a folder that is not there. Otherwise it makes one for every prefix
-/// in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
+/// Where DPDK keeps files of its processes: a folder that is not there. Otherwise it makes one for
+/// every prefix in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
 pub(crate) const RUNTIME: (&str, &str) = ("RUNTIME_DIRECTORY", "/nonexistent");
 
-/// Does `task` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is not installed.
-/// It ends by ^C, and says then what it did.
+/// Does `task` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is
+/// not installed. It ends by ^C, and says then what it did.
 pub fn command(task: Task, interface: &str, size: usize, cpu: u32) -> Option<Command> {
     let mut command = environment(cpu)?;
     command.arg("--vdev");
@@ -46,8 +47,9 @@ pub fn command(task: Task, interface: &str, size: usize, cpu: u32) -> Option<Com
     Some(command)
 }
 
-/// Exchanges addresses of packets of `size` bytes between two devices that have them from nowhere, on this CPU;
-/// otherwise as [`command`], and it writes statistics every second: see [`sending_rate`].
+/// Exchanges addresses of packets of `size` bytes between two devices that have them from nowhere,
+/// on this CPU; otherwise as [`command`], and it writes statistics every second: see
+/// [`sending_rate`].
 pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
     let mut command = environment(cpu)?;
     for device in 0..DEVICES {
@@ -58,8 +60,9 @@ pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
     Some(command)
 }
 
-/// The program without devices and what comes after `--`. Its main thread only sleeps; the other one
-/// works, on the same CPU. Without huge pages, devices and a telemetry socket it leaves nothing.
+/// The program without devices and what comes after `--`. Its main thread only sleeps; the other
+/// one works, on the same CPU. Without huge pages, devices and a telemetry socket it leaves
+/// nothing.
 pub fn environment(cpu: u32) -> Option<Command> {
     let mut command = Command::new(find(PROGRAM)?);
     command.arg(format!("--lcores=0@{cpu},1@{cpu}"));
@@ -70,9 +73,10 @@ pub fn environment(cpu: u32) -> Option<Command> {
     Some(command)
 }
 
-/// Whether it has begun: its ports are started then, and its worker has stopped to sleep for a command
-/// (`eal_thread_loop`) and polls without end. What it writes comes later, or not at all: its standard output is buffered,
-/// and its first statistics wait until the machine has been up for as long as their period.
+/// Whether it has begun: its ports are started then, and its worker has stopped to sleep for a
+/// command (`eal_thread_loop`) and polls without end. What it writes comes later, or not at all:
+/// its standard output is buffered, and its first statistics wait until the machine has been up for
+/// as long as their period.
 pub fn is_forwarding(process: u32) -> bool {
     /// More than the worker takes to get ready for commands.
     const AWAKE: Duration = Duration::from_millis(10);
@@ -86,20 +90,21 @@ pub fn is_forwarding(process: u32) -> bool {
         .any(|task| is_worker(&task) && clock::task_cpu(&task).is_some_and(|used| used >= AWAKE))
 }
 
-/// Whether it has begun, and packets of the interface at `site` are its own: its XDP program is there, which comes with
-/// its socket.
+/// Whether it has begun, and packets of the interface at `site` are its own: its XDP program is
+/// there, which comes with its socket.
 pub(crate) fn is_receiving(process: u32, site: &Site) -> bool {
     mode(site).is_some() && is_forwarding(process)
 }
 
-/// The mode in which the kernel runs the program of the interface at `site`; `None` if there is none.
+/// The mode in which the kernel runs the program of the interface at `site`; `None` if there is
+/// none.
 pub(crate) fn mode(site: &Site) -> Option<XdpMode> {
     let look = || bpf::attached(iface::index(site.interface())?);
     Some(site.inside(look).ok()?.ok()??.mode)
 }
 
-/// Packets that all its ports together sent per second, between the first of its statistics and the second; `None`
-/// before it has written them. It knows better than others when it counted.
+/// Packets that all its ports together sent per second, between the first of its statistics and the
+/// second; `None` before it has written them. It knows better than others when it counted.
 pub fn sending_rate(text: &str) -> Option<f64> {
     let (_, second) = text.split_once(STATISTICS)?.1.split_once(STATISTICS)?;
     let rates: Vec<f64> = second

@@ -2,8 +2,9 @@
 //!
 //! Two runs at different times differ by what else the machine did meanwhile, above all where CPUs
 //! are shared with other programs or other virtual machines. A control that does the same work in
-//! both runs tells how much: what moved no more than it did has not changed. Every CPU does the work at the
-//! same time, and the slowest counts, because a packet that passes two threads waits for the slower one.
+//! both runs tells how much: what moved no more than it did has not changed. Every CPU does the
+//! work at the same time, and the slowest counts, because a packet that passes two threads waits
+//! for the slower one.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -29,8 +30,8 @@ pub struct Control {
     pub unit: &'static str,
     /// The mean of all readings of a round, for every round.
     pub values: Vec<f64>,
-    /// The same in CPU time, which other programs do not take away: what they do to caches and to the clock
-    /// rate is in it, and how long they made us wait is not.
+    /// The same in CPU time, which other programs do not take away: what they do to caches and to
+    /// the clock rate is in it, and how long they made us wait is not.
     pub cpu: Vec<f64>,
 }
 
@@ -51,8 +52,8 @@ impl Default for Controller {
 }
 
 impl Controller {
-    /// Takes a reading, which belongs to this round of this suite. About a millisecond, in which nothing
-    /// else of this program may run.
+    /// Takes a reading, which belongs to this round of this suite. About a millisecond, in which
+    /// nothing else of this program may run.
     pub fn read(&mut self, suite: &'static str, round: u32) {
         let words = &self.words;
         let slowest = thread::scope(|scope| {
@@ -101,8 +102,8 @@ impl Controller {
     }
 }
 
-/// Nanoseconds of a step on each of these CPUs, one after the other, the best of some tries; `None` where no thread may
-/// run. More than [`CPUS`] are not asked.
+/// Nanoseconds of a step on each of these CPUs, one after the other, the best of some tries; `None`
+/// where no thread may run. More than [`CPUS`] are not asked.
 pub(super) fn paces(cpus: &[u32]) -> Vec<(u32, Option<f64>)> {
     const TRIES: usize = 5;
     let words = &words();

@@ -1,9 +1,10 @@
 //! The CPU for work that is measured alone.
 //!
-//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or more, and CPUs are not
-//! alike: a core may share its caches with a neighbour, or be a slower one. So such work has a thread of its own,
-//! pinned to the CPU that is fastest now, and of several alike to the one that the machine's devices leave alone.
-//! Whoever waits for it sleeps, and stays where it was.
+//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or
+//! more, and CPUs are not alike: a core may share its caches with a neighbour, or be a slower one.
+//! So such work has a thread of its own, pinned to the CPU that is fastest now, and of several
+//! alike to the one that the machine's devices leave alone. Whoever waits for it sleeps, and stays
+//! where it was.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -23,17 +24,18 @@ const ALIKE: f64 = 1.03;
 pub struct Quiet {
     /// Its number.
     pub cpu: u32,
-    /// Nanoseconds of a step of work that never changes, when it was chosen; `None` if that could not be measured.
+    /// Nanoseconds of a step of work that never changes, when it was chosen; `None` if that could
+    /// not be measured.
     pub step_ns: Option<f64>,
     /// Device interrupts that it has served since boot; `None` if the kernel does not report them.
     pub interrupts: Option<u64>,
 }
 
 impl Quiet {
-    /// Of the CPUs that this thread may use, the one with the best pace now: measured on one after the other, some
-    /// milliseconds each. Of several alike the one that has served the fewest interrupts of devices
-    /// (`/proc/interrupts`), and of those the last, because everything begins with the first. `None` if the system
-    /// names no CPU.
+    /// Of the CPUs that this thread may use, the one with the best pace now: measured on one after
+    /// the other, some milliseconds each. Of several alike the one that has served the fewest
+    /// interrupts of devices (`/proc/interrupts`), and of those the last, because everything begins
+    /// with the first. `None` if the system names no CPU.
     pub fn choose() -> Option<Self> {
         let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let allowed = affinity::allowed_cpus().ok()?;

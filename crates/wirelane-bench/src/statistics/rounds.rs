@@ -1,9 +1,10 @@
-//! Rounds: in each every case is measured once, so that a slow minute of the machine hits all of them.
+//! Rounds: in each every case is measured once, so that a slow minute of the machine hits all of
+//! them.
 
 use std::time::{Duration, Instant};
 
-/// The numbers of the rounds, from 1: as many as there are to be samples, one at least, and none that would
-/// end after the limit if it took as long as the longest one before.
+/// The numbers of the rounds, from 1: as many as there are to be samples, one at least, and none
+/// that would end after the limit if it took as long as the longest one before.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     round: u32,

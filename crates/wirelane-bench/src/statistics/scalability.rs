@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `n / X(n)` is linear in `1/rate`, `c/rate` and `k/rate`, so least squares find them. Neither of
-//! the last two can be negative: of the solutions that leave some out, the one that fits best counts.
-//! Two points determine only one of them; then contention is fitted.
+//! the last two can be negative: of the solutions that leave some out, the one that fits best
+//! counts. Two points determine only one of them; then contention is fitted.
 
 /// A law that fits some measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]

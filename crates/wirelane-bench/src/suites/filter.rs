@@ -39,9 +39,10 @@ const HOSTS: u8 = 50;
 
 /// Measure filters: machine code, the interpreter, libpcap's interpreter, and the kernel.
 ///
-/// Each runs two expressions, a port with a host and a chain of 50 hosts, over frames of 64 bytes of
-/// which all, a quarter or none match. libpcap is needed to compile the expressions, root for the
-/// kernel. The kernel's figure is a whole number of nanoseconds and includes the cost of its test run.
+/// Each runs two expressions, a port with a host and a chain of 50 hosts, over frames of 64 bytes
+/// of which all, a quarter or none match. libpcap is needed to compile the expressions, root for
+/// the kernel. The kernel's figure is a whole number of nanoseconds and includes the cost of its
+/// test run.
 #[derive(Args, Clone, Debug)]
 pub struct FilterSuite {
     // It has none, and says so in words.
@@ -125,8 +126,8 @@ const SHARES: [(Share, &str); 3] =
 
 /// Measures the engines side by side, and adds the rows to `report`.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
-/// Without libpcap nothing compiles the expressions, and everything is skipped.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured. Without libpcap nothing compiles the expressions, and everything is skipped.
 ///
 /// # Errors
 /// There is no memory for the frames.

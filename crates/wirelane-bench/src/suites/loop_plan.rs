@@ -12,7 +12,8 @@ pub struct LoopPlan {
     /// How long one sample of a discipline takes, when all producers have a CPU each; twice as
     /// long otherwise.
     pub window: Duration,
-    /// Peers are left out of a round but the first, and then rounds, when the run would take longer than this.
+    /// Peers are left out of a round but the first, and then rounds, when the run would take longer
+    /// than this.
     pub limit: Option<Duration>,
     /// Run other programs as well.
     pub peers: bool,

@@ -22,7 +22,8 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::suite::{Listed, Ready};
 
-/// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
+/// All of them, in the order of a report. The longest round comes last: it may be the only one of
+/// its suite.
 pub const SUITES: [Listed; 11] = [
     Listed::of::<capture::CaptureSuite>(),
     Listed::of::<record::RecordSuite>(),

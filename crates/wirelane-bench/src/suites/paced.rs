@@ -4,10 +4,11 @@
 //!   first CPU: paced frames from the kernel ─▶ wl-a ═══ wl-b ─▶ ring of the capture     second CPU: capture
 //! ```
 //!
-//! The sender pays for what the kernel does until a packet lies in the ring, for every program alike; what is
-//! compared is the CPU time of the capturing process. There are two figures: of the whole process, and of the time
-//! under load, because starting and ending cost the same for any number of packets. That time begins with the first
-//! packet and ends when the program must have received the last one.
+//! The sender pays for what the kernel does until a packet lies in the ring, for every program
+//! alike; what is compared is the CPU time of the capturing process. There are two figures: of the
+//! whole process, and of the time under load, because starting and ending cost the same for any
+//! number of packets. That time begins with the first packet and ends when the program must have
+//! received the last one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,8 +37,9 @@ pub(super) const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// Receive queues of the interface.
 const QUEUES: u16 = 2;
-/// No sample is shorter: otherwise what a program does without packets (waking up to look, the first pass through its
-/// ring), and what else the machine does, would be a large part of the figure.
+/// No sample is shorter: otherwise what a program does without packets (waking up to look, the
+/// first pass through its ring), and what else the machine does, would be a large part of the
+/// figure.
 pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to end.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -254,7 +256,8 @@ impl PacedBed {
         self.memory.file("capture")
     }
 
-    /// Runs `command`, which ends by itself after a few packets: the CPU time of the process. `None` if it was stopped.
+    /// Runs `command`, which ends by itself after a few packets: the CPU time of the process.
+    /// `None` if it was stopped.
     ///
     /// # Errors
     /// It fails, or does not end.
@@ -279,8 +282,8 @@ impl PacedBed {
         Ok((!stop.load(Ordering::Relaxed)).then_some(total))
     }
 
-    /// Runs `command`, which is `program` or what it becomes, while so many packets per second come. `None` if it was
-    /// stopped.
+    /// Runs `command`, which is `program` or what it becomes, while so many packets per second
+    /// come. `None` if it was stopped.
     ///
     /// # Errors
     /// It fails, or does not say what it has captured.

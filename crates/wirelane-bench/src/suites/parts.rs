@@ -14,7 +14,8 @@ pub(in crate::suites) const fn sums<const N: usize>(parts: &[[u64; N]; 2]) -> [u
     sums
 }
 
-/// Shares the time of a suite among its parts as they usually take it. What one leaves is there for those after it.
+/// Shares the time of a suite among its parts as they usually take it. What one leaves is there for
+/// those after it.
 pub(in crate::suites) struct Parts(Estimate);
 
 impl Parts {

@@ -25,8 +25,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// One in memory, and one in the folder `disk` if there is one. A place that cannot be used is skipped with the
-    /// reason.
+    /// One in memory, and one in the folder `disk` if there is one. A place that cannot be used is
+    /// skipped with the reason.
     pub(crate) fn all(
         disk: Option<&Path>,
         suite: &'static str,
@@ -63,8 +63,8 @@ pub(crate) fn dd(bytes: u64, file: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Writes as many zeroes past the page cache, a MiB at a time: what the disk takes. A file system that cannot gets them
-/// through the page cache, as ours then do; `None` if it is not installed.
+/// Writes as many zeroes past the page cache, a MiB at a time: what the disk takes. A file system
+/// that cannot gets them through the page cache, as ours then do; `None` if it is not installed.
 pub(crate) fn dd_direct(bytes: u64, file: &Path, is_direct: bool) -> Option<Command> {
     let mut command = Command::new(find(DD)?);
     command.args(["if=/dev/zero", "bs=1M", "status=none"]);

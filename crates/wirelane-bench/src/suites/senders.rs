@@ -5,9 +5,9 @@
 //!            TX ring ─▶ sendto, queue i ──▶ veth ─▶ RX queue i ─▶ packet:
 //! ```
 //!
-//! The kernel sends faster, but nothing says by which queue a packet came that it redirects into a veth pair
-//! (`__xdp_build_skb_from_frame` records none): to sockets of AF_PACKET all of them are of one queue. So where several
-//! queues of `packet:` are measured there, sockets send.
+//! The kernel sends faster, but nothing says by which queue a packet came that it redirects into a
+//! veth pair (`__xdp_build_skb_from_frame` records none): to sockets of AF_PACKET all of them are
+//! of one queue. So where several queues of `packet:` are measured there, sockets send.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub(in crate::suites) struct Seat {
     pub(in crate::suites) cpu: u32,
 }
 
-/// One for each of so many queues for which there is such a CPU (`veth_select_rxq`, `packet_pick_tx_queue`).
+/// One for each of so many queues for which there is such a CPU (`veth_select_rxq`,
+/// `packet_pick_tx_queue`).
 pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let of = |queue: u16| {
@@ -44,7 +45,8 @@ pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
     (0..queues).filter_map(of).collect()
 }
 
-/// What is sent: UDP packets over IPv4 of so many flows, to a station that does not exist, so that no host answers.
+/// What is sent: UDP packets over IPv4 of so many flows, to a station that does not exist, so that
+/// no host answers.
 ///
 /// # Errors
 /// No packet is so short or so long.
@@ -86,8 +88,8 @@ impl<'a> Senders<'a> {
         Ok(Self { site, ready: Ready::Kernel(ready) })
     }
 
-    /// A sender for each of `seats`, as fast as it can: sockets, if `interface` is a veth and `to_packet` says that sockets
-    /// of AF_PACKET receive at its other end, or the kernel.
+    /// A sender for each of `seats`, as fast as it can: sockets, if `interface` is a veth and
+    /// `to_packet` says that sockets of AF_PACKET receive at its other end, or the kernel.
     ///
     /// # Errors
     /// The interface has no such queue, or cannot be opened; or as [`LiveSender::new`].

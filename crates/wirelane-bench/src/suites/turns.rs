@@ -31,7 +31,8 @@ pub(crate) fn own() -> Result<PathBuf> {
     std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))
 }
 
-/// Something that is measured once in every round: a program, or several together, under one condition.
+/// Something that is measured once in every round: a program, or several together, under one
+/// condition.
 pub(crate) trait Turn {
     /// The case that is listed as skipped if it cannot be measured.
     fn case(&self) -> &'static str;
@@ -46,9 +47,9 @@ pub(crate) trait Turn {
 /// Failures in a row after which a turn is over: what does not work has had its time.
 const MOST_FAILURES: u32 = 2;
 
-/// Measures all of them in rounds. What fails is skipped with its reason, and tried once more in the next round. Each
-/// round starts with the next of them, so that none is always first; the first round, perhaps the only one, keeps the
-/// order.
+/// Measures all of them in rounds. What fails is skipped with its reason, and tried once more in
+/// the next round. Each round starts with the next of them, so that none is always first; the first
+/// round, perhaps the only one, keeps the order.
 pub(crate) fn take<T: Turn>(
     suite: &'static str,
     plan: &ProcessPlan<'_>,

@@ -38,7 +38,8 @@ pub struct Target {
     pub values: Vec<f64>,
     /// Their median; `None` if it was not measured.
     pub median: Option<f64>,
-    /// Whether it is as it ought to be; `None` if it was not measured, or too few samples cannot tell.
+    /// Whether it is as it ought to be; `None` if it was not measured, or too few samples cannot
+    /// tell.
     pub met: Option<bool>,
     /// Why that is not known.
     pub reason: Option<String>,

@@ -20,7 +20,8 @@ const _: () = assert!(WIRELANE_BATCH_DEFAULT == Batch::DEFAULT);
 /// No batch holds more packets.
 pub const WIRELANE_BATCH_MOST: usize = 65536;
 
-/// Makes an empty batch for up to `capacity` packets. The program frees it by wirelane_batch_free().
+/// Makes an empty batch for up to `capacity` packets. The program frees it by
+/// wirelane_batch_free().
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_new(
@@ -48,9 +49,9 @@ pub extern "C" fn wirelane_batch_free(batch: BatchHandle) -> c_int {
     count(|| BATCHES.remove(batch.id).map(drop).map(|()| 0).map_err(Failure::from))
 }
 
-/// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many these are. The array
-/// belongs to the batch and is valid until the next function that adds packets or takes some away. NULL only counts
-/// them.
+/// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many
+/// these are. The array belongs to the batch and is valid until the next function that adds packets
+/// or takes some away. NULL only counts them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_packets(
     batch: BatchHandle,
@@ -100,8 +101,8 @@ pub extern "C" fn wirelane_batch_truncate(batch: BatchHandle, packets: usize) ->
     })
 }
 
-/// Keeps packet i if `keep[i]` is not 0, in order, and gives the others back. `keep` has an element for each packet.
-/// Returns how many stay.
+/// Keeps packet i if `keep[i]` is not 0, in order, and gives the others back. `keep` has an element
+/// for each packet. Returns how many stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_retain(batch: BatchHandle, keep: *const u8) -> c_int {
     count(|| {
@@ -142,7 +143,8 @@ pub unsafe extern "C" fn wirelane_batch_fill(
     })
 }
 
-/// Makes a packet `len` bytes long, cutting or extending it at its end. Bytes gained have no defined content.
+/// Makes a packet `len` bytes long, cutting or extending it at its end. Bytes gained have no
+/// defined content.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_set_len(batch: BatchHandle, index: usize, len: usize) -> c_int {
     count(|| {
@@ -184,8 +186,8 @@ pub extern "C" fn wirelane_batch_set_timestamp(
     })
 }
 
-/// Sets `nanoseconds` to when the hardware received a packet, by the clock of the device. Returns 1, or 0 if it is not
-/// known (`xdp:eth0?rx_timestamps=on` asks for it).
+/// Sets `nanoseconds` to when the hardware received a packet, by the clock of the device. Returns
+/// 1, or 0 if it is not known (`xdp:eth0?rx_timestamps=on` asks for it).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_hardware_timestamp(
     batch: BatchHandle,
@@ -200,8 +202,8 @@ pub unsafe extern "C" fn wirelane_batch_hardware_timestamp(
     })
 }
 
-/// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not known
-/// (`xdp:eth0?rx_hash=on` asks for it).
+/// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not
+/// known (`xdp:eth0?rx_hash=on` asks for it).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_rx_hash(
     batch: BatchHandle,
@@ -216,8 +218,8 @@ pub unsafe extern "C" fn wirelane_batch_rx_hash(
     })
 }
 
-/// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or cutting it into
-/// packets: transmitting ends do it. Otherwise 0.
+/// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or
+/// cutting it into packets: transmitting ends do it. Otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_is_unfinished(batch: BatchHandle, index: usize) -> c_int {
     count(|| {
@@ -226,8 +228,8 @@ pub extern "C" fn wirelane_batch_is_unfinished(batch: BatchHandle, index: usize)
     })
 }
 
-/// Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network order. Every checksum that
-/// covers it follows, also one that a device will complete.
+/// Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network
+/// order. Every checksum that covers it follows, also one that a device will complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_rewrite(
     batch: BatchHandle,

@@ -7,8 +7,8 @@ use crate::call::{call, put_sized};
 use crate::error::{ErrorValue, c_text};
 use crate::options::OptionsValue;
 
-/// The interface that this header describes. It goes up when programs have to be compiled anew; functions, and
-/// fields at the end of structures that have a size, are added without that.
+/// The interface that this header describes. It goes up when programs have to be compiled anew;
+/// functions, and fields at the end of structures that have a size, are added without that.
 pub const WIRELANE_ABI_VERSION: u32 = 1;
 
 /// The interface of the library that is loaded: a program may compare it with WIRELANE_ABI_VERSION.
@@ -29,15 +29,16 @@ pub extern "C" fn wirelane_status_text(status: c_int) -> *const c_char {
     c_text(status).as_ptr()
 }
 
-/// Sets the options to the defaults: to receive copies of everything. `size` is sizeof(wirelane_options).
+/// Sets the options to the defaults: to receive copies of everything. `size` is
+/// sizeof(wirelane_options).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_options_init(options: *mut OptionsValue, size: usize) -> c_int {
     // SAFETY: by contract of this function.
     unsafe { init("wirelane_options_init", options, size, false) }
 }
 
-/// Sets the options to those of a program that forwards: promiscuous, open for both directions, packets as they were
-/// on the wire within about a millisecond, none that the host itself sends.
+/// Sets the options to those of a program that forwards: promiscuous, open for both directions,
+/// packets as they were on the wire within about a millisecond, none that the host itself sends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_options_forwarder(
     options: *mut OptionsValue,

@@ -25,7 +25,8 @@ pub unsafe extern "C" fn wirelane_mask_none(mask: *mut MaskValue) -> c_int {
     count(|| unsafe { put(mask, MaskValue::every(false), NO_MASK) }.map(|()| 0))
 }
 
-/// Replaces the queues of WIRELANE_RX or WIRELANE_TX by those of a text: "all", "none" or a list such as "0,2-3".
+/// Replaces the queues of WIRELANE_RX or WIRELANE_TX by those of a text: "all", "none" or a list
+/// such as "0,2-3".
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_mask_parse(
@@ -48,8 +49,8 @@ pub unsafe extern "C" fn wirelane_mask_parse(
     }
 }
 
-/// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all with WIRELANE_NO_QUEUE; or, with WIRELANE_OTHER, packets
-/// that are tied to no queue.
+/// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all with WIRELANE_NO_QUEUE; or, with
+/// WIRELANE_OTHER, packets that are tied to no queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_mask_add(
     mask: *mut MaskValue,

@@ -1,4 +1,5 @@
-//! The exported functions, one file per kind of handle. Each checks its arguments and calls what does the work.
+//! The exported functions, one file per kind of handle. Each checks its arguments and calls what
+//! does the work.
 
 // In the order of the header.
 pub mod library;

@@ -30,8 +30,8 @@ pub struct Instruction {
     pub k: u32,
 }
 
-/// Opens the port that `spec` names, such as "packet:eth0@0-3" or "sim:4?count=1000". `options` may be NULL for the
-/// defaults. No packet is let in before wirelane_port_start().
+/// Opens the port that `spec` names, such as "packet:eth0@0-3" or "sim:4?count=1000". `options` may
+/// be NULL for the defaults. No packet is let in before wirelane_port_start().
 ///
 /// The program closes it by wirelane_close().
 #[must_use]
@@ -60,8 +60,8 @@ pub unsafe extern "C" fn wirelane_open(
     }
 }
 
-/// Stops the port and closes it. Ends that were handed out stay open: the receiving ones deliver what is in their
-/// rings and end; the program closes each.
+/// Stops the port and closes it. Ends that were handed out stay open: the receiving ones deliver
+/// what is in their rings and end; the program closes each.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_close(port: PortHandle) -> c_int {
     crate::call::count(|| PORTS.remove(port.id).map(drop).map(|()| 0).map_err(Failure::from))
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn wirelane_port_start(port: PortHandle, error: *mut Error
     }
 }
 
-/// Lets no more packets in. What is in the rings can still be received, then the receiving ends have ended. Not for
-/// signal handlers: it takes locks.
+/// Lets no more packets in. What is in the rings can still be received, then the receiving ends
+/// have ended. Not for signal handlers: it takes locks.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_port_stop(port: PortHandle) -> c_int {
     crate::call::count(|| {
@@ -90,8 +90,8 @@ pub extern "C" fn wirelane_port_stop(port: PortHandle) -> c_int {
     })
 }
 
-/// Hands out the receiving end at `index`, counted from 0 to below wirelane_info.rx_ends. Each is handed out once; the
-/// program closes it by wirelane_rx_close().
+/// Hands out the receiving end at `index`, counted from 0 to below wirelane_info.rx_ends. Each is
+/// handed out once; the program closes it by wirelane_rx_close().
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_rx(
@@ -112,8 +112,9 @@ pub unsafe extern "C" fn wirelane_port_rx(
     }
 }
 
-/// Hands out the transmitting end at `index`, counted from 0 to below wirelane_info.tx_ends. Each is handed out once;
-/// the program closes it by wirelane_tx_close(). Those of a port that was opened to forward cut long frames.
+/// Hands out the transmitting end at `index`, counted from 0 to below wirelane_info.tx_ends. Each
+/// is handed out once; the program closes it by wirelane_tx_close(). Those of a port that was
+/// opened to forward cut long frames.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_tx(
@@ -165,7 +166,8 @@ pub unsafe extern "C" fn wirelane_port_mask(
     }
 }
 
-/// Replaces the masks, also while packets come. Packets of queues that stay selected are neither lost nor duplicated.
+/// Replaces the masks, also while packets come. Packets of queues that stay selected are neither
+/// lost nor duplicated.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_set_mask(
@@ -183,8 +185,9 @@ pub unsafe extern "C" fn wirelane_port_set_mask(
     }
 }
 
-/// Replaces the filter, also while packets come: an expression of pcap-filter(7), or what `tcpdump -ddd` prints; NULL
-/// takes all packets that the masks select. Packets that are in the rings have met the old one.
+/// Replaces the filter, also while packets come: an expression of pcap-filter(7), or what
+/// `tcpdump -ddd` prints; NULL takes all packets that the masks select. Packets that are in the
+/// rings have met the old one.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_set_filter(
@@ -246,8 +249,8 @@ pub unsafe extern "C" fn wirelane_port_rx_stats(
     }
 }
 
-/// What became of the packets of the transmitting end at `index`, also after it was closed. `size` is
-/// sizeof(wirelane_tx_stats).
+/// What became of the packets of the transmitting end at `index`, also after it was closed. `size`
+/// is sizeof(wirelane_tx_stats).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_tx_stats(
     port: PortHandle,

@@ -15,8 +15,8 @@ use crate::table::Exclusive;
 
 /// Ask again at once.
 pub const WIRELANE_READY_NOW: u32 = 0;
-/// Ask again when the descriptor is readable or the time has passed, or at once if the CPU is yours: a thread that
-/// sleeps may wake up too late for the next burst.
+/// Ask again when the descriptor is readable or the time has passed, or at once if the CPU is
+/// yours: a thread that sleeps may wake up too late for the next burst.
 pub const WIRELANE_READY_SOON: u32 = 1;
 /// Ask again when the descriptor is readable or the time has passed.
 pub const WIRELANE_READY_DESCRIPTOR: u32 = 2;
@@ -46,7 +46,8 @@ pub const WIRELANE_WAKE_DESCRIPTOR: c_int = 4;
 /// Returned by waiting: all receiving ends have ended.
 pub const WIRELANE_WAKE_ENDED: c_int = 8;
 
-/// Adds received packets to the end of `batch` while it has room. Returns how many; 0 if none is ready. Never blocks.
+/// Adds received packets to the end of `batch` while it has room. Returns how many; 0 if none is
+/// ready. Never blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_rx_receive(rx: RxHandle, batch: BatchHandle) -> c_int {
     count(|| {
@@ -56,8 +57,9 @@ pub extern "C" fn wirelane_rx_receive(rx: RxHandle, batch: BatchHandle) -> c_int
     })
 }
 
-/// When to ask again after a call that received nothing, for programs with an event loop of their own. An error, such
-/// as that of an interface that was removed, is told once; then the end has ended.
+/// When to ask again after a call that received nothing, for programs with an event loop of their
+/// own. An error, such as that of an interface that was removed, is told once; then the end has
+/// ended.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_rx_readiness(
@@ -86,10 +88,12 @@ pub unsafe extern "C" fn wirelane_rx_readiness(
     }
 }
 
-/// Waits until one of `count` receiving ends may have packets or `timeout` nanoseconds have passed; a negative timeout
-/// is none. Returns the sum of WIRELANE_WAKE_..., at once if all have ended. A signal ends it, too.
+/// Waits until one of `count` receiving ends may have packets or `timeout` nanoseconds have passed;
+/// a negative timeout is none. Returns the sum of WIRELANE_WAKE_..., at once if all have ended. A
+/// signal ends it, too.
 ///
-/// Call it after a round in which none had packets. An end that fails is an error once; then it has ended.
+/// Call it after a round in which none had packets. An end that fails is an error once; then it has
+/// ended.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_wait(
@@ -107,8 +111,8 @@ pub unsafe extern "C" fn wirelane_wait(
     }
 }
 
-/// As wirelane_wait(), and until one of at most 64 `descriptors` of the program is readable, has an error or was hung
-/// up: bit i of `ready` (which may be NULL) says that descriptor i is.
+/// As wirelane_wait(), and until one of at most 64 `descriptors` of the program is readable, has an
+/// error or was hung up: bit i of `ready` (which may be NULL) says that descriptor i is.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_wait_any(
@@ -150,7 +154,8 @@ pub unsafe extern "C" fn wirelane_rx_watermark(rx: RxHandle, watermark: *mut u64
     })
 }
 
-/// Counts packets that were received here and found no room in a TX queue, for a program that forwards.
+/// Counts packets that were received here and found no room in a TX queue, for a program that
+/// forwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_rx_count_unforwarded(rx: RxHandle, packets: u64) -> c_int {
     count(|| {

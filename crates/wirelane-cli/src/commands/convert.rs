@@ -19,13 +19,14 @@ use crate::take;
 
 /// Write a capture file in another format or compression, whole or in part.
 ///
-/// The suffix of OUT chooses both: .pcap, .pcapng, and .gz, .lz4 or .zst to compress. IN may be any of them,
-/// whatever its name. Packets keep their order. Comments, interfaces and their counters, other options, names,
-/// secrets for decryption and custom blocks are kept; a pcap file has no place for them, and what it lacks is
-/// told.
+/// The suffix of OUT chooses both: .pcap, .pcapng, and .gz, .lz4 or .zst to compress. IN may be any
+/// of them, whatever its name. Packets keep their order. Comments, interfaces and their counters,
+/// other options, names, secrets for decryption and custom blocks are kept; a pcap file has no
+/// place for them, and what it lacks is told.
 ///
-/// If IN is damaged, everything before the damage is written and the exit status is 1. ^C ends the command:
-/// OUT then holds what was written so far, and the exit status is 1. SIGUSR1 prints the progress.
+/// If IN is damaged, everything before the damage is written and the exit status is 1. ^C ends the
+/// command: OUT then holds what was written so far, and the exit status is 1. SIGUSR1 prints the
+/// progress.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConvertArgs {
     /// The file to read; `-` is standard input
@@ -52,8 +53,9 @@ pub(crate) struct ConvertArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     snaplen: Option<u32>,
 
-    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
-    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the
+    /// default) to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not
+    /// compress
     #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Output")]
     compress: Option<args::Compress>,
     #[command(flatten)]

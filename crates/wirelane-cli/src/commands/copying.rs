@@ -46,12 +46,12 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Copies the packets that `select` takes, tells how far it is whenever SIGUSR1 asks, and reports. All errors but the
-    /// first are printed.
+    /// Copies the packets that `select` takes, tells how far it is whenever SIGUSR1 asks, and
+    /// reports. All errors but the first are printed.
     ///
     /// # Errors
-    /// When a file cannot be opened, the output cannot be written, a file was damaged, or a signal ended it; the output then
-    /// holds what was before.
+    /// When a file cannot be opened, the output cannot be written, a file was damaged, or a signal
+    /// ended it; the output then holds what was before.
     pub(crate) fn run(&self, control: &MergeControl, select: &mut Select<'_>) -> Result<()> {
         let report = self.watch(control, select)?;
         if self.json {

@@ -20,15 +20,17 @@ use crate::{args, netns};
 
 /// Count packets of ports or capture files by protocol, host, port, queue, VLAN or flow.
 ///
-/// One pass counts by everything that is asked for. Each queue has its own thread and its own tables, which
-/// are joined at the end. The tables are printed on standard output, the largest rows first. On a port, a
-/// terminal shows the largest rows of the first table meanwhile, SIGUSR1 prints all tables so far on standard
-/// error, and ^C ends the count. The outermost IP header counts, and with --inner what travels in tunnels.
+/// One pass counts by everything that is asked for. Each queue has its own thread and its own
+/// tables, which are joined at the end. The tables are printed on standard output, the largest rows
+/// first. On a port, a terminal shows the largest rows of the first table meanwhile, SIGUSR1 prints
+/// all tables so far on standard error, and ^C ends the count. The outermost IP header counts, and
+/// with --inner what travels in tunnels.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CountArgs {
-    /// The ports or capture files to count packets of, such as eth0, trace.pcapng.gz or sim:4?rate=1Mpps, `any` for
-    /// every interface, or `-` for standard input; then a filter, as in `wirelane count trace.pcap tcp port 443`
+    /// The ports or capture files to count packets of, such as eth0, trace.pcapng.gz or
+    /// sim:4?rate=1Mpps, `any` for every interface, or `-` for standard input; then a filter, as in
+    /// `wirelane count trace.pcap tcp port 443`
     #[arg(value_name = "PORT|FILE")]
     words: Vec<OsString>,
     /// By what to count; several with commas, as in proto,host
@@ -55,18 +57,19 @@ pub(crate) struct CountArgs {
         help_heading = "Output"
     )]
     sort: Order,
-    /// Count what tunnels carry (VXLAN, Geneve, GRE, IP in IP): hosts, ports, protocols and flows are those of the
-    /// innermost IP header. Other packets count as without it
+    /// Count what tunnels carry (VXLAN, Geneve, GRE, IP in IP): hosts, ports, protocols and flows
+    /// are those of the innermost IP header. Other packets count as without it
     #[arg(long)]
     inner: bool,
-    /// How many rows each table has room for (k, M: units of 1000), in at most 200 bytes each. Packets whose row
-    /// finds no room are counted together
+    /// How many rows each table has room for (k, M: units of 1000), in at most 200 bytes each.
+    /// Packets whose row finds no room are counted together
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1M", help_heading = "Limits")]
     max_rows: u64,
     /// Read packets from FILE, whatever its name
     #[arg(short = 'r', long, value_name = "FILE")]
     read: Option<PathBuf>,
-    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of a namespace
+    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of
+    /// a namespace
     #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
     netns: Option<OsString>,
     #[command(flatten)]
@@ -122,8 +125,8 @@ const TOP: usize = 20;
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps the count from starting, or the first thing that ended it early; what was counted before
-/// is printed.
+/// Everything that keeps the count from starting, or the first thing that ended it early; what was
+/// counted before is printed.
 pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
@@ -238,7 +241,8 @@ fn is_file(word: &OsStr) -> bool {
     word == "-" || Path::new(word).exists()
 }
 
-/// A word that is no port was perhaps to be a file. `elsewhere`: interfaces are those of another namespace.
+/// A word that is no port was perhaps to be a file. `elsewhere`: interfaces are those of another
+/// namespace.
 ///
 /// # Errors
 /// It is a directory, or there is nothing of this name.

@@ -23,25 +23,27 @@ use crate::take::{self, Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
-/// Packets from RX queue i of one port leave through TX queue i of the other, in both directions, with a
-/// thread per queue and direction. A file can be the first port (its packets are sent) or the second (it is
-/// written); then packets flow one way. Two interfaces are in promiscuous mode while packets flow between
-/// them. A bare name such as eth0 means packet:, and the host still receives its packets; with --all it
-/// means xdp: where the interface supports that, which takes them away from the host.
+/// Packets from RX queue i of one port leave through TX queue i of the other, in both directions,
+/// with a thread per queue and direction. A file can be the first port (its packets are sent) or
+/// the second (it is written); then packets flow one way. Two interfaces are in promiscuous mode
+/// while packets flow between them. A bare name such as eth0 means packet:, and the host still
+/// receives its packets; with --all it means xdp: where the interface supports that, which takes
+/// them away from the host.
 ///
-/// Forwarding ends with a summary when every finite source is exhausted, or on ^C. SIGUSR1 prints the
-/// counters so far.
+/// Forwarding ends with a summary when every finite source is exhausted, or on ^C. SIGUSR1 prints
+/// the counters so far.
 ///
-/// Without --gso and --gro, packets pass unchanged, with two exceptions. A checksum that the sender left to
-/// its hardware is completed. A frame in which the kernel has merged several packets (GRO, or a local
-/// sender's segmentation offload) is cut back into them. Any other packet longer than the MTU of its output
-/// port cannot be sent and counts as an error.
+/// Without --gso and --gro, packets pass unchanged, with two exceptions. A checksum that the sender
+/// left to its hardware is completed. A frame in which the kernel has merged several packets (GRO,
+/// or a local sender's segmentation offload) is cut back into them. Any other packet longer than
+/// the MTU of its output port cannot be sent and counts as an error.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForwardArgs {
     /// The first port, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
     #[arg(value_name = "PORT")]
     first: OsString,
-    /// The second port; without it, packets return through the first one with their MAC addresses swapped
+    /// The second port; without it, packets return through the first one with their MAC addresses
+    /// swapped
     #[arg(value_name = "PORT")]
     second: Option<OsString>,
     /// RX queues to forward from: all, none, or a list such as 0,2-3
@@ -53,27 +55,28 @@ pub(crate) struct ForwardArgs {
     /// Forward from the first port to the second only
     #[arg(long)]
     one_way: bool,
-    /// Swap source and destination MAC address; drops packets to multicast and broadcast addresses as filtered
+    /// Swap source and destination MAC address; drops packets to multicast and broadcast addresses
+    /// as filtered
     #[arg(long)]
     swap: bool,
     /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N],
-    /// pfifo_fast[:N] or lockless[:nobypass]. Append as needed: ,limit=1000 (packets) ,limit=256k (bytes)
-    /// ,bql=on ,tsq=128k ,enqueue=batch
+    /// pfifo_fast[:N] or lockless[:nobypass]. Append as needed: ,limit=1000 (packets) ,limit=256k
+    /// (bytes) ,bql=on ,tsq=128k ,enqueue=batch
     #[arg(long, value_name = "SPEC", value_parser = discipline)]
     qdisc: Option<QdiscSpec>,
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
     /// addresses and ports) or cpu
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
     tx_choice: QueueSelection,
-    /// Segment frames longer than the output port's MTU, just before its TX ring: tcp, udp or both (on).
-    /// Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
+    /// Segment frames longer than the output port's MTU, just before its TX ring: tcp, udp or both
+    /// (on). Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = args::protocols)]
     gso: Option<Protocols>,
-    /// Merge consecutive packets of a flow on receipt: tcp, udp or both (on). A TAP device gets frames of
-    /// up to 64 KB; ports that cannot send such frames get packets again. For one port only:
-    /// PORT?gro=PROTOCOLS
+    /// Merge consecutive packets of a flow on receipt: tcp, udp or both (on). A TAP device gets
+    /// frames of up to 64 KB; ports that cannot send such frames get packets again. For one port
+    /// only: PORT?gro=PROTOCOLS
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = args::protocols)]
     gro: Option<Protocols>,
@@ -234,7 +237,8 @@ impl Plan {
         }
     }
 
-    /// Opens the ports, says what they take from the host, and gives privileges away before a file is created.
+    /// Opens the ports, says what they take from the host, and gives privileges away before a file
+    /// is created.
     ///
     /// # Errors
     /// A port cannot be opened, or both are one interface.

@@ -10,9 +10,10 @@ use crate::control::settings::Settings;
 
 /// Show or change the queue masks and the filter of a running capture or forward.
 ///
-/// Without a change, print the current settings of all ports, or of the one chosen by --port. QUEUES is all, none or a list such as 0,2-3 and replaces
-/// the mask; +LIST adds queues to it and -LIST removes them. A change loses and duplicates no packet of a
-/// queue that stays selected; each packet is judged by the old filter or by the new one.
+/// Without a change, print the current settings of all ports, or of the one chosen by --port.
+/// QUEUES is all, none or a list such as 0,2-3 and replaces the mask; +LIST adds queues to it and
+/// -LIST removes them. A change loses and duplicates no packet of a queue that stays selected; each
+/// packet is judged by the old filter or by the new one.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MaskArgs {
     /// Process id of the running command; `wirelane stats` lists them

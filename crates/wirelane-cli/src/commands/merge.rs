@@ -14,14 +14,14 @@ use crate::args;
 /// Merge capture files into one, in order of time.
 ///
 /// Reads pcap and pcapng, plain or compressed with gzip, lz4 or zstd, such as the files of
-/// `wirelane capture --split`. Packets with equal times keep the order in which the files are given.
-/// Every interface keeps its description, queue and counters. Comments, other options, names, secrets for
-/// decryption and custom blocks are kept. A pcap file (-w all.pcap) has one link type and none of these; what
-/// is left out is told.
+/// `wirelane capture --split`. Packets with equal times keep the order in which the files are
+/// given. Every interface keeps its description, queue and counters. Comments, other options,
+/// names, secrets for decryption and custom blocks are kept. A pcap file (-w all.pcap) has one link
+/// type and none of these; what is left out is told.
 ///
-/// If a file is damaged, everything before the damage is merged and the exit status is 1. ^C ends the
-/// merge: the output then holds what was merged so far, and the exit status is 1. SIGUSR1 prints the
-/// progress.
+/// If a file is damaged, everything before the damage is merged and the exit status is 1. ^C ends
+/// the merge: the output then holds what was merged so far, and the exit status is 1. SIGUSR1
+/// prints the progress.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input
@@ -32,8 +32,9 @@ pub(crate) struct MergeArgs {
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
-    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the
+    /// default) to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not
+    /// compress
     #[arg(long, value_name = "HOW", value_parser = args::compress)]
     pub(crate) compress: Option<args::Compress>,
 

@@ -11,8 +11,9 @@ use crate::control::settings::Settings;
 
 /// Show GSO and GRO of a running forward, or turn them on or off, like ethtool -k and -K.
 ///
-/// Without a change, print the current settings of all ports, or of the one chosen by --port. PROTOCOLS is tcp, udp, tcp,udp, on or off. A change applies
-/// between two packets. A frame that its sender left to be segmented is segmented in any case.
+/// Without a change, print the current settings of all ports, or of the one chosen by --port.
+/// PROTOCOLS is tcp, udp, tcp,udp, on or off. A change applies between two packets. A frame that
+/// its sender left to be segmented is segmented in any case.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OffloadArgs {
     /// Process id of the running command; `wirelane stats` lists them

@@ -16,10 +16,10 @@ use crate::stores;
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
 ///
-/// Pins the segments that have packets of the time span; with EXPR, a tcpdump expression, only those
-/// that may have a match as their indexes tell. A pinned segment stays whatever the limits of the recorder
-/// say, until it is released: room for new packets is then taken from the others. A segment that is still
-/// written can be pinned, too.
+/// Pins the segments that have packets of the time span; with EXPR, a tcpdump expression, only
+/// those that may have a match as their indexes tell. A pinned segment stays whatever the limits of
+/// the recorder say, until it is released: room for new packets is then taken from the others. A
+/// segment that is still written can be pinned, too.
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "wirelane pin <DIR>... [EXPR]... <--from TIME|--to TIME|--all> [OPTIONS]",
@@ -30,8 +30,8 @@ pub(crate) struct PinArgs {
     /// Stores, and then the expression, which may be several arguments
     #[arg(value_name = "DIR|EXPR", required = true)]
     arguments: Vec<OsString>,
-    /// Not what is before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or without Z
-    /// in local time
+    /// Not what is before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
+    /// without Z in local time
     #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
     from: Option<Moment>,
     /// Not what is at TIME and later; a time of day is the first one after --from
@@ -59,7 +59,8 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// The arguments are wrong, a store cannot be read or not be changed, or no segment is of that time.
+/// The arguments are wrong, a store cannot be read or not be changed, or no segment is of that
+/// time.
 pub(crate) fn run(args: &PinArgs) -> Result<()> {
     let (paths, expression) = stores::split(&args.arguments)?;
     let Span { from, to } =

@@ -11,7 +11,8 @@ use crate::output::{self, screen};
 
 /// List the kinds of ports and their options.
 ///
-/// A port is an interface opened through a backend. Options follow its name: xdp:eth0?mode=native&frames=32k.
+/// A port is an interface opened through a backend. Options follow its name:
+/// xdp:eth0?mode=native&frames=32k.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PortsArgs {
     /// Show the options of this backend: sim, file, packet, xdp or tap
@@ -70,7 +71,8 @@ fn entry(text: &mut String, head: &str, meaning: &str) {
     indented(text, 10, meaning);
 }
 
-/// Lines as long as in the help of the commands, that far from the left; shorter on a terminal that has not so much.
+/// Lines as long as in the help of the commands, that far from the left; shorter on a terminal that
+/// has not so much.
 fn indented(text: &mut String, indent: usize, words: &str) {
     let columns = screen::width_of_output().map_or(100, |columns| columns.min(100));
     for line in output::wrap(words, columns.saturating_sub(indent)) {

@@ -14,8 +14,8 @@ use crate::output::table::Table;
 
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
 ///
-/// Without an interface, list all interfaces of this network namespace. A value that the driver does not
-/// report is "unknown". Changes nothing and needs no privilege.
+/// Without an interface, list all interfaces of this network namespace. A value that the driver
+/// does not report is "unknown". Changes nothing and needs no privilege.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueuesArgs {
     /// The interface, such as eth0
@@ -279,7 +279,8 @@ fn describe_rss(out: &mut String, rss: &Rss) {
 /// Buckets of the indirection table on one line.
 const PER_ROW: usize = 16;
 
-/// `0:0 1:1 2-3:?`: the CPUs of each queue, as the tools of the multiqueue BPF paper (FreeBSD, 2011) print them.
+/// `0:0 1:1 2-3:?`: the CPUs of each queue, as the tools of the multiqueue BPF paper (FreeBSD,
+/// published in 2011) print them.
 fn affinity<'a>(queues: impl Iterator<Item = (u32, &'a Service)>) -> String {
     let cpus = |service: &Service| service.cpus.as_ref().map_or("?".to_owned(), CpuList::to_string);
     let runs = runs(queues.map(|(index, service)| (index, cpus(service))));
@@ -311,7 +312,8 @@ fn text(value: Option<impl Display>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }
 
-/// A labelled line. Text that came from a driver may hold control characters, which a terminal must not get.
+/// A labelled line. Text that came from a driver may hold control characters, which a terminal must
+/// not get.
 fn line(out: &mut String, label: &str, value: &str) {
     let value: String = value.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     // Writing to a String cannot fail.

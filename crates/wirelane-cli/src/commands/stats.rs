@@ -15,14 +15,17 @@ use crate::output::table::Table;
 use crate::output::{self, screen};
 use crate::session::Signals;
 
-/// Show the counters of a running capture, recording or forward, or of a program over Wirelane's libpcap.
+/// Show the counters of a running capture, recording or forward, or of a program over Wirelane's
+/// libpcap.
 ///
-/// Prints, per port and queue, the packets received, filtered, dropped (with the reason), sent, queued,
-/// segmented and merged, where the frames are, and how far the disk of a recording is. Reading does not slow the process down. Without PID, shows
-/// the only running command, or lists all of them.
+/// Prints, per port and queue, the packets received, filtered, dropped (with the reason), sent,
+/// queued, segmented and merged, where the frames are, and how far the disk of a recording is.
+/// Reading does not slow the process down. Without PID, shows the only running command, or lists
+/// all of them.
 ///
-/// Of a program over Wirelane's libpcap (`wirelane exec`) it shows each handle, with counters of 64 bits. Packets lost in
-/// the kernel are counted when the program waits for packets, or asks for its statistics.
+/// Of a program over Wirelane's libpcap (`wirelane exec`) it shows each handle, with counters of 64
+/// bits. Packets lost in the kernel are counted when the program waits for packets, or asks for its
+/// statistics.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatsArgs {
     /// Process id of the running command

@@ -10,9 +10,9 @@ use crate::output;
 
 /// Make a recording keep the packets around this moment.
 ///
-/// The recording is one that was started with --trigger, --before or --after. It writes what came in the
-/// time before that it holds in memory, and what comes in the time after. SIGUSR2 does the same. Without
-/// PID, triggers the only recording that is running.
+/// The recording is one that was started with --trigger, --before or --after. It writes what came
+/// in the time before that it holds in memory, and what comes in the time after. SIGUSR2 does the
+/// same. Without PID, triggers the only recording that is running.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TriggerArgs {
     /// Process id of the recording; `wirelane stats` lists them

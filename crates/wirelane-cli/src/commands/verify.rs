@@ -1,4 +1,5 @@
-//! `wirelane verify`: audits the packets of a capture file and names what is wrong with which of them.
+//! `wirelane verify`: audits the packets of a capture file and names what is wrong with which of
+//! them.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,10 +15,10 @@ use crate::output::{self, plural};
 
 /// Check the packets of a capture file against the RFCs: lengths, checksums, fragments, segments.
 ///
-/// Every violation is one line: packet number, rule, expected value, actual value, RFC. Bytes that a snap
-/// length removed, and checksums that the sender left to its hardware, are counted as not checked. To check
-/// how super-frames (TCP frames longer than the MTU) were segmented, capture both sides of the segmenter
-/// and join the files with `wirelane merge`.
+/// Every violation is one line: packet number, rule, expected value, actual value, RFC. Bytes that
+/// a snap length removed, and checksums that the sender left to its hardware, are counted as not
+/// checked. To check how super-frames (TCP frames longer than the MTU) were segmented, capture both
+/// sides of the segmenter and join the files with `wirelane merge`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct VerifyArgs {
@@ -29,8 +30,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_575))]
     mtu: Option<u32>,
 
-    /// The packets are from a wire: also report super-frames, incomplete checksums and missing fragments
-    /// as violations
+    /// The packets are from a wire: also report super-frames, incomplete checksums and missing
+    /// fragments as violations
     #[arg(long)]
     strict: bool,
 

@@ -139,8 +139,8 @@ pub(crate) struct Sessions {
     pub(crate) are_more: bool,
 }
 
-/// Asks everybody who listens, all at once and on this thread alone, so that one who keeps silent delays nobody, and
-/// however many there are nothing runs out.
+/// Asks everybody who listens, all at once and on this thread alone, so that one who keeps silent
+/// delays nobody, and however many there are nothing runs out.
 pub(crate) fn sessions() -> Sessions {
     let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<Socket>>::new(), false);
     let user = privilege::uid();

@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longest request, and longest reply to most of them, in bytes. The longest that means anything is a filter.
+/// Longest request, and longest reply to most of them, in bytes. The longest that means anything is
+/// a filter.
 pub(super) const REQUEST: usize = 64 << 10;
 /// Longest reply with statistics: thousands of queues, each with every counter there is.
 pub(super) const REPLY: usize = 64 << 20;

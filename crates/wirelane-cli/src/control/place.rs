@@ -1,12 +1,14 @@
 //! Where the sockets of running commands are, and whose they are.
 //!
-//! They lie at once in a directory that is there as long as the system is: `/run`, where only root may write, or `/tmp`, where
-//! the sticky bit leaves a file to its owner. Not in `/run/user/UID`, which comes and goes with the user's logins, and
-//! not where the environment says, which is not the same under sudo.
+//! They lie at once in a directory that is there as long as the system is: `/run`, where only root
+//! may write, or `/tmp`, where the sticky bit leaves a file to its owner. Not in `/run/user/UID`,
+//! which comes and goes with the user's logins, and not where the environment says, which is not
+//! the same under sudo.
 //!
-//! A name is `wirelane-PID-RANDOM.sock`. PID is the number that the process has in its own PID namespace. Others have
-//! processes of the same number, and anybody can make names in `/tmp`: so the rest of the name cannot be foreseen, what
-//! it says is checked ([`connect`]), and only what nobody listens on is taken for left over.
+//! A name is `wirelane-PID-RANDOM.sock`. PID is the number that the process has in its own PID
+//! namespace. Others have processes of the same number, and anybody can make names in `/tmp`: so
+//! the rest of the name cannot be foreseen, what it says is checked ([`connect`]), and only what
+//! nobody listens on is taken for left over.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, Permissions};
@@ -37,7 +39,8 @@ pub(super) struct Socket {
     pub(super) pid: u32,
 }
 
-/// The sockets of the processes whose number is `wanted`, in no order. How many there are is up to whoever makes them.
+/// The sockets of the processes whose number is `wanted`, in no order. How many there are is up to
+/// whoever makes them.
 pub(super) fn sockets(wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = Socket> {
     PLACES.iter().flat_map(|place| sockets_in(Path::new(place))).filter_map(move |(path, pid)| {
         // The name first: it costs nothing.
@@ -90,8 +93,9 @@ impl Process {
     }
 }
 
-/// Connects to whoever listens, and asks the kernel who that is. Nothing is said before that is known. `patience` is how long
-/// to wait for room among those who ask; without it there is room or not, and the stream never waits.
+/// Connects to whoever listens, and asks the kernel who that is. Nothing is said before that is
+/// known. `patience` is how long to wait for room among those who ask; without it there is room or
+/// not, and the stream never waits.
 ///
 /// # Errors
 /// `ConnectionRefused` if nobody listens, `WouldBlock` if there is no room, `PermissionDenied`.
@@ -109,7 +113,8 @@ pub(super) fn connect(
     Ok((UnixStream::from(socket), peer))
 }
 
-/// Begins to listen for this process. What its user's killed processes have left there is removed before.
+/// Begins to listen for this process. What its user's killed processes have left there is removed
+/// before.
 ///
 /// # Errors
 /// It can have a socket nowhere.
@@ -156,8 +161,8 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Removes sockets of this user on which nobody listens. That there is no process of that number says nothing: it may have
-/// it in another PID namespace.
+/// Removes sockets of this user on which nobody listens. That there is no process of that number
+/// says nothing: it may have it in another PID namespace.
 fn remove_leftovers(place: &Path) {
     let user = privilege::uid();
     for (path, _) in sockets_in(place) {
@@ -203,7 +208,8 @@ mod tests {
     fn leftovers_are_what_nobody_listens_on_whoever_runs() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        // Of a process that runs, of one that does not, and of one that was killed before it listened.
+        // Of a process that runs, of one that does not, and of one that was killed before it
+        // listened.
         for name in ["wirelane-1-x.sock", "wirelane-4194305-x.sock", "wirelane-7-x.new"] {
             drop(UnixListener::bind(at(name)).unwrap());
         }

@@ -1,5 +1,6 @@
-//! Programs that capture by Wirelane's libpcap. They answer nobody: what they count they show on boards
-//! ([`wirelane_os::board`]), one for each handle. The library's `status.rs` writes what is read here.
+//! Programs that capture by Wirelane's libpcap. They answer nobody: what they count they show on
+//! boards ([`wirelane_os::board`]), one for each handle. The library's `status.rs` writes what is
+//! read here.
 
 use std::fs;
 use std::io;

@@ -35,13 +35,14 @@ pub(crate) struct ControlServer {
 /// Where requests come in.
 struct Door {
     listener: UnixListener,
-    /// Shutting the listener down wakes who waits there; what accept(2) says then may be anything, such as that there are
-    /// no descriptors.
+    /// Shutting the listener down wakes who waits there; what accept(2) says then may be anything,
+    /// such as that there are no descriptors.
     closes: AtomicBool,
 }
 
 impl ControlServer {
-    /// Listens on the socket of this process. If that cannot be, it says so: the command does not depend on it.
+    /// Listens on the socket of this process. If that cannot be, it says so: the command does not
+    /// depend on it.
     pub(crate) fn start(subject: Subject) -> Option<Self> {
         let server = Self::listen(subject);
         if let Err(error) = &server {
@@ -69,8 +70,8 @@ impl ControlServer {
 impl Drop for ControlServer {
     /// Ends all conversations, so that nothing of the subject is in use afterwards.
     fn drop(&mut self) {
-        // First this: whoever is cut short, and looks again, finds that nobody listens any more. It also wakes the
-        // thread, whatever has become of the file.
+        // First this: whoever is cut short, and looks again, finds that nobody listens any more. It
+        // also wakes the thread, whatever has become of the file.
         self.door.closes.store(true, Ordering::Release);
         let _ = rustix::net::shutdown(&self.door.listener, rustix::net::Shutdown::Both);
         let _ = fs::remove_file(&self.path);

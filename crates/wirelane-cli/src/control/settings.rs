@@ -17,7 +17,8 @@ pub(crate) struct Settings<T> {
 }
 
 impl<T: Serialize + Display> Settings<T> {
-    /// Prints them: of several ports a line each, with the position that `--port` means and its name.
+    /// Prints them: of several ports a line each, with the position that `--port` means and its
+    /// name.
     ///
     /// # Errors
     /// Standard output takes nothing, or the command is gone.

@@ -59,7 +59,8 @@ impl Display for Tables<'_> {
     }
 }
 
-/// Words in tables that do not say themselves what they stand for: suite, parameter, word and meaning.
+/// Words in tables that do not say themselves what they stand for: suite, parameter, word and
+/// meaning.
 const WORDS: [(&str, &str, &str, &str); 2] = [
     ("gso", "offload", "none", "the kernel's own software cuts, just before the TAP device"),
     (
@@ -190,8 +191,8 @@ impl Cells {
         head.iter().enumerate().map(width).collect()
     }
 
-    /// Tables that fit so many columns of a terminal, as far as one figure of each line does: each begins
-    /// with the first columns, so many as are `keys`, and has some of the others.
+    /// Tables that fit so many columns of a terminal, as far as one figure of each line does: each
+    /// begins with the first columns, so many as are `keys`, and has some of the others.
     fn split(self, keys: usize, width: usize) -> Vec<Self> {
         let widths = self.widths();
         let of_keys = widths.iter().take(keys).map(|width| width + 2).sum::<usize>();

@@ -14,8 +14,8 @@ pub(crate) struct FlowFigures {
     pub(crate) flows: FlowCounts,
 }
 
-/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `truncated` and `malformed` together are all
-/// that were delivered.
+/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `truncated` and
+/// `malformed` together are all that were delivered.
 #[derive(Serialize)]
 pub(crate) struct Flows {
     /// Flows that went out, and the packets in them.
@@ -80,8 +80,8 @@ impl Export {
         }
     }
 
-    /// What became of so many packets that were given to the program, as far as it told that: what it did not tell of, it
-    /// did not take.
+    /// What became of so many packets that were given to the program, as far as it told that: what
+    /// it did not tell of, it did not take.
     pub(crate) fn of_packets(to: &str, told: Option<Value>, given: Option<u64>) -> Self {
         let told = told.and_then(|told| serde_json::from_value::<Self>(told).ok());
         let mut export = told.unwrap_or_default();

@@ -19,8 +19,8 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 use wirelane::{Error, Result};
 
-/// One line for people; on a terminal that is too narrow for it, several. If nobody can read it, that is no reason to
-/// fail.
+/// One line for people; on a terminal that is too narrow for it, several. If nobody can read it,
+/// that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
     let text = text.to_string();
     // Standard error has no buffer: each part of the text would be a system call.
@@ -33,7 +33,8 @@ pub(crate) fn line(text: Arguments<'_>) {
     });
 }
 
-/// A sentence that is too long for so many columns on several lines; a row of a table stays what it is.
+/// A sentence that is too long for so many columns on several lines; a row of a table stays what it
+/// is.
 fn folded(text: String, width: usize) -> String {
     let is_row = text.contains('\n') || text.contains("  ");
     if is_row || text.chars().count() <= width {

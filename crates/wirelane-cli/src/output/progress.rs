@@ -86,8 +86,8 @@ impl Progress {
         }
     }
 
-    /// As [`Progress::update`], with lines of the caller in place of those of the queues: `more` is told how many
-    /// there is room for.
+    /// As [`Progress::update`], with lines of the caller in place of those of the queues: `more` is
+    /// told how many there is room for.
     pub(crate) fn update_with(&mut self, now: Reading, more: impl FnOnce(usize) -> Vec<String>) {
         if self.is_due() {
             let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
@@ -188,8 +188,8 @@ impl Progress {
     }
 }
 
-/// So many of the lines, those of the busiest queues that have seen something at all, in their order; the last one says
-/// how many are left out.
+/// So many of the lines, those of the busiest queues that have seen something at all, in their
+/// order; the last one says how many are left out.
 fn busiest(lines: Vec<String>, flows: &[(Flow, bool)], room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;

@@ -1,5 +1,5 @@
-//! The summary of a command for people, on standard error: what happened on the first line, then the
-//! details.
+//! The summary of a command for people, on standard error: what happened on the first line, then
+//! the details.
 
 use std::path::{Path, PathBuf};
 
@@ -185,7 +185,8 @@ impl Report<'_> {
                 None => name,
             };
             let cells = columns.iter().map(|column| match (column.of)(queue) {
-                // The rings that several interfaces share have lost or rejected it; another row has the number.
+                // The rings that several interfaces share have lost or rejected it; another row has
+                // the number.
                 None if queue.interface.is_some() && queue.received.is_some() => "-".to_owned(),
                 count => counter(count),
             });
@@ -333,7 +334,8 @@ impl Report<'_> {
         line(format_args!("CPU {user_s:.2} s user, {system_s:.2} s system{each}"));
     }
 
-    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a file.
+    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a
+    /// file.
     fn is_demonstration(&self, path: &Path) -> bool {
         self.summary.ports.iter().all(|port| port.backend == Backend::Sim)
             && path.as_os_str() != "-"

@@ -1,8 +1,8 @@
 //! The lines at the bottom of a terminal that change while a command runs.
 //!
-//! The cursor rests at the beginning of the first of them. A terminal that is made narrower may wrap what
-//! stands on it, but the cursor keeps its place in the text: all that is below it is ours, and is
-//! cleared from there. For the same reason the `^C` of the terminal is overwritten.
+//! The cursor rests at the beginning of the first of them. A terminal that is made narrower may
+//! wrap what stands on it, but the cursor keeps its place in the text: all that is below it is
+//! ours, and is cleared from there. For the same reason the `^C` of the terminal is overwritten.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
@@ -20,7 +20,8 @@ struct Screen {
     size: (usize, usize),
 }
 
-/// Whether lines can change on standard error: a terminal that knows how, and is not somebody else's now.
+/// Whether lines can change on standard error: a terminal that knows how, and is not somebody
+/// else's now.
 pub(crate) fn is_there() -> bool {
     is_able() && is_in_foreground(stderr())
 }

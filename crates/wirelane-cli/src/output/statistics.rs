@@ -1,7 +1,8 @@
-//! The statistics of a running command (schema `wirelane.stats/1`) as tables for people, and what has changed
-//! between two of them as rates.
+//! The statistics of a running command (schema `wirelane.stats/1`) as tables for people, and what
+//! has changed between two of them as rates.
 //!
-//! The document comes from another process, maybe of another version: a figure that it does not have is unknown.
+//! The document comes from another process, maybe of another version: a figure that it does not
+//! have is unknown.
 
 use std::fmt::Write as _;
 
@@ -271,7 +272,8 @@ impl Statistics<'_> {
         head + &store(&now["store"])
     }
 
-    /// With all figures, if they fit; else with three digits of each, and then without columns of zeros.
+    /// With all figures, if they fit; else with three digits of each, and then without columns of
+    /// zeros.
     fn fitting(&self, section: &Section) -> Table {
         let fits = |table: &Table| self.width.is_none_or(|width| table.width() <= width);
         let brief = [(false, false), (true, false), (true, true)]
@@ -465,7 +467,8 @@ impl Section {
 }
 
 impl Column {
-    /// Whether another row counts it: what was lost or rejected in rings that several interfaces share.
+    /// Whether another row counts it: what was lost or rejected in rings that several interfaces
+    /// share.
     fn is_elsewhere(&self, row: &Value) -> bool {
         let is_shared = match self.1 {
             // Otherwise it is unknown.

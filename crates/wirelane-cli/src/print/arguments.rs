@@ -9,17 +9,19 @@ use wirelane_print::{Dump, Precision, Style, Time};
 /// What is printed of packets, and how.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PrintArgs {
-    /// Print a line per packet, with -w too. Without -w, so does a terminal, -r, and each of the options below
+    /// Print a line per packet, with -w too. Without -w, so does a terminal, -r, and each of the
+    /// options below
     #[arg(long, help_heading = "Print")]
     print: bool,
-    /// Print no time (-t), seconds since 1970 (-tt), since the packet before (-ttt), the date and time (-tttt),
-    /// or seconds since the first packet (-ttttt)
+    /// Print no time (-t), seconds since 1970 (-tt), since the packet before (-ttt), the date and
+    /// time (-tttt), or seconds since the first packet (-ttttt)
     #[arg(short = 't', action = ArgAction::Count, help_heading = "Print")]
     time: u8,
     /// Print the time since the first packet, as -ttttt
     #[arg(long, conflicts_with = "time", help_heading = "Print")]
     relative: bool,
-    /// Print times in microseconds (the default) or nanoseconds; with micro, .pcap files have microseconds, too
+    /// Print times in microseconds (the default) or nanoseconds; with micro, .pcap files have
+    /// microseconds, too
     #[arg(long, value_name = "micro|nano", value_parser = precision, help_heading = "Print")]
     time_stamp_precision: Option<Precision>,
     /// As --time-stamp-precision nano

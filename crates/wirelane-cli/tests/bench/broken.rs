@@ -1,4 +1,5 @@
-//! Other programs that are broken: each is a row of what was not measured, with its reason, and the run goes on.
+//! Other programs that are broken: each is a row of what was not measured, with its reason, and the
+//! run goes on.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

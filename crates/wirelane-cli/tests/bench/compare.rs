@@ -47,9 +47,10 @@ fn compare_finds_what_became_worse() {
     }
 }
 
-/// Real reports, made in turns. What is compared is a rate that a simulated interface keeps on any machine that is
-/// not overwhelmed, and slower than any control becomes, so that noise decides nothing; a lock in the hot path is found by `cargo xtask bench compare`,
-/// which has to build the program twice.
+/// Real reports, made in turns. What is compared is a rate that a simulated interface keeps on any
+/// machine that is not overwhelmed, and slower than any control becomes, so that noise decides
+/// nothing; a lock in the hot path is found by `cargo xtask bench compare`, which has to build the
+/// program twice.
 #[test]
 fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Every suite on interfaces of the user's: two at the ends of a cable, or one to which others send.
+//! Every suite on interfaces of the user's: two at the ends of a cable, or one to which others
+//! send.
 
 use std::process::Command;
 

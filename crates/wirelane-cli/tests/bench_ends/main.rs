@@ -22,10 +22,11 @@ use wirelane_testkit::{privileged, tools};
 const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a benchmark, and every program that it starts, has in its environment: `TEST-NUMBER`, of which test process, and
-/// which of its benchmarks.
+/// What a benchmark, and every program that it starts, has in its environment: `TEST-NUMBER`, of
+/// which test process, and which of its benchmarks.
 const MARK: &str = "WIRELANE_TEST_BENCHMARK=";
-/// Each `lab down` removes what any killed benchmark has left: one that says what it removes must be alone.
+/// Each `lab down` removes what any killed benchmark has left: one that says what it removes must
+/// be alone.
 static WITHOUT_LAB_DOWN: Mutex<()> = Mutex::new(());
 
 /// A benchmark that is running, and what it was seen to hold.
@@ -78,7 +79,8 @@ impl Bench {
         self.namespaces.extend(namespaces_of(&directory).into_iter().filter(|id| *id != own));
     }
 
-    /// Checks that nothing of it is left. The kernel takes its time to tear down what nobody holds any more.
+    /// Checks that nothing of it is left. The kernel takes its time to tear down what nobody holds
+    /// any more.
     #[track_caller]
     fn assert_gone(&self) {
         let deadline = Instant::now() + PATIENCE;
@@ -133,8 +135,8 @@ impl Bench {
         entries(Path::new("/proc")).into_iter().filter(is_own).collect()
     }
 
-    /// Those of all processes, and those that are mounted somewhere. Benchmarks of other tests do not count: the
-    /// kernel numbers theirs as those that are gone.
+    /// Those of all processes, and those that are mounted somewhere. Benchmarks of other tests do
+    /// not count: the kernel numbers theirs as those that are gone.
     fn referenced_namespaces(&self) -> BTreeSet<u64> {
         let is_other = |process: &&PathBuf| mark_of(process).is_some_and(|mark| mark != self.mark);
         let processes = entries(Path::new("/proc"));
@@ -216,8 +218,8 @@ fn cgroups(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Suites, and what they are seen to hold when they have run for a while. Those without a lab or a file have little to
-/// leave: `all` runs them, once.
+/// Suites, and what they are seen to hold when they have run for a while. Those without a lab or a
+/// file have little to leave: `all` runs them, once.
 const CAPTURE: &[&str] = &["capture", "--quick", "--disk", "disk"];
 const SOCKETS: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"];
 const SCALING: &[&str] =

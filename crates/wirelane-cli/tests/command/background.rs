@@ -36,7 +36,8 @@ fn a_capture_in_the_background_of_a_script_ends_cleanly() {
     }
 }
 
-/// What was ignored at the start is treated as tcpdump treats it: SIGINT ends it in any case, SIGHUP does not.
+/// What was ignored at the start is treated as tcpdump treats it: SIGINT ends it in any case,
+/// SIGHUP does not.
 #[test]
 fn privileged_ignored_signals_are_treated_as_tcpdump_does() {
     if !privileged::require() || !tools::require("tcpdump") {

@@ -1,4 +1,5 @@
-//! Asking a running command: what it answers, and whom; requests that are none; processes that are not there.
+//! Asking a running command: what it answers, and whom; requests that are none; processes that are
+//! not there.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -12,8 +12,8 @@ use wirelane_testkit::{privileged, process, tools};
 
 use super::*;
 
-/// Captures of tcpdump's tests over Ethernet: no tunnels, no fragments, no headers quoted by ICMP, all of which tshark
-/// counts once more.
+/// Captures of tcpdump's tests over Ethernet: no tunnels, no fragments, no headers quoted by ICMP,
+/// all of which tshark counts once more.
 const REAL: [&str; 31] = [
     "HSRP_coup",
     "IGMP_V2",
@@ -88,7 +88,8 @@ fn table<'a>(summary: &'a Value, by: &str) -> &'a Value {
     tables.iter().find(|table| table["by"] == by).unwrap()
 }
 
-/// Packets and bytes in all, sent, and received: of a row, as far as it says, or of a line of tshark.
+/// Packets and bytes in all, sent, and received: of a row, as far as it says, or of a line of
+/// tshark.
 type Load = Vec<u64>;
 
 fn load(row: &Value) -> Load {
@@ -413,7 +414,8 @@ fn privileged_a_live_interface_is_counted_by_its_whole_packets() {
     assert_eq!(hosts.len(), 2);
 }
 
-/// Packets in VXLAN, GRE and IP in IP, and some that no tunnel carries: by the innermost header, as tshark's last one.
+/// Packets in VXLAN, GRE and IP in IP, and some that no tunnel carries: by the innermost header, as
+/// tshark's last one.
 #[test]
 fn what_tunnels_carry_is_counted_if_that_is_asked_for() {
     let directory = tempdir().unwrap();

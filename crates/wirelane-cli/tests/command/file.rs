@@ -210,8 +210,9 @@ fn interfaces_of_a_file_of_others_are_split() {
     }
 }
 
-/// Two interfaces with the same queue are two, and one that is described behind packets is another one, unless it is
-/// described as one before it. So it is for a capture, in one file or several, for lines of packets and a forwarder.
+/// Two interfaces with the same queue are two, and one that is described behind packets is another
+/// one, unless it is described as one before it. So it is for a capture, in one file or several,
+/// for lines of packets and a forwarder.
 #[test]
 fn interfaces_stay_apart_wherever_they_are_described() {
     let directory = tempdir().unwrap();
@@ -269,7 +270,8 @@ fn interfaces_stay_apart_wherever_they_are_described() {
     assert_eq!(names[1], ["eth1"]);
 }
 
-/// What a capture and a forwarder do for a packet does not grow with the interfaces that a file described before it.
+/// What a capture and a forwarder do for a packet does not grow with the interfaces that a file
+/// described before it.
 #[test]
 fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
     let directory = tempdir().unwrap();
@@ -317,8 +319,8 @@ fn loopback_packets(link_type: u32, number: fn(u32) -> [u8; 4]) -> Vec<Vec<u8>> 
     packets
 }
 
-/// What tcpdump finds in a file of the loopback interface of a BSD, in either byte order, a filter finds, too; and
-/// tcpdump finds it again in what is written then.
+/// What tcpdump finds in a file of the loopback interface of a BSD, in either byte order, a filter
+/// finds, too; and tcpdump finds it again in what is written then.
 #[test]
 fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
     if !wirelane_testkit::tools::require("tcpdump") {
@@ -415,7 +417,8 @@ fn files_need_no_name_in_utf8() {
     assert_eq!(content(&x).1.len(), 100);
 }
 
-/// Packets from before 1970 and after 2554 stay, and whoever copies them is told that their times do not.
+/// Packets from before 1970 and after 2554 stay, and whoever copies them is told that their times
+/// do not.
 #[test]
 fn times_that_change_are_told() {
     let directory = tempdir().unwrap();
@@ -480,7 +483,8 @@ fn times_that_change_are_told() {
     }
 }
 
-/// Interfaces of other programs have no queue to name a file after; each has one all the same, and no two the same.
+/// Interfaces of other programs have no queue to name a file after; each has one all the same, and
+/// no two the same.
 #[test]
 fn interfaces_of_others_have_a_file_each() {
     let directory = tempdir().unwrap();

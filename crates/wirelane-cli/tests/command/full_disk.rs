@@ -126,8 +126,8 @@ fn privileged_files_of_a_rotation_stay_whole() {
     assert_eq!(summary["totals"]["written"], held);
 }
 
-/// A limit of the file's size is an error as a full disk is: told, with everything until then in the file, on standard
-/// output as well.
+/// A limit of the file's size is an error as a full disk is: told, with everything until then in
+/// the file, on standard output as well.
 #[test]
 fn a_limit_of_the_size_is_like_a_full_disk() {
     let directory = tempdir().unwrap();

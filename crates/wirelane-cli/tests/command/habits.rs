@@ -37,7 +37,8 @@ impl Both {
         let options = options.iter().map(|word| word.replace("FILTER", &filter));
         let options: Vec<_> = options.collect();
         let mut command = far.command("tcpdump");
-        // It cannot give up its privileges for a directory of root's, and loses packets without memory for them.
+        // It cannot give up its privileges for a directory of root's, and loses packets without
+        // memory for them.
         command.args(["-Z", "root", "-s", "2000", "-B", "32768", "-U", "-i", interface, "-w"]);
         command.arg(&files[0]).args(&options);
         let tcpdump = ChildGuard::spawn(&mut command);
@@ -102,7 +103,8 @@ fn privileged_options_of_tcpdump_capture_the_same_packets() {
     let directory = tempdir().unwrap();
     let start = |which| Both::start(&far, &pair.b.interface, &directory, which);
     let all: Vec<_> = (0..OPTIONS.len()).map(start).collect();
-    // tcpdump sets its filter after it has said that it is ready; what it captures, it captures afterwards.
+    // tcpdump sets its filter after it has said that it is ready; what it captures, it captures
+    // afterwards.
     let deadline = Instant::now() + PATIENCE;
     let wait_for = |mark: &str, count: fn(&Both) -> usize, again: &dyn Fn()| {
         for both in &all {

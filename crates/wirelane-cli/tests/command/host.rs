@@ -1,4 +1,5 @@
-//! What a capture leaves to the host: everything if it only looks, and its user's connection in any case.
+//! What a capture leaves to the host: everything if it only looks, and its user's connection in any
+//! case.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -145,7 +146,8 @@ impl Talk {
     }
 }
 
-/// Captures of every filter at the same time, of a bare name and of `packet:`, while the hosts talk.
+/// Captures of every filter at the same time, of a bare name and of `packet:`, while the hosts
+/// talk.
 #[test]
 fn privileged_who_looks_takes_nothing_and_sees_all() {
     if !privileged::require() {
@@ -166,7 +168,8 @@ fn privileged_who_looks_takes_nothing_and_sees_all() {
         captures.iter_mut().for_each(Running::wait_until_ready);
         talk.undisturbed();
         let device = talk.counted() - before;
-        // All at once, as far as that goes: what the kernel says of its own accord between two ends is in one of them.
+        // All at once, as far as that goes: what the kernel says of its own accord between two ends
+        // is in one of them.
         captures.iter().for_each(|capture| capture.child.interrupt());
         for capture in captures {
             let ended = capture.child.wait(PATIENCE);
@@ -208,7 +211,8 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
     let port = format!("xdp:{}", talk.pair.b.interface);
     let pings = || talk.ping(Duration::from_millis(500));
     let resolves = || {
-        // The far host would ask by itself, for what it once knew, and the near one learn from the question.
+        // The far host would ask by itself, for what it once knew, and the near one learn from the
+        // question.
         talk.far.run("ip", ["neigh", "flush", "dev", &talk.pair.b.interface]);
         talk.near.run("ip", ["neigh", "flush", "dev", &talk.pair.a.interface]);
         pings();
@@ -239,7 +243,8 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
         let summary = capture.finish();
         assert!(number(&summary["totals"]["delivered"]) > 0, "{summary}");
     }
-    // More than once: a single echo was lost one time in some thirty on a busy machine, and nobody knows where.
+    // More than once: a single echo was lost one time in some thirty on a busy machine, and nobody
+    // knows where.
     let deadline = Instant::now() + PATIENCE;
     while !talk.ping(Duration::from_secs(1)) {
         assert!(Instant::now() < deadline, "the host has its packets back");

@@ -8,7 +8,8 @@ use super::*;
 /// Packets that are sent at a time.
 const SENT: u64 = 100;
 
-/// A veth pair that can be made again under the same names: `wl-near`, to send through, and `wl-far`.
+/// A veth pair that can be made again under the same names: `wl-near`, to send through, and
+/// `wl-far`.
 struct Pair {
     near: Namespace,
     far: Namespace,
@@ -37,7 +38,8 @@ impl Pair {
         self.far.run("ip", ["link", "set"].into_iter().chain(what));
     }
 
-    /// Sends [`SENT`] packets to the far end, which must be up; they do not come to an end that nobody can receive by.
+    /// Sends [`SENT`] packets to the far end, which must be up; they do not come to an end that
+    /// nobody can receive by.
     #[track_caller]
     fn send(&self) {
         wait_until("the link is up", || {
@@ -45,7 +47,8 @@ impl Pair {
             said.contains("LOWER_UP")
         });
         let source = format!("sim:1?count={SENT}");
-        // Past the queueing discipline, which the kernel puts back some time after the link (linkwatch_do_dev).
+        // Past the queueing discipline, which the kernel puts back some time after the link
+        // (linkwatch_do_dev).
         let args = ["forward", "-q", "--one-way", &source, "packet:wl-near?bypass=on"];
         self.near.run(WIRELANE, args);
     }
@@ -157,7 +160,8 @@ fn privileged_with_wait_a_capture_goes_on_when_its_interface_comes_back() {
         capture.wait_for(round * SENT);
         pair.far.run("ip", ["link", "del", "wl-far"]);
         pair.make();
-        // Each of the rings (two queues of RX and of TX, and OTHER) wishes for it when it is at the interface again.
+        // Each of the rings (two queues of RX and of TX, and OTHER) wishes for it when it is at the
+        // interface again.
         wait_until("all rings have come back", || {
             let far = pair.far.run("ip", ["-d", "link", "show", "dev", "wl-far"]);
             far.contains("promiscuity 5")

@@ -1,4 +1,5 @@
-//! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an abort.
+//! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an
+//! abort.
 
 use tempfile::tempdir;
 use wirelane_testkit::memory::MemoryGroup;
@@ -21,7 +22,8 @@ fn within(ns: Option<&Namespace>, kilobytes: u32, args: &[&str]) -> Output {
     output(command.args(["-c", &limit, "bash", WIRELANE]).args(args))
 }
 
-/// It ended well, or it said on its last line what it needed and what there was; whether it ended well.
+/// It ended well, or it said on its last line what it needed and what there was; whether it ended
+/// well.
 #[track_caller]
 fn assert_in_words(ended: &Output, args: &[&str]) -> bool {
     let said = ended.stderr.as_str();

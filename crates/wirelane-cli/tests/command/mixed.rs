@@ -26,7 +26,8 @@ fn packet(number: u32, link_type: u16) -> Vec<u8> {
     }
 }
 
-/// A file of three interfaces, whose packets alternate. `late`: each is described before its first packet.
+/// A file of three interfaces, whose packets alternate. `late`: each is described before its first
+/// packet.
 fn mixed(path: &Path, late: bool) {
     let sources = LINK_TYPES.map(|link_type| Source {
         name: format!("if{link_type}"),

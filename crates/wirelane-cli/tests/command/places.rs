@@ -1,5 +1,6 @@
-//! Where commands listen, and what may happen to those places: users who log in and out, other PID namespaces, whoever
-//! fills them with names. In places of their own, so that no test and no user is in the way.
+//! Where commands listen, and what may happen to those places: users who log in and out, other PID
+//! namespaces, whoever fills them with names. In places of their own, so that no test and no user
+//! is in the way.
 
 use std::env;
 use std::os::unix::fs::chown;
@@ -19,8 +20,8 @@ const PROGRAM: &str = "/run/bin/wirelane";
 const USER: u32 = 1_000_001;
 const STRANGER: u32 = 1_000_002;
 
-/// Runs the test `name` of this file as a process of its own, in a mount namespace with an empty `/run` and `/tmp`; true in
-/// that process.
+/// Runs the test `name` of this file as a process of its own, in a mount namespace with an empty
+/// `/run` and `/tmp`; true in that process.
 #[track_caller]
 fn inside(name: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
@@ -151,7 +152,8 @@ fn privileged_nothing_stays_behind() {
     }
 }
 
-/// In a directory of the name that earlier versions used, and where commands listen now; files and sockets.
+/// In a directory of the name that earlier versions used, and where commands listen now; files and
+/// sockets.
 #[test]
 fn privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root() {
     if !inside("privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root") {
@@ -214,7 +216,8 @@ fn privileged_a_silent_listener_hides_no_other_command() {
     }
 }
 
-/// The first process of a PID namespace has the number 1 in each of them, and others that it cannot see.
+/// The first process of a PID namespace has the number 1 in each of them, and others that it cannot
+/// see.
 #[test]
 fn privileged_other_pid_namespaces_take_no_socket_away() {
     if !inside("privileged_other_pid_namespaces_take_no_socket_away") {

@@ -135,7 +135,8 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     let path = ours.to_str().unwrap();
     let args = ["any", "-f", "udp", "-w", path, "--rotate-packets", "30"];
     let mut running = capture(Some(&far), &args);
-    // Without a filter, which it sets only after it has said that it is ready, and with more memory than it would have.
+    // Without a filter, which it sets only after it has said that it is ready, and with more memory
+    // than it would have.
     let args = ["-Z", "root", "-B", "65536", "-s", "2000", "-i", "any", "-U", "-w"];
     let args = [&args[..], &[theirs.to_str().unwrap()]].concat();
     let mut tcpdump = other(&far, "tcpdump", &args, "listening on");

@@ -74,8 +74,9 @@ fn privileged_tcp_at_a_bounded_rate_is_captured_whole() {
     assert_no_byte_is_missing(&file);
 }
 
-/// Every byte of every direction of every connection is in the file: TCP's own numbers tell. In which
-/// order is the kernel's affair: where a sender is moved to another CPU, its packets overtake each other.
+/// Every byte of every direction of every connection is in the file: TCP's own numbers tell. In
+/// which order is the kernel's affair: where a sender is moved to another CPU, its packets overtake
+/// each other.
 #[track_caller]
 fn assert_no_byte_is_missing(file: &Path) {
     let fields = ["tcp.stream", "tcp.srcport", "tcp.seq", "tcp.len"];
@@ -104,7 +105,8 @@ fn privileged_tcp_at_full_rate_is_accounted_for() {
     let file = directory.path().join("x.pcapng");
     // Rings of a few packets of segmentation offload each: some must be lost.
     let options = "?ring=512Ki&block=128Ki";
-    // How fast the sender is, is up to the machine: every run must balance, one of them with losses.
+    // How fast the sender is, is up to the machine: every run must balance, one of them with
+    // losses.
     let lossy = (0..6).any(|_| {
         let (summary, device) = transfer(true, options, &["-n", "60M"], &file);
         assert_accounted(&summary, device, &file);

@@ -88,8 +88,8 @@ fn the_summary_for_people_follows_an_interrupt() {
     assert!(!ended.stderr.contains("leaked"), "{}", ended.stderr);
 }
 
-/// A reader that takes nothing is waited for a moment after the first signal, and not at all after the second. Either
-/// way the summary comes, and what did not reach the reader is counted.
+/// A reader that takes nothing is waited for a moment after the first signal, and not at all after
+/// the second. Either way the summary comes, and what did not reach the reader is counted.
 #[test]
 fn a_second_interrupt_waits_for_nobody() {
     let directory = tempdir().unwrap();
@@ -153,7 +153,8 @@ fn sigusr1_tells_how_far_it_is() {
     }
 }
 
-/// A job in the background may not write to a terminal that says so (`stty tostop`); it is not stopped for trying.
+/// A job in the background may not write to a terminal that says so (`stty tostop`); it is not
+/// stopped for trying.
 #[test]
 fn a_terminal_does_not_stop_it_in_the_background() {
     if !tools::require("script") {
@@ -176,7 +177,8 @@ fn a_terminal_does_not_stop_it_in_the_background() {
     assert!(packets(&file).len() >= 500);
 }
 
-/// A pipe may be silent for ever; the first signal is enough, before it has said what it is and after packets.
+/// A pipe may be silent for ever; the first signal is enough, before it has said what it is and
+/// after packets.
 #[test]
 fn an_interrupt_ends_waiting_for_a_silent_pipe() {
     let directory = tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What commands say where they lack something of the system: file systems, descriptors, the initial user namespace. The
-//! first cause is told, and not what failed in the end because of it.
+//! What commands say where they lack something of the system: file systems, descriptors, the
+//! initial user namespace. The first cause is told, and not what failed in the end because of it.
 
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{kernel, privileged};
@@ -13,7 +13,8 @@ fn bed() -> (Namespace, VethPair) {
     (ns, pair)
 }
 
-/// Runs `wirelane ARGS` in `ns`, after `preparation`, a piece of shell, in a mount namespace of its own.
+/// Runs `wirelane ARGS` in `ns`, after `preparation`, a piece of shell, in a mount namespace of its
+/// own.
 #[track_caller]
 fn run_after(ns: &Namespace, preparation: &str, args: &[&str]) -> Output {
     let script = format!("{preparation} && exec \"$@\"");

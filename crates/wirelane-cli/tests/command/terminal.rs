@@ -10,7 +10,8 @@ use super::*;
 /// Clears all from the cursor, which is at the beginning of the lines, to the end of the screen.
 const CLEAR: &str = "\r\x1b[J";
 
-/// A terminal on which a script of the shell runs. If standard output were it, too, packets would be printed.
+/// A terminal on which a script of the shell runs. If standard output were it, too, packets would
+/// be printed.
 fn terminal(script: &str) -> ChildGuard {
     let mut command = Command::new("script");
     command.args(["-qec", script, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");

@@ -128,7 +128,8 @@ fn privileged_other_users_may_not_ask() {
     assert_refused(&refused, 1, &["only its own user and root may send requests"]);
     assert_eq!(output(&mut wirelane(["mask", &pid])).stdout, "rx all tx all other on\n");
 
-    // What another user puts beside it, in its name, is not asked; whether somebody listens there or not.
+    // What another user puts beside it, in its name, is not asked; whether somebody listens there
+    // or not.
     let mut others = Vec::new();
     for number in 0..40 {
         let path = PathBuf::from(format!("/tmp/wirelane-{pid}-{number}.sock"));

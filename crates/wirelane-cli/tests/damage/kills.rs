@@ -11,8 +11,8 @@ use super::*;
 
 const SPEC: &str = "sim:2?rate=30kpps&size=1200&flows=100";
 
-/// What the recorder had on the disk is found, before and after it is mended, whenever it is killed;
-/// `WIRELANE_KILLS` says how often.
+/// What the recorder had on the disk is found, before and after it is mended, whenever it is
+/// killed; `WIRELANE_KILLS` says how often.
 #[test]
 fn a_killed_recorder_loses_nothing_that_was_on_the_disk() {
     let kills = std::env::var("WIRELANE_KILLS").ok().and_then(|text| text.parse().ok());

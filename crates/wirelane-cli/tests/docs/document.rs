@@ -1,7 +1,8 @@
-//! The command lines of a document: lines of `sh` blocks, and code spans that begin with `wirelane`.
+//! The command lines of a document: lines of `sh` blocks, and code spans that begin with
+//! `wirelane`.
 //!
-//! A block may be preceded by `<!-- test: skip: REASON -->`, or by `<!-- test: PID is COMMAND -->`: then the word PID in
-//! its lines is the process id of COMMAND, which runs meanwhile.
+//! A block may be preceded by `<!-- test: skip: REASON -->`, or by `<!-- test: PID is COMMAND -->`:
+//! then the word PID in its lines is the process id of COMMAND, which runs meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,7 +130,8 @@ fn commands(lines: &[(usize, &str)]) -> Vec<CommandLine> {
     commands
 }
 
-/// Commands in code spans. `wirelane capture` and `wirelane bench gso` alone are names, and `wirelane stats FILE` a form.
+/// Commands in code spans. `wirelane capture` and `wirelane bench gso` alone are names, and
+/// `wirelane stats FILE` a form.
 fn code_spans(line: &str) -> impl Iterator<Item = String> {
     let spans = line.split('`').skip(1).step_by(2);
     let commands = spans.filter(|span| {

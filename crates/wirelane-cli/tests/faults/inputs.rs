@@ -57,7 +57,8 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("it is the input file"), "{}", ended.stderr);
     assert!(std::fs::read(&split).unwrap() == whole);
-    // The third file of a rotation: its name holds the time at which it begins, which is that of its first packet.
+    // The third file of a rotation: its name holds the time at which it begins, which is that of
+    // its first packet.
     let ended = capture(&["--rotate-packets", "1000"]);
     assert!(ended.status.success(), "{}", ended.stderr);
     let third = std::fs::read_dir(bed.directory.path()).unwrap().find_map(|entry| {

@@ -14,7 +14,8 @@ fn wait_until_ready(child: &mut ChildGuard) {
     child.wait_until(PATIENCE, |_| output(&mut wirelane(["stats", &pid])).status.success());
 }
 
-/// It ends by itself or goes on without; then the first signal ends it. The interface is named if anything is.
+/// It ends by itself or goes on without; then the first signal ends it. The interface is named if
+/// anything is.
 #[test]
 fn privileged_an_interface_vanishes() {
     if !privileged::require() {

@@ -12,7 +12,8 @@ fn limited(limit: &str, program: &Path, args: &[String]) -> Command {
     command
 }
 
-/// Ended well, or with one of these causes. A program that the loader could not start says nothing of ours.
+/// Ended well, or with one of these causes. A program that the loader could not start says nothing
+/// of ours.
 #[track_caller]
 fn assert_well_or_told(
     bed: &Bed,

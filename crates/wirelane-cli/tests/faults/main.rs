@@ -1,5 +1,5 @@
-//! Faults × commands: whatever the system lacks or takes away, a command ends in time, tells the first cause, and what it
-//! says is written is in the file.
+//! Faults × commands: whatever the system lacks or takes away, a command ends in time, tells the
+//! first cause, and what it says is written is in the file.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -42,7 +42,8 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Capture, Kind::Forward, Kind::Merge];
 
-/// A directory with what the commands read: a file of 5000 packets, and a pipe that has them and does not end.
+/// A directory with what the commands read: a file of 5000 packets, and a pipe that has them and
+/// does not end.
 struct Bed {
     directory: TempDir,
     bound: Duration,
@@ -138,8 +139,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// What a command said that it has written, after checking that it ended by itself and that its counters balance. `None`
-/// if it did not begin.
+/// What a command said that it has written, after checking that it ended by itself and that its
+/// counters balance. `None` if it did not begin.
 #[track_caller]
 fn written(kind: Kind, ended: &Output) -> Option<u64> {
     assert!(ended.status.code().is_some(), "{kind:?}: {} {}", ended.status, ended.stderr);
@@ -165,7 +166,8 @@ fn written(kind: Kind, ended: &Output) -> Option<u64> {
     })
 }
 
-/// The file has what the command says, and ends with a whole block. Returns how many packets that are.
+/// The file has what the command says, and ends with a whole block. Returns how many packets that
+/// are.
 #[track_caller]
 fn assert_written(kind: Kind, ended: &Output, file: &Path) -> Option<u64> {
     let written = written(kind, ended)?;

@@ -59,7 +59,8 @@ fn privileged_file_systems_are_missing_beside_an_interface() {
                     args.push("--all".into());
                 }
                 let mut command = ns.command("sh");
-                // One namespace of mounts around the other: that of the network has a /sys of its own.
+                // One namespace of mounts around the other: that of the network has a /sys of its
+                // own.
                 let inner = without(directories, args);
                 command.args(["-c", "exec \"$@\"", "sh"]).arg(inner.get_program());
                 let ended = bed.run(command.args(inner.get_args()));

@@ -39,8 +39,8 @@ impl Dice {
     }
 }
 
-/// Packets of some hosts in a few tagged networks: TCP with handshakes, gaps, retransmissions, resets and reused
-/// ports, UDP and pings over both families, with pauses beyond the timeouts.
+/// Packets of some hosts in a few tagged networks: TCP with handshakes, gaps, retransmissions,
+/// resets and reused ports, UDP and pings over both families, with pauses beyond the timeouts.
 fn write(path: &Path, seed: u64, packets: usize) {
     let source = Source { name: "wire".into(), link_type: LINK_TYPE_ETHERNET, ..Source::default() };
     let options = WriterOptions::of_path(path);

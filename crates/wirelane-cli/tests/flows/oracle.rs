@@ -9,8 +9,8 @@ use wirelane_testkit::process::{output, run};
 
 use crate::shared::{number, parse, wirelane};
 
-/// Checks that both have the same flows of a capture. Of protocols without ports, whose number tshark does not
-/// always say, only the sum of packets. Returns how many flows were compared.
+/// Checks that both have the same flows of a capture. Of protocols without ports, whose number
+/// tshark does not always say, only the sum of packets. Returns how many flows were compared.
 #[track_caller]
 pub(crate) fn compare(file: &Path, idle_s: u64, active_s: u64) -> usize {
     let timeouts = [format!("--idle-timeout={idle_s}s"), format!("--active-timeout={active_s}s")];
@@ -18,7 +18,8 @@ pub(crate) fn compare(file: &Path, idle_s: u64, active_s: u64) -> usize {
     compare_with(&ours, file, idle_s, active_s, true)
 }
 
-/// As [`compare`], of flows that are there; with their times, if those are of the same clock reading.
+/// As [`compare`], of flows that are there; with their times, if those are of the same clock
+/// reading.
 #[track_caller]
 pub(crate) fn compare_with(
     ours: &[Value],

@@ -62,10 +62,11 @@ impl Bridge {
         Running::start(&self.middle, &[&[ports[0].as_str(), &ports[1]], options].concat())
     }
 
-    /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of them
-    /// come back before there was silence for so long.
+    /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of
+    /// them come back before there was silence for so long.
     fn exchange(&self, count: usize, size: usize, silence: Duration) -> usize {
-        // Any port: a process that another test is just starting may still hold the one used before.
+        // Any port: a process that another test is just starting may still hold the one used
+        // before.
         let echo = self.right.inside(|| UdpSocket::bind((RIGHT, 0)).unwrap());
         let there = echo.local_addr().unwrap();
         let here = self.left.inside(|| UdpSocket::bind((LEFT, 0)).unwrap());
@@ -98,8 +99,8 @@ impl Bridge {
         })
     }
 
-    /// Waits until nothing has been on the way for a while: what arrives in the moment of the end is counted by the
-    /// device and not received.
+    /// Waits until nothing has been on the way for a while: what arrives in the moment of the end
+    /// is counted by the device and not received.
     #[track_caller]
     fn wait_until_silent(&self) {
         let counted = || {
@@ -179,8 +180,8 @@ fn transfer(options: &[&str]) {
     let running = bridge.forward(options);
     let mut server = bridge.right.spawn("iperf3", ["-s", "-1", "--forceflush"]);
     server.wait_until(PATIENCE, |server| server.stdout().contains("listening"));
-    // Counted as given to the sockets: what their buffers hold at the end, at most 4 MB each, is not
-    // sent any more.
+    // Counted as given to the sockets: what their buffers hold at the end, at most 4 MB each, is
+    // not sent any more.
     bridge.left.run("iperf3", ["-c", RIGHT, "-n", "60M", "-P", "4"]);
     assert!(server.wait(PATIENCE).status.success());
     bridge.wait_until_silent();
@@ -273,7 +274,8 @@ fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
     }
 }
 
-/// The addresses that others ask for are on their way to others. What is to stay with this host stays.
+/// The addresses that others ask for are on their way to others. What is to stay with this host
+/// stays.
 #[test]
 fn privileged_management_passes_between_two_interfaces_unless_it_is_kept() {
     if !privileged::require() || !tools::require("ethtool") || !kernel::require_tags() {

@@ -68,7 +68,8 @@ fn transfer(bridge: &Bridge, to: &str) {
     echo.join().unwrap();
 }
 
-/// Talks through `wirelane forward` between ports of `backends`, with `?` and options or without; no packet that arrives at either side is wrong.
+/// Talks through `wirelane forward` between ports of `backends`, with `?` and options or without;
+/// no packet that arrives at either side is wrong.
 #[track_caller]
 fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
     const TOOLS: [&str; 3] = ["tcpdump", "tshark", "ethtool"];

@@ -198,7 +198,8 @@ fn switches_are_read_and_changed() {
     forwarded(&summary(&child.wait(PATIENCE)));
 }
 
-/// Many ask and change at once while packets pass: nothing is lost, and what is read at the end is the summary.
+/// Many ask and change at once while packets pass: nothing is lost, and what is read at the end is
+/// the summary.
 #[test]
 fn many_clients_at_once_under_load() {
     let child = start(&["sim:4?rate=200kpps", "sim:4?rate=200kpps", "--gso", "--qdisc", "fifo"]);
@@ -249,8 +250,8 @@ fn many_clients_at_once_under_load() {
     forwarded(&summary(&child.wait(PATIENCE)));
 }
 
-/// Switches and masks are turned while the kernel's stack sends long frames: every byte comes as it is, and the
-/// statistics say what was cut.
+/// Switches and masks are turned while the kernel's stack sends long frames: every byte comes as it
+/// is, and the statistics say what was cut.
 #[test]
 fn privileged_switches_under_traffic() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! Packets from the wire are merged on the way in, and the kernel's stack behind a TAP device gets long
-//! frames.
+//! Packets from the wire are merged on the way in, and the kernel's stack behind a TAP device gets
+//! long frames.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;

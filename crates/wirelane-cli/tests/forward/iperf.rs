@@ -1,12 +1,14 @@
-//! iperf3 in both directions between two stacks, while `wirelane offload` turns every switch of a running
-//! `wirelane forward --gso --gro` at random, and files pass beside it.
+//! iperf3 in both directions between two stacks, while `wirelane offload` turns every switch of a
+//! running `wirelane forward --gso --gro` at random, and files pass beside it.
 //!
-//! In the usual tests it takes seconds. `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane-cli --test
-//! forward -- --ignored --nocapture soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats the switching.
+//! In the usual tests it takes seconds.
+//! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane-cli --test forward -- --ignored --nocapture soak_`
+//! takes as long as it says; `WIRELANE_SOAK_SEED` repeats the switching.
 //!
-//! `iperf3 --file` is no way to send a file: over the loopback interface, too, what iperf3 3.12 writes lacks the
-//! end and differs from what it read ("contents of the received file may not match", iperf3(1)). So files have
-//! sockets of their own, and of what iperf3 sends itself the receiving kernels check every packet.
+//! `iperf3 --file` is no way to send a file: over the loopback interface, too, what iperf3 3.12
+//! writes lacks the end and differs from what it read ("contents of the received file may not
+//! match", iperf3(1)). So files have sockets of their own, and of what iperf3 sends itself the
+//! receiving kernels check every packet.
 #![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use std::env;
@@ -20,7 +22,8 @@ use wirelane_testkit::{privileged, tools};
 use super::wire::{LEFT, RIGHT, Wire, content, counter, of_class, summary_of};
 use super::*;
 
-/// Seconds without a byte in one direction that are a stall. TCP that lost packets may be silent for some.
+/// Seconds without a byte in one direction that are a stall. TCP that lost packets may be silent
+/// for some.
 const STALL: usize = 10;
 /// What iperf3 may need beyond the time that it is given.
 const SLACK: Duration = Duration::from_secs(60);
@@ -144,8 +147,8 @@ fn disturb(wire_spec: &str, time: Duration) {
     let wrong = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "InCsumErrors"));
     assert_eq!(wrong, [0, 0], "packets came whose checksum is wrong");
     let retransmitted = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "RetransSegs"));
-    // While nothing is cut behind it the device gets short packets, of which TCP sends as many as its queue takes, and
-    // learns from what is dropped there: nearly all that is sent again.
+    // While nothing is cut behind it the device gets short packets, of which TCP sends as many as
+    // its queue takes, and learns from what is dropped there: nearly all that is sent again.
     let dropped = wire.tap_statistic("tx_dropped");
     let summary = summary_of(forward);
     for port in [0, 1] {
@@ -166,7 +169,8 @@ fn disturb(wire_spec: &str, time: Duration) {
     );
 }
 
-/// A given number of bytes each way over IPv6: cut on the way out, merged on the way in, and none missing.
+/// A given number of bytes each way over IPv6: cut on the way out, merged on the way in, and none
+/// missing.
 #[test]
 fn privileged_iperf3_over_ipv6_is_cut_and_merged() {
     if !privileged::require() || !tools::require("iperf3") {
@@ -199,7 +203,8 @@ fn privileged_iperf3_over_ipv6_is_cut_and_merged() {
     }
 }
 
-/// A given number of datagrams over IPv4, each longer than the wire's packets: they arrive whole or not at all.
+/// A given number of datagrams over IPv4, each longer than the wire's packets: they arrive whole or
+/// not at all.
 #[test]
 fn privileged_iperf3_datagrams_are_cut_to_fragments() {
     if !privileged::require() || !tools::require("iperf3") {
@@ -218,8 +223,8 @@ fn privileged_iperf3_datagrams_are_cut_to_fragments() {
         let (bytes, length) = ((DATAGRAMS * LENGTH).to_string(), LENGTH.to_string());
         let args = ["-u", "-b", "50M", "-l", &length, "-n", &bytes];
         let report = report(&wire, RIGHT[0], &args);
-        // What iperf3 says of losses is not of ours: a receiver that gets no CPU for long loses some, and the last ones
-        // are not counted.
+        // What iperf3 says of losses is not of ours: a receiver that gets no CPU for long loses
+        // some, and the last ones are not counted.
         let sent = number(&report["end"]["sum"]["packets"]);
         assert!(sent >= DATAGRAMS, "{backend}: {}", report["end"]);
         let of_right = |protocol, name| counter(&wire.right, protocol, name);

@@ -9,7 +9,8 @@ use wirelane_testkit::veth::VethPair;
 use super::wire::{LEFT, RIGHT, Wire, summary_of};
 use super::*;
 
-/// What the stack sends while nobody takes it, the kernel keeps until the device's queue is full, and drops the rest.
+/// What the stack sends while nobody takes it, the kernel keeps until the device's queue is full,
+/// and drops the rest.
 #[test]
 fn privileged_what_a_tap_device_drops_is_told() {
     if !privileged::require() {
@@ -50,8 +51,8 @@ fn privileged_what_a_tap_device_drops_is_told() {
     assert_eq!(taken, of("tx", 1, "packets") + of("tx", 1, "errors"), "{summary}");
 }
 
-/// A veth whose other end is down has no link: what it is given it drops, and the kernel tells who sends by AF_XDP, with
-/// copying, nothing that it could count.
+/// A veth whose other end is down has no link: what it is given it drops, and the kernel tells who
+/// sends by AF_XDP, with copying, nothing that it could count.
 #[test]
 fn privileged_what_an_interface_drops_is_told() {
     if !privileged::require() {

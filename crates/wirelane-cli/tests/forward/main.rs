@@ -39,7 +39,8 @@ fn forward(args: &[&str]) -> Value {
     forwarded(&summary(&output(wirelane(["forward", "-q", "--json"]).args(args))))
 }
 
-/// Whether this kernel makes `forward` refuse a port on a veth pair, by its backend: what is left of the test goes on.
+/// Whether this kernel makes `forward` refuse a port on a veth pair, by its backend: what is left
+/// of the test goes on.
 #[track_caller]
 fn is_refused_for_tags(port: &str) -> bool {
     port.starts_with("xdp") && !kernel::require_tags()

@@ -100,7 +100,8 @@ fn padding_trailers_and_tags_come_back() {
     assert!(by_flow(&mut again.into_iter()) == by_flow(&mut packets.into_iter()));
 }
 
-/// To a group, and so not sent back: as many as there were, not as many as frames were left of them.
+/// To a group, and so not sent back: as many as there were, not as many as frames were left of
+/// them.
 #[test]
 fn merged_packets_that_are_filtered_count_each() {
     let group = [1, 0, 0x5e, 0, 0, 1];

@@ -1,5 +1,5 @@
-//! Short packets whose checksum a local sender left to its device: merged on the way in, handed on as they are to
-//! a stack behind a TAP device, and refused where nobody knows which checksum it is.
+//! Short packets whose checksum a local sender left to its device: merged on the way in, handed on
+//! as they are to a stack behind a TAP device, and refused where nobody knows which checksum it is.
 
 use std::time::{Duration, Instant};
 
@@ -61,8 +61,8 @@ fn privileged_checksums_left_to_do_are_merged_between_stacks() {
     command.args(["forward", "--json", "--gso", "--gro", "tap:wl-tap", "tap:wl-far"]);
     let mut child = ChildGuard::spawn(&mut command);
     child.wait_until(PATIENCE, |child| child.stderr().contains("queues"));
-    // While it moves it is down, and whatever the other stack sent could not be written to it: so that one is silent
-    // until then, without addresses and IPv6.
+    // While it moves it is down, and whatever the other stack sent could not be written to it: so
+    // that one is silent until then, without addresses and IPv6.
     left.run("ip", ["link", "set", "wl-far", "netns", right.name()]);
     right.run("ip", ["link", "set", "wl-far", "up"]);
     for (ns, addresses, interface) in [(&right, RIGHT, "wl-far"), (&left, LEFT, "wl-tap")] {
@@ -108,7 +108,8 @@ fn privileged_checksums_left_to_do_are_completed_when_merged_packets_are_cut() {
     }
 }
 
-/// Without cutting and merging, too: the stack behind the device is told that the checksum is left to do.
+/// Without cutting and merging, too: the stack behind the device is told that the checksum is left
+/// to do.
 #[test]
 fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -168,7 +169,8 @@ fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
     assert!(partial >= 2 * (SOME as u64 / 1448 + 3), "{partial} of {summary}");
 }
 
-/// A checksum of neither TCP nor UDP: nobody can tell where it is, and so the packet goes nowhere, and is counted.
+/// A checksum of neither TCP nor UDP: nobody can tell where it is, and so the packet goes nowhere,
+/// and is counted.
 #[test]
 fn privileged_checksums_in_an_unknown_place_are_counted_and_not_sent() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -197,7 +199,8 @@ fn privileged_checksums_in_an_unknown_place_are_counted_and_not_sent() {
         });
         let received = bridge.near.b.statistic("rx_packets");
         for number in 0..2 * STRANGE {
-            // Every second one of RFC 3692's protocol for experiments, with its checksum left to do.
+            // Every second one of RFC 3692's protocol for experiments, with its checksum left to
+            // do.
             let mut frame = vec![0xff; 6];
             frame.extend(bridge.near.a.mac);
             frame.extend([0x08, 0, 0x45, 0, 0, 60, 0, number as u8, 0, 0, 64, 253, 0, 0]);

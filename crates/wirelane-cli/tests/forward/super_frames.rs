@@ -1,4 +1,5 @@
-//! Frames of several packets, long ones, and such as only look long: what comes out is what went in.
+//! Frames of several packets, long ones, and such as only look long: what comes out is what went
+//! in.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
@@ -85,7 +86,8 @@ fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
     }
 }
 
-/// Nothing tells an AF_XDP socket in generic mode of packets that the kernel shows as one. So the user is told.
+/// Nothing tells an AF_XDP socket in generic mode of packets that the kernel shows as one. So the
+/// user is told.
 #[test]
 fn privileged_generic_mode_says_that_it_cannot_tell_super_frames() {
     if !privileged::require() {
@@ -123,7 +125,8 @@ fn privileged_tcp_with_segmentation_offload_passes_without_gso() {
     }
 }
 
-/// Without checksums, as VXLAN over IPv4 sends them, and more in a row than the kernel cuts one frame into.
+/// Without checksums, as VXLAN over IPv4 sends them, and more in a row than the kernel cuts one
+/// frame into.
 #[test]
 fn privileged_datagrams_of_one_flow_all_arrive() {
     if !privileged::require() {

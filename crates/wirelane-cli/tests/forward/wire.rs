@@ -35,7 +35,8 @@ impl Wire {
             site.inside(|| fs::write("/proc/sys/net/ipv4/tcp_min_tso_segs", "8").unwrap());
         }
         let pair = VethPair::new(&left, &right, queues, 1500);
-        // Real checksums on the wire, no long frames from the other side, and no address on our end of it.
+        // Real checksums on the wire, no long frames from the other side, and no address on our end
+        // of it.
         let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
         for end in [&pair.a, &pair.b] {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
@@ -46,8 +47,8 @@ impl Wire {
         Self { left, right, pair }
     }
 
-    /// Starts forwarding between a new TAP device and the wire: `tap` and `wire` are specs, of which the
-    /// latter ends before the name of the interface or has `IF` in its place.
+    /// Starts forwarding between a new TAP device and the wire: `tap` and `wire` are specs, of
+    /// which the latter ends before the name of the interface or has `IF` in its place.
     pub(crate) fn forward(&self, options: &[&str], tap: &str, wire: &str) -> ChildGuard {
         let mut command = self.left.command(WIRELANE);
         let wire = match wire.split_once("IF") {
@@ -62,8 +63,8 @@ impl Wire {
         child
     }
 
-    /// Sends `content` from one namespace to `address` in the other one; panics if it does not come as it
-    /// is.
+    /// Sends `content` from one namespace to `address` in the other one; panics if it does not come
+    /// as it is.
     #[track_caller]
     pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, content: &[u8]) {
         let listener = to.inside(|| TcpListener::bind((address, 0)).unwrap());

@@ -15,7 +15,8 @@ use wirelane_testkit::tshark::filtered_fields;
 use super::lan::{At, BRIDGE, ONCE, ping};
 use super::*;
 
-/// A host whose cable has tags, which its interface knows nothing of: not every kernel has VLAN interfaces.
+/// A host whose cable has tags, which its interface knows nothing of: not every kernel has VLAN
+/// interfaces.
 ///
 /// ```text
 ///   host ─ TAP ─ thread ─ TAP ─ bridge

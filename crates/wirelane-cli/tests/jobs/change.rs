@@ -10,8 +10,8 @@ const ANSWERS: &str = "icmp[icmptype] = icmp-echoreply";
 const MIDDLE: &[u8; 8] = b"the half";
 const SECOND: &[u8; 8] = b"2nd half";
 
-/// One capture whose filter changes is two of tcpdump, one after the other; and what each filter rejected is counted, although
-/// no privilege is left by then.
+/// One capture whose filter changes is two of tcpdump, one after the other; and what each filter
+/// rejected is counted, although no privilege is left by then.
 #[test]
 fn privileged_the_filter_changes_in_mid_run() {
     if unavailable(&["tcpdump", "ping"]) {

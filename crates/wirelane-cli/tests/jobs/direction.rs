@@ -25,7 +25,8 @@ fn privileged_only_what_the_host_sends_or_receives() {
         let (ours, theirs) = both.finish(LAST, 1);
         let seen = between(&ours, BEGIN, LAST);
         assert_same(&seen, &between(&theirs[0], BEGIN, LAST));
-        // Thirty requests and thirty answers, the first and the last, and perhaps a question for an address.
+        // Thirty requests and thirty answers, the first and the last, and perhaps a question for an
+        // address.
         assert!(seen.len() >= 62, "{direction}: {}", seen.len());
         let sources = filtered_fields(&ours, "frame", &["eth.src"]);
         assert!(sources.iter().all(|row| (row[0] == mac) == sent), "{direction}: {sources:?}");

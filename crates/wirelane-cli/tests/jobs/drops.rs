@@ -1,5 +1,5 @@
-//! "Packets are missing: why, and what can I do?" Each reason for a loss is provoked, named and counted, and what the command
-//! says helps.
+//! "Packets are missing: why, and what can I do?" Each reason for a loss is provoked, named and
+//! counted, and what the command says helps.
 
 use std::fs;
 use std::process::Command;

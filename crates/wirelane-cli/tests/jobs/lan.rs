@@ -50,7 +50,8 @@ impl Lan {
         Self { switch, hosts, directory: tempdir().unwrap() }
     }
 
-    /// Starts `wirelane capture` with `ours` and tcpdump with `theirs` at an interface, for files of this name.
+    /// Starts `wirelane capture` with `ours` and tcpdump with `theirs` at an interface, for files
+    /// of this name.
     #[track_caller]
     pub(crate) fn both(&self, name: &str, at: At<'_>, ours: &[&str], theirs: &[&str]) -> Both {
         let (ns, interface) = at;

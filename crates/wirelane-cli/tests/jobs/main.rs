@@ -1,4 +1,5 @@
-//! Everyday jobs, each done by `wirelane` and by the usual tool at the same time: the same packets come out.
+//! Everyday jobs, each done by `wirelane` and by the usual tool at the same time: the same packets
+//! come out.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -44,8 +45,8 @@ const READY: &[u8; 8] = b"are read";
 const BEGIN: &[u8; 8] = b"first ok";
 const LAST: &[u8; 8] = b"last one";
 
-/// A packet as any capture has it: its length on the wire, and its bytes. Not its time: unless a program asks for it
-/// (as ping does), the kernel makes one for each that looks.
+/// A packet as any capture has it: its length on the wire, and its bytes. Not its time: unless a
+/// program asks for it (as ping does), the kernel makes one for each that looks.
 type Seen = (u32, Vec<u8>);
 
 /// The packets of a file, by time.
@@ -56,9 +57,11 @@ fn seen(file: &Path) -> Vec<Seen> {
     packets.into_iter().map(|it| (it.original_len, it.data)).collect()
 }
 
-/// The packets from the first one that holds `first` to the last one that holds `last`, both included, by content.
+/// The packets from the first one that holds `first` to the last one that holds `last`, both
+/// included, by content.
 ///
-/// What one program saw before the others were ready, or after they had ended, is left out in this way.
+/// What one program saw before the others were ready, or after they had ended, is left out in this
+/// way.
 #[track_caller]
 fn between(file: &Path, first: &[u8], last: &[u8]) -> Vec<Seen> {
     let mut seen = seen(file);
@@ -102,7 +105,8 @@ impl Both {
         }
     }
 
-    /// Ends all of them once they have so many packets that hold `last`; returns our file and theirs.
+    /// Ends all of them once they have so many packets that hold `last`; returns our file and
+    /// theirs.
     #[track_caller]
     fn finish(self, last: &[u8], packets: usize) -> (PathBuf, Vec<PathBuf>) {
         let theirs = self.theirs.into_iter().map(|peer| peer.finish(last, packets)).collect();

@@ -7,8 +7,8 @@ use super::*;
 
 const PINGS: usize = 2000;
 
-/// Each file of ours is one of dumpcap's. tcpdump counts bytes, in units of its own: its files and ours of a size
-/// each hold the newest packets and no gap.
+/// Each file of ours is one of dumpcap's. tcpdump counts bytes, in units of its own: its files and
+/// ours of a size each hold the newest packets and no gap.
 #[test]
 fn privileged_a_ring_of_five_files() {
     if unavailable(&["tcpdump", "dumpcap", "ping"]) {

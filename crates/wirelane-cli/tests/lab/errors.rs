@@ -64,7 +64,8 @@ fn privileged_files_of_somebody_else_are_never_touched() {
     let bed = Bed::new();
     let path = bed.path("a");
     fs::create_dir_all("/run/netns").unwrap();
-    // Two that could be taken for what a killed `ip netns add` left, or for a mark; and two that must not be opened.
+    // Two that could be taken for what a killed `ip netns add` left, or for a mark; and two that
+    // must not be opened.
     let plain =
         |contents: &'static str| move |path: &std::path::Path| fs::write(path, contents).unwrap();
     let makers: [(&str, Box<Maker>); 5] = [

@@ -58,7 +58,8 @@ fn privileged_signals_and_streams_are_those_of_the_command() {
     assert_eq!(child.wait_with_output().unwrap().stdout, b"through\n");
 }
 
-/// As `ip netns exec`: who starts it with nohup, or in the background of a script, means the command.
+/// As `ip netns exec`: who starts it with nohup, or in the background of a script, means the
+/// command.
 #[test]
 fn privileged_ignored_signals_stay_ignored() {
     if !privileged::require() {

@@ -11,8 +11,8 @@ use wirelane_testkit::{privileged, tools};
 use super::bed::{Bed, exchange, host, take_down};
 use super::shared::{PATIENCE, assert_refused};
 
-/// `up` and `down` are killed at moments spread over the time that they take; whatever is left, the next
-/// command does what it is asked to do.
+/// `up` and `down` are killed at moments spread over the time that they take; whatever is left, the
+/// next command does what it is asked to do.
 #[test]
 fn privileged_nothing_is_left_of_who_is_killed() {
     if !privileged::require() {
@@ -111,8 +111,8 @@ fn privileged_what_runs_in_a_damaged_lab_is_not_ended_by_up() {
     assert!(!sleeper.wait(PATIENCE).status.success());
 }
 
-/// Somebody mounts the directory of names upon itself, as the first `ip netns add` of a system does, and mounts are
-/// copied into other mount namespaces.
+/// Somebody mounts the directory of names upon itself, as the first `ip netns add` of a system
+/// does, and mounts are copied into other mount namespaces.
 #[test]
 fn privileged_copies_of_the_names_elsewhere_do_not_keep_the_lab() {
     if !privileged::require() || !tools::require("unshare") {

@@ -1,4 +1,5 @@
-//! `wirelane stats` sees programs over Wirelane's libpcap: what it says of them, and that it is exact.
+//! `wirelane stats` sees programs over Wirelane's libpcap: what it says of them, and that it is
+//! exact.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../shared/mod.rs"]

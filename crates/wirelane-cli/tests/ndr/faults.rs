@@ -50,8 +50,8 @@ fn privileged_what_is_injected_is_reported_exactly() {
     assert!(times[0] > 0 && times.is_sorted(), "{latency}");
 }
 
-/// Of every hundred packets the first stream loses one, and the third has two copied; back the second
-/// has one late.
+/// Of every hundred packets the first stream loses one, and the third has two copied; back the
+/// second has one late.
 fn by_flow(from: usize, flow: u32, sequence: u32) -> Fault {
     match (from, flow, sequence % 100) {
         (0, 0, 7) => Fault::Lose,

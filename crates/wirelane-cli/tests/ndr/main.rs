@@ -1,4 +1,5 @@
-//! `wirelane ndr` as a user meets it: what is injected is reported exactly, a bottleneck's rate is found.
+//! `wirelane ndr` as a user meets it: what is injected is reported exactly, a bottleneck's rate is
+//! found.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]

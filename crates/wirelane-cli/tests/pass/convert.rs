@@ -30,7 +30,8 @@ fn packets_are_the_same_after_any_chain() {
         let said = ours(["convert"], &[&last, &next]);
         let is_lacking = said.contains("note: not in the output, which pcapng could hold: ");
         assert_eq!(is_lacking, last == first, "{said}");
-        // As it is, and unpacked by the usual tools: Wireshark before 4.2 reads only the first frame.
+        // As it is, and unpacked by the usual tools: Wireshark before 4.2 reads only the first
+        // frame.
         let plain = files.path("plain");
         let unpack = match suffix.rsplit('.').next() {
             Some("gz") => Some("gzip"),
@@ -53,7 +54,8 @@ fn packets_are_the_same_after_any_chain() {
     }
 }
 
-/// Comments, interfaces, secrets and custom blocks stay; what they become in pcap is told, with counts.
+/// Comments, interfaces, secrets and custom blocks stay; what they become in pcap is told, with
+/// counts.
 #[test]
 fn what_is_beside_packets_stays_or_is_told() {
     if !has_wireshark() {

@@ -1,5 +1,5 @@
-//! Nothing of a capture file is lost on its way through a command, or it is told: beside mergecap, editcap, capinfos and
-//! tshark.
+//! Nothing of a capture file is lost on its way through a command, or it is told: beside mergecap,
+//! editcap, capinfos and tshark.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -54,7 +54,8 @@ fn ours<'a>(words: impl IntoIterator<Item = &'a str>, files: &[&Path]) -> String
     ended.stderr
 }
 
-/// All that pcap can say of each packet of a file, as tshark reads it: time, lengths and a hash of its bytes.
+/// All that pcap can say of each packet of a file, as tshark reads it: time, lengths and a hash of
+/// its bytes.
 #[track_caller]
 fn seen(file: &Path) -> Vec<String> {
     let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.md5_hash"];

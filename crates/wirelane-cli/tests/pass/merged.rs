@@ -48,7 +48,8 @@ fn two_hosts_are_merged_as_by_mergecap() {
     for host in ["a", "b"] {
         assert!(comments.contains(&format!("file of host {host}")), "{comments:?}");
     }
-    // Through a port, the interfaces of both hosts stay apart, though their queues have the same numbers.
+    // Through a port, the interfaces of both hosts stay apart, though their queues have the same
+    // numbers.
     let again = files.path("again.pcapng");
     ours(["capture", "-q", "-r"], &[&ours_file, Path::new("-w"), &again]);
     assert_eq!(seen(&again), seen(&theirs));

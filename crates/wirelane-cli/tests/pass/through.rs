@@ -1,4 +1,5 @@
-//! Every command that writes what it reads keeps all of it: `capture`, `forward`, `merge` and `convert`.
+//! Every command that writes what it reads keeps all of it: `capture`, `forward`, `merge` and
+//! `convert`.
 
 use std::fs;
 
@@ -39,8 +40,8 @@ fn annexes() -> [Vec<u8>; 3] {
     [block(4, NAMES), block(10, &secrets), block(0xbad, &custom)]
 }
 
-/// A file with all that can be beside packets. Two of its interfaces have one queue, as those of two hosts, and a packet is
-/// nearly as long as a usual frame, one much longer.
+/// A file with all that can be beside packets. Two of its interfaces have one queue, as those of
+/// two hosts, and a packet is nearly as long as a usual frame, one much longer.
 fn rich(path: &Path) {
     let named = |name: &str, comment: &str| Source {
         options: option(COMMENT, comment.as_bytes()),
@@ -239,7 +240,8 @@ fn what_pcap_cannot_hold_is_told() {
     }
 }
 
-/// A store keeps interfaces and all that is said of packets and of the file, also for who extracts; it counts the rest.
+/// A store keeps interfaces and all that is said of packets and of the file, also for who extracts;
+/// it counts the rest.
 #[test]
 fn a_store_keeps_options_and_counts_what_it_leaves_out() {
     let files = Files::new();
@@ -262,7 +264,8 @@ fn a_store_keeps_options_and_counts_what_it_leaves_out() {
     assert_eq!(content(&y).packets, expected.packets);
 }
 
-/// A file of two sections, as `cat` makes it: who has written the header of the output already can only count.
+/// A file of two sections, as `cat` makes it: who has written the header of the output already can
+/// only count.
 #[test]
 fn what_later_sections_say_is_counted() {
     let files = Files::new();

@@ -74,7 +74,8 @@ fn privileged_a_full_disk_is_survived() {
     assert!(number(&summary["store"]["troubles"]) > 0);
 }
 
-/// A disk that is too small for segments of the usual size gets shorter ones, and the recording says so.
+/// A disk that is too small for segments of the usual size gets shorter ones, and the recording
+/// says so.
 #[test]
 fn privileged_a_small_disk_has_short_segments() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! `wirelane send` as a user meets it: what arrives is what was to be sent, what is counted, and what is
-//! refused.
+//! `wirelane send` as a user meets it: what arrives is what was to be sent, what is counted, and
+//! what is refused.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]

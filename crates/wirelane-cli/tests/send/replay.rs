@@ -49,7 +49,8 @@ fn real_traffic() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// An error of one packet of iperf3's clock is as good as any; the middle of them says how exact it was.
+/// An error of one packet of iperf3's clock is as good as any; the middle of them says how exact it
+/// was.
 fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]

@@ -9,14 +9,16 @@ use wirelane_testkit::process::ChildGuard;
 
 use super::shared::*;
 
-/// tcpdump or dumpcap; killed when dropped. No other file of the directory begins with the name of its file.
+/// tcpdump or dumpcap; killed when dropped. No other file of the directory begins with the name of
+/// its file.
 pub(crate) struct Peer {
     child: ChildGuard,
     file: PathBuf,
 }
 
 impl Peer {
-    /// `tcpdump -i interface -w file ARGS`, with memory for everything and every packet in the file at once.
+    /// `tcpdump -i interface -w file ARGS`, with memory for everything and every packet in the file
+    /// at once.
     #[track_caller]
     pub(crate) fn tcpdump(ns: &Namespace, interface: &str, file: &Path, args: &[&str]) -> Self {
         let mut command = ns.command("tcpdump");
@@ -47,8 +49,8 @@ impl Peer {
         count(&self.file, mark)
     }
 
-    /// Ends it once these bytes are in its file so often; returns the file. What it has not looked at when it is interrupted
-    /// it leaves.
+    /// Ends it once these bytes are in its file so often; returns the file. What it has not looked
+    /// at when it is interrupted it leaves.
     #[track_caller]
     pub(crate) fn finish(mut self, mark: &[u8], times: usize) -> PathBuf {
         let file = &self.file;

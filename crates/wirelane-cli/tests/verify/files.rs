@@ -113,7 +113,8 @@ fn damaged_files_and_wrong_usage_are_refused() {
     refused(&["verify", "--mtu", "20", "x"], 2, &["--mtu"]);
 }
 
-/// Packets with random bits changed in their payload or checksums: the same ones are wrong for tshark.
+/// Packets with random bits changed in their payload or checksums: the same ones are wrong for
+/// tshark.
 #[test]
 fn tshark_agrees_on_checksums() {
     if !tools::require("tshark") {

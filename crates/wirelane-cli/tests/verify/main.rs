@@ -1,5 +1,5 @@
-//! `wirelane verify` as a user meets it: what it finds in a file, says and counts, and that what the
-//! kernel sends is right.
+//! `wirelane verify` as a user meets it: what it finds in a file, says and counts, and that what
+//! the kernel sends is right.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]

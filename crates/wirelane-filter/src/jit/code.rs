@@ -70,8 +70,9 @@ impl Code {
         self.constants.push(constant);
     }
 
-    /// The code with its constants. `fill` writes each distance, which is one from the place that it
-    /// is given, and says `None` if the distance does not fit. Up to the constants there is `padding`.
+    /// The code with its constants. `fill` writes each distance, which is one from the place that
+    /// it is given, and says `None` if the distance does not fit. Up to the constants there is
+    /// `padding`.
     ///
     /// `None` as well if a label is bound nowhere, or the code too long.
     pub(super) fn finish(

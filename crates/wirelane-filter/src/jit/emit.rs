@@ -40,7 +40,8 @@ pub(super) trait Machine: Default {
     /// `fn(records, verdicts, end of records)` begins.
     fn records_entry(&mut self);
 
-    /// The next record of the array is the packet; `has_length`: its length on the wire will be asked for.
+    /// The next record of the array is the packet; `has_length`: its length on the wire will be
+    /// asked for.
     fn next_record(&mut self, layout: Layout, has_length: bool);
 
     /// `fn(context, verdict)` begins, an array of one; `has_info`: the rest of what is known of the
@@ -62,7 +63,8 @@ pub(super) trait Machine: Default {
     /// Does it, or goes to `reject`.
     fn action(&mut self, action: Action, reject: Label);
 
-    /// Compares, and says which condition then means that the comparison holds; or goes to `reject`.
+    /// Compares, and says which condition then means that the comparison holds; or goes to
+    /// `reject`.
     fn compare(
         &mut self,
         subject: Subject,
@@ -282,7 +284,8 @@ pub(super) const INFO: [(PacketInfo, usize); 4] = [
     (PacketInfo::InterfaceIndex, offset_of!(Context, interface_index)),
 ];
 
-/// Bytes of memory that a call needs: first the scratch memory, then what is known beside the packet.
+/// Bytes of memory that a call needs: first the scratch memory, then what is known beside the
+/// packet.
 pub(super) const CALL: u32 = 80;
 
 /// Where a cell is in the memory of a call.

@@ -20,7 +20,8 @@ use crate::op::{Op, Width};
 pub(super) struct Graph {
     /// In order: every edge leads to a higher place. The entry is the first.
     pub(super) nodes: Vec<Node>,
-    /// What must be 0 at the start: bits 0 to 15 scratch memory, [`A`](super::graph::A), [`X`](super::graph::X).
+    /// What must be 0 at the start: bits 0 to 15 scratch memory, [`A`](super::graph::A),
+    /// [`X`](super::graph::X).
     pub(super) cleared: u32,
 }
 

@@ -76,13 +76,14 @@ impl Jit {
         verdict
     }
 
-    /// For each of `records` how many bytes the program accepts, in order, as far as both slices go.
-    /// `None`, and nothing is done, if this was not made [for records](Self::for_records), or the program
-    /// asks for more than the bytes and their number on the wire: then [`Jit::run`] it on each.
+    /// For each of `records` how many bytes the program accepts, in order, as far as both slices
+    /// go. `None`, and nothing is done, if this was not made [for records](Self::for_records), or
+    /// the program asks for more than the bytes and their number on the wire: then [`Jit::run`] it
+    /// on each.
     ///
     /// # Safety
-    /// Each record has at the offsets of its [`Layout`] what that says, and as many bytes as it says can
-    /// be read, for the time of the call.
+    /// Each record has at the offsets of its [`Layout`] what that says, and as many bytes as it
+    /// says can be read, for the time of the call.
     #[inline]
     pub unsafe fn run_records<R>(&self, records: &[*const R], verdicts: &mut [u32]) -> Option<()> {
         if !self.takes_records {

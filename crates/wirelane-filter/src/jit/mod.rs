@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Generated code is safe for any program and any packet: it reads a packet only after it has
-//! compared the place with the length of the packet, keeps scratch memory on the stack, writes nothing else
-//! but verdicts, and always ends, because jumps lead forward.
+//! compared the place with the length of the packet, keeps scratch memory on the stack, writes
+//! nothing else but verdicts, and always ends, because jumps lead forward.
 //!
 //! It is made from classic BPF and not from the translation to eBPF: the kernel verifies that one
 //! before it runs, and here there is no verifier. That also leaves the checks of the length to the

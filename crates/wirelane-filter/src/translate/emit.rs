@@ -187,9 +187,9 @@ impl Emitter<'_> {
         if x_most > most {
             self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
         }
-        // The mask changes nothing but what the verifier knows: after a comparison of A and X in code
-        // that is never reached, its bounds of X may contradict each other, and then the sum would
-        // be no pointer (`adjust_ptr_min_max_vals`).
+        // The mask changes nothing but what the verifier knows: after a comparison of A and X in
+        // code that is never reached, its bounds of X may contradict each other, and then the sum
+        // would be no pointer (`adjust_ptr_min_max_vals`).
         self.code.emit([
             Insn::alu32_reg(EAlu::Mov, SCRATCH, X),
             Insn::alu32(EAlu::And, SCRATCH, LIMIT as i32),

@@ -1,4 +1,5 @@
-//! Filters: all engines agree on every packet, over a corpus of expressions and over random programs.
+//! Filters: all engines agree on every packet, over a corpus of expressions and over random
+//! programs.
 //!
 //! `corpus.rs` reads `expressions.txt`, `packets.rs` makes the packets, `programs.rs` makes random
 //! programs, and `engines.rs` lists what is compared.
@@ -74,7 +75,8 @@ fn privileged_the_verifier_accepts_code_that_is_never_reached() {
     assert!(agree(&[Engine::INTERPRETER, Engine::XDP], "dead code", &program, &packets) > 0);
 }
 
-/// The long run: `WIRELANE_FILTER_PAIRS=10000000 cargo test --release -p wirelane-filter --test filter -- --ignored`.
+/// The long run:
+/// `WIRELANE_FILTER_PAIRS=10000000 cargo test --release -p wirelane-filter --test filter -- --ignored`.
 #[test]
 #[ignore = "takes minutes; WIRELANE_FILTER_PAIRS says how many pairs"]
 fn privileged_differential_fuzzing_at_length() {

@@ -1,4 +1,5 @@
-//! A filter means the same where the kernel has taken the outer VLAN tag out and where it is in the bytes.
+//! A filter means the same where the kernel has taken the outer VLAN tag out and where it is in the
+//! bytes.
 
 use wirelane_filter::op::{Ancillary, Op};
 use wirelane_filter::{Interpreter, Packet, Program, compile};
@@ -36,8 +37,8 @@ fn answered(program: &Program, tag: Option<(u16, u16)>) -> Interpreter {
     Interpreter::new(&Program::new(1, ops).unwrap()).unwrap()
 }
 
-/// Compares a program on the packet without its tag with the same for bytes; how many packets with a tag were
-/// accepted.
+/// Compares a program on the packet without its tag with the same for bytes; how many packets with
+/// a tag were accepted.
 fn compare(text: &str, kernel: &Program, bytes: &Program, frames: &[Vec<u8>]) -> usize {
     let on_bytes = Interpreter::new(bytes).unwrap();
     let mut accepted = 0;

@@ -3,7 +3,8 @@
 /// Whose elements are about the reverse direction (RFC 5103 section 6.1).
 pub(super) const REVERSE: u32 = 29_305;
 
-/// The enterprise that stands in examples (RFC 5612): what goes through a pipe between our own programs.
+/// The enterprise that stands in examples (RFC 5612): what goes through a pipe between our own
+/// programs.
 pub const EXAMPLE: u32 = 32_473;
 
 /// Marks an enterprise's own element as being about the reverse direction (RFC 5103 section 6.2).
@@ -62,7 +63,8 @@ pub(super) mod iana {
 pub const COMMUNITY: u16 = 1;
 /// From SYN to the ACK of the handshake in ns.
 pub const HANDSHAKE_RTT: u16 = 2;
-/// TCP segments whose bytes were sent before; as the next ones, with bit 14 for the reverse direction.
+/// TCP segments whose bytes were sent before; as the next ones, with bit 14 for the reverse
+/// direction.
 pub const RETRANSMISSIONS: u16 = 3;
 /// TCP segments that came after later ones.
 pub const OUT_OF_ORDER: u16 = 4;

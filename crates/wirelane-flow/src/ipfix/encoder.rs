@@ -21,7 +21,8 @@ pub struct Encoder {
     open: Option<(Shape, usize)>,
 }
 
-/// Data records that fit into one IPFIX message; [`Pipe`](super::Pipe) and [`Exporter`](super::Exporter) complete it.
+/// Data records that fit into one IPFIX message; [`Pipe`](super::Pipe) and
+/// [`Exporter`](super::Exporter) complete it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// The header, which is filled when it is sent, and the sets.
@@ -39,8 +40,8 @@ pub struct Message {
 impl Encoder {
     /// For messages of up to `limit` bytes (a record that is longer is alone in its message).
     ///
-    /// `enterprise` is whose private elements are written; without it they are left out. A two-way flow is two
-    /// records if `one_way`, for collectors that know nothing of RFC 5103.
+    /// `enterprise` is whose private elements are written; without it they are left out. A two-way
+    /// flow is two records if `one_way`, for collectors that know nothing of RFC 5103.
     pub fn new(limit: usize, enterprise: Option<u32>, one_way: bool) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
         let layouts = vec![None; usize::from(Shape::COUNT)];

@@ -23,7 +23,8 @@ pub struct Limits {
     pub spool: usize,
     /// How long a flow waits for others to fill a message.
     pub linger: Duration,
-    /// Whether who adds flows waits for room, as long as the collector takes messages: for sources that wait, too.
+    /// Whether who adds flows waits for room, as long as the collector takes messages: for sources
+    /// that wait, too.
     pub waits: bool,
     /// How long [`Sink::finish`] waits for a collector that is away.
     pub patience: Duration,
@@ -45,8 +46,8 @@ pub struct Exporter {
     patience: Duration,
 }
 
-/// Any link of IPv6 takes 1280 bytes (RFC 8200 section 5), and nearly any of IPv4; headers take 48. RFC 7011 section
-/// 10.3.3 asks for 512 where the path is not known: that would be two flows.
+/// Any link of IPv6 takes 1280 bytes (RFC 8200 section 5), and nearly any of IPv4; headers take 48.
+/// RFC 7011 section 10.3.3 asks for 512 where the path is not known: that would be two flows.
 const DATAGRAM: usize = 1232;
 
 /// A message over TCP.

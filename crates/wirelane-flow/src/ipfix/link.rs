@@ -97,7 +97,8 @@ fn connect(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// A first write to a connection that the other side has closed would succeed, and its message be lost.
+/// A first write to a connection that the other side has closed would succeed, and its message be
+/// lost.
 fn check_open(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let peeked = stream.peek(&mut [0]);

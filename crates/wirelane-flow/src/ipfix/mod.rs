@@ -1,7 +1,9 @@
-//! Flows as IPFIX messages (RFC 7011), two-way (RFC 5103): to a collector, through a pipe, and back.
+//! Flows as IPFIX messages (RFC 7011), two-way (RFC 5103): to a collector, through a pipe, and
+//! back.
 //!
-//! Fields that no element of IANA's stands for (Community ID, handshake RTT, retransmissions, the outer addresses of a
-//! tunnel and others: [`element`]) go out as elements of an enterprise, if the exporter is given its number.
+//! Fields that no element of IANA's stands for (Community ID, handshake RTT, retransmissions, the
+//! outer addresses of a tunnel and others: [`element`]) go out as elements of an enterprise, if the
+//! exporter is given its number.
 
 mod collector;
 mod decoder;

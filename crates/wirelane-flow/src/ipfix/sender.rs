@@ -1,4 +1,5 @@
-//! The thread that sends: templates before data, again from time to time, and all anew after a failure.
+//! The thread that sends: templates before data, again from time to time, and all anew after a
+//! failure.
 
 use std::io;
 use std::sync::Arc;
@@ -122,7 +123,8 @@ impl Sender {
         Ok(octets + message.bytes.len())
     }
 
-    /// Tells the collector what it got and what it did not; if that fails, the next message shows it.
+    /// Tells the collector what it got and what it did not; if that fails, the next message shows
+    /// it.
     fn report(&mut self) {
         self.reported = Instant::now();
         if !self.link.is_open() {

@@ -1,4 +1,5 @@
-//! What a collector is told in which order: templates before data, and sequence numbers (RFC 7011 section 3.1).
+//! What a collector is told in which order: templates before data, and sequence numbers (RFC 7011
+//! section 3.1).
 
 use super::element::{Element, iana};
 use super::encoder::Message;

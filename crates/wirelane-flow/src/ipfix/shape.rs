@@ -147,7 +147,8 @@ impl Shape {
         }
         add(iana::END_REASON, 1, F::EndReason);
         add(iana::INTERFACE_NAME, VARIABLE, F::Interface);
-        // Collectors that know no private elements may expect one byte of TCP's flags, as pmacct does (RFC 7125 allows it).
+        // Collectors that know no private elements may expect one byte of TCP's flags, as pmacct
+        // does (RFC 7125 allows it).
         let is_plain = enterprise.is_none();
         let standard = STANDARD.map(|(id, length, measure)| match measure {
             Measure::TcpFlags if is_plain => (id, 1, measure),

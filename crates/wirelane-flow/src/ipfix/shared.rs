@@ -140,8 +140,8 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// Messages did not go out after all; the first of them goes first when the collector is back. Waits for `pause`;
-    /// `false` when it is time to give up.
+    /// Messages did not go out after all; the first of them goes first when the collector is back.
+    /// Waits for `pause`; `false` when it is time to give up.
     pub(super) fn put_back(
         &self,
         messages: [Option<Message>; 2],

@@ -27,7 +27,8 @@ impl Spool {
         Self { messages: VecDeque::new(), bytes: 0, limit, lost: Lost::default() }
     }
 
-    /// The newest go when there is no room: a collector that comes back has no gap in what it gets first.
+    /// The newest go when there is no room: a collector that comes back has no gap in what it gets
+    /// first.
     pub(super) fn push(&mut self, message: Message) {
         if self.bytes + message.bytes.len() > self.limit {
             return self.lose(&message);

@@ -1,4 +1,5 @@
-//! Times in messages: `dateTimeNanoseconds` (RFC 7011 section 6.1.9) has the format of NTP's time stamps.
+//! Times in messages: `dateTimeNanoseconds` (RFC 7011 section 6.1.9) has the format of NTP's time
+//! stamps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

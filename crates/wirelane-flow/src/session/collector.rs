@@ -69,8 +69,8 @@ pub(crate) struct Outbox {
 }
 
 impl Collector {
-    /// Starts the thread. Of several tables, halves are joined that end within `patience` ns of each other; at most
-    /// `most` wait for that. `waits`: tables wait for sinks that are slow.
+    /// Starts the thread. Of several tables, halves are joined that end within `patience` ns of
+    /// each other; at most `most` wait for that. `waits`: tables wait for sinks that are slow.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -134,7 +134,8 @@ impl Outbox {
         self.post(std::mem::take(flows), time, self.waits);
     }
 
-    /// Ends all flows of a table, and sends them. Nobody waits for packets any more, so this waits for the sinks.
+    /// Ends all flows of a table, and sends them. Nobody waits for packets any more, so this waits
+    /// for the sinks.
     pub(crate) fn finish(&self, meter: &mut Meter) {
         loop {
             let has_more = meter.finish(PARCEL);

@@ -93,8 +93,8 @@ impl Metering {
         self.collector.counts()
     }
 
-    /// Waits until it has ended by itself (enough packets, the end of the source, an error), or `timeout` has
-    /// passed; true if it has ended.
+    /// Waits until it has ended by itself (enough packets, the end of the source, an error), or
+    /// `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.running.wait(Some(timeout))
     }

@@ -1,4 +1,5 @@
-//! Flows of ports: a receiving thread per queue, each with a table of its own, and a thread that gives flows away.
+//! Flows of ports: a receiving thread per queue, each with a table of its own, and a thread that
+//! gives flows away.
 
 mod collector;
 mod config;

@@ -7,7 +7,8 @@ use crate::compact::{Compact, Ends};
 use crate::flow::Half;
 use crate::packet::{Seen, Segment};
 
-/// A flow while it lasts: three cache lines, of which a packet touches two, the first and that of its direction.
+/// A flow while it lasts: three cache lines, of which a packet touches two, the first and that of
+/// its direction.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {
@@ -165,8 +166,8 @@ impl Entry {
     pub(crate) const NEW: Self =
         Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
-    /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that the tunnel's ends
-    /// were swapped.
+    /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that
+    /// the tunnel's ends were swapped.
     #[inline]
     pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
         // Who answers a SYN did not begin.
@@ -236,8 +237,9 @@ impl Entry {
         self.start
     }
 
-    /// Whether a packet surely continues it: nothing has ended, its own direction was not silent for `idle`, and the flow
-    /// does not last for `active`. Reads nothing of the other direction, of which the same may be true.
+    /// Whether a packet surely continues it: nothing has ended, its own direction was not silent
+    /// for `idle`, and the flow does not last for `active`. Reads nothing of the other direction,
+    /// of which the same may be true.
     #[inline]
     pub(crate) fn goes_on(&self, seen: &Seen, idle: u64, active: u64) -> bool {
         let [first, second] = &self.halves;
@@ -262,7 +264,8 @@ impl Entry {
         let direction = usize::from(seen.is_reversed);
         let [first, second] = &mut self.halves;
         let half = if seen.is_reversed { second } else { first };
-        // The line of the key is written only if something changes, as it costs to bring it back to memory.
+        // The line of the key is written only if something changes, as it costs to bring it back to
+        // memory.
         if seen.time < self.start {
             self.start = seen.time;
         }

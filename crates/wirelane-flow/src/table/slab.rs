@@ -1,4 +1,5 @@
-//! The memory of entries: it grows by pieces, each twice as large as the one before, and never moves.
+//! The memory of entries: it grows by pieces, each twice as large as the one before, and never
+//! moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

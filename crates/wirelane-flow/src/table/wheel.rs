@@ -83,8 +83,8 @@ impl Wheel {
         time >= self.due
     }
 
-    /// Turns on to this time, and gives the first slot of each list that is over. Who takes them follows
-    /// [`Wheel::after`], each before it is added again.
+    /// Turns on to this time, and gives the first slot of each list that is over. Who takes them
+    /// follows [`Wheel::after`], each before it is added again.
     pub(crate) fn turn(&mut self, time: u64) -> impl Iterator<Item = u32> + use<> {
         let before = self.now;
         self.now = (time / self.tick).max(before);

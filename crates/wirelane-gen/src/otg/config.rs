@@ -58,8 +58,8 @@ const SECTIONS: [(&str, &str); 8] = [
     ("egress_only_tracking", "not supported; supported: metrics of flows"),
 ];
 
-/// Reads a flow file, YAML or JSON. `reserved` says how many bytes to leave at the end of the packets
-/// of a flow that measures this, for a signature.
+/// Reads a flow file, YAML or JSON. `reserved` says how many bytes to leave at the end of the
+/// packets of a flow that measures this, for a signature.
 ///
 /// # Errors
 /// The first thing in the file that is wrong, or not supported.

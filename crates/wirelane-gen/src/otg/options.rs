@@ -1,5 +1,5 @@
-//! Parts of headers whose length varies: IPv4 options and IPv6 segment routing. All their values are
-//! constant.
+//! Parts of headers whose length varies: IPv4 options and IPv6 segment routing. All their values
+//! are constant.
 
 use super::error::Error;
 use super::pattern::{self, Format, Pattern, constant, hex};

@@ -20,8 +20,8 @@ const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
     ("tcp_imix", &[(90, 5867), (92, 200), (594, 2366), (1518, 1567)]),
 ];
 
-/// Reads the sizes of a flow whose headers need `room` bytes. The frames of a predefined distribution,
-/// and those of a flow without a size, are as long as that at least.
+/// Reads the sizes of a flow whose headers need `room` bytes. The frames of a predefined
+/// distribution, and those of a flow without a size, are as long as that at least.
 pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
     if place.is_absent() {
         return Ok(Sizes::fixed(without_fcs(SHORTEST).max(room as u16)));

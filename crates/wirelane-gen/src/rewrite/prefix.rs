@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The addresses that begin with the same bits, such as `10.0.0.0/8`. An address alone is a prefix of
-/// all its bits.
+/// The addresses that begin with the same bits, such as `10.0.0.0/8`. An address alone is a prefix
+/// of all its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,

@@ -1,7 +1,7 @@
-//! Pseudonyms that keep prefixes: two addresses that share their first n bits, and no more, become two
-//! that share their first n bits, and no more (the property of Xu, Fan, Ammar, Moon: "Prefix-preserving
-//! IP address anonymization", 2002). For test traffic, not against attackers: the mixing function is
-//! no cipher.
+//! Pseudonyms that keep prefixes: two addresses that share their first n bits, and no more, become
+//! two that share their first n bits, and no more (the property of Xu, Fan, Ammar, Moon:
+//! "Prefix-preserving IP address anonymization", 2002). For test traffic, not against attackers:
+//! the mixing function is no cipher.
 
 use super::special::{is_special_v4, is_special_v6, key, mix};
 
@@ -19,8 +19,8 @@ impl Pseudonyms {
 
     /// The pseudonym of an IPv4 address; that of a special address is itself.
     pub(super) fn v4(&self, address: u32) -> u32 {
-        // Special addresses are whole /8 prefixes, and so is what becomes special: all of such a prefix
-        // goes round again, and still shares its bits.
+        // Special addresses are whole /8 prefixes, and so is what becomes special: all of such a
+        // prefix goes round again, and still shares its bits.
         walk(address, is_special_v4, |it| self.pass_v4(it, false))
     }
 

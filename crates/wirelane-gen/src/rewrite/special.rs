@@ -1,7 +1,7 @@
 //! Addresses that mean something by themselves, which no permutation moves.
 
-/// Whether an IPv4 address is no host's: this network, loopback, multicast, reserved (RFC 6890). They
-/// are whole /8 prefixes.
+/// Whether an IPv4 address is no host's: this network, loopback, multicast, reserved (RFC 6890).
+/// They are whole /8 prefixes.
 #[inline]
 pub(super) const fn is_special_v4(address: u32) -> bool {
     matches!(address >> 24, 0 | 127 | 224..)

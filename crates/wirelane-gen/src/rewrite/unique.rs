@@ -1,12 +1,12 @@
 //! Addresses that differ from loop to loop, so that no flow comes again.
 //!
-//! The hosts of a domain (all unicast IPv4 addresses, or those of a prefix) are numbered below a prime
-//! p and shuffled once. In loop n, host x becomes a·x + k modulo p, with k = n mod p and
-//! a = 1 + ⌊n / p⌋. Every such map is a permutation: one host stays one host. And for two hosts
-//! x ≠ y, no two of the p (p - 1) maps have the same pair of values (the affine group of a prime field
-//! is sharply two-transitive), so their flow comes again only after that many loops: 1.4 × 10¹⁹ for all
-//! of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that in the first p loops
-//! different flows with the same ports meet.
+//! The hosts of a domain (all unicast IPv4 addresses, or those of a prefix) are numbered below a
+//! prime p and shuffled once. In loop n, host x becomes a·x + k modulo p, with k = n mod p and a =
+//! 1 + ⌊n / p⌋. Every such map is a permutation: one host stays one host. And for two hosts x ≠ y,
+//! no two of the p (p - 1) maps have the same pair of values (the affine group of a prime field is
+//! sharply two-transitive), so their flow comes again only after that many loops: 1.4 × 10¹⁹ for
+//! all of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that in the first p
+//! loops different flows with the same ports meet.
 
 use super::prefix::Prefix;
 use super::special::{is_special_v4, is_special_v6, key, mix};
@@ -224,9 +224,9 @@ impl Space {
     }
 }
 
-/// A permutation of the numbers below a limit, chosen by a key: a Feistel network of four rounds over
-/// the next even number of bits, which goes round again until the number is below the limit (cycle
-/// walking: Black, Rogaway: "Ciphers with arbitrary finite domains", 2002).
+/// A permutation of the numbers below a limit, chosen by a key: a Feistel network of four rounds
+/// over the next even number of bits, which goes round again until the number is below the limit
+/// (cycle walking: Black, Rogaway: "Ciphers with arbitrary finite domains", 2002).
 #[derive(Clone, Debug)]
 struct Shuffle {
     keys: [u64; 4],
@@ -375,8 +375,8 @@ mod tests {
     }
 
     proptest! {
-        /// For one flow, the loops of 2^32 and more are told apart: k and a come back from the values of
-        /// two hosts, so that no two loops can share them.
+        /// For one flow, the loops of 2^32 and more are told apart: k and a come back from the
+        /// values of two hosts, so that no two loops can share them.
         #[test]
         fn a_loop_is_known_by_two_hosts(
             seed: u64, x: u32, y: u32, numbers in (0_u64..1 << 33, 0_u64..1 << 33),

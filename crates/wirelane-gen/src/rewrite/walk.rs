@@ -1,13 +1,14 @@
-//! Walks through the headers of a frame, changes what [`Edits`] says, and keeps every checksum as valid
-//! or wrong as it was (RFC 1624). Takes any bytes: a frame that ends early is changed as far as it goes.
+//! Walks through the headers of a frame, changes what [`Edits`] says, and keeps every checksum as
+//! valid or wrong as it was (RFC 1624). Takes any bytes: a frame that ends early is changed as far
+//! as it goes.
 
 use wirelane_wire::checksum::{Sum, update_sum};
 use wirelane_wire::{EtherType, MacAddr, Protocol, ipv6};
 
 use super::rule::Side;
 
-/// What becomes of each field. [`Side::Both`] stands for an address that is neither of a sender nor of
-/// a receiver, such as that of a neighbour asked for.
+/// What becomes of each field. [`Side::Both`] stands for an address that is neither of a sender nor
+/// of a receiver, such as that of a neighbour asked for.
 pub(super) trait Edits {
     fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr;
     fn v4(&self, side: Side, old: u32) -> u32;
@@ -16,7 +17,8 @@ pub(super) trait Edits {
     fn ttl(&self, old: u8) -> u8;
     /// Whether packets in tunnels are changed as well.
     fn enters_tunnels(&self) -> bool;
-    /// Whether the frame becomes again what it was: a tunnel is known by the port that it had first.
+    /// Whether the frame becomes again what it was: a tunnel is known by the port that it had
+    /// first.
     fn goes_back(&self) -> bool;
 }
 
@@ -188,8 +190,8 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     transport(bytes.get_mut(at..).unwrap_or_default(), protocol, true, pseudo, edits, depth);
 }
 
-/// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The one at `last`
-/// is what the pseudo-header has for destination.
+/// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The one at
+/// `last` is what the pseudo-header has for destination.
 fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destination: &mut Change) {
     let count = match bytes.get(2) {
         Some(0 | 2) => bytes.len().saturating_sub(8) / 16,

@@ -1,5 +1,5 @@
-//! One harness for property tests and fuzzing: rewrites arbitrary bytes by rules that the first bytes
-//! choose, and back. It panics when something does not hold of any bytes.
+//! One harness for property tests and fuzzing: rewrites arbitrary bytes by rules that the first
+//! bytes choose, and back. It panics when something does not hold of any bytes.
 
 use wirelane_gen::rewrite::{GROWTH, PortRule, Rewrite, Rule, Side, TtlRule, VlanRule};
 

@@ -64,8 +64,8 @@ fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8
     frames
 }
 
-/// Through another router first, with a routing header of type 4 (RFC 8754): the checksum has the last
-/// address of the way.
+/// Through another router first, with a routing header of type 4 (RFC 8754): the checksum has the
+/// last address of the way.
 fn routed(
     link: &packet::Link,
     [a, b]: [Ipv6Addr; 2],
@@ -226,7 +226,8 @@ fn errors_quote_the_rewritten_addresses() {
     let rules = [Rule::Pseudonyms { seed: 3 }, Rule::port("dst:80=8080").unwrap()];
     let rewrite = Rewrite::new(&rules).unwrap();
     frames.iter_mut().for_each(|frame| rewrite.prepare(frame));
-    // From the quoted packet's addresses on; its TTL, and the checksum, are older than the quotation.
+    // From the quoted packet's addresses on; its TTL, and the checksum, are older than the
+    // quotation.
     assert_eq!(frames[8][14 + 28 + 12..][..12], frames[0][14 + 12..][..12]);
     assert_eq!(frames[9][14 + 48 + 8..][..36], frames[1][14 + 8..][..36]);
 }

@@ -8,7 +8,8 @@ use super::settings::Settings;
 use crate::failure::Failure;
 use crate::real;
 
-/// Network interfaces and the other devices of the system's libpcap in its order, then those that only we have.
+/// Network interfaces and the other devices of the system's libpcap in its order, then those that
+/// only we have.
 ///
 /// # Errors
 /// The system does not list its interfaces, or `WIRELANE_PCAP` is wrong.

@@ -8,7 +8,8 @@
 //!
 //! * [`settings`]: what the environment variable `WIRELANE_PCAP` says.
 //! * [`name`]: from a name to an [`Opening`].
-//! * [`list`]: all devices: [`interfaces`], those of the system's libpcap, and [`queues`]; [`nodes`] is the list in C.
+//! * [`list`]: all devices: [`interfaces`], those of the system's libpcap, and [`queues`];
+//!   [`nodes`] is the list in C.
 //! * [`network`]: the IPv4 network of a device.
 
 mod entry;

@@ -24,7 +24,8 @@ pub(crate) enum Device {
 /// What the device `name` is, in the network namespace of the calling thread.
 ///
 /// # Errors
-/// `wirelane:` is followed by something that is no spec, or `WIRELANE_PCAP` has something that is no option.
+/// `wirelane:` is followed by something that is no spec, or `WIRELANE_PCAP` has something that is
+/// no option.
 pub(crate) fn find(name: impl AsRef<OsStr>) -> Result<Device, String> {
     find_with(name.as_ref(), Settings::of_environment()?)
 }

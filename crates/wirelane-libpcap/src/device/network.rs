@@ -8,7 +8,8 @@ use wirelane_os::ifaddrs;
 use super::name::{Device, PREFIX, find};
 use crate::failure::{Failure, strerror};
 
-/// The network and netmask of `device`, in network byte order; zeroes for one that is no network interface.
+/// The network and netmask of `device`, in network byte order; zeroes for one that is no network
+/// interface.
 ///
 /// # Errors
 /// There is no such interface, or it has no IPv4 address.

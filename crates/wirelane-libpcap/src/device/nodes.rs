@@ -1,5 +1,5 @@
-//! Lists of devices in memory of C: `pcap_if_t`. All of it is of malloc(3), as libpcap's own lists are, so that either library
-//! can free a list of the other.
+//! Lists of devices in memory of C: `pcap_if_t`. All of it is of malloc(3), as libpcap's own lists
+//! are, so that either library can free a list of the other.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
@@ -53,12 +53,14 @@ pub(crate) unsafe fn free(mut device: *mut Interface) {
     }
 }
 
-/// The devices that the real library lists, without their addresses: what it lists beside network interfaces has none.
+/// The devices that the real library lists, without their addresses: what it lists beside network
+/// interfaces has none.
 pub(super) fn of_library(library: &Library) -> Vec<Entry> {
     let mut first = ptr::null_mut();
     let mut error: [c_char; ERRBUF_SIZE] = [0; ERRBUF_SIZE];
     let mut devices = Vec::new();
-    // SAFETY: the library writes a list of its own, which is freed once; names and descriptions are strings or null.
+    // SAFETY: the library writes a list of its own, which is freed once; names and descriptions are
+    // strings or null.
     unsafe {
         if (library.pcap_findalldevs)(&mut first, error.as_mut_ptr()) != 0 {
             return devices;

@@ -58,15 +58,16 @@ impl Opening {
             _ => Take::Nothing,
         };
         let options = OpenOptions::default().mask(self.mask(true, true)).take(take);
-        // libpcap has no place for what a filter rejects, and a program of it does not expect that others are loaded.
+        // libpcap has no place for what a filter rejects, and a program of it does not expect that
+        // others are loaded.
         options.outgoing(!self.is_loopback).count_rejected(false)
     }
 
     /// Selects packets that the interface received, and those that the host sent.
     ///
     /// * Every packet on a loopback is sent and received; it is shown once, as received.
-    /// * Packets that are tied to no queue go with queue 0. So handles that have all queues between them have every packet,
-    ///   and each of them once.
+    /// * Packets that are tied to no queue go with queue 0. So handles that have all queues between
+    ///   them have every packet, and each of them once.
     pub(crate) fn mask(&self, received: bool, sent: bool) -> QueueMask {
         let set = |on: bool| if on { QueueSet::All } else { QueueSet::NONE };
         let has_first = self.spec.queues.as_ref().is_none_or(|queues| queues.contains(0));

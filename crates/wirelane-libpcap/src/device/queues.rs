@@ -1,7 +1,8 @@
 //! The queues of interfaces as devices of their own: `wirelane:packet:eth0@2`.
 //!
-//! Only devices that may be opened without harm are listed, because some programs open whatever is: not `wirelane:xdp:`,
-//! which takes packets away from the host, nor `wirelane:sim:`, which makes packets as fast as it can.
+//! Only devices that may be opened without harm are listed, because some programs open whatever is:
+//! not `wirelane:xdp:`, which takes packets away from the host, nor `wirelane:sim:`, which makes
+//! packets as fast as it can.
 
 use std::ffi::CString;
 

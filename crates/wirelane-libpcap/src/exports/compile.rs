@@ -145,8 +145,8 @@ impl Request {
     }
 }
 
-/// A copy in memory that the program's own allocator frees, which need not be the one that the real library
-/// uses.
+/// A copy in memory that the program's own allocator frees, which need not be the one that the real
+/// library uses.
 ///
 /// # Safety
 /// The program has its instructions.

@@ -68,7 +68,8 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
     if handle.is_null() {
         return;
     }
-    // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any more.
+    // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any
+    // more.
     let handle = unsafe { Box::from_raw(handle) };
     let is_copy = handle.with(|inner| match &inner.state {
         State::Live(live) => live.is_copy(),

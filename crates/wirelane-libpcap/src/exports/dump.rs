@@ -1,6 +1,8 @@
-//! Writing savefiles. A dumper is the stream of C that it writes to, as in libpcap, whose texts these are.
+//! Writing savefiles. A dumper is the stream of C that it writes to, as in libpcap, whose texts
+//! these are.
 //!
-//! All of it is ours: what a handle of ours captures can be written where there is no other libpcap.
+//! All of it is ours: what a handle of ours captures can be written where there is no other
+//! libpcap.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_long};
@@ -44,8 +46,8 @@ pub(crate) unsafe extern "C" fn pcap_dump_fopen(
     handle: *mut Handle,
     file: *mut FILE,
 ) -> *mut Dumper {
-    // SAFETY: the contract of pcap_dump_open(3): a handle, and a stream, which stays the caller's if this
-    // fails because of the handle.
+    // SAFETY: the contract of pcap_dump_open(3): a handle, and a stream, which stays the caller's
+    // if this fails because of the handle.
     unsafe {
         dumper(handle, |handle| {
             let header = FileHeader::of(handle, b"stream")?;
@@ -81,7 +83,8 @@ pub(crate) unsafe extern "C" fn pcap_dump(
     packet: *const u8,
 ) {
     let file: *mut FILE = dumper.cast();
-    // SAFETY: an open dumper, a header and as many bytes as it says, by the contract of pcap_dump(3).
+    // SAFETY: an open dumper, a header and as many bytes as it says, by the contract of
+    // pcap_dump(3).
     unsafe {
         let (false, Some(header)) = (file.is_null(), header.as_ref()) else { return };
         let record = RecordHeader {
@@ -153,7 +156,8 @@ pub(crate) unsafe extern "C" fn pcap_dump_flush(dumper: *mut Dumper) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_close(dumper: *mut Dumper) {
     if !dumper.is_null() {
-        // SAFETY: an open dumper, which nobody uses any more, by the contract of pcap_dump_close(3).
+        // SAFETY: an open dumper, which nobody uses any more, by the contract of
+        // pcap_dump_close(3).
         unsafe { close(dumper.cast()) }
     }
 }
@@ -266,7 +270,8 @@ const KUZNETZOV: u32 = 0xa1b2_cd34;
 const NAVTEL: u32 = 0xa12b_3c4d;
 
 impl FileHeader {
-    /// What a file with the packets of `handle` begins with. One that is not activated has the link type 0.
+    /// What a file with the packets of `handle` begins with. One that is not activated has the link
+    /// type 0.
     fn of(handle: &Handle, name: &[u8]) -> Result<Self, Vec<u8>> {
         let facts = Facts::of(handle).unwrap_or_else(|| Facts::not_activated(handle));
         let link = link_type(facts.link).ok_or_else(|| {
@@ -371,7 +376,8 @@ mod tests {
     fn link_of_libpcap(link: c_int) -> Option<c_int> {
         let library = real::library().unwrap();
         let mut header = [0_u8; 24];
-        // SAFETY: the handle and the stream are ours; libpcap leaves the stream open unless it fails to write.
+        // SAFETY: the handle and the stream are ours; libpcap leaves the stream open unless it
+        // fails to write.
         unsafe {
             let pcap = (library.pcap_open_dead_with_tstamp_precision)(link, 96, 0);
             let dead = Real::from_raw(library, pcap).unwrap();

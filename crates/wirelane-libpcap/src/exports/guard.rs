@@ -12,7 +12,8 @@ use crate::text::ErrorText;
 macro_rules! forward {
     ($handle:expr, $function:ident($($argument:expr),*)) => {
         if let Some(real) = $handle.real() {
-            // SAFETY: the handle is open, and the other arguments are the program's, by the same contract.
+            // SAFETY: the handle is open, and the other arguments are the program's, by the same
+            // contract.
             return unsafe { (real.library.$function)(real.as_ptr(), $($argument),*) };
         }
     };

@@ -128,12 +128,12 @@ fn name(link: c_int) -> String {
     known.unwrap_or_else(|| format!("DLT {link}"))
 }
 
-/// Gives the program a copy of a list of the real library: that may use another allocator than the program
-/// does, and so than what frees the copy.
+/// Gives the program a copy of a list of the real library: that may use another allocator than the
+/// program does, and so than what frees the copy.
 ///
 /// # Safety
-/// `list` is null or may be written. The functions are of that library: one gives a list and its length, the other
-/// frees it.
+/// `list` is null or may be written. The functions are of that library: one gives a list and its
+/// length, the other frees it.
 unsafe fn give_copy(
     handle: &Handle,
     real: &Real,

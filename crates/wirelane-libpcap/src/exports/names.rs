@@ -52,8 +52,8 @@ fn library() -> Option<&'static Library> {
     guard::alone(None, || real::library().ok())
 }
 
-/// The link types of our own ports: number, name, description. All others have a name only where the real
-/// library is.
+/// The link types of our own ports: number, name, description. All others have a name only where
+/// the real library is.
 const OWN_LINKS: [(c_int, &CStr, &CStr); 7] = [
     (0, c"NULL", c"BSD loopback"),
     (1, c"EN10MB", c"Ethernet"),
@@ -164,8 +164,8 @@ pub(crate) unsafe extern "C" fn pcap_ether_aton(text: *const c_char) -> *mut u8 
     give(ethernet_address(text))
 }
 
-/// The numbers of an address, which libpcap takes with any separators. Unlike it, we write no more than
-/// six bytes.
+/// The numbers of an address, which libpcap takes with any separators. Unlike it, we write no more
+/// than six bytes.
 fn ethernet_address(text: &[u8]) -> [u8; 6] {
     let mut address = [0; 6];
     let mut rest = text.iter().copied().peekable();

@@ -73,8 +73,8 @@ pub(crate) unsafe extern "C" fn pcap_fopen_offline_with_tstamp_precision(
         if file.is_null() {
             return Err("Null FILE * pointer provided to savefile open routine".to_owned());
         }
-        // SAFETY: an open stream, by contract, which is the handle's if that is opened. It is not needed any more:
-        // the port has the file open.
+        // SAFETY: an open stream, by contract, which is the handle's if that is opened. It is not
+        // needed any more: the port has the file open.
         unsafe {
             let path = format!("/proc/self/fd/{}\0", libc::fileno(file));
             let path = CStr::from_bytes_with_nul(path.as_bytes()).unwrap_or(c"-");

@@ -132,8 +132,8 @@ const FEWEST_BLOCKS: usize = 4;
 /// How long a ring may say nothing beyond the port's own lateness before others go on.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long to look away from rings of so many bytes: until 1 Gbit/s, should it set in meanwhile, has
-/// filled most of one.
+/// How long to look away from rings of so many bytes: until 1 Gbit/s, should it set in meanwhile,
+/// has filled most of one.
 fn longest_nap(ring: Option<usize>) -> Duration {
     const BYTES_PER_MS: usize = 125_000;
     let millis = ring.map_or(usize::MAX, |bytes| bytes / 8 * 7 / BYTES_PER_MS);

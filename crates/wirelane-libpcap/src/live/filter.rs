@@ -6,8 +6,8 @@
 //!  other ports  every packet meets it here, as machine code where there is any
 //! ```
 //!
-//! The kernel takes the outer VLAN tag out of a packet before the program sees it, and a port puts it
-//! back: so here the program is made one for that.
+//! The kernel takes the outer VLAN tag out of a packet before the program sees it, and a port puts
+//! it back: so here the program is made one for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +82,8 @@ impl Choice {
             // The kernel takes no loops, which libpcap makes of `protochain` and runs itself.
             Err(_) => Judge::foreign(instructions),
         };
-        // What asks for something that only the kernel knows is not asked of packets that are there already.
+        // What asks for something that only the kernel knows is not asked of packets that are there
+        // already.
         if judge.is_none() && !attached {
             return Err(Failure::new("BPF program is not valid"));
         }

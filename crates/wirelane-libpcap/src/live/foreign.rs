@@ -31,8 +31,8 @@ impl Foreign {
     /// How many bytes of a packet it accepts; 0 rejects it.
     pub(super) fn run(&self, data: &[u8], wire_len: u32) -> u32 {
         let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
-        // SAFETY: libpcap has found that it ends in a return and stays inside; loads are checked against the length,
-        // of bytes that are there.
+        // SAFETY: libpcap has found that it ends in a return and stays inside; loads are checked
+        // against the length, of bytes that are there.
         unsafe {
             (self.library.bpf_filter)(self.instructions.as_ptr(), data.as_ptr(), wire_len, len)
         }

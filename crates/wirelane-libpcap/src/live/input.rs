@@ -134,7 +134,8 @@ impl Input {
         }
     }
 
-    /// Takes what there is out of the ring, as its frames have to wait; returns the bytes that came.
+    /// Takes what there is out of the ring, as its frames have to wait; returns the bytes that
+    /// came.
     pub(super) fn gather(&mut self) -> usize {
         if !self.gathers {
             self.gathers = true;

@@ -1,7 +1,8 @@
 //! How large the rings and their blocks are.
 //!
-//! The kernel hands a block over when it is full, or after the time `retire`, however little is in it. So a
-//! program that stalls loses nothing for as long as a ring has blocks for: their number times `retire`.
+//! The kernel hands a block over when it is full, or after the time `retire`, however little is in
+//! it. So a program that stalls loses nothing for as long as a ring has blocks for: their number
+//! times `retire`.
 
 /// What libpcap takes for one ring, if the program does not say.
 const DEFAULT: usize = 2 << 20;
@@ -15,7 +16,8 @@ const MOST: usize = 4 << 30;
 const BLOCK: usize = 128 << 10;
 const LARGEST_BLOCK: usize = 1 << 20;
 const SMALLEST_BLOCK: usize = 4 << 10;
-/// Blocks of a ring that has a block for nearly every packet, as long as all rings fit into this much.
+/// Blocks of a ring that has a block for nearly every packet, as long as all rings fit into this
+/// much.
 const IMMEDIATE_BLOCKS: usize = 64;
 const IMMEDIATE: usize = 64 << 20;
 /// What the kernel puts around a packet that is alone in its block.

@@ -170,8 +170,8 @@ impl Merge {
         }
     }
 
-    /// How long to wait for one of [`Merge::descriptors`], after [`Step::Nothing`]; zero if there is
-    /// something to be had, `None` if there is no limit.
+    /// How long to wait for one of [`Merge::descriptors`], after [`Step::Nothing`]; zero if there
+    /// is something to be had, `None` if there is no limit.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         self.ask_all();
         let mut time = match self.inputs.iter().any(|input| input.head().is_some()) {

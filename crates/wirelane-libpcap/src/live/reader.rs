@@ -394,9 +394,9 @@ impl Desk {
     }
 }
 
-/// Where the packets after those of a batch are, if they lie as its last ones do: one behind the other.
-/// They are brought into the cache while the program has these, which otherwise costs as much as all
-/// else of a small packet, as its CPU is not the one that has written it.
+/// Where the packets after those of a batch are, if they lie as its last ones do: one behind the
+/// other. They are brought into the cache while the program has these, which otherwise costs as
+/// much as all else of a small packet, as its CPU is not the one that has written it.
 struct Ahead {
     /// Where the packet is that is as far behind the batch as the first frame from its start.
     next: *const u8,

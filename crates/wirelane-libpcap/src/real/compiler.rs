@@ -23,7 +23,8 @@ pub(crate) struct Target {
 /// A handle for [`Target`], to be closed by `pcap_close`. Null without memory.
 ///
 /// # Errors
-/// The programs are for the kernel's view, and this library cannot be made to compile `vlan` for it.
+/// The programs are for the kernel's view, and this library cannot be made to compile `vlan` for
+/// it.
 pub(crate) fn open(functions: &Functions, target: &Target) -> Result<*mut Pcap, String> {
     let Target { link, snaplen, precision, in_kernel } = *target;
     // SAFETY: takes numbers. One that it does not know is as 0.

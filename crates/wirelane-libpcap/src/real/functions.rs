@@ -18,8 +18,8 @@ pub(crate) struct Pcap {
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, which stay for as long as the process. Those that call back may end in the
-        /// middle: by an exception of C++, or by pthread_exit(3).
+        /// The functions, which stay for as long as the process. Those that call back may end in
+        /// the middle: by an exception of C++, or by pthread_exit(3).
         #[derive(Debug)]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*

@@ -1,5 +1,5 @@
-//! The system's libpcap, for what it does as well: savefiles, expressions, names, and devices that are no
-//! network interfaces.
+//! The system's libpcap, for what it does as well: savefiles, expressions, names, and devices that
+//! are no network interfaces.
 #![allow(unsafe_code)]
 
 mod compiler;
@@ -20,8 +20,8 @@ pub(crate) struct Library {
     functions: Functions,
 }
 
-/// The library of this system, loaded when first asked for. A program may change its user or its root
-/// directory later, so whoever makes a handle asks for it first.
+/// The library of this system, loaded when first asked for. A program may change its user or its
+/// root directory later, so whoever makes a handle asks for it first.
 ///
 /// # Errors
 /// There is none, or it is too old: what, and what to install.

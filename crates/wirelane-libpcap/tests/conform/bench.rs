@@ -78,7 +78,8 @@ impl Suite {
         Self { program }
     }
 
-    /// Instrumented by the C compiler, and linked with the runtime of the one that built the drop-in: a process has one.
+    /// Instrumented by the C compiler, and linked with the runtime of the one that built the
+    /// drop-in: a process has one.
     pub(crate) fn compile_sanitized(runtime: &Path, directory: &Path) -> Self {
         let mut compile = Command::new("gcc");
         compile.args([

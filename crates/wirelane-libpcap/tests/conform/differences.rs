@@ -1,11 +1,12 @@
-//! Where the drop-in answers otherwise than the system's libpcap, and why. The table of functions in `docs/libpcap.md`
-//! says it to users.
+//! Where the drop-in answers otherwise than the system's libpcap, and why. The table of functions
+//! in `docs/libpcap.md` says it to users.
 
 /// A line of a test of the suite that differs.
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) test: &'static str,
-    /// What the system's library answers; `*` at the end stands for anything. Empty: the drop-in says more.
+    /// What the system's library answers; `*` at the end stands for anything. Empty: the drop-in
+    /// says more.
     pub(crate) stock: &'static str,
     /// What the drop-in answers, in the same way.
     pub(crate) ours: &'static str,

@@ -1,8 +1,9 @@
-//! The conformance suite: small programs in C (`suite/`), each run over the system's libpcap and over the drop-in. Both
-//! must keep the rules of libpcap's documentation, and they give the same answers but for `differences.rs`.
+//! The conformance suite: small programs in C (`suite/`), each run over the system's libpcap and
+//! over the drop-in. Both must keep the rules of libpcap's documentation, and they give the same
+//! answers but for `differences.rs`.
 //!
-//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed. `cargo xtask test tsan`
-//! runs what threads may do under ThreadSanitizer.
+//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed.
+//! `cargo xtask test tsan` runs what threads may do under ThreadSanitizer.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -81,8 +82,8 @@ fn every_group_and_every_difference_belongs_to_a_test() {
     }
 }
 
-/// Programs that are linked with jemalloc or tcmalloc. Memory goes back to where it came from, also that of the system's
-/// library behind the drop-in.
+/// Programs that are linked with jemalloc or tcmalloc. Memory goes back to where it came from, also
+/// that of the system's library behind the drop-in.
 #[test]
 fn privileged_programs_may_have_an_allocator_of_their_own() {
     let Some(bench) = bench() else { return };
@@ -92,8 +93,8 @@ fn privileged_programs_may_have_an_allocator_of_their_own() {
     }
 }
 
-/// `cargo xtask test tsan` builds the drop-in and says where. It may run while all else does: rules about time may be
-/// broken then, and are no concern of this test.
+/// `cargo xtask test tsan` builds the drop-in and says where. It may run while all else does: rules
+/// about time may be broken then, and are no concern of this test.
 #[test]
 #[ignore = "needs the drop-in as `cargo xtask test tsan` builds it"]
 fn privileged_thread_sanitizer_finds_no_race() {

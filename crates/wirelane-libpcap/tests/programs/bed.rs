@@ -113,8 +113,8 @@ impl Bed {
         self.far.run("taskset", ["-c", "0", "tcpreplay", "-q", "-K", RATE, &peer, &file]);
     }
 
-    /// Runs `program ARGS` over both libraries at the same time, replays the traffic once both listen, and ends
-    /// both. `@` in an argument stands for the interface.
+    /// Runs `program ARGS` over both libraries at the same time, replays the traffic once both
+    /// listen, and ends both. `@` in an argument stands for the interface.
     #[track_caller]
     pub(crate) fn live(&self, program: &str, args: &[&str], ending: Ending) -> [Run; 2] {
         let mut runs = self.watch(&[(program, args)], ending, || self.replay());
@@ -224,7 +224,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until it has its sockets on the interface, and looks whether it uses the right library.
+    /// Waits until it has its sockets on the interface, and looks whether it uses the right
+    /// library.
     #[track_caller]
     pub(crate) fn wait_until_listening(&mut self) {
         let deadline = Instant::now() + PATIENCE;

@@ -42,7 +42,8 @@ impl Capture {
     }
 }
 
-/// Fails unless both files hold the same packets in the same order, times aside, and times do not run backwards.
+/// Fails unless both files hold the same packets in the same order, times aside, and times do not
+/// run backwards.
 #[track_caller]
 pub(crate) fn assert_same_packets(what: &str, files: [&[u8]; 2]) -> Capture {
     let [stock, ours] = files.map(Capture::parse);

@@ -1,4 +1,5 @@
-//! Programs that make flows of packets: nfpcapd, argus, softflowd; each with the reader of its files.
+//! Programs that make flows of packets: nfpcapd, argus, softflowd; each with the reader of its
+//! files.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -126,7 +127,8 @@ fn dump(directory: &Path) -> String {
     command.args(["-c", "control", "dump-flows"]).current_dir(directory);
     let text = output(&mut command).stdout;
     let flow = |line: &str| {
-        // "ACTIVE seq:1 [192.0.2.1]:40000 <> [192.0.2.200]:80 proto:6 octets>:453 packets>:6 … start:… finish:…"
+        // "ACTIVE seq:1 [192.0.2.1]:40000 <> [192.0.2.200]:80 proto:6 octets>:453 packets>:6 …
+        // start:… finish:…"
         let words = line.split_whitespace().filter(|word| {
             ["seq:", "start:", "finish:", "timeout"].iter().all(|part| !word.starts_with(part))
         });

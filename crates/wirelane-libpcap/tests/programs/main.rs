@@ -1,9 +1,9 @@
-//! Unchanged programs of Debian over ours and over the stock libpcap, on the same packets: they must say and
-//! write the same, times aside.
+//! Unchanged programs of Debian over ours and over the stock libpcap, on the same packets: they
+//! must say and write the same, times aside.
 //!
 //! `traffic.rs` makes the packets. `bed.rs` starts a program twice on one interface, once over each
-//! library, replays the packets to it, and returns what both left. The other files each hold the programs of
-//! one kind.
+//! library, replays the packets to it, and returns what both left. The other files each hold the
+//! programs of one kind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

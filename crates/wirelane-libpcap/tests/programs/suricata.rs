@@ -83,7 +83,8 @@ fn events(run: &Run) -> String {
     events.join("\n")
 }
 
-/// Packets that it decoded, and what all its handles together had from `pcap_stats` at the end: received and dropped.
+/// Packets that it decoded, and what all its handles together had from `pcap_stats` at the end:
+/// received and dropped.
 fn counts(run: &Run) -> [u64; 3] {
     let text = run.text("eve.json");
     let parsed = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -97,7 +98,8 @@ fn counts(run: &Run) -> [u64; 3] {
     [decoded, sum("total:"), sum("drop:")]
 }
 
-/// How many threads read packets: "Threads created -> W: 2 FM: 1 FR: 1". There are at most as many as CPUs.
+/// How many threads read packets: "Threads created -> W: 2 FM: 1 FR: 1". There are at most as many
+/// as CPUs.
 fn workers(run: &Run) -> u64 {
     let (_, rest) = run.output.stdout.split_once("-> W: ").unwrap();
     rest.split_whitespace().next().unwrap().parse().unwrap()
@@ -116,7 +118,8 @@ fn privileged_suricata_reports_the_same_events() {
     assert!(events(&ours).lines().count() > 150, "{}", events(&ours));
 }
 
-/// Over stock, each of several threads gets every packet; over ours too, unless they are told to share.
+/// Over stock, each of several threads gets every packet; over ours too, unless they are told to
+/// share.
 #[test]
 fn privileged_threads_of_suricata_share_the_traffic_by_flow() {
     if !privileged::require() || !Program::require(&["suricata", "tcpreplay"]) {

@@ -125,7 +125,8 @@ fn privileged_tcpdump_tells_directions_apart() {
         assert_eq!(runs[0].output.stdout.matches("ICMP echo").count(), expected);
     }
 
-    // Stock evaluates a new filter itself for the packets of the first block, and cannot know their direction.
+    // Stock evaluates a new filter itself for the packets of the first block, and cannot know their
+    // direction.
     let args = ["inbound", "outbound"].map(|way| [&ALL[..], &[way]].concat());
     let programs: Vec<_> = args.iter().map(|args| ("tcpdump", &args[..])).collect();
     for runs in bed.watch(&programs, Ending::Interrupt, ping) {

@@ -55,7 +55,8 @@ fn privileged_dumpcap_writes_the_same_packets() {
         let [stock, ours] = succeeded(runs);
         let what = format!("{args:?}");
         assert_same(&what, &packets(&stock, "out"), &packets(&ours, "out"));
-        // "Packets received/dropped on interface 'wla0': 402/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)"
+        // "Packets received/dropped on interface 'wla0': 402/0
+        // (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)"
         let counted = |run: &Run| run.output.stderr.lines().last().unwrap_or_default().to_owned();
         assert_same(&what, &counted(&stock), &counted(&ours));
         let counts = format!(": {all}/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)");

@@ -4,16 +4,16 @@
 //!   header │ types: 12 bytes each, and by kind some more │ strings, each ended by a zero
 //! ```
 //!
-//! A program calls a function of the kernel by the number of its type, which differs from build to build
-//! (`Documentation/bpf/btf.rst`, `Documentation/bpf/kfuncs.rst`).
+//! A program calls a function of the kernel by the number of its type, which differs from build to
+//! build (`Documentation/bpf/btf.rst`, `Documentation/bpf/kfuncs.rst`).
 
 use crate::error::{OsError, Result};
 
 /// The number of the kernel's function `name`; `None` if this kernel has none that it describes.
 ///
 /// # Errors
-/// The description cannot be read, or is not of a form known here (`EBADMSG`). There is none (`ENOENT`) on a kernel without
-/// `CONFIG_DEBUG_INFO_BTF`, and where no sysfs is mounted.
+/// The description cannot be read, or is not of a form known here (`EBADMSG`). There is none
+/// (`ENOENT`) on a kernel without `CONFIG_DEBUG_INFO_BTF`, and where no sysfs is mounted.
 pub fn kernel_function(name: &str) -> Result<Option<u32>> {
     let bytes = std::fs::read(KERNEL).map_err(|error| OsError::new("read", KERNEL, error))?;
     find(&bytes, name).ok_or_else(|| OsError::from_errno("read", KERNEL, libc::EBADMSG))
@@ -23,7 +23,8 @@ pub fn kernel_function(name: &str) -> Result<Option<u32>> {
 fn find(bytes: &[u8], name: &str) -> Option<Option<u32>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let place = |at: usize| usize::try_from(word(at)?).ok();
-    // struct btf_header: magic, version, flags; length of the header; where types and strings are behind it.
+    // struct btf_header: magic, version, flags; length of the header; where types and strings are
+    // behind it.
     if u16::from_ne_bytes(*bytes.first_chunk()?) != MAGIC || *bytes.get(2)? != 1 {
         return None;
     }

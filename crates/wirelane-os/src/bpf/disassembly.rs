@@ -1,4 +1,5 @@
-//! Instructions for people, as the kernel's verifier writes them (`print_bpf_insn` of `kernel/bpf/disasm.c`).
+//! Instructions for people, as the kernel's verifier writes them (`print_bpf_insn` of
+//! `kernel/bpf/disasm.c`).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -41,8 +42,8 @@ const CONDITIONS: [(Cond, &str); 11] = [
 const SIZES: [(Size, &str); 4] =
     [(Size::Byte, "u8"), (Size::Half, "u16"), (Size::Word, "u32"), (Size::Double, "u64")];
 
-/// `(61) r2 = *(u32 *)(r1 +4)`. Of a load of 64 bits, which takes two instructions, the first shows the
-/// lower half and the second the upper one. What no constructor makes is shown as its fields.
+/// `(61) r2 = *(u32 *)(r1 +4)`. Of a load of 64 bits, which takes two instructions, the first shows
+/// the lower half and the second the upper one. What no constructor makes is shown as its fields.
 impl Display for Insn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { code, off, imm, .. } = *self;

@@ -138,7 +138,8 @@ pub const EXIT: u8 = 0x90;
 pub const JA: u8 = 0x00;
 /// `BPF_PSEUDO_MAP_FD` in the source register of a 64-bit load: the immediate is a map descriptor.
 pub const PSEUDO_MAP_FD: u8 = 1;
-/// `BPF_PSEUDO_MAP_VALUE`: the same, and the pair is the address in the value of the map's only entry; Linux 5.2.
+/// `BPF_PSEUDO_MAP_VALUE`: the same, and the pair is the address in the value of the map's only
+/// entry; Linux 5.2.
 pub const PSEUDO_MAP_VALUE: u8 = 2;
 
 impl Insn {
@@ -238,8 +239,9 @@ impl Insn {
         Self::raw(class::JMP | CALL, Reg::R0, 0, 0, helper)
     }
 
-    /// Calls the function of the kernel with this number ([`kernel_function`](super::btf::kernel_function)), with
-    /// R1 to R5 as arguments; its result is in R0. Linux 5.13.
+    /// Calls the function of the kernel with this number
+    /// ([`kernel_function`](super::btf::kernel_function)), with R1 to R5 as arguments; its result
+    /// is in R0. Linux 5.13.
     pub const fn call_kernel(function: u32) -> Self {
         // BPF_PSEUDO_KFUNC_CALL
         Self::raw(class::JMP | 0x80, Reg::R0, 2, 0, function as i32)

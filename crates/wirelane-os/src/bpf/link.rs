@@ -9,8 +9,8 @@ use super::uapi::{self, LinkInfo};
 use crate::error::{OsError, Result};
 use crate::netdev;
 
-/// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and by the kernel when the process
-/// ends, however it does. Linux 5.9.
+/// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and
+/// by the kernel when the process ends, however it does. Linux 5.9.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -21,10 +21,11 @@ impl Link {
     /// Puts `program` on the interface with this index.
     ///
     /// # Errors
-    /// `EBUSY` or `EEXIST` when the interface has a program already ([`attached`] says whose); `EOPNOTSUPP`
-    /// when the driver has no XDP; `ERANGE`, `ENOSPC`, `EINVAL` and others when the driver cannot do it as the
-    /// interface is set up (veth: the peer's MTU too large, more transmit queues at the peer than receive
-    /// queues here); `EINVAL` also when there is no such interface, and before Linux 5.9.
+    /// `EBUSY` or `EEXIST` when the interface has a program already ([`attached`] says whose);
+    /// `EOPNOTSUPP` when the driver has no XDP; `ERANGE`, `ENOSPC`, `EINVAL` and others when the
+    /// driver cannot do it as the interface is set up (veth: the peer's MTU too large, more
+    /// transmit queues at the peer than receive queues here); `EINVAL` also when there is no such
+    /// interface, and before Linux 5.9.
     pub fn attach(ifindex: u32, program: &Program, mode: XdpMode) -> Result<Link> {
         let flags = match mode {
             XdpMode::Generic => 1 << 1,
@@ -34,8 +35,8 @@ impl Link {
         Self::create(ifindex, program, uapi::BPF_XDP, flags)
     }
 
-    /// Lets `program`, of [`ProgramType::Traffic`](super::ProgramType), see and change what the stack sends through
-    /// the interface with this index. Linux 6.6.
+    /// Lets `program`, of [`ProgramType::Traffic`](super::ProgramType), see and change what the
+    /// stack sends through the interface with this index. Linux 6.6.
     ///
     /// # Errors
     /// `EINVAL` when there is no such interface and on older kernels.
@@ -57,11 +58,12 @@ impl Link {
         }
     }
 
-    /// Puts another program in the place of the present one: every packet meets the one or the other.
+    /// Puts another program in the place of the present one: every packet meets the one or the
+    /// other.
     ///
     /// # Errors
-    /// `ENOLINK` when the interface is gone, `EINVAL` when the programs differ in their kind; what the driver
-    /// says.
+    /// `ENOLINK` when the interface is gone, `EINVAL` when the programs differ in their kind; what
+    /// the driver says.
     pub fn update(&self, program: &Program) -> Result<()> {
         let mut attr = uapi::LinkUpdate {
             link_fd: self.fd.as_raw_fd() as u32,
@@ -81,8 +83,8 @@ impl Link {
         self.done("bpf BPF_LINK_DETACH", uapi::BPF_LINK_DETACH, &mut attr)
     }
 
-    /// Whether it still holds a program on its interface: not after [`Link::detach`], and not when the
-    /// interface is gone.
+    /// Whether it still holds a program on its interface: not after [`Link::detach`], and not when
+    /// the interface is gone.
     ///
     /// # Errors
     /// What the kernel says.
@@ -111,8 +113,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Closing is not enough if another thread is just starting a program: until that one executes, it has
-        // copies of all descriptors. What cannot be detached is gone already.
+        // Closing is not enough if another thread is just starting a program: until that one
+        // executes, it has copies of all descriptors. What cannot be detached is gone already.
         let _ = self.detach();
     }
 }
@@ -146,8 +148,8 @@ impl std::fmt::Display for Attached {
     }
 }
 
-/// The XDP program of the interface with this index in the calling thread's network namespace, if it has
-/// one. Where it has two, the driver's is given, then the generic one.
+/// The XDP program of the interface with this index in the calling thread's network namespace, if
+/// it has one. Where it has two, the driver's is given, then the generic one.
 ///
 /// # Errors
 /// `ENODEV`, or what the kernel says.
@@ -175,8 +177,9 @@ pub fn program_exists(id: u32) -> Result<bool> {
     }
 }
 
-/// The link that holds the program `program` on the interface. Numbers of links, programs and interfaces do not
-/// repeat in the system, except that interfaces of two namespaces may have the same index.
+/// The link that holds the program `program` on the interface. Numbers of links, programs and
+/// interfaces do not repeat in the system, except that interfaces of two namespaces may have the
+/// same index.
 fn find_link(ifindex: u32, program: u32) -> Option<u32> {
     let mut id = 0;
     loop {

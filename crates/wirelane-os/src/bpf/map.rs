@@ -34,8 +34,8 @@ impl Map {
     /// Creates a map of `entries` values of `value_size` bytes each; sockets take 4 bytes.
     ///
     /// # Errors
-    /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for a kind or sizes that the kernel
-    /// does not have, `ENOMEM`.
+    /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for a kind or sizes that the
+    /// kernel does not have, `ENOMEM`.
     pub fn create(kind: MapKind, name: &str, value_size: u32, entries: u32) -> Result<Map> {
         Self::with_flags(kind, name, (value_size, entries), 0)
     }
@@ -70,12 +70,12 @@ impl Map {
         Ok(Map { fd, name: name.to_owned(), kind, entry_bytes })
     }
 
-    /// Puts `value` into entry `index`. For [`MapKind::PercpuArray`] it holds the values of all possible
-    /// CPUs, each rounded up to 8 bytes.
+    /// Puts `value` into entry `index`. For [`MapKind::PercpuArray`] it holds the values of all
+    /// possible CPUs, each rounded up to 8 bytes.
     ///
     /// # Errors
-    /// `EINVAL` if `value` does not have the size of an entry, `E2BIG` beyond the last entry; what the
-    /// kernel says.
+    /// `EINVAL` if `value` does not have the size of an entry, `E2BIG` beyond the last entry; what
+    /// the kernel says.
     pub fn update(&self, index: u32, value: &[u8]) -> Result<()> {
         const CALL: &str = "bpf BPF_MAP_UPDATE_ELEM";
         if value.len() != self.entry_bytes {
@@ -89,8 +89,8 @@ impl Map {
     /// Puts an AF_XDP socket into entry `index` of a [`MapKind::Xsk`] map.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if it is not a socket of AF_XDP, `EBADF`, `E2BIG` beyond the last entry; `EINVAL` for
-    /// another kind of map.
+    /// `EOPNOTSUPP` if it is not a socket of AF_XDP, `EBADF`, `E2BIG` beyond the last entry;
+    /// `EINVAL` for another kind of map.
     pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<()> {
         if self.kind != MapKind::Xsk {
             let entry = self.entry(index);
@@ -99,8 +99,8 @@ impl Map {
         self.update(index, &socket.as_raw_fd().to_ne_bytes())
     }
 
-    /// The value of entry `index`; for [`MapKind::PercpuArray`] those of all possible CPUs, each rounded
-    /// up to 8 bytes.
+    /// The value of entry `index`; for [`MapKind::PercpuArray`] those of all possible CPUs, each
+    /// rounded up to 8 bytes.
     ///
     /// # Errors
     /// `ENOENT` beyond the last entry, `EOPNOTSUPP` for sockets.
@@ -112,8 +112,8 @@ impl Map {
         Ok(value)
     }
 
-    /// Empties entry `index`. Only sockets can be removed. Nothing happens if there is none; the kernel
-    /// removes a socket itself when it is closed.
+    /// Empties entry `index`. Only sockets can be removed. Nothing happens if there is none; the
+    /// kernel removes a socket itself when it is closed.
     ///
     /// # Errors
     /// `EINVAL` for another kind of map or beyond the last entry.
@@ -151,8 +151,8 @@ impl AsFd for Map {
     }
 }
 
-/// Highest possible CPU number plus one, as the kernel counts (`num_possible_cpus` where no number is
-/// left out, which x86 and arm64 guarantee): more than any number that a program runs on.
+/// Highest possible CPU number plus one, as the kernel counts (`num_possible_cpus` where no number
+/// is left out, which x86 and arm64 guarantee): more than any number that a program runs on.
 ///
 /// # Errors
 /// sysfs does not say.

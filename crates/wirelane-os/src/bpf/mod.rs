@@ -40,7 +40,8 @@ use crate::memory;
 use crate::privilege::{self, Capability};
 
 /// The capabilities that XDP programs and their maps take and the calling thread does not have.
-/// CAP_SYS_ADMIN stands for both (`bpf_capable`, `bpf_net_capable`), and before Linux 5.8 it alone does.
+/// CAP_SYS_ADMIN stands for both (`bpf_capable`, `bpf_net_capable`), and before Linux 5.8 it alone
+/// does.
 pub fn missing_capabilities() -> Vec<Capability> {
     let Ok(have) = privilege::effective() else { return Vec::new() };
     if have.contains(Capability::SysAdmin) {
@@ -50,9 +51,9 @@ pub fn missing_capabilities() -> Vec<Capability> {
     needed.into_iter().filter(|capability| !have.contains(*capability)).collect()
 }
 
-/// Makes something whose memory kernels before 5.11 count against RLIMIT_MEMLOCK, and refuse with `EPERM`
-/// beyond it. Only then the limit is raised, as far as permitted, and a second attempt made: newer kernels
-/// need no such thing, and raising it takes CAP_SYS_RESOURCE.
+/// Makes something whose memory kernels before 5.11 count against RLIMIT_MEMLOCK, and refuse with
+/// `EPERM` beyond it. Only then the limit is raised, as far as permitted, and a second attempt
+/// made: newer kernels need no such thing, and raising it takes CAP_SYS_RESOURCE.
 fn with_memory<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let refused = match make() {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => error,

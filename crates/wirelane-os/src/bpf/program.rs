@@ -16,7 +16,8 @@ use crate::error::{OsError, Result};
 pub enum ProgramType {
     /// On a socket (`SO_ATTACH_BPF`): the result is how many bytes to keep. Linux 3.19.
     SocketFilter = 1,
-    /// In the stack's way out of an interface ([`Link::attach_egress`](super::Link::attach_egress)). Linux 4.1.
+    /// In the stack's way out of an interface
+    /// ([`Link::attach_egress`](super::Link::attach_egress)). Linux 4.1.
     Traffic = 3,
     /// In front of an interface: the result is an [`XdpAction`]. Linux 4.8.
     Xdp = 6,
@@ -47,12 +48,13 @@ pub struct Load<'a> {
     pub name: &'a str,
     /// Its instructions.
     pub insns: &'a [Insn],
-    /// Its licence. Some helpers ask for one that the GPL is compatible with, such as `Dual MIT/GPL`.
+    /// Its licence. Some helpers ask for one that the GPL is compatible with, such as
+    /// `Dual MIT/GPL`.
     pub license: &'a CStr,
     /// XDP: it copes with packets of several buffers, of which it sees the first. Linux 5.18.
     pub frags: bool,
-    /// XDP: it is for the interface with this index in the calling thread's network namespace only, in the
-    /// driver, and may ask that for what it knows of a packet. Linux 6.3.
+    /// XDP: it is for the interface with this index in the calling thread's network namespace only,
+    /// in the driver, and may ask that for what it knows of a packet. Linux 6.3.
     pub interface: Option<u32>,
 }
 
@@ -74,7 +76,8 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// The line of the verifier's log that says what is wrong, which is the last one before its figures.
+    /// The line of the verifier's log that says what is wrong, which is the last one before its
+    /// figures.
     pub fn reason(&self) -> Option<&str> {
         let figures = |line: &&str| {
             line.is_empty()
@@ -132,7 +135,8 @@ impl Program {
         if refused.raw_os_error() == Some(libc::EPERM) {
             return Err(LoadError { os: failed(refused), log: String::new() });
         }
-        // A log that does not fit makes the call fail with ENOSPC whatever the verdict (bpf_vlog_finalize).
+        // A log that does not fit makes the call fail with ENOSPC whatever the verdict
+        // (bpf_vlog_finalize).
         let mut size = 64 << 10;
         loop {
             let mut log = vec![0; size];

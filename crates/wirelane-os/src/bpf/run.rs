@@ -1,5 +1,5 @@
-//! Running a program without an interface: on one packet, to see what it does, and on live frames, to
-//! send them.
+//! Running a program without an interface: on one packet, to see what it does, and on live frames,
+//! to send them.
 
 use std::os::fd::AsRawFd;
 
@@ -14,8 +14,9 @@ const CALL: &str = "bpf BPF_PROG_TEST_RUN";
 pub struct Arrival {
     /// An interface of the calling thread's network namespace, by index.
     pub ifindex: u32,
-    /// A receive queue of it. The queue must be able to run XDP: on veth only while the interface is up
-    /// with a program (`xdp_rxq_info_is_reg` in `xdp_convert_md_to_buff`). `lo` always is, with queue 0.
+    /// A receive queue of it. The queue must be able to run XDP: on veth only while the interface
+    /// is up with a program (`xdp_rxq_info_is_reg` in `xdp_convert_md_to_buff`). `lo` always is,
+    /// with queue 0.
     pub queue: u32,
 }
 
@@ -38,9 +39,9 @@ impl Program {
     /// header names, and returns with a cleared Ethernet header (`bpf_prog_test_run_skb`).
     ///
     /// # Errors
-    /// `EINVAL` for a frame that is too short or longer than a page holds (XDP with
-    /// [`super::Load::frags`]: longer than 17 of them), or an arrival that cannot be. `EPERM` without
-    /// the capabilities that loading needs.
+    /// `EINVAL` for an arrival that cannot be, or a frame that is too short or longer than a page
+    /// holds (XDP with [`super::Load::frags`]: longer than 17 of them). `EPERM` without the
+    /// capabilities that loading needs.
     pub fn test_run(&self, data: &[u8], arrival: Option<Arrival>, repeat: u32) -> Result<Outcome> {
         // A program may grow the packet by what headroom there is (bpf_xdp_adjust_head).
         let mut output = vec![0_u8; data.len() + 4096];
@@ -59,17 +60,18 @@ impl Program {
     }
 
     /// Runs the XDP program on `repeat` copies of `data` and does with each what the program says:
-    /// `Redirect` sends it where the helper said, `Tx` out of the interface of `arrival`, and `Pass` gives
-    /// it to the host as if it had arrived there. Linux 5.18.
+    /// `Redirect` sends it where the helper said, `Tx` out of the interface of `arrival`, and
+    /// `Pass` gives it to the host as if it had arrived there. Linux 5.18.
     ///
-    /// The kernel takes the packets' memory from a pool, writes each page only once and lets the program
-    /// see what it left in it the time before (`xdp_test_run_init_page`). After every `batch` packets
-    /// (64 if 0, at most 256) what was sent is flushed. A signal ends the run early, with `EINTR`.
+    /// The kernel takes the packets' memory from a pool, writes each page only once and lets the
+    /// program see what it left in it the time before (`xdp_test_run_init_page`). After every
+    /// `batch` packets (64 if 0, at most 256) what was sent is flushed. A signal ends the run
+    /// early, with `EINTR`.
     ///
     /// # Errors
-    /// As [`Program::test_run`]; `EINVAL` on older kernels and for a frame that does not fit into a page
-    /// with its bookkeeping (about 3500 bytes with 4 KiB pages), `E2BIG` for a larger batch, `EINTR`, or what
-    /// the program's redirect gives.
+    /// As [`Program::test_run`]; `EINVAL` on older kernels and for a frame that does not fit into a
+    /// page with its bookkeeping (about 3500 bytes with 4 KiB pages), `E2BIG` for a larger batch,
+    /// `EINTR`, or what the program's redirect gives.
     pub fn live_frames(
         &self,
         data: &[u8],

@@ -1,8 +1,8 @@
 //! `union bpf_attr` of `linux/bpf.h`, one structure per command, and the system call.
 //!
-//! The kernel takes an attribute that is shorter than its own and fills it up with zeros, and one that
-//! is longer if the rest is zero (`bpf_check_uarg_tail_zero`). So each structure ends with the last field
-//! used here, and none has padding that is not a named field.
+//! The kernel takes an attribute that is shorter than its own and fills it up with zeros, and one
+//! that is longer if the rest is zero (`bpf_check_uarg_tail_zero`). So each structure ends with the
+//! last field used here, and none has padding that is not a named field.
 
 use std::io;
 use std::mem::offset_of;

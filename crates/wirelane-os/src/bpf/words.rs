@@ -9,7 +9,8 @@ use super::uapi::BPF_F_MMAPABLE;
 use crate::error::{OsError, Result};
 use crate::mmap::{Mapping, page_size};
 
-/// Words of 64 bits, zero at first. Looking at them and changing them takes no system call and no privilege. Linux 5.5.
+/// Words of 64 bits, zero at first. Looking at them and changing them takes no system call and no
+/// privilege. Linux 5.5.
 #[derive(Debug)]
 pub struct Words {
     map: Map,
@@ -42,8 +43,8 @@ impl Words {
         self.word(index).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Changes the word `index`, if there is one. Programs see it from the next system call of this thread on, at
-    /// the latest.
+    /// Changes the word `index`, if there is one. Programs see it from the next system call of this
+    /// thread on, at the latest.
     pub fn store(&self, index: usize, value: u64) {
         if let Some(word) = self.word(index) {
             word.store(value, Ordering::SeqCst);
@@ -56,8 +57,8 @@ impl Words {
     }
 
     fn word(&self, index: usize) -> Option<&AtomicU64> {
-        // SAFETY: inside the mapping, which has `count` words at its page-aligned beginning and lives as long as the
-        // reference; whoever shares it reads and writes whole words.
+        // SAFETY: inside the mapping, which has `count` words at its page-aligned beginning and
+        // lives as long as the reference; whoever shares it reads and writes whole words.
         (index < self.count)
             .then(|| unsafe { AtomicU64::from_ptr(self.memory.as_ptr().cast::<u64>().add(index)) })
     }

@@ -32,7 +32,8 @@ struct Region {
 }
 
 impl Buffers {
-    /// `count` buffers of at least `size` bytes; the size is rounded up to a multiple of [`ALIGNMENT`].
+    /// `count` buffers of at least `size` bytes; the size is rounded up to a multiple of
+    /// [`ALIGNMENT`].
     ///
     /// # Errors
     /// `EINVAL` without any, `ENOMEM` when there is not that much memory, and what limits it.
@@ -58,7 +59,8 @@ impl Buffers {
         Ok(Self(Arc::new(Region { memory, count, size, free: free.collect() })))
     }
 
-    /// A buffer that nobody holds, with whatever its last holder left in it; `None` if there is none. From any thread.
+    /// A buffer that nobody holds, with whatever its last holder left in it; `None` if there is
+    /// none. From any thread.
     #[must_use]
     pub fn take(&self) -> Option<Buffer> {
         for (at, word) in self.0.free.iter().enumerate() {
@@ -106,8 +108,9 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is mapped while the region lives and initialised (zero at first). Its free bit is clear while this
-        // value exists, so no other `Buffer` has this index, and the borrow of `self` keeps the holder from writing.
+        // SAFETY: the range is mapped while the region lives and initialised (zero at first). Its
+        // free bit is clear while this value exists, so no other `Buffer` has this index, and the
+        // borrow of `self` keeps the holder from writing.
         unsafe { slice::from_raw_parts(self.start().as_ptr(), self.region.size) }
     }
 }

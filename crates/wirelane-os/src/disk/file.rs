@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 use crate::error::{OsError, Result};
 
-/// What offsets, lengths and memory of direct I/O are multiples of here, in bytes: the largest logical block of today's
-/// disks.
+/// What offsets, lengths and memory of direct I/O are multiples of here, in bytes: the largest
+/// logical block of today's disks.
 pub const ALIGNMENT: usize = 4096;
 
 /// A file that [`create`] made.
@@ -24,7 +24,8 @@ pub struct NewFile {
     pub file: File,
     /// Whether writes bypass the page cache, and if not, why.
     pub direct: std::result::Result<(), String>,
-    /// Whether its blocks are reserved. Otherwise the disk may be found full later, and the file is a hole.
+    /// Whether its blocks are reserved. Otherwise the disk may be found full later, and the file is
+    /// a hole.
     pub preallocated: bool,
 }
 
@@ -37,9 +38,10 @@ pub struct Space {
     pub available: u64,
 }
 
-/// Creates the file `name` in `directory`, `size` bytes long from the start and with its blocks reserved: a direct write that
-/// makes a file longer would wait for those before it. Its permissions are `mode`, whatever the umask says. It does not follow
-/// a link, and a file that exists is an error. After an error there is none.
+/// Creates the file `name` in `directory`, `size` bytes long from the start and with its blocks
+/// reserved: a direct write that makes a file longer would wait for those before it. Its
+/// permissions are `mode`, whatever the umask says. It does not follow a link, and a file that
+/// exists is an error. After an error there is none.
 ///
 /// # Errors
 /// `EEXIST`, `ENOSPC` and what else open(2), fallocate(2) and ftruncate(2) give.
@@ -87,8 +89,9 @@ fn reserve(file: &File, size: u64) -> std::result::Result<bool, (&'static str, E
     Ok(false)
 }
 
-/// Lets reads and writes of multiples of [`ALIGNMENT`], from and to memory aligned so, bypass the page cache: sets `O_DIRECT`.
-/// For what is opened already: a file system that refuses the flag in open(2) may have created the file before.
+/// Lets reads and writes of multiples of [`ALIGNMENT`], from and to memory aligned so, bypass the
+/// page cache: sets `O_DIRECT`. For what is opened already: a file system that refuses the flag in
+/// open(2) may have created the file before.
 ///
 /// # Errors
 /// Why not; the file can be used as before.

@@ -61,8 +61,8 @@ impl Ring {
                 iov_len: piece.min(len - at),
             })
             .collect();
-        // SAFETY: the pieces are mapped, and stay so while `registered` holds the buffers. Registering neither reads nor writes
-        // them.
+        // SAFETY: the pieces are mapped, and stay so while `registered` holds the buffers.
+        // Registering neither reads nor writes them.
         unsafe { self.ring.submitter().register_buffers(&pieces) }.map_err(error)?;
         self.registered = Some(Registered { buffers: buffers.clone(), piece });
         Ok(())
@@ -74,7 +74,8 @@ impl Ring {
         registered.map_err(|source| OsError::new("io_uring_register", "a file", source))
     }
 
-    /// Lets go of the file that [`Ring::keep_open`] was given. The kernel frees a ring some time after it is closed.
+    /// Lets go of the file that [`Ring::keep_open`] was given. The kernel frees a ring some time
+    /// after it is closed.
     pub(super) fn let_go(&self) {
         // There may be none.
         let _ = self.ring.submitter().unregister_files();
@@ -83,7 +84,8 @@ impl Ring {
     /// Queues a write of `buffer[from..to]`. False if there is no room for it.
     ///
     /// # Safety
-    /// `buffer` and `fd` stay as they are until the kernel has finished the write: until [`Ring::completion`] gives `number`.
+    /// `buffer` and `fd` stay as they are until the kernel has finished the write: until
+    /// [`Ring::completion`] gives `number`.
     #[must_use]
     pub(super) unsafe fn push(
         &mut self,
@@ -140,14 +142,14 @@ impl Ring {
 
 /// Rings that are set up before privileges are given away.
 ///
-/// The kernel counts registered memory against RLIMIT_MEMLOCK of whoever set a ring up, unless that one
-/// had CAP_IPC_LOCK (io_uring_create() in io_uring/io_uring.c).
+/// The kernel counts registered memory against RLIMIT_MEMLOCK of whoever set a ring up, unless that
+/// one had CAP_IPC_LOCK (io_uring_create() in io_uring/io_uring.c).
 #[derive(Clone, Default)]
 pub struct Rings(Arc<Mutex<Vec<Ring>>>);
 
 impl Rings {
-    /// So many, for writers of up to `depth` writes at once. Where there are fewer, writers that are
-    /// made later say why.
+    /// So many, for writers of up to `depth` writes at once. Where there are fewer, writers that
+    /// are made later say why.
     #[must_use]
     pub fn prepare(count: usize, depth: usize) -> Self {
         let rings = (0..count).map_while(|_| Ring::new(depth.clamp(1, MAX_DEPTH) as u32).ok());

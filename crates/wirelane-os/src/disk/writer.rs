@@ -66,8 +66,8 @@ struct Flight {
 }
 
 impl DirectWriter {
-    /// A writer of up to `depth` (1 to 4096) writes at once; those from `buffers` are the fastest. [`DirectWriter::mode`] says
-    /// what the system allows.
+    /// A writer of up to `depth` (1 to 4096) writes at once; those from `buffers` are the fastest.
+    /// [`DirectWriter::mode`] says what the system allows.
     #[must_use]
     pub fn new(depth: usize, buffers: &Buffers) -> Self {
         Self::with_rings(depth, buffers, &Rings::default())
@@ -101,11 +101,13 @@ impl DirectWriter {
 
     /// Keeps this file open, and a lock on it in force, until nothing is being written any more.
     ///
-    /// When a process dies, the kernel closes its files at once, but finishes what a ring was writing some time later
-    /// (io_ring_exit_work() in io_uring/io_uring.c). What relies on a lock ending with its holder's writes needs this.
+    /// When a process dies, the kernel closes its files at once, but finishes what a ring was
+    /// writing some time later (io_ring_exit_work() in io_uring/io_uring.c). What relies on a lock
+    /// ending with its holder's writes needs this.
     ///
     /// # Errors
-    /// The system refuses. A writer that waits for each write ends with its process, and need not keep anything.
+    /// The system refuses. A writer that waits for each write ends with its process, and need not
+    /// keep anything.
     pub fn keep_open(&self, file: &File) -> Result<()> {
         self.ring.as_ref().map_or(Ok(()), |ring| ring.keep_open(file))
     }
@@ -128,9 +130,9 @@ impl DirectWriter {
         self.in_flight < self.flights.len()
     }
 
-    /// Begins to write the first `len` bytes of `buffer` to `file` at `offset`; how that ends, [`DirectWriter::done`] tells. If
-    /// as many as the depth are being written, it waits for one. For a file with direct I/O, `len` and `offset` are multiples
-    /// of [`ALIGNMENT`].
+    /// Begins to write the first `len` bytes of `buffer` to `file` at `offset`; how that ends,
+    /// [`DirectWriter::done`] tells. If as many as the depth are being written, it waits for one.
+    /// For a file with direct I/O, `len` and `offset` are multiples of [`ALIGNMENT`].
     pub fn write(&mut self, file: &Arc<File>, buffer: Buffer, len: usize, offset: u64, token: u64) {
         let file = Arc::clone(file);
         let flight = Flight { file, buffer, len, offset, token, written: 0, attempts: 0 };
@@ -149,8 +151,8 @@ impl DirectWriter {
         self.launch(flight);
     }
 
-    /// A finished write. If there is none yet, but something is being written, it waits for that, at most so long
-    /// ([`Duration::ZERO`]: not at all; [`Duration::MAX`]: until it is finished).
+    /// A finished write. If there is none yet, but something is being written, it waits for that,
+    /// at most so long ([`Duration::ZERO`]: not at all; [`Duration::MAX`]: until it is finished).
     pub fn done(&mut self, wait: Duration) -> Option<Done> {
         if self.done.is_empty() && self.in_flight > 0 {
             self.reap(Duration::ZERO);
@@ -173,7 +175,8 @@ impl DirectWriter {
         };
         let (range, offset) = ((flight.written, flight.len), flight.position());
         let flight = slot.insert(flight);
-        // SAFETY: buffer and file stay in their slot until the kernel has finished (`land`), or for ever (`drop`).
+        // SAFETY: buffer and file stay in their slot until the kernel has finished (`land`), or for
+        // ever (`drop`).
         let pushed = self.ring.as_mut().is_some_and(|ring| unsafe {
             ring.push(&*flight.file, &flight.buffer, range, offset, number as u64)
         });
@@ -202,8 +205,8 @@ impl DirectWriter {
         match ring.enter(wait) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-            // The kernel has no memory for it (EAGAIN), or no room for what it has finished (EBUSY). What is queued goes with
-            // the next call.
+            // The kernel has no memory for it (EAGAIN), or no room for what it has finished
+            // (EBUSY). What is queued goes with the next call.
             Err(_) if wait.is_zero() => {}
             Err(_) => thread::sleep(PAUSE.min(wait)),
         }
@@ -276,8 +279,9 @@ impl Flight {
         if self.written + count >= self.len {
             return Progress::Whole;
         }
-        // Direct I/O goes on at whole blocks only; some bytes are written twice. Where not even one was written, something ends
-        // there, a limit on the size of files for example: the next attempt says what.
+        // Direct I/O goes on at whole blocks only; some bytes are written twice. Where not even one
+        // was written, something ends there, a limit on the size of files for example: the next
+        // attempt says what.
         let whole = count - count % ALIGNMENT;
         self.written += if whole == 0 { count } else { whole };
         Progress::Again

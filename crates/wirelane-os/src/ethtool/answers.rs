@@ -8,7 +8,8 @@ use super::uapi::{
     UapiLinkSettings, UapiRingparam, UapiRxfh, UapiRxfhIndir, UapiValue,
 };
 
-/// `ETHTOOL_GDRVINFO`: who drives the interface. Empty strings mean that the driver left the field empty.
+/// `ETHTOOL_GDRVINFO`: who drives the interface. Empty strings mean that the driver left the field
+/// empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
     /// The driver, e.g. `veth`, `ice`; for a device without one, its link kind.
@@ -21,8 +22,8 @@ pub struct DriverInfo {
     pub bus: String,
 }
 
-/// `ETHTOOL_GCHANNELS`: a channel is an interrupt and the queues it serves. 0 as a maximum means that the driver has no
-/// channels of that class.
+/// `ETHTOOL_GCHANNELS`: a channel is an interrupt and the queues it serves. 0 as a maximum means
+/// that the driver has no channels of that class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     /// Most receive-only channels.
@@ -39,7 +40,8 @@ pub struct Channels {
     pub combined: u32,
 }
 
-/// `ETHTOOL_GRINGPARAM`: descriptors per queue. 0 as a maximum means that the driver has no such ring.
+/// `ETHTOOL_GRINGPARAM`: descriptors per queue. 0 as a maximum means that the driver has no such
+/// ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
     /// Largest receive ring.
@@ -52,12 +54,14 @@ pub struct Rings {
     pub tx: u32,
 }
 
-/// Receive-side scaling as the driver reports it (`ETHTOOL_GRSSH`, or `ETHTOOL_GRXFHINDIR` on drivers without it).
+/// Receive-side scaling as the driver reports it (`ETHTOOL_GRSSH`, or `ETHTOOL_GRXFHINDIR` on
+/// drivers without it).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RssConfig {
     /// The hash functions in use, a set of `ETH_RSS_HASH_*` bits; 0 when unknown.
     pub functions: u8,
-    /// What the device does to the fields before hashing them, a set of `RXH_XFRM_*` bits; 0 for nothing.
+    /// What the device does to the fields before hashing them, a set of `RXH_XFRM_*` bits; 0 for
+    /// nothing.
     pub input_transform: u8,
     /// The hash key; empty when unknown.
     pub key: Vec<u8>,
@@ -72,9 +76,11 @@ impl RssConfig {
     pub const XOR: u8 = 1 << 1;
     /// `ETH_RSS_HASH_CRC32_BIT`: CRC-32 of the fields.
     pub const CRC32: u8 = 1 << 2;
-    /// `RXH_XFRM_SYM_XOR` (Linux 6.8): source and destination fields are both replaced by their exclusive or.
+    /// `RXH_XFRM_SYM_XOR` (Linux 6.8): source and destination fields are both replaced by their
+    /// exclusive or.
     pub const SYMMETRIC_XOR: u8 = 1 << 0;
-    /// `RXH_XFRM_SYM_OR_XOR` (Linux 6.15): one becomes the exclusive or of both, the other their inclusive or.
+    /// `RXH_XFRM_SYM_OR_XOR` (Linux 6.15): one becomes the exclusive or of both, the other their
+    /// inclusive or.
     pub const SYMMETRIC_OR_XOR: u8 = 1 << 1;
 }
 

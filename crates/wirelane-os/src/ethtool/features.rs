@@ -8,8 +8,8 @@ use super::request::{Request, text, word};
 use crate::error::{OsError, Result};
 
 impl Ethtool {
-    /// Every feature that this kernel knows, by its name, e.g. `tx-udp-segmentation`: whether the interface has it now.
-    /// `None` for a kernel or device without features.
+    /// Every feature that this kernel knows, by its name, e.g. `tx-udp-segmentation`: whether the
+    /// interface has it now. `None` for a kernel or device without features.
     ///
     /// # Errors
     /// What the kernel says, except `EOPNOTSUPP`.
@@ -30,8 +30,9 @@ impl Ethtool {
         Ok(Some(features.map(|(bit, name)| (name, active(bit))).collect()))
     }
 
-    /// Switches features on or off, all in one step. A name that this kernel does not know is passed over; what the
-    /// interface really has afterwards, [`Self::features`] tells: some depend on others, and some cannot be changed.
+    /// Switches features on or off, all in one step. A name that this kernel does not know is
+    /// passed over; what the interface really has afterwards, [`Self::features`] tells: some depend
+    /// on others, and some cannot be changed.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` for a kernel or device without features.
@@ -58,7 +59,8 @@ impl Ethtool {
 
     /// The names of all features, in the order of their bits; empty for a bit without one.
     fn feature_names(&self) -> Result<Option<Vec<String>>> {
-        // struct ethtool_sset_info: command, reserved, the sets asked for (64 bits), then a count for each of them.
+        // struct ethtool_sset_info: command, reserved, the sets asked for (64 bits), then a count
+        // for each of them.
         let mut sizes = Request::new(ETHTOOL_GSSET_INFO, 20);
         sizes.set(8, (1_u64 << ETH_SS_FEATURES) as u32);
         if !self.ask("ioctl ETHTOOL_GSSET_INFO", &mut sizes)? {
@@ -91,7 +93,8 @@ const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 /// More features than any kernel has; bounds what a broken one can make us allocate.
 const MOST: u32 = 1024;
-/// `struct ethtool_gfeatures` and `ethtool_sfeatures` begin with the command and the number of blocks of 32 features.
+/// `struct ethtool_gfeatures` and `ethtool_sfeatures` begin with the command and the number of
+/// blocks of 32 features.
 const HEADER: usize = 8;
 const COUNT: usize = 4;
 /// Where a block to be read has the features that are on.

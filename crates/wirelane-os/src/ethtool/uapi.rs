@@ -68,7 +68,8 @@ pub(super) struct UapiRingparam {
     pub(super) tx_pending: u32,
 }
 
-/// `struct ethtool_rxfh`, before the table and the key. `input_xfrm` was reserved, and 0, until Linux 6.8.
+/// `struct ethtool_rxfh`, before the table and the key. `input_xfrm` was reserved, and 0, until
+/// Linux 6.8.
 #[repr(C)]
 pub(super) struct UapiRxfh {
     pub(super) cmd: u32,

@@ -25,11 +25,13 @@ mod aarch64 {
         synchronise_threads()
     }
 
-    /// Makes the code visible to instruction fetches of all processors, by the sequence that the Arm Architecture
-    /// Reference Manual (part B, caches and concurrent modification of instructions) wants for that.
+    /// Makes the code visible to instruction fetches of all processors, by the sequence that the
+    /// Arm Architecture Reference Manual (part B, caches and concurrent modification of
+    /// instructions) wants for that.
     fn clean(code: usize, len: usize) {
         let kind: u64;
-        // SAFETY: reads a register that Linux lets user space read, or answers for (`SCTLR_EL1.UCT`).
+        // SAFETY: reads a register that Linux lets user space read, or answers for
+        // (`SCTLR_EL1.UCT`).
         unsafe {
             asm!("mrs {}, ctr_el0", out(reg) kind, options(nomem, nostack, preserves_flags));
         }

@@ -25,7 +25,8 @@ pub struct NetdevQueue {
     pub napi: Option<u32>,
 }
 
-/// A NAPI context: what runs the receive (and often the transmit-completion) work of one or more queues.
+/// A NAPI context: what runs the receive (and often the transmit-completion) work of one or more
+/// queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Napi {
     /// Identity, unique in the system.
@@ -36,8 +37,8 @@ pub struct Napi {
     pub thread: Option<u32>,
 }
 
-/// The queues in use on the interface with this index; `None` on kernels before 6.8. The list is empty while the
-/// interface is down.
+/// The queues in use on the interface with this index; `None` on kernels before 6.8. The list is
+/// empty while the interface is down.
 ///
 /// # Errors
 /// What the kernel says, except that it does not know the request.
@@ -51,8 +52,8 @@ pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_queue(entry)).collect()))
 }
 
-/// The NAPI contexts of the interface with this index; `None` on kernels before 6.8. The list is empty while the
-/// interface is down.
+/// The NAPI contexts of the interface with this index; `None` on kernels before 6.8. The list is
+/// empty while the interface is down.
 ///
 /// # Errors
 /// What the kernel says, except that it does not know the request.
@@ -70,7 +71,8 @@ pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
 /// names. Otherwise the CPU that raises its softirq runs it; for a veth, the sender's.
 ///
 /// # Errors
-/// `EOPNOTSUPP` or `EINVAL` on an older kernel, `EPERM` without CAP_NET_ADMIN, `ENOENT` when there is no such context.
+/// `EOPNOTSUPP` or `EINVAL` on an older kernel, `EPERM` without CAP_NET_ADMIN, `ENOENT` when there
+/// is no such context.
 pub fn set_napi_threaded(napi: u32) -> Result<()> {
     const CALL: &str = "netlink NETDEV_CMD_NAPI_SET";
     let object = format!("NAPI context {napi}");
@@ -90,9 +92,11 @@ pub fn set_napi_threaded(napi: u32) -> Result<()> {
 pub struct XdpFeatures {
     /// `NETDEV_XDP_ACT_*`.
     pub flags: u64,
-    /// Most pieces of a packet in zero copy; 1 where packets are one piece, `None` if the kernel does not tell.
+    /// Most pieces of a packet in zero copy; 1 where packets are one piece, `None` if the kernel
+    /// does not tell.
     pub zero_copy_segments: Option<u32>,
-    /// `NETDEV_XDP_RX_METADATA_*`: what a program that is for this interface only can ask of a packet. Linux 6.8.
+    /// `NETDEV_XDP_RX_METADATA_*`: what a program that is for this interface only can ask of a
+    /// packet. Linux 6.8.
     pub rx_metadata: u64,
     /// `NETDEV_XSK_FLAGS_*`: what the device does to packets to send in zero copy. Linux 6.8.
     pub tx_metadata: u64,
@@ -109,8 +113,8 @@ impl XdpFeatures {
         self.flags & (1 << 1) != 0
     }
 
-    /// It transmits frames that programs hand over from elsewhere (`NETDEV_XDP_ACT_NDO_XMIT`). That may change
-    /// with the state of the interface: a veth does while its peer polls.
+    /// It transmits frames that programs hand over from elsewhere (`NETDEV_XDP_ACT_NDO_XMIT`). That
+    /// may change with the state of the interface: a veth does while its peer polls.
     pub fn transmit(self) -> bool {
         self.flags & (1 << 2) != 0
     }
@@ -130,7 +134,8 @@ impl XdpFeatures {
         self.rx_metadata & (1 << 1) != 0
     }
 
-    /// A program can ask for the VLAN tag that was taken out of a packet (`NETDEV_XDP_RX_METADATA_VLAN_TAG`).
+    /// A program can ask for the VLAN tag that was taken out of a packet
+    /// (`NETDEV_XDP_RX_METADATA_VLAN_TAG`).
     pub fn rx_vlan_tag(self) -> bool {
         self.rx_metadata & (1 << 2) != 0
     }
@@ -145,20 +150,21 @@ impl XdpFeatures {
         self.tx_metadata & (1 << 1) != 0
     }
 
-    /// In zero copy the device sends packets at given times, in this order (`NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO`).
-    /// Linux 6.15.
+    /// In zero copy the device sends packets at given times, in this order
+    /// (`NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO`). Linux 6.15.
     pub fn tx_launch_time(self) -> bool {
         self.tx_metadata & (1 << 2) != 0
     }
 }
 
-/// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3, or if it does
-/// not say.
+/// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3,
+/// or if it does not say.
 ///
 /// # Errors
 /// What the kernel says, except that it does not know the request.
 pub fn xdp_features(interface: u32) -> Result<Option<XdpFeatures>> {
-    // A dump of this command takes no interface: it lists all. Linux 7.3 refuses one (EINVAL); before, it was ignored.
+    // A dump of this command takes no interface: it lists all. Linux 7.3 refuses one (EINVAL);
+    // before, it was ignored.
     let command = NETDEV_CMD_DEV_GET;
     let entries = list("netlink NETDEV_CMD_DEV_GET", command, interface, None)?;
     let mut entries = entries.iter().flatten();
@@ -188,7 +194,8 @@ pub(super) fn list(
     }
 }
 
-/// A socket for the `netdev` family, and the family's number; `None` if the kernel has no such family.
+/// A socket for the `netdev` family, and the family's number; `None` if the kernel has no such
+/// family.
 pub(super) fn family() -> Result<Option<(Netlink, u16)>> {
     const CALL: &str = "netlink CTRL_CMD_GETFAMILY";
     let mut netlink = match Netlink::open(Some(GENERIC)) {

@@ -43,8 +43,9 @@ impl Link {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// Whether it has a carrier and the kernel knows of it, so that packets pass. The kernel's own word, `IFF_RUNNING`, comes up to
-    /// a second after a carrier is lost (`linkwatch_schedule_work`); `IFF_LOWER_UP` is lost with it.
+    /// Whether it has a carrier and the kernel knows of it, so that packets pass. The kernel's own
+    /// word, `IFF_RUNNING`, comes up to a second after a carrier is lost
+    /// (`linkwatch_schedule_work`); `IFF_LOWER_UP` is lost with it.
     pub fn is_running(&self) -> bool {
         let both = (libc::IFF_RUNNING | libc::IFF_LOWER_UP) as u32;
         self.flags & both == both
@@ -79,7 +80,8 @@ pub fn link(name: &str) -> Result<Link> {
     LinkReader::open(name)?.read()
 }
 
-/// Reads one interface as often as wanted and from any thread, in the network namespace of the thread that opened it.
+/// Reads one interface as often as wanted and from any thread, in the network namespace of the
+/// thread that opened it.
 #[derive(Debug)]
 pub struct LinkReader {
     netlink: Netlink,
@@ -116,7 +118,8 @@ impl LinkReader {
     }
 }
 
-/// The XDP programs of the interface with this index, the one in use first: where they run, and their numbers.
+/// The XDP programs of the interface with this index, the one in use first: where they run, and
+/// their numbers.
 ///
 /// # Errors
 /// `ENODEV` when there is no such interface, or what the kernel says.

@@ -11,11 +11,12 @@ use super::links::{Link, NETLINK_ROUTE, links_by, parse_link};
 use crate::error::{OsError, Result};
 use crate::netlink::{Netlink, messages};
 
-/// Knows every interface of the namespace of the thread that made it, from any thread. It also knows those that are
-/// gone by the time somebody asks.
+/// Knows every interface of the namespace of the thread that made it, from any thread. It also
+/// knows those that are gone by the time somebody asks.
 #[derive(Debug)]
 pub struct LinkTable {
-    /// Gets a message for whatever comes, changes and goes. Messages wait in it until somebody asks.
+    /// Gets a message for whatever comes, changes and goes. Messages wait in it until somebody
+    /// asks.
     events: OwnedFd,
     requests: Netlink,
     known: HashMap<u32, Link>,

@@ -13,13 +13,14 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Moves the calling thread to a new, empty network namespace (a `lo` that is down), which ends with its last thread, socket and
-/// descriptor.
+/// Moves the calling thread to a new, empty network namespace (a `lo` that is down), which ends
+/// with its last thread, socket and descriptor.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
 pub fn unshare_net() -> Result<()> {
-    // SAFETY: CLONE_NEWNET unshares no file descriptors and no memory, which is what can be unsound.
+    // SAFETY: CLONE_NEWNET unshares no file descriptors and no memory, which is what can be
+    // unsound.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|errno| OsError::new("unshare", "CLONE_NEWNET", errno))
 }
@@ -32,13 +33,14 @@ pub fn current() -> Result<OwnedFd> {
     open(Path::new("/proc/thread-self/ns/net"))
 }
 
-/// A new network namespace for others to enter, with `lo` up. It ends with the descriptor and the last thing in it, also
-/// when the process is killed.
+/// A new network namespace for others to enter, with `lo` up. It ends with the descriptor and the
+/// last thing in it, also when the process is killed.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
 pub fn anonymous() -> Result<OwnedFd> {
-    // A thread cannot look into another namespace without being in it, and one that ends cannot be left in the wrong one.
+    // A thread cannot look into another namespace without being in it, and one that ends cannot be
+    // left in the wrong one.
     let make = || {
         unshare_net()?;
         iface::up("lo")?;
@@ -99,7 +101,8 @@ pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     Ok(identity(&a)? == identity(&b)?)
 }
 
-/// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is neither `Send` nor `Sync`.
+/// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is
+/// neither `Send` nor `Sync`.
 #[derive(Debug)]
 #[must_use = "the thread goes back when this is dropped"]
 pub struct Guard {
@@ -109,7 +112,8 @@ pub struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It can fail only for a thread that gave its CAP_SYS_ADMIN away inside; such a thread stays, as it must.
+        // It can fail only for a thread that gave its CAP_SYS_ADMIN away inside; such a thread
+        // stays, as it must.
         let _ = set(&self.previous);
     }
 }

@@ -1,4 +1,5 @@
-//! Names of network namespaces, as `ip netns` gives them: files of `/run/netns` on which a namespace is mounted.
+//! Names of network namespaces, as `ip netns` gives them: files of `/run/netns` on which a
+//! namespace is mounted.
 //!
 //! A name given here differs from one of `ip netns add` in one thing: the file below the mount is
 //! not empty but names its owner. It appears with its contents in one step, so its owner is known
@@ -94,8 +95,8 @@ pub fn look(name: &str) -> Result<Entry> {
     Ok(Entry::File(contents))
 }
 
-/// The only one who changes names now, among those who ask: this module, and `ip netns add` while it prepares the
-/// directory. It ends with the process, too.
+/// The only one who changes names now, among those who ask: this module, and `ip netns add` while
+/// it prepares the directory. It ends with the process, too.
 #[derive(Debug)]
 pub struct Names {
     directory: File,
@@ -119,11 +120,12 @@ impl Names {
         Ok(Names { directory })
     }
 
-    /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it, at most 256 bytes of which
-    /// [`look`] reads back.
+    /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it, at most
+    /// 256 bytes of which [`look`] reads back.
     ///
     /// # Errors
-    /// `EEXIST` when there is something of this name, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
+    /// `EEXIST` when there is something of this name, `EPERM` without CAP_SYS_ADMIN, and as
+    /// [`path`].
     pub fn give(&self, name: &str, namespace: impl AsFd, mark: &str) -> Result<()> {
         let path = path(name)?;
         self.share()?;
@@ -145,8 +147,9 @@ impl Names {
             .map_err(|errno| OsError::new("umount", name, errno))
     }
 
-    /// Removes the file of a name without a namespace. In other mount namespaces, which may still have one on it, it goes
-    /// as well: the kernel detaches what is mounted on a file that is removed.
+    /// Removes the file of a name without a namespace. In other mount namespaces, which may still
+    /// have one on it, it goes as well: the kernel detaches what is mounted on a file that is
+    /// removed.
     ///
     /// # Errors
     /// `EBUSY` when something is mounted on it, what unlink(2) gives, and as [`path`].
@@ -180,8 +183,9 @@ impl Names {
         let mode = Mode::from_raw_mode(0o444);
         let (file, unnamed) = match openat(CWD, DIRECTORY, flags | OFlags::TMPFILE, mode) {
             Ok(file) => (file, true),
-            // A file system without unnamed files: killed right here, we leave a file that nobody can tell from the one
-            // that `ip netns add` leaves when it is killed, and so nobody touches.
+            // A file system without unnamed files: killed right here, we leave a file that nobody
+            // can tell from the one that `ip netns add` leaves when it is killed, and so nobody
+            // touches.
             Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
                 let flags = flags | OFlags::CREATE | OFlags::EXCL;
                 let made = openat(CWD, &path, flags, mode);

@@ -20,11 +20,12 @@ const CBPF: u32 = 6;
 const EBPF: u32 = 7;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
 const UNIQUE_ID: u32 = 0x2000;
-/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING`: as [`PacketSocket::set_ignore_outgoing`] for all members; Linux 5.10. Older kernels offer
-/// what the host sends nevertheless.
+/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING`: as [`PacketSocket::set_ignore_outgoing`] for all members;
+/// Linux 5.10. Older kernels offer what the host sends nevertheless.
 const IGNORE_OUTGOING: u32 = 0x4000;
 
-/// `struct fanout_args`; its two halves of a word are in the order of the byte order, so that the word is the same in both.
+/// `struct fanout_args`; its two halves of a word are in the order of the byte order, so that the
+/// word is the same in both.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FanoutArgs {
@@ -50,9 +51,10 @@ pub enum Fanout {
 }
 
 impl PacketSocket {
-    /// Makes a new group of up to `max_members` sockets with this one as its first member, and gives its number. The socket must
-    /// be bound, and cannot be bound again. Without `outgoing` the group is not offered what the host sends, which otherwise costs
-    /// a copy of each such packet.
+    /// Makes a new group of up to `max_members` sockets with this one as its first member, and
+    /// gives its number. The socket must be bound, and cannot be bound again. Without `outgoing`
+    /// the group is not offered what the host sends, which otherwise costs a copy of each such
+    /// packet.
     ///
     /// # Errors
     /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
@@ -63,8 +65,8 @@ impl PacketSocket {
         Ok(value as u16)
     }
 
-    /// Makes this socket the next member of `group`, whose members are all bound to the same interface and protocol, and which was
-    /// made with the same choice and `outgoing`.
+    /// Makes this socket the next member of `group`, whose members are all bound to the same
+    /// interface and protocol, and which was made with the same choice and `outgoing`.
     ///
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
@@ -77,18 +79,21 @@ impl PacketSocket {
         self.fanout(u32::from(group) | kind(by, outgoing) << 16, max_members)
     }
 
-    /// Makes this socket a member of the group with this number, in its network namespace, and makes the group if there is none.
-    /// Its members may be of several processes, 256 in all. Whoever leaves by closing the socket leaves its packets to the
-    /// others. The socket must be bound; then as [`PacketSocket::new_fanout`].
+    /// Makes this socket a member of the group with this number, in its network namespace, and
+    /// makes the group if there is none. Its members may be of several processes, 256 in all.
+    /// Whoever leaves by closing the socket leaves its packets to the others. The socket must be
+    /// bound; then as [`PacketSocket::new_fanout`].
     ///
     /// # Errors
-    /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or `outgoing`.
+    /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or
+    /// `outgoing`.
     pub fn share_fanout(&self, group: u16, by: Fanout, outgoing: bool) -> Result<()> {
         let word = u32::from(group) | kind(by, outgoing) << 16;
         self.set(option::FANOUT, &(word as i32), "setsockopt PACKET_FANOUT")
     }
 
-    /// Gives the group of this socket its program, in place of the one before. Its result is the number of a member.
+    /// Gives the group of this socket its program, in place of the one before. Its result is the
+    /// number of a member.
     ///
     /// # Errors
     /// `EINVAL` when the verifier refuses the program or the socket is in no group.
@@ -99,7 +104,8 @@ impl PacketSocket {
         self.set(option::FANOUT_DATA, &raw, CALL)
     }
 
-    /// Gives the group of this socket, made with [`Fanout::Extended`], its program, in place of the one before.
+    /// Gives the group of this socket, made with [`Fanout::Extended`], its program, in place of the
+    /// one before.
     ///
     /// # Errors
     /// `EINVAL` when it is no socket filter or the socket is in no such group.

@@ -1,8 +1,8 @@
 //! AF_PACKET sockets with memory-mapped rings.
 //!
-//! The order that loses and mixes nothing: [`PacketSocket::open`] (which receives nothing yet), version, rings,
-//! [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources: `net/packet/af_packet.c` and
-//! `Documentation/networking/packet_mmap.rst` of Linux.
+//! The order that loses and mixes nothing: [`PacketSocket::open`] (which receives nothing yet),
+//! version, rings, [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources:
+//! `net/packet/af_packet.c` and `Documentation/networking/packet_mmap.rst` of Linux.
 
 mod fanout;
 mod options;
@@ -33,7 +33,8 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket in the calling thread's network namespace. Its protocol is 0, so that it receives nothing before
+    /// Opens a socket in the calling thread's network namespace. Its protocol is 0, so that it
+    /// receives nothing before
     /// [`PacketSocket::bind`]: otherwise packets of every interface arrive before the filter does.
     ///
     /// # Errors
@@ -44,8 +45,8 @@ impl PacketSocket {
             .map_err(|errno| OsError::new("socket", "AF_PACKET", errno))
     }
 
-    /// Starts to receive `protocol_be` (network byte order, e.g. [`ETH_P_ALL_BE`]; 0 receives nothing) from the
-    /// interface, and makes it the one [`PacketSocket::send_pending`] sends to.
+    /// Starts to receive `protocol_be` (network byte order, e.g. [`ETH_P_ALL_BE`]; 0 receives
+    /// nothing) from the interface, and makes it the one [`PacketSocket::send_pending`] sends to.
     ///
     /// # Errors
     /// `ENODEV` when there is no such interface, `ENETDOWN` when it is down.
@@ -76,7 +77,8 @@ impl PacketSocket {
         }
     }
 
-    /// What the socket is bound to, read back: index, protocol, link type and address of the interface.
+    /// What the socket is bound to, read back: index, protocol, link type and address of the
+    /// interface.
     ///
     /// # Errors
     /// What getsockname(2) gives.
@@ -94,8 +96,8 @@ impl PacketSocket {
         if status == 0 { Ok(address) } else { Err(OsError::last("getsockname", "AF_PACKET")) }
     }
 
-    /// Whether it was bound to an interface that is no longer there (`packet_notifier`). One that was moved to another
-    /// namespace is not.
+    /// Whether it was bound to an interface that is no longer there (`packet_notifier`). One that
+    /// was moved to another namespace is not.
     ///
     /// # Errors
     /// What getsockname(2) gives.
@@ -103,8 +105,8 @@ impl PacketSocket {
         Ok(self.local_address()?.ifindex < 0)
     }
 
-    /// Index and link type (`ARPHRD_*`) of the interface `name` in the namespace of this socket, whichever the calling
-    /// thread is in.
+    /// Index and link type (`ARPHRD_*`) of the interface `name` in the namespace of this socket,
+    /// whichever the calling thread is in.
     ///
     /// # Errors
     /// `ENODEV` when there is none of this name.
@@ -128,8 +130,8 @@ impl PacketSocket {
         iface::mtu_by(self.as_fd(), name)
     }
 
-    /// Waits until a block or packet is there, at most `timeout` (`None` waits for ever). False when there is none, also after a
-    /// signal.
+    /// Waits until a block or packet is there, at most `timeout` (`None` waits for ever). False
+    /// when there is none, also after a signal.
     ///
     /// # Errors
     /// The socket's pending error: `ENETDOWN` when the interface went down or away.

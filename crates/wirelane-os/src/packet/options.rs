@@ -1,4 +1,5 @@
-//! What a socket takes and how it sends: filter, promiscuous mode and other options, and its counters.
+//! What a socket takes and how it sends: filter, promiscuous mode and other options, and its
+//! counters.
 
 use std::os::fd::AsFd;
 
@@ -9,17 +10,19 @@ use crate::error::{OsError, Result};
 use crate::socket::{self, Plain};
 
 impl PacketSocket {
-    /// Attaches a classic BPF program, in place of the one before: every packet meets the old or the new one, none neither.
-    /// Its result is the number of bytes to capture, 0 to leave the packet out.
+    /// Attaches a classic BPF program, in place of the one before: every packet meets the old or
+    /// the new one, none neither. Its result is the number of bytes to capture, 0 to leave the
+    /// packet out.
     ///
     /// # Errors
-    /// `EINVAL` when the kernel's verifier refuses the program, `ENOMEM` when it is over `net.core.optmem_max`.
+    /// `EINVAL` when the kernel's verifier refuses the program, `ENOMEM` when it is over
+    /// `net.core.optmem_max`.
     pub fn attach_filter(&self, program: &[SockFilter]) -> Result<()> {
         attach_filter(self, program)
     }
 
-    /// Adds or removes this socket's wish for promiscuous mode. The kernel counts wishes, and forgets this one when the socket
-    /// is closed, however the process ends.
+    /// Adds or removes this socket's wish for promiscuous mode. The kernel counts wishes, and
+    /// forgets this one when the socket is closed, however the process ends.
     ///
     /// # Errors
     /// `ENODEV` for an unknown interface. Removing a wish never made is none (`packet_mc_drop`).
@@ -37,8 +40,8 @@ impl PacketSocket {
         self.set(name, &request, call)
     }
 
-    /// Sends past the queueing discipline, straight to the driver's queue. Without one chosen by XPS, that queue is the sending
-    /// CPU modulo the number of TX queues (`packet_pick_tx_queue`).
+    /// Sends past the queueing discipline, straight to the driver's queue. Without one chosen by
+    /// XPS, that queue is the sending CPU modulo the number of TX queues (`packet_pick_tx_queue`).
     ///
     /// # Errors
     /// What setsockopt(2) gives.
@@ -62,8 +65,8 @@ impl PacketSocket {
         self.set(option::VNET_HDR, &i32::from(on), "setsockopt PACKET_VNET_HDR")
     }
 
-    /// Lets a poll spin on the device for up to `microseconds` before it sleeps, where the kernel knows which NAPI context the
-    /// socket is fed by; 0 turns that off.
+    /// Lets a poll spin on the device for up to `microseconds` before it sleeps, where the kernel
+    /// knows which NAPI context the socket is fed by; 0 turns that off.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN when it raises the value.
@@ -72,8 +75,8 @@ impl PacketSocket {
         self.set_socket(libc::SO_BUSY_POLL, value, "setsockopt SO_BUSY_POLL")
     }
 
-    /// Asks for `bytes` of send buffer, beyond `net.core.wmem_max` with CAP_NET_ADMIN; it bounds what a TX ring may have in
-    /// flight.
+    /// Asks for `bytes` of send buffer, beyond `net.core.wmem_max` with CAP_NET_ADMIN; it bounds
+    /// what a TX ring may have in flight.
     ///
     /// # Errors
     /// What setsockopt(2) gives.
@@ -83,8 +86,8 @@ impl PacketSocket {
             .or_else(|_| self.set_socket(libc::SO_SNDBUF, value, "setsockopt SO_SNDBUF"))
     }
 
-    /// What happened since this was last called; reading resets the kernel's 32-bit counters, so call it often enough that they
-    /// cannot wrap, and from one place.
+    /// What happened since this was last called; reading resets the kernel's 32-bit counters, so
+    /// call it often enough that they cannot wrap, and from one place.
     ///
     /// # Errors
     /// What getsockopt(2) gives.

@@ -8,13 +8,14 @@ use std::mem::size_of;
 pub enum Version {
     /// `TPACKET_V2`: frames of one size, each with its own status word ([`super::Tpacket2Hdr`]).
     V2 = 1,
-    /// `TPACKET_V3`: RX packets packed in blocks that change hands as a whole ([`super::Tpacket3Hdr`]).
+    /// `TPACKET_V3`: RX packets packed in blocks that change hands as a whole
+    /// ([`super::Tpacket3Hdr`]).
     V3 = 2,
 }
 
 impl Version {
-    /// Where a TX frame's data starts, in bytes from the start of the frame (`tpacket_parse_header`: the header length
-    /// less the `sockaddr_ll` that only reception has).
+    /// Where a TX frame's data starts, in bytes from the start of the frame
+    /// (`tpacket_parse_header`: the header length less the `sockaddr_ll` that only reception has).
     pub const fn tx_data_offset(self) -> usize {
         match self {
             Version::V2 => TPACKET2_HDRLEN - size_of::<SockaddrLl>(),
@@ -30,12 +31,14 @@ pub struct RingRequest {
     pub block_size: u32,
     /// Number of blocks.
     pub block_count: u32,
-    /// Nominal bytes per frame: a multiple of 16 that divides into a block. Packets are packed whatever it is; they are cut only
-    /// by the size of the block.
+    /// Nominal bytes per frame: a multiple of 16 that divides into a block. Packets are packed
+    /// whatever it is; they are cut only by the size of the block.
     pub frame_size: u32,
-    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose by link speed.
+    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose
+    /// by link speed.
     pub retire_ms: u32,
-    /// Fill [`super::Tpacket3Hdr::rxhash`], which costs a flow dissection where the device computed no hash.
+    /// Fill [`super::Tpacket3Hdr::rxhash`], which costs a flow dissection where the device computed
+    /// no hash.
     pub fill_rxhash: bool,
 }
 
@@ -58,7 +61,8 @@ pub struct TxRingRequest {
     pub block_size: u32,
     /// Number of blocks.
     pub block_count: u32,
-    /// Bytes per frame, header included: a multiple of 16. When it does not divide the block, frames start anew with each block.
+    /// Bytes per frame, header included: a multiple of 16. When it does not divide the block,
+    /// frames start anew with each block.
     pub frame_size: u32,
 }
 
@@ -73,7 +77,8 @@ impl TxRingRequest {
         frames(self.block_size, self.block_count, self.frame_size)
     }
 
-    /// Where frame `index` starts, in bytes from the start of the ring; `None` when there is no such frame.
+    /// Where frame `index` starts, in bytes from the start of the ring; `None` when there is no
+    /// such frame.
     pub fn frame_offset(&self, index: u32) -> Option<usize> {
         let per_block = self.block_size.checked_div(self.frame_size).filter(|count| *count > 0)?;
         let (block, slot) = (index / per_block, index % per_block);
@@ -87,7 +92,8 @@ impl TxRingRequest {
 /// What happened since the statistics were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds them).
+    /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds
+    /// them).
     pub packets: u32,
     /// Packets that passed the filter and found no room in the ring.
     pub drops: u32,
@@ -99,7 +105,8 @@ fn ring_bytes(block_size: u32, block_count: u32) -> Option<usize> {
     (block_size as usize).checked_mul(block_count as usize)
 }
 
-/// The number of frames that the kernel wants to be told: whole frames per block times blocks (`packet_set_ring`).
+/// The number of frames that the kernel wants to be told: whole frames per block times blocks
+/// (`packet_set_ring`).
 fn frames(block_size: u32, block_count: u32, frame_size: u32) -> Option<u32> {
     block_size.checked_div(frame_size)?.checked_mul(block_count)
 }

@@ -39,7 +39,8 @@ impl PacketSocket {
         Ok([Version::V2, Version::V3].into_iter().find(|known| *known as i32 == version))
     }
 
-    /// Makes the RX ring; the version must be 3. Map it with [`PacketSocket::map`], where it comes first.
+    /// Makes the RX ring; the version must be 3. Map it with [`PacketSocket::map`], where it comes
+    /// first.
     ///
     /// # Errors
     /// `EINVAL` for sizes the kernel refuses, `ENOMEM` when it has no memory for the blocks.
@@ -60,13 +61,15 @@ impl PacketSocket {
 
     /// Makes the TX ring, whose version must be that of the RX ring if there is one.
     ///
-    /// Prefer [`Version::V2`] on a socket of its own: it exists since Linux 2.6.31 and is what version 3 does on transmit
-    /// anyway (frames of one size; 4.11 and later, 16 bytes more header, `next_offset` must be 0). [`Version::V3`] is for
-    /// a single socket that also has a version 3 RX ring. A socket that only transmits stays at protocol 0: give 0 to
-    /// [`PacketSocket::bind`], and the kernel will not spend a cycle on receiving for it.
+    /// Prefer [`Version::V2`] on a socket of its own: it exists since Linux 2.6.31 and is what
+    /// version 3 does on transmit anyway (frames of one size; 4.11 and later, 16 bytes more header,
+    /// `next_offset` must be 0). [`Version::V3`] is for a single socket that also has a version 3
+    /// RX ring. A socket that only transmits stays at protocol 0: give 0 to [`PacketSocket::bind`],
+    /// and the kernel will not spend a cycle on receiving for it.
     ///
     /// # Errors
-    /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes the kernel refuses, `ENOMEM`.
+    /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes the kernel
+    /// refuses, `ENOMEM`.
     pub fn set_tx_ring(&self, version: Version, request: &TxRingRequest) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_TX_RING";
         if self.version()? != Some(version) {
@@ -92,8 +95,8 @@ impl PacketSocket {
         }
     }
 
-    /// Maps the rings: the RX ring first, the TX ring right after it; `len` is the sum of both. The mapping may outlive the
-    /// socket, after whose closing the kernel no longer touches it.
+    /// Maps the rings: the RX ring first, the TX ring right after it; `len` is the sum of both. The
+    /// mapping may outlive the socket, after whose closing the kernel no longer touches it.
     ///
     /// # Errors
     /// `EINVAL` when `len` is not that sum.

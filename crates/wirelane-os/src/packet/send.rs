@@ -10,12 +10,13 @@ use super::uapi::VirtioNetHdr;
 use crate::error::{OsError, Result};
 
 impl PacketSocket {
-    /// Hands every TX frame with [`TP_STATUS_SEND_REQUEST`](super::TP_STATUS_SEND_REQUEST) to the kernel, without waiting. Gives the number of bytes taken, 0
-    /// when there was nothing to send or no room.
+    /// Hands every TX frame with [`TP_STATUS_SEND_REQUEST`](super::TP_STATUS_SEND_REQUEST) to the
+    /// kernel, without waiting. Gives the number of bytes taken, 0 when there was nothing to send
+    /// or no room.
     ///
     /// # Errors
-    /// The bare errno, as this is on the hot path: `ENOBUFS` when the device's queue is full (try again later), `ENETDOWN`,
-    /// `EMSGSIZE` for a frame over the MTU, `EINVAL` for a malformed one.
+    /// The bare errno, as this is on the hot path: `ENOBUFS` when the device's queue is full (try
+    /// again later), `ENETDOWN`, `EMSGSIZE` for a frame over the MTU, `EINVAL` for a malformed one.
     pub fn send_pending(&self) -> io::Result<usize> {
         // SAFETY: an empty message without address: the kernel takes frames from the ring.
         let sent = unsafe {
@@ -73,8 +74,8 @@ impl PacketSocket {
     /// the kernel does. A frame to be cut may have up to 64 KB.
     ///
     /// # Errors
-    /// As [`PacketSocket::send_pending`]; `EAGAIN` when the send buffer is full, `EINVAL` for a header that does not fit the
-    /// frame.
+    /// As [`PacketSocket::send_pending`]; `EAGAIN` when the send buffer is full, `EINVAL` for a
+    /// header that does not fit the frame.
     pub fn send_with_header(&self, header: &VirtioNetHdr, frame: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
         let mut control = SendAncillaryBuffer::default();

@@ -86,7 +86,8 @@ impl Reader {
         packets
     }
 
-    /// The marks of the test frames received, of which there are to be `count`, until nothing comes any more.
+    /// The marks of the test frames received, of which there are to be `count`, until nothing comes
+    /// any more.
     fn marks(&mut self, count: usize) -> Vec<u8> {
         let mut marks = Vec::new();
         loop {
@@ -229,7 +230,8 @@ fn put(ring: &Mapping, version: Version, slot: u32, frame: &[u8]) {
             (std::mem::offset_of!(Tpacket3Hdr, len), std::mem::offset_of!(Tpacket3Hdr, status))
         }
     };
-    // SAFETY: the slot is inside the mapping and free, so it is ours until its status says otherwise.
+    // SAFETY: the slot is inside the mapping and free, so it is ours until its status says
+    // otherwise.
     unsafe {
         let start = ring.as_ptr().add(TX_RING.frame_offset(slot).unwrap());
         let data = start.add(version.tx_data_offset());

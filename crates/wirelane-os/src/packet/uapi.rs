@@ -1,6 +1,7 @@
 //! The structures and constants of `linux/if_packet.h`, `linux/filter.h` and `linux/virtio_net.h`.
 //!
-//! Sizes and offsets are asserted at compile time. Names are the kernel's in Rust's case, without the `tp_` prefixes.
+//! Sizes and offsets are asserted at compile time. Names are the kernel's in Rust's case, without
+//! the `tp_` prefixes.
 
 use std::mem::{offset_of, size_of};
 
@@ -50,7 +51,8 @@ layout!(TpacketReq3, 28, {
     block_size: 0, block_nr: 4, frame_size: 8, frame_nr: 12, retire_blk_tov: 16, sizeof_priv: 20, feature_req_word: 24,
 });
 
-/// `struct tpacket_bd_ts`: a time stamp in a block descriptor; the kernel fills the fraction in nanoseconds.
+/// `struct tpacket_bd_ts`: a time stamp in a block descriptor; the kernel fills the fraction in
+/// nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpacketBdTs {
@@ -63,8 +65,9 @@ layout!(TpacketBdTs, 8, { sec: 0, nsec: 4 });
 
 /// `struct tpacket_hdr_v1`: the state of one block.
 ///
-/// `block_status` is the word through which ownership passes: read it with acquire and write it with release ordering, at
-/// [`BLOCK_STATUS_OFFSET`] from the start of the block. The rest belongs to user space only while it has [`TP_STATUS_USER`].
+/// `block_status` is the word through which ownership passes: read it with acquire and write it
+/// with release ordering, at [`BLOCK_STATUS_OFFSET`] from the start of the block. The rest belongs
+/// to user space only while it has [`TP_STATUS_USER`].
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpacketHdrV1 {
@@ -104,7 +107,8 @@ layout!(TpacketBlockDesc, 48, { version: 0, offset_to_priv: 4, bh1: 8 });
 pub const BLOCK_STATUS_OFFSET: usize =
     offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, block_status);
 
-/// Where `bh1.num_pkts` stands in a block. The kernel counts there while it fills the block (`prb_fill_curr_block`).
+/// Where `bh1.num_pkts` stands in a block. The kernel counts there while it fills the block
+/// (`prb_fill_curr_block`).
 pub const BLOCK_PACKETS_OFFSET: usize =
     offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, num_pkts);
 
@@ -112,7 +116,8 @@ pub const BLOCK_PACKETS_OFFSET: usize =
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tpacket3Hdr {
-    /// Bytes from this header to the next one, 0 for the last of a block. On a TX ring it must be 0.
+    /// Bytes from this header to the next one, 0 for the last of a block. On a TX ring it must be
+    /// 0.
     pub next_offset: u32,
     /// Seconds since the epoch.
     pub sec: u32,
@@ -173,7 +178,8 @@ layout!(Tpacket2Hdr, 32, {
     status: 0, len: 4, snaplen: 8, mac: 12, net: 14, sec: 16, nsec: 20, vlan_tci: 24, vlan_tpid: 26, padding: 28,
 });
 
-/// `struct sockaddr_ll`; in an RX ring it follows the aligned packet header ([`SOCKADDR_LL_OFFSET_V3`]).
+/// `struct sockaddr_ll`; in an RX ring it follows the aligned packet header
+/// ([`SOCKADDR_LL_OFFSET_V3`]).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SockaddrLl {
@@ -237,8 +243,8 @@ pub struct SockFilter {
 }
 layout!(SockFilter, 8, { code: 0, jt: 2, jf: 3, k: 4 });
 
-/// `struct sock_fprog`. Its padding is a field: valgrind reports bytes that nobody wrote, though the kernel does not read
-/// them.
+/// `struct sock_fprog`. Its padding is a field: valgrind reports bytes that nobody wrote, though
+/// the kernel does not read them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SockFprog {
@@ -255,8 +261,8 @@ impl SockFprog {
     }
 }
 
-/// `struct virtio_net_hdr` (the legacy layout of 10 bytes), before each packet with `PACKET_VNET_HDR` or `IFF_VNET_HDR`; in
-/// host byte order.
+/// `struct virtio_net_hdr` (the legacy layout of 10 bytes), before each packet with
+/// `PACKET_VNET_HDR` or `IFF_VNET_HDR`; in host byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtioNetHdr {
@@ -352,7 +358,8 @@ pub const PACKET_HOST: u8 = 0;
 pub const PACKET_BROADCAST: u8 = 1;
 /// `sockaddr_ll.pkttype`: sent by this host.
 pub const PACKET_OUTGOING: u8 = 4;
-/// [`SockaddrLl::pkttype`] of what the host hears of its own multicast, which packet rings leave out.
+/// [`SockaddrLl::pkttype`] of what the host hears of its own multicast, which packet rings leave
+/// out.
 pub const PACKET_LOOPBACK: u8 = 5;
 
 /// Options at level `SOL_PACKET`, with the kernel version of those newer than 2.6.27.

@@ -1,15 +1,16 @@
 //! Binding a loaded library's calls of its own functions to itself.
 //!
-//! pcap_open_live() calls pcap_create(), and the dynamic linker binds such a call to the first function of that
-//! name: where the drop-in stands in front, to the drop-in. `RTLD_DEEPBIND` would change the order for all
-//! functions, free(3) among them: what strdup(3) has from the allocator of the program would be given to that of
-//! the C library. So only the slots of the library's own functions are written anew.
+//! pcap_open_live() calls pcap_create(), and the dynamic linker binds such a call to the first
+//! function of that name: where the drop-in stands in front, to the drop-in. `RTLD_DEEPBIND` would
+//! change the order for all functions, free(3) among them: what strdup(3) has from the allocator of
+//! the program would be given to that of the C library. So only the slots of the library's own
+//! functions are written anew.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-/// Relocations that are the address of a symbol: slots of calls, and of data (the ELF supplements of the
-/// processors).
+/// Relocations that are the address of a symbol: slots of calls, and of data (the ELF supplements
+/// of the processors).
 const ADDRESSES: [u32; 3] = [R_JUMP_SLOT, R_GLOB_DAT, R_ABSOLUTE];
 
 const IS_KNOWN: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
@@ -80,14 +81,16 @@ pub(super) unsafe fn bind_to_itself(handle: NonNull<c_void>) -> Result<(), Strin
     if status != 0 || map.is_null() {
         return Err("the dynamic linker does not tell where it is".to_owned());
     }
-    // SAFETY: the linker's description of a loaded library, whose dynamic section ends in a null tag, and whose
-    // tables are as long as that says. Slots are within the library, at addresses of pointers.
+    // SAFETY: the linker's description of a loaded library, whose dynamic section ends in a null
+    // tag, and whose tables are as long as that says. Slots are within the library, at addresses of
+    // pointers.
     unsafe {
         let (base, dynamic) = ((*map).base, (*map).dynamic);
         let value = |tag| {
             (0..).map(|i| *dynamic.add(i)).take_while(|it| it.tag != 0).find(|it| it.tag == tag)
         };
-        // glibc adds the base to addresses of this section, other C libraries leave them as they are in the file.
+        // glibc adds the base to addresses of this section, other C libraries leave them as they
+        // are in the file.
         let address = |tag| {
             let address = usize::try_from(value(tag)?.value).ok()?;
             Some(if address < base { base + address } else { address })
@@ -121,7 +124,8 @@ const RTLD_DI_LINKMAP: c_int = 2;
 /// # Safety
 /// It is a slot of a loaded library.
 unsafe fn write(slot: *mut usize, address: usize) -> Result<(), String> {
-    // SAFETY: by contract. The page is the library's; its slots stay writable, as they are without that option.
+    // SAFETY: by contract. The page is the library's; its slots stay writable, as they are without
+    // that option.
     unsafe {
         if slot.read() == address {
             return Ok(());

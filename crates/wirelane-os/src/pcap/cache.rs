@@ -1,6 +1,7 @@
 //! The cache of the dynamic linker, `/etc/ld.so.cache`: which file has which name.
 //!
-//! The format is that of glibc since 2.2 (`elf/dl-cache.h`, `struct cache_file_new`). Other C libraries have none.
+//! The format is that of glibc since 2.2 (`elf/dl-cache.h`, `struct cache_file_new`). Other C
+//! libraries have none.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 
 /// The files that `cache` holds under `name`, in its order.
 ///
-/// Files of other machines are among them, and files for better CPUs only (`glibc-hwcaps`) are not. Of a
-/// cache that is damaged it gives what it can read.
+/// Files of other machines are among them, and files for better CPUs only (`glibc-hwcaps`) are not.
+/// Of a cache that is damaged it gives what it can read.
 pub(super) fn files(cache: &[u8], name: &str) -> Vec<PathBuf> {
     // Before glibc 2.32 the older format stands in front of this one.
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC);
@@ -26,8 +27,8 @@ pub(super) fn files(cache: &[u8], name: &str) -> Vec<PathBuf> {
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
-/// The magic, the number of entries, the length of the strings, flags, the offset of extensions, and three
-/// words that are not used.
+/// The magic, the number of entries, the length of the strings, flags, the offset of extensions,
+/// and three words that are not used.
 const HEADER: usize = 48;
 
 /// Flags, the offsets of name and file, a version of the system, and what the CPU needs.

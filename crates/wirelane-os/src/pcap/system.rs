@@ -1,7 +1,7 @@
 //! The system's libpcap: found by its file, and loaded so that its calls stay its own.
 //!
-//! The dynamic linker is not asked for the name: where the drop-in of `wirelane-libpcap` is used, that name
-//! is its own. It is told by the symbol [`DROP_IN`].
+//! The dynamic linker is not asked for the name: where the drop-in of `wirelane-libpcap` is used,
+//! that name is its own. It is told by the symbol [`DROP_IN`].
 
 use std::env;
 use std::ffi::{CStr, CString, OsStr, OsString, c_void};
@@ -35,8 +35,8 @@ unsafe impl Send for System {}
 // SAFETY: as above.
 unsafe impl Sync for System {}
 
-/// The library of this system, loaded when first asked for. What comes later (another root directory,
-/// another user) does not matter to it.
+/// The library of this system, loaded when first asked for. What comes later (another root
+/// directory, another user) does not matter to it.
 ///
 /// # Errors
 /// There is none, or none that can be loaded: why.
@@ -127,7 +127,8 @@ fn open(path: &Path) -> Result<Option<System>, String> {
     // SAFETY: the name is a string.
     let is_shadowed = !unsafe { libc::dlsym(libc::RTLD_DEFAULT, DROP_IN.as_ptr()) }.is_null();
     if is_shadowed {
-        // SAFETY: the handle is open. Nobody has called the library: whoever asks for its names gets the drop-in.
+        // SAFETY: the handle is open. Nobody has called the library: whoever asks for its names
+        // gets the drop-in.
         unsafe { binding::bind_to_itself(handle)? };
     }
     Ok(Some(System { handle, path: path.to_owned() }))

@@ -5,9 +5,9 @@
 //!   to be sent ────tx───▶ kernel ──completion──▶ sent
 //! ```
 //!
-//! The order that loses nothing: [`XskSocket::open`], [`XskSocket::register_umem`], the sizes of the rings,
-//! [`XskSocket::map_ring`], chunks into the fill ring (drivers with zero copy want them early), and
-//! [`XskSocket::bind`] last. Sources: `net/xdp/xsk.c`, `net/xdp/xdp_umem.c` and
+//! The order that loses nothing: [`XskSocket::open`], [`XskSocket::register_umem`], the sizes of
+//! the rings, [`XskSocket::map_ring`], chunks into the fill ring (drivers with zero copy want them
+//! early), and [`XskSocket::bind`] last. Sources: `net/xdp/xsk.c`, `net/xdp/xdp_umem.c` and
 //! `Documentation/networking/af_xdp.rst` of Linux.
 
 mod ring;
@@ -39,8 +39,8 @@ pub struct Umem {
     pub headroom: u32,
     /// Chunks lie anywhere.
     pub unaligned: bool,
-    /// Before packets to send there can be an [`XskTxMetadata`]: room for one is there before every packet, in the
-    /// same chunk. Linux 6.11.
+    /// Before packets to send there can be an [`XskTxMetadata`]: room for one is there before every
+    /// packet, in the same chunk. Linux 6.11.
     pub tx_metadata: bool,
 }
 
@@ -65,13 +65,14 @@ impl XskSocket {
     /// Registers memory. The kernel pins its pages, so it is not an error to unmap them.
     ///
     /// # Safety
-    /// The memory is mapped for reading and writing. From now on the kernel writes to the chunks whose addresses
-    /// are put into the fill ring until they come out of the RX ring or the socket is closed, and reads those
-    /// in the TX ring until they come out of the completion ring: nobody else uses them meanwhile.
+    /// The memory is mapped for reading and writing. From now on the kernel writes to the chunks
+    /// whose addresses are put into the fill ring until they come out of the RX ring or the socket
+    /// is closed, and reads those in the TX ring until they come out of the completion ring: nobody
+    /// else uses them meanwhile.
     ///
     /// # Errors
-    /// `EINVAL` for shapes that the kernel refuses and metadata that it does not know, `ENOBUFS` over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`,
-    /// `EBUSY` when the socket has one.
+    /// `EINVAL` for shapes that the kernel refuses and metadata that it does not know, `ENOBUFS`
+    /// over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`, `EBUSY` when the socket has one.
     pub unsafe fn register_umem(&self, umem: &Umem) -> Result<()> {
         const CALL: &str = "setsockopt XDP_UMEM_REG";
         let request = XdpUmemReg {
@@ -84,8 +85,9 @@ impl XskSocket {
             tx_metadata_len: if umem.tx_metadata { size_of::<XskTxMetadata>() as u32 } else { 0 },
         };
         let object = || format!("{} bytes in chunks of {}", umem.len, umem.chunk_size);
-        // Older kernels read the part of the structure that they know (`xsk_setsockopt`); one that does not know
-        // `flags` (before 5.4) has no unaligned chunks and would take them for aligned ones.
+        // Older kernels read the part of the structure that they know (`xsk_setsockopt`); one that
+        // does not know `flags` (before 5.4) has no unaligned chunks and would take them for
+        // aligned ones.
         socket::set(self.as_fd(), (SOL_XDP, option::UMEM_REG), &request, CALL, object)
     }
 
@@ -112,11 +114,13 @@ impl XskSocket {
         MappedRing::new(self.as_fd(), size, &offsets)
     }
 
-    /// Binds to a queue, with `XDP_*` flags. From now on the kernel takes chunks and packets from the rings.
+    /// Binds to a queue, with `XDP_*` flags. From now on the kernel takes chunks and packets from
+    /// the rings.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for zero copy that the driver does not have, `EBUSY` while the queue has another socket (also for a
-    /// moment after that one was closed), `EINVAL` for a queue or flags that do not exist, `ENODEV`, `ENETDOWN`.
+    /// `EOPNOTSUPP` for zero copy that the driver does not have, `EBUSY` while the queue has
+    /// another socket (also for a moment after that one was closed), `EINVAL` for a queue or flags
+    /// that do not exist, `ENODEV`, `ENETDOWN`.
     pub fn bind(&self, ifindex: u32, queue: u32, flags: u16) -> Result<()> {
         self.bind_address(ifindex, queue, flags, 0)
     }
@@ -148,8 +152,8 @@ impl XskSocket {
         socket::get(self.as_fd(), (SOL_XDP, option::STATISTICS), "getsockopt XDP_STATISTICS")
     }
 
-    /// Lets one [`XskSocket::wake_tx`] send up to `packets` in copy mode, at least [`TX_BATCH_SIZE`] and at most
-    /// the size of the TX ring, which must be there.
+    /// Lets one [`XskSocket::wake_tx`] send up to `packets` in copy mode, at least
+    /// [`TX_BATCH_SIZE`] and at most the size of the TX ring, which must be there.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 6.17, `EACCES` for other numbers.
@@ -180,8 +184,8 @@ impl XskSocket {
     /// Has the kernel look at the TX ring. In copy mode it sends here and now.
     ///
     /// # Errors
-    /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` ask to come again; `ENETDOWN`, and
-    /// `ENXIO` when the interface is gone.
+    /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` ask to come
+    /// again; `ENETDOWN`, and `ENXIO` when the interface is gone.
     #[inline]
     pub fn wake_tx(&self) -> io::Result<()> {
         // SAFETY: an empty message without address: the kernel takes packets from the ring.
@@ -218,7 +222,8 @@ impl XskSocket {
         if received < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits until there is room in the TX ring, at most `timeout`. In copy mode this also sends what is in it.
+    /// Waits until there is room in the TX ring, at most `timeout`. In copy mode this also sends
+    /// what is in it.
     ///
     /// # Errors
     /// What poll(2) gives.
@@ -267,9 +272,9 @@ impl XskSocket {
 
 /// Waits until every packet that met an XDP program before this call is where the program sent it.
 ///
-/// Programs run, and their redirects end, within one turn of receiving, which is a read-side critical section of
-/// RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is refused (`nohz_full`), a time passes in
-/// which no turn goes on.
+/// Programs run, and their redirects end, within one turn of receiving, which is a read-side
+/// critical section of RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is
+/// refused (`nohz_full`), a time passes in which no turn goes on.
 pub fn wait_for_receivers() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: the call touches no memory.

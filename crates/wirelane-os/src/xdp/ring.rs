@@ -65,8 +65,8 @@ ring_kinds! {
     Completion: Consumed<u64>, UMEM_COMPLETION_RING, COMPLETION_RING, cr;
 }
 
-/// A ring shared with the kernel. It owns the mapping; who may touch which element is decided by the two
-/// indices, and is the business of whoever wraps it.
+/// A ring shared with the kernel. It owns the mapping; who may touch which element is decided by
+/// the two indices, and is the business of whoever wraps it.
 #[derive(Debug)]
 pub struct MappedRing<K: RingKind> {
     _memory: Mapping,
@@ -137,8 +137,8 @@ impl<K: RingKind> MappedRing<K> {
         producer.wrapping_sub(consumer).min(self.size)
     }
 
-    /// Whether the kernel sleeps and must be woken up for this ring; only meant if the socket is bound with
-    /// `XDP_USE_NEED_WAKEUP`.
+    /// Whether the kernel sleeps and must be woken up for this ring; only meant if the socket is
+    /// bound with `XDP_USE_NEED_WAKEUP`.
     #[inline(always)]
     pub fn needs_wakeup(&self) -> bool {
         // SAFETY: a word of the mapping.

@@ -1,7 +1,7 @@
 //! The structures and constants of `linux/if_xdp.h`.
 //!
-//! Sizes and offsets are asserted at compile time. AF_XDP is as old as Linux 4.18; what came later names
-//! the version that brought it.
+//! Sizes and offsets are asserted at compile time. AF_XDP is as old as Linux 4.18; what came later
+//! names the version that brought it.
 
 use std::mem::{offset_of, size_of};
 
@@ -111,13 +111,13 @@ layout!(XdpStatistics, 48, {
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for XdpStatistics {}
 
-/// `struct xdp_desc`: an element of the RX and the TX ring. Those of the fill and the completion ring are
-/// addresses, of 64 bits.
+/// `struct xdp_desc`: an element of the RX and the TX ring. Those of the fill and the completion
+/// ring are addresses, of 64 bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpDesc {
-    /// Where the packet begins in the UMEM. With unaligned chunks the kernel gives the chunk in the lower 48
-    /// bits and the offset in it in the upper 16; see [`XdpDesc::address`].
+    /// Where the packet begins in the UMEM. With unaligned chunks the kernel gives the chunk in the
+    /// lower 48 bits and the offset in it in the upper 16; see [`XdpDesc::address`].
     pub addr: u64,
     /// Bytes.
     pub len: u32,
@@ -134,16 +134,17 @@ impl XdpDesc {
     }
 }
 
-/// Where an address of a ring points to, whatever the kind of chunks: an aligned one has nothing in the bits of
-/// the offset.
+/// Where an address of a ring points to, whatever the kind of chunks: an aligned one has nothing in
+/// the bits of the offset.
 #[inline(always)]
 pub fn address(raw: u64) -> u64 {
     const SHIFT: u32 = 48;
     (raw & ((1 << SHIFT) - 1)) + (raw >> SHIFT)
 }
 
-/// `struct xsk_tx_metadata`, as far as requests go: what is to be done to a packet that is sent. It ends where the
-/// packet begins, and counts if the descriptor has [`XDP_TX_METADATA`]. Linux 6.8; the last field is of 6.15.
+/// `struct xsk_tx_metadata`, as far as requests go: what is to be done to a packet that is sent. It
+/// ends where the packet begins, and counts if the descriptor has [`XDP_TX_METADATA`]. Linux 6.8;
+/// the last field is of 6.15.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XskTxMetadata {
@@ -171,7 +172,8 @@ impl XskTxMetadata {
         Self { flags: self.flags | XDP_TXMD_FLAGS_TIMESTAMP, ..self }
     }
 
-    /// Requests that the packet leaves at this time of the device's clock, in addition to earlier requests.
+    /// Requests that the packet leaves at this time of the device's clock, in addition to earlier
+    /// requests.
     pub fn launch(self, launch_time: u64) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_LAUNCH_TIME, launch_time, ..self }
     }
@@ -181,8 +183,9 @@ impl XskTxMetadata {
         self.flags == 0
     }
 
-    /// When the packet left, once it has: in copy mode the kernel's TAI clock, otherwise the clock of the device.
-    /// The kernel writes it over what was asked for (`xsk_tx_metadata_complete`, `xsk_destruct_skb`).
+    /// When the packet left, once it has: in copy mode the kernel's TAI clock, otherwise the clock
+    /// of the device. The kernel writes it over what was asked for (`xsk_tx_metadata_complete`,
+    /// `xsk_destruct_skb`).
     pub fn left_at(bytes: &[u8; size_of::<Self>()]) -> u64 {
         u64::from_ne_bytes(bytes.as_chunks::<8>().0[1])
     }
@@ -227,7 +230,8 @@ pub const AF_XDP: u16 = 44;
 /// Level of the socket options.
 pub const SOL_XDP: i32 = 283;
 
-/// Bind: use the UMEM of another socket; across queues and interfaces since Linux 5.10. Excludes the other flags.
+/// Bind: use the UMEM of another socket; across queues and interfaces since Linux 5.10. Excludes
+/// the other flags.
 pub const XDP_SHARED_UMEM: u16 = 1 << 0;
 /// Bind: let the kernel copy.
 pub const XDP_COPY: u16 = 1 << 1;
@@ -265,8 +269,8 @@ pub const XDP_TXMD_FLAGS_LAUNCH_TIME: u64 = 1 << 2;
 pub const XDP_PACKET_HEADROOM: u32 = 256;
 /// The smallest chunk (`net/xdp/xdp_umem.c`); the largest is a page.
 pub const XDP_UMEM_MIN_CHUNK_SIZE: u32 = 2048;
-/// Packets that one `sendto` sends in copy mode unless [`XDP_MAX_TX_SKB_BUDGET`](super::XskSocket::set_tx_budget)
-/// says otherwise (`net/xdp/xsk.c`).
+/// Packets that one `sendto` sends in copy mode unless
+/// [`XDP_MAX_TX_SKB_BUDGET`](super::XskSocket::set_tx_budget) says otherwise (`net/xdp/xsk.c`).
 pub const TX_BATCH_SIZE: u32 = 32;
 
 #[cfg(test)]

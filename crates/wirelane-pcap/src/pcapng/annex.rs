@@ -22,7 +22,8 @@ pub enum AnnexKind {
 }
 
 impl<'a> Annex<'a> {
-    /// Takes the bytes of a block; `None` if they are not one whole block, or one of the kinds that readers understand.
+    /// Takes the bytes of a block; `None` if they are not one whole block, or one of the kinds that
+    /// readers understand.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let size = bytes.get(4..)?.first_chunk().map(|size| u32::from_ne_bytes(*size))?;
@@ -80,8 +81,9 @@ pub(super) fn is_private(kind: u32) -> bool {
     kind == CUSTOM_PRIVATE
 }
 
-/// Writes a block of the other byte order to `out` in that of this machine; false if that takes knowledge that only who
-/// defined the block has, or if the block is broken. What is left out of it is counted.
+/// Writes a block of the other byte order to `out` in that of this machine; false if that takes
+/// knowledge that only who defined the block has, or if the block is broken. What is left out of it
+/// is counted.
 pub(super) fn translate(kind: u32, block: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> bool {
     out.clear();
     let Some(body) = block.get(8..).and_then(|rest| rest.split_last_chunk::<4>()) else {

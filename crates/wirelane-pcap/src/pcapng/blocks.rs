@@ -1,9 +1,10 @@
 //! The constants of the format.
 
-/// Largest packet that is written or that a pcap file may claim, in bytes: what Wireshark accepts. Longer packets are
-/// cut here and keep their original length.
+/// Largest packet that is written or that a pcap file may claim, in bytes: what Wireshark accepts.
+/// Longer packets are cut here and keep their original length.
 pub const MAX_PACKET: usize = 256 * 1024;
-/// Largest block that the decoder accepts, in bytes: far more than any packet needs, little enough to hold in memory.
+/// Largest block that the decoder accepts, in bytes: far more than any packet needs, little enough
+/// to hold in memory.
 pub const MAX_BLOCK: usize = 16 * 1024 * 1024;
 /// Most interfaces the decoder keeps, over all sections.
 pub const MAX_INTERFACES: usize = 65_536;

@@ -14,10 +14,12 @@ use crate::link_order;
 use crate::losses::Losses;
 use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 
-/// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet blocks.
+/// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet
+/// blocks.
 ///
-/// Memory is bounded by [`MAX_BLOCK`] and [`MAX_INTERFACES`], whatever the file claims. Options of packets and blocks of
-/// other kinds are given as the file has them, in the byte order of this machine.
+/// Memory is bounded by [`MAX_BLOCK`] and [`MAX_INTERFACES`], whatever the file claims. Options of
+/// packets and blocks of other kinds are given as the file has them, in the byte order of this
+/// machine.
 pub struct PcapngReader<R> {
     window: Window<R>,
     /// The section is not in the byte order of this machine.
@@ -106,8 +108,9 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
-    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that
+    /// of a source that would block: of that, nothing is lost, and the next call goes on
+    /// ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -131,8 +134,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Moves to the next packet, or to the next block that is neither packet nor describes anything: then
-    /// [`PcapngReader::annex`] has it.
+    /// Moves to the next packet, or to the next block that is neither packet nor describes
+    /// anything: then [`PcapngReader::annex`] has it.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
@@ -181,8 +184,9 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The options of the packet that [`PcapngReader::advance`] moved to, whole and in the byte order of this machine,
-    /// without the one that ends them; empty if there are none. [`options`](super::options) takes them apart.
+    /// The options of the packet that [`PcapngReader::advance`] moved to, whole and in the byte
+    /// order of this machine, without the one that ends them; empty if there are none.
+    /// [`options`](super::options) takes them apart.
     #[inline]
     pub fn options(&self) -> &[u8] {
         match self.current.options {
@@ -234,7 +238,8 @@ impl<R: Read> PcapngReader<R> {
         self.packets
     }
 
-    /// Reads up to the first packet, so that the interfaces are known before it. Done by itself otherwise.
+    /// Reads up to the first packet, so that the interfaces are known before it. Done by itself
+    /// otherwise.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
@@ -335,8 +340,8 @@ impl<R: Read> PcapngReader<R> {
         Ok(Block::Packet)
     }
 
-    /// A simple packet block belongs to the section's first interface, and only its snap length says how much of the
-    /// packet is there.
+    /// A simple packet block belongs to the section's first interface, and only its snap length
+    /// says how much of the packet is there.
     fn simple_packet(&mut self, len: usize) -> Result<Block, &'static str> {
         if len < 16 {
             return Err("packet block too short");

@@ -49,7 +49,8 @@ pub fn interface(out: &mut Vec<u8>, source: &Source) {
 
 /// Appends an enhanced packet block.
 ///
-/// This is the hot path of capturing: with room in `out` it is one header, one copy and one trailer.
+/// This is the hot path of capturing: with room in `out` it is one header, one copy and one
+/// trailer.
 #[inline]
 pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
@@ -63,7 +64,8 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(&header);
     out.extend_from_slice(data);
     if flags == 0 {
-        // Padding and trailer in one copy of constant size and one cut, instead of a copy of variable size.
+        // Padding and trailer in one copy of constant size and one cut, instead of a copy of
+        // variable size.
         let mut tail = [0; 8];
         if let Some(trailer) = tail.get_mut(padding..padding + 4) {
             trailer.copy_from_slice(&len_bytes);
@@ -84,8 +86,9 @@ pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str
     packet_with(out, record, comment, &[]);
 }
 
-/// Appends an enhanced packet block with options, which are in their coding and the byte order of this machine, as
-/// [`PcapngReader::options`](super::PcapngReader::options) gives them. Without any it is [`packet`].
+/// Appends an enhanced packet block with options, which are in their coding and the byte order of
+/// this machine, as [`PcapngReader::options`](super::PcapngReader::options) gives them. Without any
+/// it is [`packet`].
 #[inline]
 pub fn packet_with_options(out: &mut Vec<u8>, record: &Record<'_>, options: &[u8]) {
     if options.is_empty() {
@@ -123,8 +126,8 @@ pub(crate) fn options_len(options: &[u8]) -> u64 {
     if options.is_empty() { 0 } else { 12 + options.len().next_multiple_of(4) as u64 }
 }
 
-/// Writes an enhanced packet block, as [`packet`] or [`packet_with_comment`], to the start of `out`: its length, or `None` if it
-/// does not fit.
+/// Writes an enhanced packet block, as [`packet`] or [`packet_with_comment`], to the start of
+/// `out`: its length, or `None` if it does not fit.
 #[inline]
 #[must_use]
 pub fn packet_into(out: &mut [u8], record: &Record<'_>, comment: Option<&str>) -> Option<usize> {
@@ -214,8 +217,8 @@ pub fn statistics(out: &mut Vec<u8>, statistics: &Statistics) {
     end_block(out, start);
 }
 
-/// Given blocks written by this module of which only `len` bytes reached the disk: the bytes of whole blocks, and how
-/// many packets they hold.
+/// Given blocks written by this module of which only `len` bytes reached the disk: the bytes of
+/// whole blocks, and how many packets they hold.
 pub(crate) fn whole_blocks(bytes: &[u8], len: usize) -> (usize, u64) {
     let (mut at, mut packets) = (0, 0);
     while let Some([kind, size]) =

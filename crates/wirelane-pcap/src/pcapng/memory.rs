@@ -1,4 +1,5 @@
-//! Blocks in memory, as this machine writes them: what a run of whole blocks holds, without copying any.
+//! Blocks in memory, as this machine writes them: what a run of whole blocks holds, without copying
+//! any.
 
 use super::blocks::*;
 use super::counters;

@@ -1,11 +1,12 @@
-//! Options: what a block says beside its fixed part, and how those of the other byte order become ours.
+//! Options: what a block says beside its fixed part, and how those of the other byte order become
+//! ours.
 
 use super::blocks::*;
 use crate::losses::Losses;
 use crate::record::Section;
 
-/// The options in `bytes`, which are in the byte order of this machine, as code and value. They end where one does not
-/// fit.
+/// The options in `bytes`, which are in the byte order of this machine, as code and value. They end
+/// where one does not fit.
 pub fn options(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (code, value, after) = first(rest, u16::from_ne_bytes)?;
@@ -21,15 +22,17 @@ impl Section {
         comments.filter_map(|(_, text)| std::str::from_utf8(text).ok())
     }
 
-    /// Adds a comment, of 65,535 bytes at most; empty ones and those that are there already are left out.
+    /// Adds a comment, of 65,535 bytes at most; empty ones and those that are there already are
+    /// left out.
     pub fn add_comment(&mut self, text: &str) {
         if !text.is_empty() && !self.comments().any(|comment| comment == text) {
             put_option(&mut self.options, OPT_COMMENT, text.as_bytes());
         }
     }
 
-    /// Adds what the files `inputs`, each with its name, say of themselves, for a file that has their packets: comments, the
-    /// machine if it is the same for all and not known yet, and who captured.
+    /// Adds what the files `inputs`, each with its name, say of themselves, for a file that has
+    /// their packets: comments, the machine if it is the same for all and not known yet, and who
+    /// captured.
     pub fn inherit(&mut self, inputs: &[(String, &Self)]) {
         let Some(((_, first), others)) = inputs.split_first() else { return };
         let same =
@@ -55,7 +58,8 @@ impl Section {
         }
     }
 
-    /// In how many of the machine, the system and the program that captured another one differs that names them.
+    /// In how many of the machine, the system and the program that captured another one differs
+    /// that names them.
     pub(super) fn differences(&self, other: &Self) -> u64 {
         let named = [
             (&self.hardware, &other.hardware),
@@ -121,8 +125,8 @@ pub(super) enum Of {
     Text,
 }
 
-/// Appends the options in `bytes` that `takes` accepts to `out`, in the byte order of this machine and without the
-/// one that ends them. Counts what must not or cannot be copied.
+/// Appends the options in `bytes` that `takes` accepts to `out`, in the byte order of this machine
+/// and without the one that ends them. Counts what must not or cannot be copied.
 pub(super) fn copy(
     of: Of,
     is_swapped: bool,

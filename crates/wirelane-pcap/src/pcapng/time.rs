@@ -15,7 +15,8 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// `resolution` is `if_tsresol`: the exponent, of 2 if the top bit is set, else of 10. `offset` is in seconds.
+    /// `resolution` is `if_tsresol`: the exponent, of 2 if the top bit is set, else of 10. `offset`
+    /// is in seconds.
     pub(super) fn new(resolution: u8, offset: i64) -> Self {
         let offset = i128::from(offset) * 1_000_000_000;
         match (resolution & 0x80 != 0, u32::from(resolution & 0x7f)) {

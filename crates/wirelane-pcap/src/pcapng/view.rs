@@ -44,7 +44,8 @@ impl<'a> View<'a> {
         Ok(section)
     }
 
-    /// An interface and how it counts time. Its other options are kept while `room` bytes hold them.
+    /// An interface and how it counts time. Its other options are kept while `room` bytes hold
+    /// them.
     pub(super) fn interface(
         self,
         room: &mut usize,
@@ -103,7 +104,8 @@ impl<'a> View<'a> {
         statistics
     }
 
-    /// The options in `body` that `takes` accepts, in the byte order of this machine; none if they exceed `room`.
+    /// The options in `body` that `takes` accepts, in the byte order of this machine; none if they
+    /// exceed `room`.
     fn others(
         self,
         of: Of,

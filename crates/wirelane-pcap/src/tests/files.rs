@@ -220,7 +220,8 @@ fn suffixes_of_other_compressions_are_refused() {
     }
 }
 
-/// Whatever threads compress, rotated files are complete, within their limits, and hold everything in order.
+/// Whatever threads compress, rotated files are complete, within their limits, and hold everything
+/// in order.
 #[test]
 fn rotation_with_threads_that_compress() {
     for compression in Compression::ALL {
@@ -266,8 +267,8 @@ fn privileged_a_full_disk_leaves_a_readable_file() {
         // A mount namespace of this thread's own: the mount vanishes with the thread.
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
         use rustix::thread::{UnshareFlags, unshare_unsafe};
-        // SAFETY: the flag makes only this thread's mounts and working directory its own; no descriptor table that
-        // other threads use is split.
+        // SAFETY: the flag makes only this thread's mounts and working directory its own; no
+        // descriptor table that other threads use is split.
         #[allow(unsafe_code)]
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
@@ -340,7 +341,8 @@ fn merge_is_exact() {
     let (records, error) = read_all(&at("out.pcapng.zst"));
     assert!(error.is_none(), "{error:?}");
     let bytes: Vec<_> = records.iter().map(|record| record.data[0]).collect();
-    // 1 before 4 at time 10 by the order of inputs; 6 stays behind 5, out of order; 2 before 3 as in their file.
+    // 1 before 4 at time 10 by the order of inputs; 6 stays behind 5, out of order; 2 before 3 as
+    // in their file.
     assert_eq!(bytes, [10, 8, 1, 4, 5, 6, 2, 3, 7, 9]);
     let interfaces: Vec<_> = records.iter().map(|record| record.interface).collect();
     assert_eq!(interfaces, [7, 6, 0, 3, 4, 4, 2, 1, 4, 6]);

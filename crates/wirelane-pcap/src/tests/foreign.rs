@@ -1,5 +1,5 @@
-//! Files that Wirelane does not write itself: the other byte order, old and simple packet blocks, other resolutions,
-//! several sections.
+//! Files that Wirelane does not write itself: the other byte order, old and simple packet blocks,
+//! other resolutions, several sections.
 
 use super::*;
 
@@ -198,7 +198,8 @@ fn loopback(file: &Builder) -> Vec<u8> {
     packet
 }
 
-/// What is read is in the order of this machine, as what is written is: link headers that are in host order, too.
+/// What is read is in the order of this machine, as what is written is: link headers that are in
+/// host order, too.
 #[test]
 fn link_headers_come_in_the_order_of_this_machine() {
     let native = Builder { big: cfg!(target_endian = "big"), bytes: Vec::new() };
@@ -241,7 +242,8 @@ fn link_headers_come_in_the_order_of_this_machine() {
     }
 }
 
-/// A frame that a zstd program may skip, of `len` bytes. Those of pzstd have four: the length of the next frame.
+/// A frame that a zstd program may skip, of `len` bytes. Those of pzstd have four: the length of
+/// the next frame.
 fn skippable(kind: u8, len: usize) -> Vec<u8> {
     let head = [[0x50 | kind, 0x2a, 0x4d, 0x18], (len as u32).to_le_bytes()].concat();
     [head, vec![0x5a; len]].concat()

@@ -1,4 +1,5 @@
-//! Blocks in memory: the same packets as the reader of streams finds, and no harm from hostile bytes.
+//! Blocks in memory: the same packets as the reader of streams finds, and no harm from hostile
+//! bytes.
 
 use super::*;
 use crate::pcapng::{Content, blocks};

@@ -1,4 +1,5 @@
-//! The two headers of Linux's cooked captures: what is known of a packet without its link-layer header.
+//! The two headers of Linux's cooked captures: what is known of a packet without its link-layer
+//! header.
 
 use wirelane_wire::EtherType;
 

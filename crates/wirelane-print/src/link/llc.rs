@@ -52,7 +52,8 @@ fn snap<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
     let kind = bytes.be16(6)?;
     let rest = bytes.after(8);
     match (organization, kind) {
-        // Encapsulated Ethernet (RFC 1042), and the same for bridges (802.1H); AppleTalk has an own organization.
+        // Encapsulated Ethernet (RFC 1042), and the same for bridges (802.1H); AppleTalk has an own
+        // organization.
         (0 | 0xf8 | 0x8_0007, _) if ethertype::is_printed(kind) => Ok(Next::Typed(kind, rest)),
         (0x80c2, 1 | 7) => {
             // The header of RFC 2684 has two bytes of padding on ATM only.

@@ -1,4 +1,5 @@
-//! The header of BSD's loopback interfaces: an address family, in the byte order of the machine, or in that of networks.
+//! The header of BSD's loopback interfaces: an address family, in the byte order of the machine, or
+//! in that of networks.
 
 use wirelane_wire::EtherType;
 

@@ -14,7 +14,8 @@ pub(crate) struct Conversations {
     old: HashMap<Key, Start>,
 }
 
-/// One way of a connection, which is the same in both directions, and whether this is the other one.
+/// One way of a connection, which is the same in both directions, and whether this is the other
+/// one.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction {
     key: Key,
@@ -66,7 +67,8 @@ impl Start {
 }
 
 impl Conversations {
-    /// Where the connection of a segment with an acknowledgment began, and whether that is known from one before.
+    /// Where the connection of a segment with an acknowledgment began, and whether that is known
+    /// from one before.
     pub(crate) fn start(
         &mut self,
         direction: Direction,

@@ -22,8 +22,8 @@ const FLAGS: [(u32, &str); 9] = [
     (0x100, "e"),
 ];
 
-/// Prints a segment. Sequence numbers are those since the connection began, once that is known, unless the style says
-/// otherwise.
+/// Prints a segment. Sequence numbers are those since the connection began, once that is known,
+/// unless the style says otherwise.
 pub(super) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,

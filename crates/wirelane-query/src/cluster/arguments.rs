@@ -10,7 +10,8 @@ use super::address::Address;
 
 /// Plan queries of a cluster and share them out to executors.
 ///
-/// Who reaches its port may run queries: it listens on this host alone unless told otherwise. Ends on ^C.
+/// Who reaches its port may run queries: it listens on this host alone unless told otherwise. Ends
+/// on ^C.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SchedulerArgs {
     /// Where clients and executors connect; port 0 takes a free one
@@ -26,8 +27,9 @@ pub(crate) struct SchedulerArgs {
 
 /// Run parts of a cluster's queries.
 ///
-/// It reads object stores with the keys of its own environment. Who reaches its port may read results: it listens on
-/// this host alone unless told otherwise. Ends on ^C, when its tasks are done.
+/// It reads object stores with the keys of its own environment. Who reaches its port may read
+/// results: it listens on this host alone unless told otherwise. Ends on ^C, when its tasks are
+/// done.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecutorArgs {
     /// The scheduler
@@ -36,13 +38,15 @@ pub(crate) struct ExecutorArgs {
     /// Where others fetch results; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// By what name others reach it [default: the address it listens on, or the one that the scheduler sees]
+    /// By what name others reach it [default: the address it listens on, or the one that the
+    /// scheduler sees]
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<String>,
     /// Tasks at once [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) tasks: Option<u16>,
-    /// Where intermediate results lie, removed at the end [default: a directory below that for temporary files]
+    /// Where intermediate results lie, removed at the end [default: a directory below that for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<PathBuf>,
     /// Say what it does

@@ -19,8 +19,8 @@ use super::codec::Logical;
 /// How long a scheduler may take to say that it is there.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Tasks of a step, unless the client's machine can do more by itself. Executors take them as they have time, so there
-/// should be some more than CPUs of a small cluster.
+/// Tasks of a step, unless the client's machine can do more by itself. Executors take them as they
+/// have time, so there should be some more than CPUs of a small cluster.
 const TASKS: usize = 16;
 
 /// A cluster that can take queries.

@@ -1,4 +1,5 @@
-//! How the table `packets` goes to scheduler and executors: by the names of its files, which are the same everywhere.
+//! How the table `packets` goes to scheduler and executors: by the names of its files, which are
+//! the same everywhere.
 
 use std::sync::Arc;
 

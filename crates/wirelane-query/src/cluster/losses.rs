@@ -1,7 +1,8 @@
 //! What becomes of queries when an executor is lost: they fail.
 //!
-//! Ballista 55 would do again what the executor had done, and then count some of it twice: of a join of 2000 by 2000 rows
-//! it made 6 million pairs. This can go when Ballista counts right: the test `an_executor_that_is_killed_…` shows it.
+//! Ballista 55 would do again what the executor had done, and then count some of it twice: of a
+//! join of 2000 by 2000 rows it made 6 million pairs. This can go when Ballista counts right: the
+//! test `an_executor_that_is_killed_…` shows it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};

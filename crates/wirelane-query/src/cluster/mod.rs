@@ -1,4 +1,5 @@
-//! SQL on several machines: a scheduler and executors of Ballista, which read the same object store.
+//! SQL on several machines: a scheduler and executors of Ballista, which read the same object
+//! store.
 
 mod address;
 mod arguments;

@@ -17,7 +17,8 @@ pub(crate) fn config() -> ConfigProducer {
     Arc::new(SessionConfig::new_with_ballista)
 }
 
-/// How a session reads and where it spills: object stores are opened with the keys of this process' environment.
+/// How a session reads and where it spills: object stores are opened with the keys of this process'
+/// environment.
 pub(crate) fn runtime(spills: Option<String>) -> RuntimeProducer {
     Arc::new(move |_| {
         let mut runtime =

@@ -5,15 +5,17 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use wirelane_store::{Field, Keys, Term};
 
-/// What columns are made of that neither an index nor a filter looks into: tunnels, and headers between that of IPv6
-/// and what it carries.
+/// What columns are made of that neither an index nor a filter looks into: tunnels, and headers
+/// between that of IPv6 and what it carries.
 ///
-/// As IP protocols: IP in IP (4 and 41), GRE, the extension headers of IPv6; DCCP and UDP-Lite, whose ports have no keys.
+/// As IP protocols: IP in IP (4 and 41), GRE, the extension headers of IPv6; DCCP and UDP-Lite,
+/// whose ports have no keys.
 const HIDING_PROTOCOLS: [u8; 11] = [4, 41, 47, 0, 43, 44, 51, 60, 33, 135, 136];
 /// As destination ports: VXLAN (RFC 7348), Linux's older one, Geneve (RFC 8926).
 const HIDING_PORTS: [u16; 3] = [4789, 8472, 6081];
 
-/// What has to be true of a packet. Of one whose columns tell what lies deeper than an index looks, nothing is asked.
+/// What has to be true of a packet. Of one whose columns tell what lies deeper than an index looks,
+/// nothing is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ask {
     Address(Side, IpAddr),
@@ -61,7 +63,8 @@ impl Ask {
         let protocols = HIDING_PROTOCOLS.iter().map(|it| format!("ip[9]={it} or ip6[6]={it}"));
         let ports = HIDING_PORTS.iter().map(|it| format!("udp dst port {it}"));
         let hiding: Vec<_> = protocols.chain(ports).collect();
-        // Last, because it moves what is behind it: a tag within a tag, of which the expressions before know nothing.
+        // Last, because it moves what is behind it: a tag within a tag, of which the expressions
+        // before know nothing.
         Some(format!("({plain}) or {} or (vlan and vlan)", hiding.join(" or ")))
     }
 

@@ -1,4 +1,5 @@
-//! The table `packets`: a row for each packet of capture files and of directories of `wirelane record`.
+//! The table `packets`: a row for each packet of capture files and of directories of
+//! `wirelane record`.
 //!
 //! ```text
 //!  WHERE ─▶ Asked ─┬─ times, bpf('…')        exact: no other packet becomes a row
@@ -8,7 +9,8 @@
 //!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶ the engine
 //! ```
 //!
-//! What an [`ask::Ask`] lets through is looked at again by the engine: it may be more than was asked for, never less.
+//! What an [`ask::Ask`] lets through is looked at again by the engine: it may be more than was
+//! asked for, never less.
 
 mod ask;
 mod asked;

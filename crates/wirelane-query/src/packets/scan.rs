@@ -40,8 +40,8 @@ use super::{file, store};
 /// What packets are put in order with, if memory is no concern.
 const MOST_MEMORY: usize = 256 << 20;
 
-/// The operator. Its input names what is read, a row for each file or directory: who gives partitions of a plan to
-/// machines divides that, and knows nothing of packets.
+/// The operator. Its input names what is read, a row for each file or directory: who gives
+/// partitions of a plan to machines divides that, and knows nothing of packets.
 #[derive(Debug)]
 pub(crate) struct Scan {
     paths: Arc<dyn ExecutionPlan>,

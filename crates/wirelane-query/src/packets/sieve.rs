@@ -1,4 +1,5 @@
-//! Programs that tell which packets become rows: those that were asked for, and which others need no look.
+//! Programs that tell which packets become rows: those that were asked for, and which others need
+//! no look.
 
 use std::collections::HashMap;
 
@@ -70,7 +71,8 @@ impl Sieve {
                 }
             }
         }
-        // It only saves work. There may be no such thing as a VLAN tag in packets of this link type.
+        // It only saves work. There may be no such thing as a VLAN tag in packets of this link
+        // type.
         engines.extend(self.ask.as_ref().and_then(|ask| engine(ask, link_type).ok()));
         Some(engines)
     }

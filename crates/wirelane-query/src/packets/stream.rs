@@ -36,7 +36,8 @@ impl Outlet {
     }
 }
 
-/// The batches that `work` makes on a thread of its own. Its halt is asked when nobody takes them any more.
+/// The batches that `work` makes on a thread of its own. Its halt is asked when nobody takes them
+/// any more.
 pub(super) fn stream(
     schema: SchemaRef,
     rows: Count,

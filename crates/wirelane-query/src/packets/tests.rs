@@ -191,7 +191,8 @@ fn holds(keys: &Keys, there: &BTreeSet<(Field, u128)>) -> bool {
     }
 }
 
-/// Neither the index nor the filter leaves out a packet whose columns fulfil a condition; both leave out others.
+/// Neither the index nor the filter leaves out a packet whose columns fulfil a condition; both
+/// leave out others.
 #[test]
 fn what_is_asked_lets_every_row_through() {
     let other = Ask::All(vec![address(Side::Source, "10.9.9.9"), Ask::Port(Side::Source, 9)]);

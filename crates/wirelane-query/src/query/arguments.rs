@@ -13,12 +13,13 @@ use crate::cluster::Address;
 
 /// Ask flows and packets by SQL.
 ///
-/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote; table `packets` has those of capture
-/// files and of directories that `wirelane record` wrote. Without SQL, a terminal gets a shell; otherwise SQL is read
-/// from standard input.
+/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote; table `packets`
+/// has those of capture files and of directories that `wirelane record` wrote. Without SQL, a
+/// terminal gets a shell; otherwise SQL is read from standard input.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueryArgs {
-    /// SQL, or the name of a ready query; then directories, files, s3://BUCKET/PREFIX, gs://…, az://…
+    /// SQL, or the name of a ready query; then directories, files, s3://BUCKET/PREFIX, gs://…,
+    /// az://…
     #[arg(value_name = "SQL|NAME|SOURCE")]
     pub(crate) words: Vec<OsString>,
     /// Write rows in this format [default: what the name of the file says, or a table]
@@ -51,7 +52,8 @@ pub(crate) struct QueryArgs {
     /// Have a cluster run it: the address of its scheduler
     #[arg(long, value_name = "df://HOST:PORT")]
     pub(crate) cluster: Option<Address>,
-    /// Take so much memory at most; what does not fit goes to the temporary directory [default: half of what is available]
+    /// Take so much memory at most; what does not fit goes to the temporary directory [default:
+    /// half of what is available]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<usize>,
 }

@@ -1,4 +1,5 @@
-//! Files that a query is about to read are what they have to be: errors of the engine would not name them.
+//! Files that a query is about to read are what they have to be: errors of the engine would not
+//! name them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use super::failure;
 /// Footers that are fetched at once.
 const CONCURRENCY: usize = 32;
 
-/// Reads the footers of all files of flows that the plan would read. The engine finds them in its cache then.
+/// Reads the footers of all files of flows that the plan would read. The engine finds them in its
+/// cache then.
 ///
 /// # Errors
 /// A file is not whole, or its columns are not those of flows.

@@ -1,4 +1,5 @@
-//! The table `flows`: Parquet files, wherever they lie, with the columns that `wirelane flows` writes.
+//! The table `flows`: Parquet files, wherever they lie, with the columns that `wirelane flows`
+//! writes.
 
 use std::sync::Arc;
 
@@ -36,12 +37,14 @@ pub(crate) async fn register(context: &SessionContext, urls: &[ListingTableUrl])
     Ok(())
 }
 
-/// The type of each column that directories tell. An hour is text: the engine looks for directories by its words.
+/// The type of each column that directories tell. An hour is text: the engine looks for directories
+/// by its words.
 pub(crate) fn partition_type(name: &str) -> DataType {
     if name == PARTITIONS[0] { DataType::Date32 } else { DataType::Utf8 }
 }
 
-/// One table of the engine, where the same is known of all files; otherwise several, one below the other.
+/// One table of the engine, where the same is known of all files; otherwise several, one below the
+/// other.
 fn table(
     context: &SessionContext,
     parts: Vec<Part>,

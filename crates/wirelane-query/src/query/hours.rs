@@ -1,4 +1,5 @@
-//! What a query says of `flow_start` it says of directories, too: files of flows lie by the hour in which flows began.
+//! What a query says of `flow_start` it says of directories, too: files of flows lie by the hour in
+//! which flows began.
 
 use arrow_schema::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -12,7 +13,8 @@ use super::listing::PARTITIONS;
 const START: &str = "flow_start";
 const HOUR: i64 = 3_600_000_000_000;
 
-/// Adds to a scan of flows what follows for `date` and `hour`. To be the last rule: conditions have come down to the scan.
+/// Adds to a scan of flows what follows for `date` and `hour`. To be the last rule: conditions have
+/// come down to the scan.
 #[derive(Debug)]
 pub(crate) struct Hours;
 

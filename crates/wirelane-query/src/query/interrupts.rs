@@ -1,5 +1,5 @@
-//! ^C and SIGTERM end a query at once. Operators may compute for long without a pause, on all threads of the runtime, so
-//! nothing of it can be trusted to look for signals.
+//! ^C and SIGTERM end a query at once. Operators may compute for long without a pause, on all
+//! threads of the runtime, so nothing of it can be trusted to look for signals.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ impl Interrupts {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// What the work comes to. What is left of it when a signal comes ends at its next pause, or with the process.
+    /// What the work comes to. What is left of it when a signal comes ends at its next pause, or
+    /// with the process.
     ///
     /// # Errors
     /// Those of the work, or that a signal came.

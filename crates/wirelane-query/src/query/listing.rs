@@ -95,7 +95,8 @@ fn next_of(known: &[Option<String>; 3]) -> Option<usize> {
     (next < PARTITIONS.len()).then_some(next)
 }
 
-/// Whether the first directory of each level has directories of the next: then the engine can take it from here.
+/// Whether the first directory of each level has directories of the next: then the engine can take
+/// it from here.
 async fn is_complete(store: &dyn ObjectStore, listed: &ListResult, next: usize) -> Result<bool> {
     let mut first = listed.common_prefixes.iter().find(|path| names(path, next)).cloned();
     for level in next + 1..PARTITIONS.len() {

@@ -17,7 +17,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// Where the rows of the tables come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Of `flows`: directories (their URLs end with `/`) and files of Parquet, here or in object stores.
+    /// Of `flows`: directories (their URLs end with `/`) and files of Parquet, here or in object
+    /// stores.
     pub(crate) flows: Vec<ListingTableUrl>,
     /// Of `packets`: capture files, and directories of `wirelane record`.
     pub(crate) packets: Vec<PathBuf>,

@@ -11,7 +11,8 @@ use super::stream::Format;
 
 /// Write flows that come as IPFIX messages on standard input, or packets of a capture.
 ///
-/// `wirelane flows -w` starts it so. Files are complete or absent: a name appears when all of its file is there.
+/// `wirelane flows -w` starts it so. Files are complete or absent: a name appears when all of its
+/// file is there.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SinkArgs {
     /// A directory, s3://BUCKET/PREFIX, gs://…, az://…, or - for a stream on standard output

@@ -12,8 +12,8 @@ pub(crate) fn hour_of(time: u64) -> u64 {
     time / NANOSECONDS_PER_HOUR
 }
 
-/// The path of the `number`th file of this process, with rows of a kind that began in `hour`; the first of them at
-/// `start`, in ns.
+/// The path of the `number`th file of this process, with rows of a kind that began in `hour`; the
+/// first of them at `start`, in ns.
 pub(crate) fn path(kind: &str, hour: u64, host: &str, start: u64, number: u64) -> String {
     let (year, month, day) = date::of_day(hour / 24);
     let second = start / 1_000_000_000 % 3600;

@@ -67,7 +67,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     write(args, place, rows, &Input::start(|to| capture.read(to))?)
 }
 
-/// ^C goes to all processes of a terminal. The one that makes rows ends them, and so does what it left in the pipe.
+/// ^C goes to all processes of a terminal. The one that makes rows ends them, and so does what it
+/// left in the pipe.
 fn outlive_the_maker() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))

@@ -1,5 +1,6 @@
-//! A file of Parquet in memory: row groups with statistics, dictionaries and Bloom filters, so that queries for an
-//! address or a time read little of it. Threads encode row groups, and the file takes them in their order.
+//! A file of Parquet in memory: row groups with statistics, dictionaries and Bloom filters, so that
+//! queries for an address or a time read little of it. Threads encode row groups, and the file
+//! takes them in their order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -17,7 +17,8 @@ pub(crate) enum Place {
     Store(Opened),
 }
 
-/// Whole files: 128 MiB, and not every host has a fast uplink. While nobody answers, it is the spool that waits.
+/// Whole files: 128 MiB, and not every host has a fast uplink. While nobody answers, it is the
+/// spool that waits.
 const WRITING: Patience = Patience { request: Duration::from_secs(120), retries: 2 };
 
 impl Place {

@@ -1,4 +1,5 @@
-//! Puts complete files into a store, on a thread of its own; while the store is away, files wait within a limit.
+//! Puts complete files into a store, on a thread of its own; while the store is away, files wait
+//! within a limit.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,8 +39,8 @@ struct Shared {
 }
 
 impl Store {
-    /// At most `limit` bytes wait, and at the end no longer than `patience`. What happens to the store is said of
-    /// `name`, if it has one.
+    /// At most `limit` bytes wait, and at the end no longer than `patience`. What happens to the
+    /// store is said of `name`, if it has one.
     pub(crate) fn start(
         opened: Opened,
         name: Option<String>,
@@ -124,8 +125,8 @@ impl Worker {
         }
     }
 
-    /// Tries until the store takes the file; `false` if that was too late. A store that refuses is asked again only
-    /// while there is more to come: somebody may give it rights meanwhile.
+    /// Tries until the store takes the file; `false` if that was too late. A store that refuses is
+    /// asked again only while there is more to come: somebody may give it rights meanwhile.
     fn deliver(&self, file: &Finished) -> bool {
         let path = Path::from_iter(
             self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),

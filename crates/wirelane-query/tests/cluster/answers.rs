@@ -10,7 +10,8 @@ use wirelane_testkit::process;
 use crate::machines::{Cluster, fill, query};
 use crate::s3::{LIMIT, S3, program};
 
-/// Of each kind something: aggregates, sorting, joins, windows, subqueries, times, what directories say.
+/// Of each kind something: aggregates, sorting, joins, windows, subqueries, times, what directories
+/// say.
 const QUESTIONS: [&str; 7] = [
     "SELECT count(*) AS flows, sum(packets) AS packets, sum(octets) AS octets, \
         min(flow_start) AS first, max(flow_end) AS last FROM flows",

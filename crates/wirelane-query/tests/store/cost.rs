@@ -37,7 +37,8 @@ impl Random {
     }
 }
 
-/// A conversation over TCP: clients and servers of which few are busy, sizes and times of six decades.
+/// A conversation over TCP: clients and servers of which few are busy, sizes and times of six
+/// decades.
 fn conversation(random: &mut Random, number: u64) -> Flow {
     let address = |network: u32, host: u64| IpAddr::V4(Ipv4Addr::from(network + host as u32));
     let (octets, back) = (40 + random.skewed(100_000), 40 + random.skewed(10_000_000));

@@ -1,4 +1,5 @@
-//! Rows of packets of real protocols in other engines: the answers are those that lines of JSON give.
+//! Rows of packets of real protocols in other engines: the answers are those that lines of JSON
+//! give.
 
 use std::fs;
 use std::process::Command;

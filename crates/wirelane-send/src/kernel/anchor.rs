@@ -8,10 +8,10 @@ use wirelane_os::{OsError, iface, netns};
 
 /// Keeps a program where the kernel has a fast way to it.
 ///
-/// A run of several frames puts its program among those that the kernel calls directly, and takes it out at
-/// the end (`bpf_prog_change_xdp` in `bpf_prog_test_run_xdp`). Each of the two waits for every CPU
-/// (`synchronize_rcu` in `bpf_dispatcher_change_prog`), unless the program is there already because it is on an
-/// interface: this one, which nobody uses, in a namespace of its own.
+/// A run of several frames puts its program among those that the kernel calls directly, and takes
+/// it out at the end (`bpf_prog_change_xdp` in `bpf_prog_test_run_xdp`). Each of the two waits for
+/// every CPU (`synchronize_rcu` in `bpf_dispatcher_change_prog`), unless the program is there
+/// already because it is on an interface: this one, which nobody uses, in a namespace of its own.
 #[derive(Debug)]
 pub(super) struct Anchor {
     _link: Link,

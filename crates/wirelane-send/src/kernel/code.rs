@@ -43,8 +43,8 @@ pub(super) fn look_up(asm: &mut Assembler, map: &Map, failed: Label) {
     asm.jump_if(Cond::Eq, Reg::R0, 0, failed);
 }
 
-/// Emits FRAME = start of the frame, of which `length` bytes can be accessed; goes to `failed` if it
-/// is shorter.
+/// Emits FRAME = start of the frame, of which `length` bytes can be accessed; goes to `failed` if
+/// it is shorter.
 pub(super) fn reach(asm: &mut Assembler, length: usize, failed: Label) {
     asm.emit(Insn::load(Size::Word, FRAME, CONTEXT, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, Reg::R3, CONTEXT, XDP_MD_DATA_END));

@@ -75,8 +75,8 @@ impl Field {
         if edit.bits > 64 { wide(edit).map(Self::Wide) } else { narrow(edit).map(Self::Narrow) }
     }
 
-    /// Emits the field: its value for the packet's number goes into the frame, and into the sums on the
-    /// stack for which `slot` says where they are.
+    /// Emits the field: its value for the packet's number goes into the frame, and into the sums on
+    /// the stack for which `slot` says where they are.
     pub(super) fn emit(
         &self,
         asm: &mut Assembler,

@@ -20,8 +20,8 @@ use crate::pacer::{Pacer, Pacing};
 use crate::session::{SendConfig, is_down};
 use crate::timing::Departures;
 
-/// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop is
-/// seen.
+/// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop
+/// is seen.
 const RUN: u64 = 1 << 15;
 /// The same of several streams, which take turns.
 const TURN: u64 = 512;
@@ -29,8 +29,9 @@ const TURN: u64 = 512;
 const BATCH: u64 = 64;
 /// How long a call takes that keeps to a schedule, in nanoseconds.
 const CALL: u64 = 50_000_000;
-/// Packets that leave in a group where they are due at least so many nanoseconds apart. Waiting for a time by reading the
-/// clock takes some 280, a packet 150 (a virtual AMD EPYC, Zen 5): so a quarter of the time is left.
+/// Packets that leave in a group where they are due at least so many nanoseconds apart. Waiting for
+/// a time by reading the clock takes some 280, a packet 150 (a virtual AMD EPYC, Zen 5): so a
+/// quarter of the time is left.
 const GROUPS: [(u64, u64); 3] = [(600, 1), (400, 2), (300, 4)];
 /// Packets of a group at most.
 const GROUP: u64 = 16;

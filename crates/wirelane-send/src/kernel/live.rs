@@ -18,12 +18,14 @@
 //!   redirected frames. The statistics `tx_dropped` and `rx_dropped` of the interfaces have the
 //!   drops.
 //! * A veth delivers to the receive queue *CPU of the sender* modulo *receive queues of the peer*
-//!   (`veth_select_rxq`), whatever is in the frame. A sender per CPU is the way to reach several queues.
-//! * The receiver's NAPI runs on the sender's CPU, between two batches, until its consumer takes over. With
-//!   one more CPU the consumer has one to itself.
-//! * Frames are all equally long, and fit into a page with their bookkeeping: about 3,500 bytes of 4,096.
-//! * It needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, too, each system call takes some 20 ms longer (see
-//!   `Anchor`): a low rate then comes in large bursts.
+//!   (`veth_select_rxq`), whatever is in the frame. A sender per CPU is the way to reach several
+//!   queues.
+//! * The receiver's NAPI runs on the sender's CPU, between two batches, until its consumer takes
+//!   over. With one more CPU the consumer has one to itself.
+//! * Frames are all equally long, and fit into a page with their bookkeeping: about 3,500 bytes of
+//!   4,096.
+//! * It needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, too, each system call takes some 20
+//!   ms longer (see `Anchor`): a low rate then comes in large bursts.
 //!
 //! A call costs about 12 µs, a frame 150 ns up to an `XDP_DROP` at the other end of a veth.
 
@@ -54,7 +56,8 @@ pub struct Pace {
     /// Frames to send; until stopped if `None`.
     pub count: Option<u64>,
     /// Frames per second, on average over a millisecond or a frame, whichever is longer; as fast as
-    /// possible if `None`. What could not be sent in time for more than ten milliseconds is not made up for.
+    /// possible if `None`. What could not be sent in time for more than ten milliseconds is not
+    /// made up for.
     pub rate: Option<u64>,
     /// The CPU to send from, which decides about the receive queue at the other end of a veth.
     pub cpu: Option<u32>,
@@ -86,12 +89,13 @@ pub struct LiveSender {
 }
 
 impl LiveSender {
-    /// Prepares to send `frames` in turn out of the interface, which belongs to the calling thread's network
-    /// namespace. They are whole Ethernet frames without frame check sequence.
+    /// Prepares to send `frames` in turn out of the interface, which belongs to the calling
+    /// thread's network namespace. They are whole Ethernet frames without frame check sequence.
     ///
     /// # Errors
-    /// There is no such interface, or its driver would crash the kernel; no frame, a frame shorter than 14 bytes or longer than the interface's
-    /// MTU allows, or frames of different lengths; capabilities are missing; the kernel refuses.
+    /// There is no such interface, or its driver would crash the kernel; no frame, a frame shorter
+    /// than 14 bytes or longer than the interface's MTU allows, or frames of different lengths;
+    /// capabilities are missing; the kernel refuses.
     pub fn new<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
         Self::with(interface, frames, false)
     }
@@ -143,7 +147,8 @@ impl LiveSender {
         Ok(Self { program, _words: words, _anchor, counter, template, interface, sent: 0 })
     }
 
-    /// Sends `frames` frames now, on the calling thread, which must be in the namespace of the interface.
+    /// Sends `frames` frames now, on the calling thread, which must be in the namespace of the
+    /// interface.
     ///
     /// # Errors
     /// The frames are too long for a page, or the kernel is older than 5.18.
@@ -170,8 +175,8 @@ impl LiveSender {
         self.sent
     }
 
-    /// Starts a thread that sends. It stays in the calling thread's network namespace, and ends by itself
-    /// after [`Pace::count`] frames.
+    /// Starts a thread that sends. It stays in the calling thread's network namespace, and ends by
+    /// itself after [`Pace::count`] frames.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -317,8 +322,8 @@ impl Schedule {
     }
 }
 
-/// Places of the 4-byte words in which not all frames agree. The last one may overlap the one before, as
-/// the length need not be a multiple of 4.
+/// Places of the 4-byte words in which not all frames agree. The last one may overlap the one
+/// before, as the length need not be a multiple of 4.
 fn differing_words<F: AsRef<[u8]>>(frames: &[F]) -> Vec<usize> {
     let Some((first, rest)) = frames.split_first() else { return Vec::new() };
     let first = first.as_ref();

@@ -59,7 +59,8 @@ fn shape(streams: &[Stream]) -> Result<(), Refusal> {
     if streams.iter().all(even) { Ok(()) } else { Err(Refusal::Intervals) }
 }
 
-/// Whether the interface transmits redirected frames, as far as the kernel tells, and does no harm to it.
+/// Whether the interface transmits redirected frames, as far as the kernel tells, and does no harm
+/// to it.
 pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
     is_sound(interface)?;
     let told = iface::index(interface).and_then(netdev::xdp_features);
@@ -75,8 +76,9 @@ pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The same where nobody tells: before Linux 6.3. Without a program of their own, cards drop frames of other programs,
-/// as a rule, and do not count them (igb_xdp_xmit, virtnet_xdp_xmit): nobody would learn that nothing was sent.
+/// The same where nobody tells: before Linux 6.3. Without a program of their own, cards drop frames
+/// of other programs, as a rule, and do not count them (igb_xdp_xmit, virtnet_xdp_xmit): nobody
+/// would learn that nothing was sent.
 fn untold(interface: &str) -> Result<(), Refusal> {
     let is_card = || Ok(Ethtool::open(interface)?.driver()?.is_some_and(|it| !it.bus.is_empty()));
     let has_program = || {
@@ -95,9 +97,10 @@ fn untold(interface: &str) -> Result<(), Refusal> {
 
 /// Whether the driver only sends by queues that it has.
 ///
-/// For frames of programs, virtio_net wants a queue more for each CPU. Where the device has not so many, and there are
-/// more queues than CPUs, it goes by queues that are not there, and the kernel crashes (virtnet_get_xdp_sq since 5.13;
-/// seen on 7.3). Queues of its own are only among the RX queues in use (virtnet_xdp_set).
+/// For frames of programs, virtio_net wants a queue more for each CPU. Where the device has not so
+/// many, and there are more queues than CPUs, it goes by queues that are not there, and the kernel
+/// crashes (virtnet_get_xdp_sq since 5.13; seen on 7.3). Queues of its own are only among the RX
+/// queues in use (virtnet_xdp_set).
 pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
     let kernel = |error: OsError| Refusal::Kernel(error.to_string());
     let driver = Ethtool::open(interface).and_then(|ethtool| ethtool.driver()).map_err(kernel)?;
@@ -116,7 +119,8 @@ pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
     )))
 }
 
-/// Whether a virtio_net with so many RX and TX queues sends frames of programs by queues that are there.
+/// Whether a virtio_net with so many RX and TX queues sends frames of programs by queues that are
+/// there.
 fn has_queues([rx, tx]: [Option<u32>; 2], cpus: u32) -> bool {
     match (rx, tx) {
         (Some(rx), _) if rx <= cpus => true,

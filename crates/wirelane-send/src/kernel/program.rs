@@ -99,8 +99,8 @@ impl State {
         self.word(LATEST as usize)
     }
 
-    /// Departure errors in nanoseconds, in the middle of a step, and how many packets had them. A packet
-    /// that left before its time counts like a late one.
+    /// Departure errors in nanoseconds, in the middle of a step, and how many packets had them. A
+    /// packet that left before its time counts like a late one.
     pub(super) fn lateness(&self) -> impl Iterator<Item = (u64, u64)> {
         let middle = |step: usize, shift: i32| ((step as u64) << shift) + (1 << shift) / 2;
         let fine = (0..STEPS).map(move |step| middle(step, FINE_SHIFT));
@@ -150,9 +150,9 @@ impl Sender {
     }
 
     /// From packet `count` of the lane on: due at `base` on the monotonic clock, then every
-    /// `interval` nanoseconds in units of 2⁻²⁰. `group` packets, a power of two, leave together when
-    /// the first is due: only that one reads the clock. What is late leaves an eighth faster, never in
-    /// a larger burst.
+    /// `interval` nanoseconds in units of 2⁻²⁰. `group` packets, a power of two, leave together
+    /// when the first is due: only that one reads the clock. What is late leaves an eighth faster,
+    /// never in a larger burst.
     pub(super) fn pace(
         &self,
         base: u64,

@@ -94,8 +94,8 @@ pub fn start(
     Ok(Kernel { crew, port, monitor, shared })
 }
 
-/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent in vain. An interface that
-/// is down, or stays without one, is told of by who sends.
+/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent
+/// in vain. An interface that is down, or stays without one, is told of by who sends.
 fn wait_for_link(interface: &str) -> Result<()> {
     let failed = |error| Error::os(interface, error);
     let mut reader = LinkReader::open(interface).map_err(failed)?;

@@ -26,7 +26,8 @@ pub struct Tests {
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Sizes of frames with their check sequence; once with the sizes of the traffic itself if empty.
+    /// Sizes of frames with their check sequence; once with the sizes of the traffic itself if
+    /// empty.
     pub sizes: Vec<usize>,
     /// Only one trial at this rate, in packets per second in each direction; nothing is searched.
     pub rate: Option<f64>,

@@ -60,11 +60,11 @@ pub struct Throughput {
     pub failed_pps: Option<f64>,
     /// All that can be sent passed: the sender was measured.
     pub sender_bound: bool,
-    /// Trials of this search, for all loss ratios, in which the sender did not reach the rate. Each was
-    /// made again, up to twice at a rate.
+    /// Trials of this search, for all loss ratios, in which the sender did not reach the rate. Each
+    /// was made again, up to twice at a rate.
     pub void_trials: u64,
-    /// Nor did it at last at the rate that failed: the limit may be the sender's, and not that of what
-    /// lies between.
+    /// Nor did it at last at the rate that failed: the limit may be the sender's, and not that of
+    /// what lies between.
     pub sender_late: bool,
     /// As exact as was asked for.
     pub complete: bool,

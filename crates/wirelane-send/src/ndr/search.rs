@@ -1,8 +1,8 @@
 //! The search for the highest rate that passes: bisection, and MLRsearch.
 //!
-//! A trial whose sender did not reach the rate shows nothing about that rate. It is void and made again.
-//! A rate at which trials stay void is as good as the sender gets: what passes there is the sender's limit,
-//! and what fails is marked, because the sender may be why.
+//! A trial whose sender did not reach the rate shows nothing about that rate. It is void and made
+//! again. A rate at which trials stay void is as good as the sender gets: what passes there is the
+//! sender's limit, and what fails is marked, because the sender may be why.
 
 use std::time::Duration;
 
@@ -79,8 +79,8 @@ struct Tried {
 }
 
 impl Search {
-    /// How far below what was asked for a sender may be, whatever the precision, before it is the one
-    /// that is measured.
+    /// How far below what was asked for a sender may be, whatever the precision, before it is the
+    /// one that is measured.
     const SHORT: (f64, f64) = (0.001, 0.05);
     /// So many times it may try.
     const ATTEMPTS: u32 = 3;
@@ -368,8 +368,8 @@ mod tests {
         }
     }
 
-    /// Searches below 8/3 of what passes; at the rates that `is_held_up` says, the sender reaches 90 %, and
-    /// its haste loses a packet.
+    /// Searches below 8/3 of what passes; at the rates that `is_held_up` says, the sender reaches
+    /// 90 %, and its haste loses a packet.
     fn held_up(method: Method, mut is_held_up: impl FnMut(f64, u32) -> bool) -> (Found, u32) {
         let mut search = Search::new(8e5, vec![goal(0.0, 0.01)], method);
         let mut trials = 0;

@@ -1,5 +1,5 @@
-//! Makes Ethernet frames of what files hold: other link types, frame check sequences, packets that a
-//! snap length has cut.
+//! Makes Ethernet frames of what files hold: other link types, frame check sequences, packets that
+//! a snap length has cut.
 
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Record, Source};
 use wirelane::{Error, Result};
@@ -9,7 +9,8 @@ use wirelane_wire::{Layers, MacAddr, Protocol};
 
 use super::config::Cut;
 
-/// The longest frame that a cut one is padded to: 64 KiB of IP packet, the Ethernet header and two tags.
+/// The longest frame that a cut one is padded to: 64 KiB of IP packet, the Ethernet header and two
+/// tags.
 const LONGEST: usize = 65_535 + 14 + 8;
 /// Shorter ones are no Ethernet frames.
 const SHORTEST: usize = 14;
@@ -123,9 +124,9 @@ fn headless(name: &str, link_type: u16) -> Error {
     Error::failed(name, cause).help("give them one with --ethernet DESTINATION,SOURCE")
 }
 
-/// Computes the checksums of a frame of `len` bytes, whose last ones are zeros if they are not there.
-/// Fragments, of which nobody has all, keep that of the transport header, and packets with a routing
-/// header.
+/// Computes the checksums of a frame of `len` bytes, whose last ones are zeros if they are not
+/// there. Fragments, of which nobody has all, keep that of the transport header, and packets with a
+/// routing header.
 pub(super) fn fix(frame: &mut [u8], len: usize) {
     let Ok(layers) = Layers::parse(frame) else { return };
     let at = layers.network_offset;

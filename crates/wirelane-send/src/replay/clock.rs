@@ -1,5 +1,5 @@
-//! When packets leave, in exact integers: where a packet is in what has been sent so far, and when that
-//! is due.
+//! When packets leave, in exact integers: where a packet is in what has been sent so far, and when
+//! that is due.
 
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
@@ -34,7 +34,8 @@ enum Unit {
 pub struct TimeFaults {
     /// Packets with an earlier time than one before. They leave with the one before, in file order.
     pub backwards: u64,
-    /// Times that went back by more than a second, as when a clock is set. Gaps count from there on.
+    /// Times that went back by more than a second, as when a clock is set. Gaps count from there
+    /// on.
     pub set_back: u64,
     /// Packets without a time. They leave with the one before.
     pub missing: u64,
@@ -118,7 +119,8 @@ impl Meter {
         self.position
     }
 
-    /// From the first packet of the loop before to its last, with the times of the file; otherwise 0.
+    /// From the first packet of the loop before to its last, with the times of the file; otherwise
+    /// 0.
     pub(super) fn duration(&self) -> u64 {
         if self.unit == Unit::Time { self.time.duration } else { 0 }
     }
@@ -165,8 +167,8 @@ impl FileTime {
     }
 }
 
-/// Turns places into due times: `⌊place × numerator / denominator⌋` nanoseconds, exactly, however far
-/// it goes. Places never go back.
+/// Turns places into due times: `⌊place × numerator / denominator⌋` nanoseconds, exactly, however
+/// far it goes. Places never go back.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     numerator: u64,

@@ -11,14 +11,15 @@ use wirelane_wire::MacAddr;
 /// What is replayed, and how.
 #[derive(Clone, Debug)]
 pub struct ReplayConfig {
-    /// Capture files, one after the other: pcap or pcapng, plain or compressed; `-` is standard input.
+    /// Capture files, one after the other: pcap or pcapng, plain or compressed; `-` is standard
+    /// input.
     pub files: Vec<PathBuf>,
     /// When packets leave.
     pub timing: Timing,
     /// How often all files are sent; 0 for without end.
     pub loops: u64,
-    /// Nanoseconds from the last packet of a loop to the first of the next; `None`: the mean gap of the
-    /// loop. Also from file to file, unless the next one goes on within a second.
+    /// Nanoseconds from the last packet of a loop to the first of the next; `None`: the mean gap of
+    /// the loop. Also from file to file, unless the next one goes on within a second.
     pub loop_gap: Option<u64>,
     /// No gap of a file counts for more nanoseconds than this.
     pub max_gap: Option<u64>,
@@ -26,13 +27,13 @@ pub struct ReplayConfig {
     pub cut: Cut,
     /// Destination and source of an Ethernet header for packets that have none, such as raw IP.
     pub header: Option<(MacAddr, MacAddr)>,
-    /// Checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are computed anew, as for packets that were captured
-    /// before the card of their sender completed them.
+    /// Checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are computed anew, as for packets that were
+    /// captured before the card of their sender completed them.
     pub fix_checksums: bool,
     /// What changes on the way.
     pub rewrite: Rewrite,
-    /// Files are loaded if they take no more bytes than this, and otherwise read while they are sent;
-    /// `None` decides by what is free.
+    /// Files are loaded if they take no more bytes than this, and otherwise read while they are
+    /// sent; `None` decides by what is free.
     pub memory: Option<u64>,
     /// Ends waiting for a silent pipe.
     pub halt: Halt,

@@ -20,7 +20,8 @@ use super::report::{FileReport, ReplayReport, Shared};
 
 /// Takes the blocks of lanes.
 pub(super) trait Table {
-    /// Takes a block that is not empty, for the lane of this number. False if nobody wants any more.
+    /// Takes a block that is not empty, for the lane of this number. False if nobody wants any
+    /// more.
     fn take(&mut self, lane: usize, block: Block) -> bool;
 
     /// An empty block, used or new.
@@ -233,8 +234,8 @@ fn wait(pipe: std::os::fd::BorrowedFd<'_>) {
     let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], nap.as_ref());
 }
 
-/// Which of `lanes` a frame belongs to: both directions of a flow, and all fragments between two hosts,
-/// to the same one; what is not IP, to the first.
+/// Which of `lanes` a frame belongs to: both directions of a flow, and all fragments between two
+/// hosts, to the same one; what is not IP, to the first.
 pub(super) fn lane_of(frame: &[u8], lanes: usize) -> usize {
     if lanes < 2 {
         return 0;

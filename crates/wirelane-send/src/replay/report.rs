@@ -17,8 +17,8 @@ pub struct ReplayReport {
     pub times: TimeFaults,
     /// The longest frame to send.
     pub longest: usize,
-    /// From the first packet to the last of one loop as the files have it, in nanoseconds, with gaps
-    /// capped; 0 when they are not replayed with their own timing or not loaded.
+    /// From the first packet to the last of one loop as the files have it, in nanoseconds, with
+    /// gaps capped; 0 when they are not replayed with their own timing or not loaded.
     pub duration: u64,
 }
 

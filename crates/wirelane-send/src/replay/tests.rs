@@ -104,7 +104,8 @@ fn timing_is_exact_across_loops_and_files() {
         write(&path, 1, None, &times.iter().map(frame).collect::<Vec<_>>());
         path
     };
-    // The second goes on where the first ends, as files of one capture; the third is of another day.
+    // The second goes on where the first ends, as files of one capture; the third is of another
+    // day.
     let base = 1_700_000_000_000_000_000;
     let day = 86_400_000_000_000;
     let files = vec![
@@ -112,7 +113,8 @@ fn timing_is_exact_across_loops_and_files() {
         at("b.pcap.gz", &[base + 3000]),
         at("c.pcapng.zst", &[base - day, base - day + 2000]),
     ];
-    // Whole microseconds in pcap. Gaps: 100, 2900, then the mean 1500, 2000; the mean of all is 1625.
+    // Whole microseconds in pcap. Gaps: 100, 2900, then the mean 1500, 2000; the mean of all is
+    // 1625.
     let expected = [0, 100, 3000, 4500, 6500, 8125, 8225, 11_125, 12_625, 14_625];
     let config = ReplayConfig { loops: 2, ..ReplayConfig::new(files) };
     let streamed = ReplayConfig { memory: Some(0), ..config.clone() };
@@ -144,8 +146,8 @@ fn timing_is_exact_across_loops_and_files() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// However packets get there, each lane has the same at the same times; together they are the file,
-    /// and no flow is in two lanes or out of order.
+    /// However packets get there, each lane has the same at the same times; together they are the
+    /// file, and no flow is in two lanes or out of order.
     #[test]
     fn lanes_share_the_file(
         gaps in vec(0_u64..5000, 1..300), lanes in 1_u32..5, loops in 1_u64..4, paced: bool,

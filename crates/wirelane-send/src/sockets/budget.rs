@@ -1,7 +1,7 @@
 //! A number of packets that several threads share: exactly so many are made by all together.
 //!
-//! Each thread has an equal part, so that all of them end at the same time in the schedule. One whose
-//! packets end before its part is used leaves the rest to the others.
+//! Each thread has an equal part, so that all of them end at the same time in the schedule. One
+//! whose packets end before its part is used leaves the rest to the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -196,7 +196,8 @@ impl LaneSender {
         Ok(pacer.wait(now, due, now.saturating_add(nap)))
     }
 
-    /// Writes what is due, at most `most` packets, and notes their times; says whether there may be more.
+    /// Writes what is due, at most `most` packets, and notes their times; says whether there may be
+    /// more.
     #[inline]
     fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
         let lead = self.outlet.lead();
@@ -263,8 +264,8 @@ impl LaneSender {
         self.times.clear();
     }
 
-    /// Sends what was written, and waits until everything has left, as long as something does; after a
-    /// stop for some time.
+    /// Sends what was written, and waits until everything has left, as long as something does;
+    /// after a stop for some time.
     fn finish(&mut self, pacer: &Pacer) -> Result<()> {
         self.pass_on()?;
         self.count(pacer, clock::monotonic_ns());

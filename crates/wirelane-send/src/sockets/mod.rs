@@ -46,12 +46,12 @@ pub struct Sockets {
     watch: TxWatch,
 }
 
-/// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources` makes
-/// it for a [`Lane`].
+/// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources`
+/// makes it for a [`Lane`].
 ///
 /// # Errors
-/// The port was not opened for transmitting, a source cannot be made, there is not enough memory, or
-/// a thread cannot be started.
+/// The port was not opened for transmitting, a source cannot be made, there is not enough memory,
+/// or a thread cannot be started.
 pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) -> Result<Sockets> {
     let mut ends = if config.cut { port.tx_cutting() } else { port.tx() };
     if ends.is_empty() {

@@ -21,7 +21,8 @@ pub(super) struct Outlet {
     empty: Batch,
     /// Frames to send.
     ready: Batch,
-    /// The port keeps the time of each frame, or its device waits for it: how far the wall clock is ahead of the monotonic one.
+    /// The port keeps the time of each frame, or its device waits for it: how far the wall clock is
+    /// ahead of the monotonic one.
     wall: Option<u64>,
     lead: u64,
     object: String,
@@ -81,8 +82,9 @@ impl Outlet {
         self.lead
     }
 
-    /// Lets `write` write packets, each behind the others, until it returns `None` or there is no room;
-    /// otherwise it returns the length. `at` is the time of the newest one on the monotonic clock.
+    /// Lets `write` write packets, each behind the others, until it returns `None` or there is no
+    /// room; otherwise it returns the length. `at` is the time of the newest one on the monotonic
+    /// clock.
     pub(super) fn fill(
         &mut self,
         write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,

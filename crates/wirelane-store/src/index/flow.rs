@@ -30,11 +30,12 @@ impl FlowId {
     /// Its key in an index.
     ///
     /// `h` = 0; then for each word `w` of 64 bits: `h` = the upper half of (`h` ^ `w`) ×
-    /// 0x9E3779B97F4A7C15 ^ the lower half of that product of 128 bits. The key is the upper half of
-    /// the last `h`. The words are, for IPv4: the lesser endpoint's address, shifted left by 32, plus
-    /// the other's; for IPv6: both halves of the lesser endpoint's address, then both of the
-    /// other's; then for both: the lesser endpoint's port shifted left by 48, plus the other's shifted
-    /// by 32, plus the protocol shifted by 8, plus 4 or 6. Endpoints compare by address, then by port.
+    /// 0x9E3779B97F4A7C15 ^ the lower half of that product of 128 bits. The key is the upper half
+    /// of the last `h`. The words are, for IPv4: the lesser endpoint's address, shifted left by 32,
+    /// plus the other's; for IPv6: both halves of the lesser endpoint's address, then both of the
+    /// other's; then for both: the lesser endpoint's port shifted left by 48, plus the other's
+    /// shifted by 32, plus the protocol shifted by 8, plus 4 or 6. Endpoints compare by address,
+    /// then by port.
     #[must_use]
     pub fn key(&self) -> u32 {
         let [(first, first_port), (second, second_port)] = self.endpoints;

@@ -8,8 +8,8 @@
 //! So this holds for every packet, also for a malformed one: if a program loaded a value under the
 //! conditions of a row, and went on because of the value, then the packet has the value as key.
 //!
-//! `[a:b]` is the big-endian number of `b` bytes at offset `a`. `t` is where the type stands and `n`
-//! where the network header starts ([`Layout`]):
+//! `[a:b]` is the big-endian number of `b` bytes at offset `a`. `t` is where the type stands and
+//! `n` where the network header starts ([`Layout`]):
 //!
 //! | link type | `t` | `n` | tags |
 //! |---|---|---|---|
@@ -20,7 +20,8 @@
 //! | any other | no keys | | |
 //!
 //! Where there are tags: up to two times, while `[t:2]` is 0x8100, 0x88a8 or 0x9100, `t` and `n`
-//! grow by 4. Rows of `EtherType` and `Vlan` are for each of these `t`; the others are for the last.
+//! grow by 4. Rows of `EtherType` and `Vlan` are for each of these `t`; the others are for the
+//! last.
 //!
 //! | field | value | where |
 //! |---|---|---|

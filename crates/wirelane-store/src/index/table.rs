@@ -26,7 +26,8 @@ impl Log {
             sum += *start;
             *start = sum;
         }
-        // Each is the end of its list now, and goes down while the extents come from the last one on.
+        // Each is the end of its list now, and goes down while the extents come from the last one
+        // on.
         let mut extents = vec![0; self.entries.len()];
         for extent in (0..self.ends.len()).rev() {
             let begin = if extent == 0 { 0 } else { self.ends[extent - 1] };

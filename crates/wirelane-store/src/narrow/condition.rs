@@ -158,7 +158,8 @@ impl Conditions {
         condition
     }
 
-    /// Whether every extent that fulfils `one` fulfils `two`; `false` also if it takes too long to say.
+    /// Whether every extent that fulfils `one` fulfils `two`; `false` also if it takes too long to
+    /// say.
     fn implies(&self, one: Condition, two: Condition, steps: &mut u32) -> bool {
         if one == two || one == Condition::NONE || two == Condition::ALL {
             return true;

@@ -1,17 +1,17 @@
 //! Which extents can hold a packet that a filter accepts.
 //!
-//! A filter is a program of classic BPF, a graph without circles. What it asks of an extent is found
-//! on the program, never on the text of an expression: for the ways from an instruction on,
+//! A filter is a program of classic BPF, a graph without circles. What it asks of an extent is
+//! found on the program, never on the text of an expression: for the ways from an instruction on,
 //!
 //! * accepting asks nothing, rejecting cannot be fulfilled;
 //! * a comparison of bytes that make a key asks for *(the keys that compare so, and what the true
 //!   branch asks) or (the keys that do not, and what the false branch asks)*;
 //! * any other comparison asks for what one of its branches does.
 //!
-//! Which bytes make a key depends on what stands before them ([`index`](crate::index)); the analysis
-//! follows what the program knows of that on each way. A packet that the program accepts comes one of
-//! the ways, so it has all keys of that way: no extent with such a packet is missed. Where the
-//! analysis loses its way, it asks for less, never for more.
+//! Which bytes make a key depends on what stands before them ([`index`](crate::index)); the
+//! analysis follows what the program knows of that on each way. A packet that the program accepts
+//! comes one of the ways, so it has all keys of that way: no extent with such a packet is missed.
+//! Where the analysis loses its way, it asks for less, never for more.
 
 mod condition;
 mod keys;

@@ -218,8 +218,8 @@ impl State {
         }
     }
 
-    /// Where the network header starts behind so many tags. Where there may be tags, it is where the
-    /// next one has its identifier.
+    /// Where the network header starts behind so many tags. Where there may be tags, it is where
+    /// the next one has its identifier.
     fn network(&self, tags: u8) -> u32 {
         self.layout.network as u32 + 4 * u32::from(tags)
     }

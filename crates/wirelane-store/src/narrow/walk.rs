@@ -8,7 +8,8 @@ use super::condition::{Condition, Conditions};
 use super::state::{Outcome, State};
 use crate::key::Term;
 
-/// About how much is told apart in the whole program: the longer it is, the less at one instruction.
+/// About how much is told apart in the whole program: the longer it is, the less at one
+/// instruction.
 const STATES: usize = 1 << 12;
 /// The least and the most that is told apart at one instruction. Beyond, addresses and ports are
 /// forgotten.

@@ -24,12 +24,14 @@ use crate::narrow::Plan;
 /// stores. Of packets of the same time, those of an earlier store come first, of that those of a
 /// segment of a smaller number, of that those that stand before in the file. `sink` may end it.
 ///
-/// What is recorded meanwhile is not waited for: the answer is of what was on disk at the start, and
-/// may have some of what came later. A segment that is deleted before it was opened is not in the
-/// answer ([`Report::deleted`]). Nor is what is damaged ([`Report::damage`]); the rest is whole.
+/// What is recorded meanwhile is not waited for: the answer is of what was on disk at the start,
+/// and may have some of what came later. A segment that is deleted before it was opened is not in
+/// the answer ([`Report::deleted`]). Nor is what is damaged ([`Report::damage`]); the rest is
+/// whole.
 ///
 /// # Errors
-/// The filter is wrong, there are too many conversations for [`Query::memory`], or the system refuses.
+/// The filter is wrong, there are too many conversations for [`Query::memory`], or the system
+/// refuses.
 pub fn run(
     stores: &[Directory],
     query: &Query,
@@ -83,7 +85,8 @@ impl<'a> Search<'a> {
         Ok(Self { query, atlas, pace: Pace::new(query.rate), report })
     }
 
-    /// What is asked for; with conversations, those are found first. `None` if it was ended meanwhile.
+    /// What is asked for; with conversations, those are found first. `None` if it was ended
+    /// meanwhile.
     fn sieve(&mut self, aim: Aim) -> Result<Option<Sieve>> {
         let (from, to) = (self.query.from, self.query.to);
         let keys = self.query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));

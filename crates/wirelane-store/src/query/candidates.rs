@@ -13,8 +13,8 @@ use crate::index::{Index, Layout, TAGS};
 use crate::key::{Field, Term};
 use crate::narrow::Plan;
 
-/// The extents that may hold packets which the sieve keeps, by the index and by their times. And what
-/// of the index is damaged: there, every extent may.
+/// The extents that may hold packets which the sieve keeps, by the index and by their times. And
+/// what of the index is damaged: there, every extent may.
 pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Damage>) {
     let (found, damage) = by_index(opened, sieve);
     let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));

@@ -62,7 +62,8 @@ impl Verdict {
     }
 }
 
-/// What is known of the packets of an interface, as a port knows it: `inbound` and `outbound` ask for it.
+/// What is known of the packets of an interface, as a port knows it: `inbound` and `outbound` ask
+/// for it.
 pub(super) fn metadata(source: &Source) -> Metadata {
     let packet_type = if source.class == Some(Class::Tx) { OUTGOING } else { 0 };
     Metadata { queue: source.queue.unwrap_or(0), packet_type, interface_index: 0 }

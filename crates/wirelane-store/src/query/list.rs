@@ -40,8 +40,8 @@ pub struct Listed {
     pub newest: u64,
 }
 
-/// The segments that may hold what the query asks for, in the order of stores and numbers. No packet
-/// is read, and conversations are not followed.
+/// The segments that may hold what the query asks for, in the order of stores and numbers. No
+/// packet is read, and conversations are not followed.
 ///
 /// # Errors
 /// The filter is wrong, or the system refuses.

@@ -113,7 +113,8 @@ impl Run {
         self.items.len() - self.taken
     }
 
-    /// Forgets the packets from this place on, and gives back the memory of those and of what was taken.
+    /// Forgets the packets from this place on, and gives back the memory of those and of what was
+    /// taken.
     pub(super) fn truncate(&mut self, until: Key) {
         let left = self.items.get(self.taken..).unwrap_or_default();
         let keep = left.partition_point(|item| self.key(item) < until);

@@ -1,5 +1,5 @@
-//! Threads that read ahead: each takes an extent, reads it, checks it, decompresses it and picks what
-//! is asked for. The results come back in the order of the way.
+//! Threads that read ahead: each takes an extent, reads it, checks it, decompresses it and picks
+//! what is asked for. The results come back in the order of the way.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -24,7 +24,8 @@ use crate::extent::ExtentHeader;
 
 /// Extents on their way through each thread.
 const AHEAD: usize = 2;
-/// How often an extent is read that a recorder may be writing just now, and how long it is waited for.
+/// How often an extent is read that a recorder may be writing just now, and how long it is waited
+/// for.
 const TRIES: u32 = 6;
 const PATIENCE: Duration = Duration::from_millis(20);
 

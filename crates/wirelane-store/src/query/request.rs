@@ -19,8 +19,9 @@ pub struct Query {
     pub to: Option<u64>,
     /// Only the packets that it accepts.
     pub filter: Option<Filter>,
-    /// Only packets of extents that hold such keys are looked at. It saves reading, and is no filter:
-    /// the answer may have packets without these keys. It counts for link types whose packets have keys.
+    /// Only packets of extents that hold such keys are looked at. It saves reading, and is no
+    /// filter: the answer may have packets without these keys. It counts for link types whose
+    /// packets have keys.
     pub keys: Option<Keys>,
     /// Also the other packets of the conversations that those belong to, whatever their time.
     pub flows: bool,
@@ -110,8 +111,8 @@ pub struct Report {
     pub deleted: u64,
     /// Extents of the segments that were opened.
     pub extents: u64,
-    /// Extents that were read: the index says that the others have nothing. An extent counts as often
-    /// as it was read.
+    /// Extents that were read: the index says that the others have nothing. An extent counts as
+    /// often as it was read.
     pub extents_read: u64,
     /// Bytes that were read for that.
     pub bytes_read: u64,

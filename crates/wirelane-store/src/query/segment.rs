@@ -29,8 +29,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment of a directory, under its new name if it was finished meanwhile; `None` if it
-    /// was deleted. Of one that is still written, the extents are those that are there now.
+    /// Opens a segment of a directory, under its new name if it was finished meanwhile; `None` if
+    /// it was deleted. Of one that is still written, the extents are those that are there now.
     ///
     /// # Errors
     /// The system refuses.
@@ -81,8 +81,8 @@ impl Segment {
             None => scan.extents,
         };
         new.index = index;
-        // Extents are read once, and a recorder needs the page cache for nothing: where it can be, the
-        // disk fills our memory, three times as fast.
+        // Extents are read once, and a recorder needs the page cache for nothing: where it can be,
+        // the disk fills our memory, three times as fast.
         let _ = disk::make_direct(&new.file);
         Ok(Some(new))
     }

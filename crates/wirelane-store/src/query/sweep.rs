@@ -3,8 +3,8 @@
 //! An extent's oldest time is known before it is read. So whatever is older than the oldest time of
 //! the next extent can be handed over: nothing that comes later belongs before it. What is held is
 //! what overlaps in time, an extent for each lane usually. A clock that jumped back, or many stores
-//! of the same time, may make that any amount. Then the later half of what is held is forgotten, and
-//! the sweep ends where that begins; a next one begins there.
+//! of the same time, may make that any amount. Then the later half of what is held is forgotten,
+//! and the sweep ends where that begins; a next one begins there.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

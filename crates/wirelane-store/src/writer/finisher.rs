@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::survey::survey;
 
-/// So many indexes are finished or wait for it at most: each is memory. Further segments are indexed
-/// again later.
+/// So many indexes are finished or wait for it at most: each is memory. Further segments are
+/// indexed again later.
 const WAITING: usize = 4;
 
 /// The thread's handle. Dropping it waits until all segments are finished.

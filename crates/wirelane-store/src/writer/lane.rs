@@ -94,8 +94,8 @@ impl LaneWriter {
         self.encode(record, |room| pcapng::packet_into(room, record, comment))
     }
 
-    /// As [`LaneWriter::push`], with the options of a packet of another file: in their coding and the byte order of this
-    /// machine.
+    /// As [`LaneWriter::push`], with the options of a packet of another file: in their coding and
+    /// the byte order of this machine.
     #[inline]
     pub fn push_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> bool {
         self.encode(record, |room| pcapng::packet_with_options_into(room, record, options))

@@ -18,8 +18,8 @@
 //! * A write that failed is tried again, in a new segment. What the disk does not take until the
 //!   end is counted, too ([`LaneReport::lost`]).
 //!
-//! `examples/days.rs` writes a store, and asks it. Reading order: [`StoreWriter`], [`LaneWriter`], then
-//! `worker.rs`, `segment.rs`, `keeper.rs`.
+//! `examples/days.rs` writes a store, and asks it. Reading order: [`StoreWriter`], [`LaneWriter`],
+//! then `worker.rs`, `segment.rs`, `keeper.rs`.
 
 mod age;
 mod filled;

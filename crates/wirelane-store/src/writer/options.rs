@@ -24,8 +24,9 @@ const LEAST_BUFFERS: usize = 4;
 /// How a store is written.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Bytes of a segment; rounded up to a multiple of [`EXTENT_ALIGNMENT`]. At least 4 MiB. Where there is
-    /// no room for two of each lane, they are shorter, so that eight fit; [`StoreReport::short_segments`] says so.
+    /// Bytes of a segment; rounded up to a multiple of [`EXTENT_ALIGNMENT`]. At least 4 MiB. Where
+    /// there is no room for two of each lane, they are shorter, so that eight fit;
+    /// [`StoreReport::short_segments`] says so.
     ///
     /// [`StoreReport::short_segments`]: super::StoreReport::short_segments
     pub segment_bytes: u64,
@@ -81,8 +82,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Sets up what so many lanes need privileges for, where the limit of locked memory is low: to be
-    /// called before they are given away. Without it, lanes write as fast as they can.
+    /// Sets up what so many lanes need privileges for, where the limit of locked memory is low: to
+    /// be called before they are given away. Without it, lanes write as fast as they can.
     pub fn prepare(&mut self, lanes: usize) {
         self.rings = Rings::prepare(lanes, DEPTH);
     }
@@ -129,8 +130,8 @@ impl StoreOptions {
     }
 }
 
-/// Bytes of a segment of these lanes in a store that can take `room`: as wanted if two of each lane fit, the one
-/// that is written and the next one.
+/// Bytes of a segment of these lanes in a store that can take `room`: as wanted if two of each lane
+/// fit, the one that is written and the next one.
 pub(super) fn fitting_len(wanted: u64, room: u64, lanes: u64) -> u64 {
     let lane = room / lanes.max(1);
     if lane / 2 >= wanted {

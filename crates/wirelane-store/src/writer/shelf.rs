@@ -69,8 +69,8 @@ impl Shelf {
         Ok((shelf, listing.next_number))
     }
 
-    /// The most bytes that all segments can take, now that others take what they take; `None` where neither a
-    /// limit nor the file system tells.
+    /// The most bytes that all segments can take, now that others take what they take; `None` where
+    /// neither a limit nor the file system tells.
     pub(crate) fn capacity(&self) -> Option<u64> {
         let sum = |of: &dyn Fn(&Kept) -> bool| {
             self.kept.values().filter(|kept| of(kept)).map(|kept| kept.bytes).sum::<u64>()

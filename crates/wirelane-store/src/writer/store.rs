@@ -174,8 +174,9 @@ impl StoreWriter {
         self.status.report()
     }
 
-    /// Refuses another lane where there can never be room for two of the shortest segments of each: the one that
-    /// is written, and the next one. That others fill the disk now is nothing to refuse: they may go.
+    /// Refuses another lane where there can never be room for two of the shortest segments of each:
+    /// the one that is written, and the next one. That others fill the disk now is nothing to
+    /// refuse: they may go.
     fn check_limits(&self) -> Result<()> {
         let limits = self.options.limits;
         let least = LEAST_SEGMENT * 2 * (u64::from(self.lanes) + 1);

@@ -128,7 +128,8 @@ fn privileged_where_there_is_little_room_segments_are_shorter() {
     scratch.is_sound();
 }
 
-/// What others took of the share that stays free is no room for segments: longer ones would cost all older ones.
+/// What others took of the share that stays free is no room for segments: longer ones would cost
+/// all older ones.
 #[test]
 fn privileged_what_others_took_is_no_room() {
     if !privileged::require() {

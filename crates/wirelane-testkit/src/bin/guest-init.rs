@@ -1,10 +1,10 @@
 //! The first process of the guest that `cargo xtask vm` boots.
 //!
 //! It mounts what programs expect, loads the drivers in `/modules`, names the network interfaces
-//! after their drivers, runs the programs of `/plan` one after the other, and powers off. Where there
-//! is a directory `/host`, it is where the files of the machine that runs the guest are, to read; in
-//! the directories that `/temporary` lists, programs write. What programs say goes to the second
-//! serial port, between lines that begin with `@@`:
+//! after their drivers, runs the programs of `/plan` one after the other, and powers off. Where
+//! there is a directory `/host`, it is where the files of the machine that runs the guest are, to
+//! read; in the directories that `/temporary` lists, programs write. What programs say goes to the
+//! second serial port, between lines that begin with `@@`:
 //!
 //! ```text
 //! @@ note 6.14.0, igb0 with 2 queues, …
@@ -17,7 +17,8 @@
 //! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
 //! number of `NAME=value` for the environment, and after `--` the program and its arguments. After
 //! `--beside` there may be another one, which is started before and interrupted after it. With
-//! `@after=IF` among the values, the first waits until the other one's packets come to an interface.
+//! `@after=IF` among the values, the first waits until the other one's packets come to an
+//! interface.
 #![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
 
 use std::error::Error;
@@ -135,7 +136,8 @@ fn prepare() -> Result<String> {
         if let Some(channels) = Ethtool::open(name)?.channels()? {
             // With queue pairs to spare, virtio_net spreads what it receives over more queues as
             // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
-            // Before 5.18 it has no RSS (VIRTIO_NET_F_RSS): the queue of a flow changes with what the guest sends.
+            // Before 5.18 it has no RSS (VIRTIO_NET_F_RSS): the queue of a flow changes with what
+            // the guest sends.
             let pairs = if kernel::is_at_least(5, 18) { channels.max_combined } else { 1 };
             if name.starts_with("virtio") && channels.combined != pairs {
                 command("/bin/ethtool", &["-L", name, "combined", &pairs.to_string()])?;
@@ -305,7 +307,8 @@ fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<Stri
     Ok(if other == SUCCESS { end } else { format!("{end}, beside it: {other}") })
 }
 
-/// Waits until packets come to an interface, or for half a minute: whoever needs them says that there are none.
+/// Waits until packets come to an interface, or for half a minute: whoever needs them says that
+/// there are none.
 fn wait_for_packets(interface: &str) -> Result<()> {
     let path = format!("/sys/class/net/{interface}/statistics/rx_packets");
     let received = || Ok::<u64, Box<dyn Error>>(fs::read_to_string(&path)?.trim().parse()?);

@@ -8,8 +8,8 @@ use crate::{
 /// Length of a fragment header in bytes.
 pub const FRAGMENT_LEN: usize = 8;
 
-/// Steps over extension headers to the upper-layer packet. `next_header` is what `payload` begins with;
-/// an order that RFC 8200 advises against is accepted, as an observer has to.
+/// Steps over extension headers to the upper-layer packet. `next_header` is what `payload` begins
+/// with; an order that RFC 8200 advises against is accepted, as an observer has to.
 ///
 /// # Errors
 /// [`WireError::Truncated`] when the bytes end within an extension header.
@@ -47,8 +47,8 @@ pub struct Upper<'a> {
 }
 
 impl Upper<'_> {
-    /// Whether this is a part of a packet. A fragment header around a whole one (an atomic fragment,
-    /// RFC 6946) does not make it a part.
+    /// Whether this is a part of a packet. A fragment header around a whole one (an atomic
+    /// fragment, RFC 6946) does not make it a part.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.more_fragments || fragment.offset != 0)
@@ -68,8 +68,8 @@ pub struct Extension<'a> {
     pub bytes: &'a [u8],
 }
 
-/// An iterator over extension headers. It ends after an error, and after the header of a fragment that
-/// is not the first, because what follows is not a header.
+/// An iterator over extension headers. It ends after an error, and after the header of a fragment
+/// that is not the first, because what follows is not a header.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     next: Protocol,
@@ -126,8 +126,8 @@ impl core::iter::FusedIterator for Extensions<'_> {}
 /// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
 ///
 /// # Errors
-/// [`WireError::Truncated`] for fewer than 8 bytes; [`WireError::Malformed`] for a type of routing that
-/// has no such address, and for a header that is too short for it.
+/// [`WireError::Truncated`] for fewer than 8 bytes; [`WireError::Malformed`] for a type of routing
+/// that has no such address, and for a header that is too short for it.
 pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
     const ADDRESS: usize = 16;
     let (&[_, _, kind, segments_left, ..], _) = split::<8>(routing)?;
@@ -297,8 +297,8 @@ mod tests {
         }
     }
 
-    /// Hop-by-hop (8), routing (24), an atomic fragment (8), AH (24), destination options (16), then
-    /// two bytes of TCP.
+    /// Hop-by-hop (8), routing (24), an atomic fragment (8), AH (24), destination options (16),
+    /// then two bytes of TCP.
     fn chain() -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut push = |next: Protocol, length: u8, total: usize| {

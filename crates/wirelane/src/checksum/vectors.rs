@@ -29,8 +29,8 @@ impl Vectors {
         }
     }
 
-    /// Those that sums are made with: the widest of the CPU, unless there is a limit. One load, once the CPU was
-    /// asked.
+    /// Those that sums are made with: the widest of the CPU, unless there is a limit. One load,
+    /// once the CPU was asked.
     #[inline]
     pub fn used() -> Self {
         match USED.load(Ordering::Relaxed) {
@@ -41,8 +41,8 @@ impl Vectors {
         }
     }
 
-    /// Lets this process make sums with these at most, as on a CPU that has no wider ones: for comparisons. Returns
-    /// what is used from now on.
+    /// Lets this process make sums with these at most, as on a CPU that has no wider ones: for
+    /// comparisons. Returns what is used from now on.
     #[cold]
     pub fn limit(most: Self) -> Self {
         let used = Self::of_cpu().min(most);

@@ -1,7 +1,8 @@
 //! The loops for AVX-512 with VNNI, and below this module for AVX2.
 //!
-//! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction: with
-//! factors 1 it sums words that were made signed by taking 2^15 from each, which is put back at the end.
+//! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction:
+//! with factors 1 it sums words that were made signed by taking 2^15 from each, which is put back
+//! at the end.
 
 use std::arch::x86_64::*;
 use wirelane_wire::checksum::Sum;
@@ -18,8 +19,9 @@ const VECTOR: usize = 64;
 
 /// As [`avx2_sums`].
 ///
-/// Goes by whole vectors from where a piece begins: as many for every piece, so that the CPU guesses all jumps right.
-/// Pieces of a long frame come from the second-level cache, where loads that cross cache lines cost no more.
+/// Goes by whole vectors from where a piece begins: as many for every piece, so that the CPU
+/// guesses all jumps right. Pieces of a long frame come from the second-level cache, where loads
+/// that cross cache lines cost no more.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 pub(super) fn vnni_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
@@ -34,7 +36,8 @@ pub(super) fn vnni_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
         let mut from = piece.as_ptr();
         let mut lanes = lanes_for(vectors + 1);
-        // Counted down: LLVM makes of a loop that counts up code that was seen to take half as long again.
+        // Counted down: LLVM makes of a loop that counts up code that was seen to take half as long
+        // again.
         let mut left = vectors;
         while left >= lanes.len() {
             for lane in &mut lanes {
@@ -79,9 +82,9 @@ fn vnni_long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     sum
 }
 
-/// Goes by aligned vectors, from the one that the source begins in to the one that it ends in, and masks
-/// what is not of the source: a load that crosses cache lines takes twice as long. A copy goes by the
-/// vectors of its target.
+/// Goes by aligned vectors, from the one that the source begins in to the one that it ends in, and
+/// masks what is not of the source: a load that crosses cache lines takes twice as long. A copy
+/// goes by the vectors of its target.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
@@ -103,8 +106,8 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     let in_only = if last == 0 { in_last } else { u64::MAX };
     // SAFETY: the mask leaves bytes of the source, and so of the target.
     add(&mut lanes[0], unsafe { masked::<COPY>(to, from, in_first & in_only) });
-    // As many are between the first and the last one. Counted down: LLVM makes of a loop that counts up
-    // code that was seen to take half as long again.
+    // As many are between the first and the last one. Counted down: LLVM makes of a loop that
+    // counts up code that was seen to take half as long again.
     let mut between = last.saturating_sub(1);
     while between >= lanes.len() {
         for lane in &mut lanes {
@@ -128,7 +131,8 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     total(lanes, !before.is_multiple_of(2))
 }
 
-/// Lanes for the sums of so many vectors: with what [`add`] takes too little, twice 2^15 to every lane.
+/// Lanes for the sums of so many vectors: with what [`add`] takes too little, twice 2^15 to every
+/// lane.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn lanes_for(vectors: usize) -> [__m512i; 4] {
@@ -144,8 +148,8 @@ fn add(lane: &mut __m512i, words: __m512i) {
     *lane = _mm512_dpwssd_epi32(*lane, signed, _mm512_set1_epi16(1));
 }
 
-/// The sum of lanes in native byte order. If `odd`, their words straddle those of the data, which swaps the
-/// bytes of the sum (RFC 1071 section 2 (B)).
+/// The sum of lanes in native byte order. If `odd`, their words straddle those of the data, which
+/// swaps the bytes of the sum (RFC 1071 section 2 (B)).
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn total([a, b, c, d]: [__m512i; 4], odd: bool) -> Sum {
@@ -168,8 +172,8 @@ unsafe fn whole<const COPY: bool>(to: *mut u8, from: *const u8) -> __m512i {
     // SAFETY: promised by the caller.
     let bytes = unsafe { _mm512_loadu_si512(from.cast()) };
     if COPY {
-        // What comes next is fetched to be written. Without this the compiler would also make a call of
-        // `memcpy` of the loop.
+        // What comes next is fetched to be written. Without this the compiler would also make a
+        // call of `memcpy` of the loop.
         _mm_prefetch::<_MM_HINT_ET0>(to.wrapping_add(8 * VECTOR).cast());
         // SAFETY: promised by the caller.
         unsafe { _mm512_storeu_si512(to.cast(), bytes) };

@@ -83,7 +83,8 @@ impl Engine {
             let metas = unsafe {
                 std::slice::from_raw_parts(frames.as_ptr().cast::<*const Meta>(), frames.len())
             };
-            // SAFETY: the frames are borrowed for the call, and the meta of each describes bytes of its own.
+            // SAFETY: the frames are borrowed for the call, and the meta of each describes bytes of
+            // its own.
             if unsafe { jit.run_records(metas, verdicts) }.is_some() {
                 return;
             }

@@ -1,6 +1,7 @@
 //! Filters: tcpdump's language, one compiler, several engines that agree on every packet.
 //!
-//! What needs no frames is a crate of its own, `wirelane-filter`. Here is what opening a port and sorting frames need.
+//! What needs no frames is a crate of its own, `wirelane-filter`. Here is what opening a port and
+//! sorting frames need.
 
 mod engine;
 

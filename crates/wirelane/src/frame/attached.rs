@@ -1,12 +1,13 @@
-//! What a capture file says of a packet: its interface and the options of its block. Kept behind the packet.
+//! What a capture file says of a packet: its interface and the options of its block. Kept behind
+//! the packet.
 //!
 //! ```text
 //!   │ headroom │ packet │  room to grow  │ interface │ length │ options │
 //!                                        ▲ the end of the room
 //! ```
 //!
-//! The room of the frame ends before them, so whatever becomes of the packet in its memory, they stay. A packet that is
-//! copied into another frame leaves them behind.
+//! The room of the frame ends before them, so whatever becomes of the packet in its memory, they
+//! stay. A packet that is copied into another frame leaves them behind.
 #![allow(unsafe_code)]
 
 use super::handle::Frame;
@@ -16,8 +17,8 @@ use super::marks::Marks;
 const HEADER: usize = 8;
 
 impl Frame {
-    /// Keeps the number of its interface in its file, and the options of its block. False, and nothing changed, if they do
-    /// not fit behind the packet.
+    /// Keeps the number of its interface in its file, and the options of its block. False, and
+    /// nothing changed, if they do not fit behind the packet.
     #[cold]
     #[must_use = "without room nothing was changed"]
     pub(crate) fn attach(&mut self, interface: u32, options: &[u8]) -> bool {
@@ -31,8 +32,8 @@ impl Frame {
         meta.room = left as u32;
         meta.marks = meta.marks.with(Marks::ATTACHED);
         let len = options.len() as u32;
-        // SAFETY: `HEADER + options.len()` bytes behind what is the room now were room before, so that they belong to this
-        // frame.
+        // SAFETY: `HEADER + options.len()` bytes behind what is the room now were room before, so
+        // that they belong to this frame.
         unsafe {
             let place = meta.data.add(left).as_ptr();
             place.cast::<[u8; 4]>().write(interface.to_ne_bytes());
@@ -54,22 +55,23 @@ impl Frame {
         self.meta().marks.has(Marks::HINTS.with(Marks::ATTACHED))
     }
 
-    /// The options of its packet in the capture file that it is of, in their coding and the byte order of this machine;
-    /// empty if there are none, or if it was not read from a file.
+    /// The options of its packet in the capture file that it is of, in their coding and the byte
+    /// order of this machine; empty if there are none, or if it was not read from a file.
     #[inline]
     pub fn options(&self) -> &[u8] {
         self.attached().map_or(&[], |(_, options)| options)
     }
 
-    /// The number of its interface in its file, and the options of its block, in their coding; `None` if nothing was kept.
+    /// The number of its interface in its file, and the options of its block, in their coding;
+    /// `None` if nothing was kept.
     #[inline]
     pub(crate) fn attached(&self) -> Option<(u32, &[u8])> {
         if !self.has_attached() {
             return None;
         }
         let meta = self.meta();
-        // SAFETY: `attach` has written both numbers and as many bytes where the room ends, and the mark goes as soon as the
-        // memory has another packet.
+        // SAFETY: `attach` has written both numbers and as many bytes where the room ends, and the
+        // mark goes as soon as the memory has another packet.
         unsafe {
             let place = meta.data.add(meta.room as usize).as_ptr();
             let interface = u32::from_ne_bytes(place.cast::<[u8; 4]>().read());

@@ -64,7 +64,8 @@ impl Batch {
         self.release(0..n);
     }
 
-    /// Gives the frames in `range`, which the batch has, back to their owners; those behind them move up.
+    /// Gives the frames in `range`, which the batch has, back to their owners; those behind them
+    /// move up.
     #[inline]
     fn release(&mut self, range: Range<usize>) {
         let Range { start, end } = range;

@@ -58,10 +58,11 @@ impl Frame {
 
     /// The bytes of the packet, writable.
     ///
-    /// A checksum may be *partial*: then its field holds the sum of the pseudo-header, and a device or a
-    /// segmenter completes it ([`Frame::offload`]). To change addresses or ports use the setters, such as
-    /// [`Frame::set_ipv4_source`], or [`Frame::packet_mut`]: they keep both kinds right. After changes to a
-    /// packet with a partial checksum by other means, that sum must still be the one of the pseudo-header.
+    /// A checksum may be *partial*: then its field holds the sum of the pseudo-header, and a device
+    /// or a segmenter completes it ([`Frame::offload`]). To change addresses or ports use the
+    /// setters, such as [`Frame::set_ipv4_source`], or [`Frame::packet_mut`]: they keep both kinds
+    /// right. After changes to a packet with a partial checksum by other means, that sum must still
+    /// be the one of the pseudo-header.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta_mut();

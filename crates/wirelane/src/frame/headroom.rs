@@ -21,8 +21,8 @@ impl Frame {
         })
     }
 
-    /// Writes `bytes` where they end at the first byte of the packet; what else was known of it may lie there,
-    /// and is forgotten. False, and nothing changed, if the headroom is smaller.
+    /// Writes `bytes` where they end at the first byte of the packet; what else was known of it may
+    /// lie there, and is forgotten. False, and nothing changed, if the headroom is smaller.
     #[inline(always)]
     pub(crate) fn write_before(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.before();

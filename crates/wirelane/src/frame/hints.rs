@@ -57,8 +57,9 @@ impl fmt::Display for RxHashKind {
     }
 }
 
-/// As it lies in memory: the time in nanoseconds, the hash, what the hash was made of, and a word that says that
-/// there is something at all, and whether there is a hash. In the order of the machine.
+/// As it lies in memory: the time in nanoseconds, the hash, what the hash was made of, and a word
+/// that says that there is something at all, and whether there is a hash. In the order of the
+/// machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// 0 if there is none.
@@ -72,8 +73,9 @@ impl Hints {
     pub(crate) const TIME: i16 = 0;
     pub(crate) const HASH: i16 = 8;
     pub(crate) const MARKS: i16 = 12;
-    /// Of the marks: what the hash was made of, whether there is one, and what no memory holds by chance or by the
-    /// will of a sender: packets do not reach before the place where they are received.
+    /// Of the marks: what the hash was made of, whether there is one, and what no memory holds by
+    /// chance or by the will of a sender: packets do not reach before the place where they are
+    /// received.
     pub(crate) const KIND: u32 = 0x7fff;
     pub(crate) const HASHED: u32 = 0x8000;
     pub(crate) const PRESENT: u32 = 0x5743_0000;
@@ -101,8 +103,9 @@ impl Frame {
         self.hints()?.hash
     }
 
-    /// When the hardware received it, in nanoseconds of the clock of the device, which need not be that of
-    /// [`Frame::timestamp`]; `None` if it does not say, or was not asked (`xdp:eth0?rx_timestamps=on`).
+    /// When the hardware received it, in nanoseconds of the clock of the device, which need not be
+    /// that of [`Frame::timestamp`]; `None` if it does not say, or was not asked
+    /// (`xdp:eth0?rx_timestamps=on`).
     pub fn hardware_timestamp(&self) -> Option<u64> {
         self.hints().map(|hints| hints.time).filter(|time| *time != 0)
     }
@@ -128,7 +131,8 @@ impl Frame {
         let found = self.read_before::<{ Hints::BYTES }>()?;
         let hints = Hints::parse(found)?;
         let before = self.meta_mut().data;
-        // SAFETY: at least so many bytes before the packet, which were just read, belong to this frame.
+        // SAFETY: at least so many bytes before the packet, which were just read, belong to this
+        // frame.
         unsafe { before.sub(Hints::BYTES).cast::<[u8; Hints::BYTES]>().write([0; Hints::BYTES]) };
         (hints != Hints::default()).then_some(RawHints(found))
     }

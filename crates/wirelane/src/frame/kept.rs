@@ -18,7 +18,8 @@ pub(super) const HINTS_BYTES: usize = 16;
 pub(super) const MERGED_BYTES: usize = 8;
 
 impl Frame {
-    /// Reads what is kept at `place`; zeroes if the headroom ends before, so that [`Frame::keep`] has put nothing there.
+    /// Reads what is kept at `place`; zeroes if the headroom ends before, so that [`Frame::keep`]
+    /// has put nothing there.
     #[inline(always)]
     pub(super) fn kept<const N: usize>(&self, place: usize) -> [u8; N] {
         if place + N > self.before() {
@@ -30,7 +31,8 @@ impl Frame {
 
     /// Keeps `bytes` at `place`. False, and nothing changed, if the headroom has too few.
     ///
-    /// Bytes and no other type: the packet may grow over them ([`Frame::prepend`]), and padding is not initialised.
+    /// Bytes and no other type: the packet may grow over them ([`Frame::prepend`]), and padding is
+    /// not initialised.
     #[inline(always)]
     pub(super) fn keep<const N: usize>(&mut self, place: usize, bytes: [u8; N]) -> bool {
         let fits = place + N <= self.before();
@@ -60,7 +62,8 @@ mod tests {
     use crate::frame::{Gso, Offload, Tunnel};
     use crate::pool::{Pool, PoolConfig};
 
-    /// A packet may grow over all that its frame keeps: every byte of it has to be initialised. Miri sees it.
+    /// A packet may grow over all that its frame keeps: every byte of it has to be initialised.
+    /// Miri sees it.
     #[test]
     fn a_packet_may_grow_over_what_was_kept() {
         let config = PoolConfig { chunks: 1, chunk_size: 256, headroom: 64, numa_node: None };

@@ -19,8 +19,8 @@ pub struct Offload {
     /// CWR is set as the signal of RFC 3168: a sink that cuts the frame must know the rule.
     pub ecn: bool,
     /// CWR is part of the counter of Accurate ECN (RFC 9768 section 3.2.2.1) and belongs to every
-    /// segment. Without this it is the signal of RFC 3168, which belongs to the first. The AE flag in
-    /// a segment says the same. `virtio_net_hdr` of Linux 6.18 cannot say it.
+    /// segment. Without this it is the signal of RFC 3168, which belongs to the first. The AE flag
+    /// in a segment says the same. `virtio_net_hdr` of Linux 6.18 cannot say it.
     pub accurate_ecn: bool,
     /// All segments have the IPv4 identification of the frame, where "don't fragment" allows it
     /// (RFC 6864 section 4.1). Otherwise it increments.
@@ -120,8 +120,8 @@ impl Offload {
         }
     }
 
-    /// The header for this frame, with the length of its headers: a hint for how much of it the kernel
-    /// copies at first.
+    /// The header for this frame, with the length of its headers: a hint for how much of it the
+    /// kernel copies at first.
     pub(crate) fn virtio_of(&self, frame: &[u8]) -> VirtioNetHdr {
         let start = self.checksum.map_or(0, |place| place.start);
         let transport = match self.gso {

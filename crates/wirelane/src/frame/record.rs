@@ -38,8 +38,9 @@ impl RecordLayout {
 }
 
 impl Batch {
-    /// The records of its frames, in order, laid out as [`RecordLayout::THIS`]: an interface for another language shows
-    /// them without copying. They change with their frames and are valid until these leave the batch.
+    /// The records of its frames, in order, laid out as [`RecordLayout::THIS`]: an interface for
+    /// another language shows them without copying. They change with their frames and are valid
+    /// until these leave the batch.
     #[inline]
     pub fn records(&self) -> &[NonNull<()>] {
         let frames: &[Frame] = self;

@@ -10,8 +10,8 @@ use super::handle::Frame;
 use super::marks::Marks;
 
 impl Frame {
-    /// The packet's headers, to change several of them: they are looked for once. The setters of the
-    /// frame change one each.
+    /// The packet's headers, to change several of them: they are looked for once. The setters of
+    /// the frame change one each.
     ///
     /// # Errors
     /// The headers end early or are malformed.
@@ -108,8 +108,8 @@ impl Frame {
     /// Replaces the whole packet by `packet`, whose checksums are complete.
     ///
     /// # Errors
-    /// It does not fit ([`Frame::capacity`]) or has a field outside its range; the content of the frame is not
-    /// defined then.
+    /// It does not fit ([`Frame::capacity`]) or has a field outside its range; the content of the
+    /// frame is not defined then.
     pub fn fill_packet(&mut self, packet: &Packet<'_>) -> Result<(), WireError> {
         let (needed, have) = (packet.len(), self.capacity());
         if !self.set_len(needed) {

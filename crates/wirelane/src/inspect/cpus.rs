@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A set of CPU numbers. It displays as the kernel writes lists (`0-3,8`) and serializes as an array of numbers.
+/// A set of CPU numbers. It displays as the kernel writes lists (`0-3,8`) and serializes as an
+/// array of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList {
     cpus: BTreeSet<u32>,
@@ -29,8 +30,8 @@ impl CpuList {
         Some(CpuList { cpus })
     }
 
-    /// From a mask in hexadecimal words of 32 bits, the most significant first, e.g. `00000001,00000003`
-    /// (`/sys/class/net/IF/queues/rx-0/rps_cpus`); `None` when it is malformed.
+    /// From a mask in hexadecimal words of 32 bits, the most significant first, e.g.
+    /// `00000001,00000003` (`/sys/class/net/IF/queues/rx-0/rps_cpus`); `None` when it is malformed.
     pub(crate) fn from_mask(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         let mut base = 0;

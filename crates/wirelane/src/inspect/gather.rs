@@ -184,7 +184,8 @@ fn missing(name: &str) -> Error {
         .help("`wirelane queues` lists the interfaces")
 }
 
-/// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest of the answer good.
+/// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest
+/// of the answer good.
 #[derive(Default)]
 struct Failures {
     messages: Vec<String>,
@@ -269,8 +270,8 @@ impl<'a> Device<'a> {
         self.host.sysfs()?.list(&format!("class/net/{}/{directory}", self.name))
     }
 
-    /// The queues in use: as the kernel lists them, which it does while the interface is up, or as sysfs does. Queues that
-    /// were allocated may be out of use, unless there is but one.
+    /// The queues in use: as the kernel lists them, which it does while the interface is up, or as
+    /// sysfs does. Queues that were allocated may be out of use, unless there is but one.
     fn count(
         &self,
         services: &Services,
@@ -345,7 +346,8 @@ impl<'a> Device<'a> {
     }
 
     fn numa_node(&self) -> Option<u32> {
-        // The node of a virtio device is that of the PCI function it sits on. -1 is "none", and not a number of u32.
+        // The node of a virtio device is that of the PCI function it sits on. -1 is "none", and not
+        // a number of u32.
         ["device/numa_node", "device/../numa_node"]
             .into_iter()
             .find_map(|file| self.read(file)?.parse().ok())
@@ -356,7 +358,8 @@ impl<'a> Device<'a> {
         self.host.nodes().iter().find(holds).map(|(node, _)| *node)
     }
 
-    /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI function that it sits on.
+    /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI
+    /// function that it sits on.
     fn named_interrupts(&self) -> Option<QueueInterrupts> {
         let own: Vec<u32> = ["device/msi_irqs", "device/../msi_irqs"]
             .into_iter()
@@ -364,7 +367,8 @@ impl<'a> Device<'a> {
             .iter()
             .filter_map(|irq| irq.parse().ok())
             .collect();
-        // Several interfaces on one device can be told apart only by names that hold the interface's.
+        // Several interfaces on one device can be told apart only by names that hold the
+        // interface's.
         let alone = self.list("device/net").is_some_and(|interfaces| interfaces.len() == 1);
         let named: Vec<_> = self
             .host

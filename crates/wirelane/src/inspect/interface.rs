@@ -102,20 +102,20 @@ pub struct TxQueue {
     /// What serves its completions, and where.
     #[serde(flatten)]
     pub service: Service,
-    /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The kernel has no such setting for a
-    /// queue that is the only one.
+    /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The
+    /// kernel has no such setting for a queue that is the only one.
     pub xps_cpus: Option<CpuList>,
     /// How many bytes may be in its ring; `None` where the kernel limits only their number.
     pub byte_limit: Option<ByteLimit>,
 }
 
-/// How many bytes the kernel lets into the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`): what is more waits in
-/// the queueing discipline, where control can pass bulk.
+/// How many bytes the kernel lets into the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`):
+/// what is more waits in the queueing discipline, where control can pass bulk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ByteLimit {
-    /// As it is now: the kernel adapts it to what the device sends between two completions. 0 before the first packet,
-    /// and where the driver does not take part.
+    /// As it is now: the kernel adapts it to what the device sends between two completions. 0
+    /// before the first packet, and where the driver does not take part.
     pub limit: u64,
     /// Beyond this the kernel does not go.
     pub limit_max: Option<u64>,
@@ -170,13 +170,13 @@ pub(crate) struct Brief {
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     pub function: Option<String>,
-    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or `symmetric-or-xor`. Kernels before 6.8
-    /// know of `none` only.
+    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or
+    /// `symmetric-or-xor`. Kernels before 6.8 know of `none` only.
     pub input_transform: Option<String>,
     /// The hash key as `ethtool -X … hkey` takes it: bytes in hexadecimal, separated by colons.
     pub key: Option<String>,
-    /// Whether both directions of a flow get the same hash, by the key or by the transformation. It is about TCP and UDP over
-    /// IPv4 and IPv6 with addresses and ports hashed.
+    /// Whether both directions of a flow get the same hash, by the key or by the transformation. It
+    /// is about TCP and UDP over IPv4 and IPv6 with addresses and ports hashed.
     pub key_symmetric: Option<bool>,
     /// The receive queue of each hash bucket.
     pub indirection: Option<Vec<u32>>,

@@ -1,7 +1,8 @@
 //! Which interrupt serves which queue, told by the names that drivers give their interrupts.
 //!
-//! Drivers that tell the kernel (`netif_napi_set_irq`, since Linux 6.8 and in few drivers) are asked through
-//! netlink. For the others this is what `irqbalance` and every tuning script do: they read `/proc/interrupts`.
+//! Drivers that tell the kernel (`netif_napi_set_irq`, since Linux 6.8 and in few drivers) are
+//! asked through netlink. For the others this is what `irqbalance` and every tuning script do: they
+//! read `/proc/interrupts`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,8 @@ pub(super) fn parse(text: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// The queues that the named interrupts of a device serve. `interface` is its name, which may end in a number too.
+/// The queues that the named interrupts of a device serve. `interface` is its name, which may end
+/// in a number too.
 pub(super) fn assign(interrupts: &[(u32, String)], interface: &str) -> QueueInterrupts {
     let mut queues = QueueInterrupts::default();
     let mut ambiguous = false;
@@ -40,11 +42,13 @@ pub(super) fn assign(interrupts: &[(u32, String)], interface: &str) -> QueueInte
             ambiguous |= queues.tx.insert(index, *irq).is_some();
         }
     }
-    // Two interrupts for one queue means that the names were misread: better nothing than something wrong.
+    // Two interrupts for one queue means that the names were misread: better nothing than something
+    // wrong.
     if ambiguous { QueueInterrupts::default() } else { queues }
 }
 
-/// Whether an interrupt's name holds the name of the interface or of the device as a word of its own.
+/// Whether an interrupt's name holds the name of the interface or of the device as a word of its
+/// own.
 pub(super) fn names(interrupt: &str, owner: &str) -> bool {
     !owner.is_empty()
         && interrupt.match_indices(owner).any(|(start, _)| {
@@ -60,8 +64,8 @@ struct Role {
     tx: bool,
 }
 
-/// Reads `eth0-TxRx-3`, `ice-eth0-TxRx-3`, `mlx5_comp3@pci:0000:03:00.0`, `virtio2-input.0`, `eth0-q1-rx`,
-/// `eth0-rx-3`: which directions, and which queue, the last number.
+/// Reads `eth0-TxRx-3`, `ice-eth0-TxRx-3`, `mlx5_comp3@pci:0000:03:00.0`, `virtio2-input.0`,
+/// `eth0-q1-rx`, `eth0-rx-3`: which directions, and which queue, the last number.
 fn role(name: &str, interface: &str) -> Option<(Role, u32)> {
     let mut name = name.split('@').next()?.to_owned();
     if names(&name, interface) {

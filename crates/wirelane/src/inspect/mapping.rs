@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// How the number that a packet carries (`skb->queue_mapping`, which a filter reads as `SKF_AD_QUEUE`) gives its receive
-/// queue. On transmit it is the transmit queue with every driver.
+/// How the number that a packet carries (`skb->queue_mapping`, which a filter reads as
+/// `SKF_AD_QUEUE`) gives its receive queue. On transmit it is the transmit queue with every driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueMapping {
-    /// `skb_record_rx_queue`: 0 for no queue, else the queue plus one. Most drivers. One that never records its queues
-    /// writes 0 always, which is then what it says: no queue.
+    /// `skb_record_rx_queue`: 0 for no queue, else the queue plus one. Most drivers. One that never
+    /// records its queues writes 0 always, which is then what it says: no queue.
     Shifted,
     /// The queue itself; a packet tied to no queue cannot be told from one of queue 0.
     Unshifted,
@@ -24,10 +24,12 @@ impl QueueMapping {
     }
 }
 
-/// How `driver` (as `ethtool -i` names it) writes the receive queue; for a driver not known to differ, as most do.
+/// How `driver` (as `ethtool -i` names it) writes the receive queue; for a driver not known to
+/// differ, as most do.
 ///
-/// * `veth` (checked on Linux 6.18): a packet keeps the sender's transmit queue, unshifted, which is also the number of the receive
-///   queue it arrives on (veth_xmit). A packet that came by XDP redirect carries 0 whatever its queue.
+/// * `veth` (checked on Linux 6.18): a packet keeps the sender's transmit queue, unshifted, which
+///   is also the number of the receive queue it arrives on (veth_xmit). A packet that came by XDP
+///   redirect carries 0 whatever its queue.
 /// * `tun` (every multi-queue TUN and TAP device; checked): shifted (tun_get_user).
 pub(crate) fn rx_mapping(driver: &str) -> QueueMapping {
     match driver {

@@ -1,11 +1,9 @@
-//! What the kernel and the driver say about the queues of an interface: how many, how deep, on which CPUs, and how
-//! packets
-//! are spread over them.
+//! What the kernel and the driver say about the queues of an interface: how many, how deep, on
+//! which CPUs, and how packets are spread over them.
 //!
-//! This is `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of each) and the counting of
-//! the 2010 multiqueue socket paper, extended by ring
-//! sizes, NUMA nodes and receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about
-//! the
+//! This is `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of each) and
+//! the counting of the 2010 multiqueue socket paper, extended by ring sizes, NUMA nodes and
+//! receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about the
 //! network namespace of the calling thread. What is not known is `None`, never 0.
 //!
 //! ```no_run
@@ -52,15 +50,14 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// Everything known about the queues of the interface `name`.
 ///
 /// # Errors
-/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not
-/// tell is
-/// `None`, and a question that failed leaves a note.
+/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a
+/// driver does not tell is `None`, and a question that failed leaves a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
     gather::interface(&Host::default(), name)
 }
 
-/// The number of the interface `name`, and of its receive and its transmit queues, as [`interface`] says; of an
-/// interface that is up, for a fraction of the cost.
+/// The number of the interface `name`, and of its receive and its transmit queues, as [`interface`]
+/// says; of an interface that is up, for a fraction of the cost.
 ///
 /// # Errors
 /// As [`interface`].
@@ -68,7 +65,8 @@ pub(crate) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     gather::queue_counts(name)
 }
 
-/// What a port has to know about the interface `name`, as [`interface`] says; for a fraction of the cost.
+/// What a port has to know about the interface `name`, as [`interface`] says; for a fraction of the
+/// cost.
 ///
 /// # Errors
 /// As [`interface`].
@@ -76,7 +74,8 @@ pub(crate) fn brief(name: &str) -> Result<Brief> {
     gather::brief(name)
 }
 
-/// [`interface`] for every interface of this network namespace. One that vanishes in between is left out.
+/// [`interface`] for every interface of this network namespace. One that vanishes in between is
+/// left out.
 ///
 /// # Errors
 /// As [`interfaces`] and [`interface`].

@@ -25,7 +25,8 @@ pub(super) fn describe(config: &RssConfig) -> Option<Rss> {
     let key_symmetric = match config.functions {
         _ if config.input_transform & symmetric_input != 0 => Some(true),
         RssConfig::TOEPLITZ => toeplitz_symmetric(&config.key),
-        // The other functions are not specified well enough to say, and those drivers ignore the key.
+        // The other functions are not specified well enough to say, and those drivers ignore the
+        // key.
         _ => None,
     };
     Some(Rss {
@@ -38,12 +39,13 @@ pub(super) fn describe(config: &RssConfig) -> Option<Rss> {
     })
 }
 
-/// Whether the Toeplitz hash with this key gives both directions of every TCP and UDP flow the same value; `None` for a key too
-/// short for the fields.
+/// Whether the Toeplitz hash with this key gives both directions of every TCP and UDP flow the same
+/// value; `None` for a key too short for the fields.
 ///
-/// The hash is the exclusive or, over the bits i that are set in the input, of the 32 key bits from i on. It is symmetric
-/// exactly when exchanging a source bit i with its destination bit i + d never matters, that is when the windows at i and at
-/// i + d are equal. The input is source address, destination address, source port, destination port.
+/// The hash is the exclusive or, over the bits i that are set in the input, of the 32 key bits from
+/// i on. It is symmetric exactly when exchanging a source bit i with its destination bit i + d
+/// never matters, that is when the windows at i and at i + d are equal. The input is source
+/// address, destination address, source port, destination port.
 fn toeplitz_symmetric(key: &[u8]) -> Option<bool> {
     let ipv4 = symmetric_for(key, 32)?;
     // A key of less than 40 bytes cannot hash IPv6, so that IPv4 is all there is.
@@ -177,7 +179,8 @@ mod tests {
             prop_assert_eq!(toeplitz(&key, &input(a, b, ports)), toeplitz(&key, &input(b, a, swapped)));
         }
 
-        /// Flip one bit of a symmetric key: the verdict must agree with trying every single-bit flow.
+        /// Flip one bit of a symmetric key: the verdict must agree with trying every single-bit
+        /// flow.
         #[test]
         fn the_verdict_is_exact(word: [u8; 2], flip in 0_usize..320) {
             let mut key = repeated(word, 40);

@@ -1,4 +1,5 @@
-//! By which TX queue packets leave that a packet socket sends, and from which CPUs that is a certain one.
+//! By which TX queue packets leave that a packet socket sends, and from which CPUs that is a
+//! certain one.
 //!
 //! AF_PACKET cannot name a queue; the kernel chooses it (`netdev_core_pick_tx`, `net/core/dev.c`):
 //!
@@ -10,21 +11,26 @@
 //! | `bypass` | past the discipline, the sending CPU modulo the number of queues (`packet_pick_tx_queue`) |
 //! | `flow` | otherwise a hash of the flow (`skb_tx_hash`) |
 //!
-//! Who chooses by rules of its own is known of some drivers only: nothing tells whether one has `ndo_select_queue`. Most
-//! that have it ask `netdev_pick_tx` in the end, and so keep what is said here, but for some packets:
+//! Who chooses by rules of its own is known of some drivers only: nothing tells whether one has
+//! `ndo_select_queue`. Most that have it ask `netdev_pick_tx` in the end, and so keep what is said
+//! here, but for some packets:
 //!
 //! * `stmmac` sends what it cuts itself by queue 0 (`stmmac_select_queue`).
-//! * `mlx4_en` takes the queue modulo those of a priority, and adds those of the VLAN's (`mlx4_en_select_queue`).
-//! * `mlx5_core` and `ice` lead packets of traffic classes to queues of theirs, if there are classes.
-//! * `ena` had a rule, which newer kernels do not have any more: with `bypass=on` the CPU modulo the number of queues goes
-//!   before XPS, because `packet_pick_tx_queue` records it and `ena_select_queue` looks there first.
+//! * `mlx4_en` takes the queue modulo those of a priority, and adds those of the VLAN's
+//!   (`mlx4_en_select_queue`).
+//! * `mlx5_core` and `ice` lead packets of traffic classes to queues of theirs, if there are
+//!   classes.
+//! * `ena` had a rule, which newer kernels do not have any more: with `bypass=on` the CPU modulo
+//!   the number of queues goes before XPS, because `packet_pick_tx_queue` records it and
+//!   `ena_select_queue` looks there first.
 //! * Wireless devices have a queue for each priority (`ieee80211_netdev_select_queue`).
 //!
-//! `ifb` has no rule, and sends nothing for sockets: it drops whatever was not redirected to it (`ifb_xmit`).
+//! `ifb` has no rule, and sends nothing for sockets: it drops whatever was not redirected to it
+//! (`ifb_xmit`).
 //!
-//! Sockets that name the queue themselves, as those of AF_XDP, are `exact`. "Kernel interfaces for multiqueue aware
-//! socket" (Yu, 2010) had a call that bound a socket to a queue, and one that read this back (`SIOGTXQUEUEMAPPING`);
-//! Linux has neither. [`TxBinding`] is what can be read instead.
+//! Sockets that name the queue themselves, as those of AF_XDP, are `exact`. "Kernel interfaces for
+//! multiqueue aware socket" (Yu, 2010) had a call that bound a socket to a queue, and one that read
+//! this back (`SIOGTXQUEUEMAPPING`); Linux has neither. [`TxBinding`] is what can be read instead.
 
 use std::fmt;
 
@@ -92,13 +98,14 @@ impl TxBinding {
     }
 }
 
-/// Drivers that choose the queue themselves, not by the sending CPU: `tun_select_queue`, `netvsc_select_queue`,
-/// `mana_select_queue`, `bond_select_queue`, `team_select_queue`, `xennet_select_queue` (of xen-netfront, which calls
-/// itself `vif`).
+/// Drivers that choose the queue themselves, not by the sending CPU: `tun_select_queue`,
+/// `netvsc_select_queue`, `mana_select_queue`, `bond_select_queue`, `team_select_queue`,
+/// `xennet_select_queue` (of xen-netfront, which calls itself `vif`).
 const CHOOSING: [&str; 6] = ["tun", "hv_netvsc", "mana", "bonding", "team", "vif"];
 
-/// How each TX queue of an interface is reached by a packet socket from the CPUs that this thread may use; with
-/// `bypass` past the queueing discipline. A driver that is not known to choose the queue itself may do so.
+/// How each TX queue of an interface is reached by a packet socket from the CPUs that this thread
+/// may use; with `bypass` past the queueing discipline. A driver that is not known to choose the
+/// queue itself may do so.
 #[must_use]
 pub fn sending(interface: &InterfaceQueues, bypass: bool) -> Vec<TxBinding> {
     let steered = |queue: &TxQueue| queue.xps_cpus.clone().unwrap_or_default();
@@ -107,7 +114,8 @@ pub fn sending(interface: &InterfaceQueues, bypass: bool) -> Vec<TxBinding> {
     bindings(interface.driver.as_deref(), &xps, &allowed, bypass)
 }
 
-/// Reads again how the TX queues of an interface are reached, from any thread: steering may change at any time.
+/// Reads again how the TX queues of an interface are reached, from any thread: steering may change
+/// at any time.
 pub(crate) struct Steering {
     sysfs: Sysfs,
     interface: String,
@@ -120,7 +128,8 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    /// Of an interface in the calling thread's namespace with so many TX queues; `None` where sysfs cannot be seen.
+    /// Of an interface in the calling thread's namespace with so many TX queues; `None` where sysfs
+    /// cannot be seen.
     pub(crate) fn open(
         (interface, index): (&str, u32),
         driver: Option<&str>,
@@ -143,7 +152,8 @@ impl Steering {
         &self.interface
     }
 
-    /// How each TX queue is reached now; nothing once no interface of this name is the one that was opened.
+    /// How each TX queue is reached now; nothing once no interface of this name is the one that was
+    /// opened.
     pub(crate) fn read(&self) -> Option<Vec<TxBinding>> {
         let file = |file: &str| self.sysfs.read(&format!("class/net/{}/{file}", self.interface));
         if file("ifindex")?.parse() != Ok(self.index) {

@@ -82,7 +82,8 @@ fn privileged_veth_agrees_with_ethtool_and_ip() {
 fn privileged_steering_of_this_namespace_is_read() {
     in_new_namespace(|| {
         run("ip link add va up numrxqueues 2 numtxqueues 2 type veth peer name vb");
-        // `ip netns exec` cannot be used for a nameless namespace; a mount of its own shows the right sysfs.
+        // `ip netns exec` cannot be used for a nameless namespace; a mount of its own shows the
+        // right sysfs.
         run_script(
             "mount -t sysfs none /sys && echo 1 > /sys/class/net/va/queues/rx-1/rps_cpus && \
              echo 1 > /sys/class/net/va/queues/tx-0/xps_cpus",

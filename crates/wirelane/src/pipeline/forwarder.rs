@@ -52,8 +52,8 @@ impl Forwarder {
         &mut self.tx
     }
 
-    /// Sends what `change` leaves of each batch. Frames that it takes out are counted as `filtered` of the
-    /// queue that they came by.
+    /// Sends what `change` leaves of each batch. Frames that it takes out are counted as `filtered`
+    /// of the queue that they came by.
     pub fn after<F: FnMut(&mut Batch)>(self, change: F) -> Changing<F> {
         Changing { change, forwarder: self }
     }

@@ -1,8 +1,9 @@
 //! Receiving, with one thread or many.
 //!
 //! * [`run`] receives from some ends on the calling thread and sleeps when nothing comes.
-//! * [`spawn`] starts a thread for every queue of a port, each with a [`Consumer`] of its own. [`Threads`]
-//!   does so for several ports, pinned to CPUs, and ends with a [`Halt`](crate::halt::Halt).
+//! * [`spawn`] starts a thread for every queue of a port, each with a [`Consumer`] of its own.
+//!   [`Threads`] does so for several ports, pinned to CPUs, and ends with a
+//!   [`Halt`](crate::halt::Halt).
 //! * [`wait_any`] is for programs with an event loop of their own.
 
 mod budget;

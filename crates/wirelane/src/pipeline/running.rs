@@ -91,7 +91,8 @@ impl Threads {
     /// all threads are ready.
     ///
     /// # Errors
-    /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
+    /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to
+    /// start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
         ports: Vec<Port>,
@@ -104,7 +105,8 @@ impl Threads {
         self.launch(ports, work.into_iter().map(job))
     }
 
-    /// As [`Threads::start`]; each thread makes its consumer itself, so that its memory is the thread's.
+    /// As [`Threads::start`]; each thread makes its consumer itself, so that its memory is the
+    /// thread's.
     pub(crate) fn launch<C, M>(
         self,
         mut ports: Vec<Port>,
@@ -369,7 +371,8 @@ pub fn by_thread<T>(
         let is_growing = ends.iter().any(|end| rx(end).growing().is_some());
         let most = match spread {
             Spread::Queue if !is_growing => usize::MAX,
-            // The rings of all interfaces are not of one queue each: as many threads as there are processors.
+            // The rings of all interfaces are not of one queue each: as many threads as there are
+            // processors.
             Spread::Queue => thread::available_parallelism().map_or(1, usize::from),
             Spread::One | Spread::Port => 1,
         };

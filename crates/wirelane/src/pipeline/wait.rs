@@ -158,8 +158,8 @@ impl<'a> Set<'a> {
         self.count == 0
     }
 
-    /// Waits until one is readable or `timeout` has passed. A bit for each of the first `own` that is
-    /// ready, and whether another one is.
+    /// Waits until one is readable or `timeout` has passed. A bit for each of the first `own` that
+    /// is ready, and whether another one is.
     fn poll(&self, timeout: Duration, own: usize) -> Result<(u64, bool)> {
         let mut all = self
             .few

@@ -12,9 +12,10 @@
 //! that whole list when its own is empty. So a frame costs less than one atomic operation on
 //! the way round, and queues share nothing.
 //!
-//! A pool has memory of its own ([`Pool::new`]) or, in a port, a part of a region that it shares with
-//! other pools ([`shared_memory`](crate::port::shared_memory)). A region is what a kernel can register as a whole (an AF_XDP UMEM), so
-//! that a frame of any of its pools can be sent through any socket that knows the region, uncopied.
+//! A pool has memory of its own ([`Pool::new`]) or, in a port, a part of a region that it shares
+//! with other pools ([`shared_memory`](crate::port::shared_memory)). A region is what a kernel can
+//! register as a whole (an AF_XDP UMEM), so that a frame of any of its pools can be sent through
+//! any socket that knows the region, uncopied.
 //!
 //! The memory lives until the last pool of its region is dropped *and* every frame is back, whoever
 //! is last.

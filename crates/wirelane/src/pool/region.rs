@@ -6,13 +6,13 @@
 //!   slots    one cache line per chunk: its Meta, where it lies, and who has it
 //! ```
 //!
-//! A kernel that has the memory registered speaks of packets by their offset from its start. A grain
-//! is a part of the memory no larger than the smallest chunk; the table of grains says which chunk
-//! lies there, so that an offset becomes a frame by a shift and a load.
+//! A kernel that has the memory registered speaks of packets by their offset from its start. A
+//! grain is a part of the memory no larger than the smallest chunk; the table of grains says which
+//! chunk lies there, so that an offset becomes a frame by a shift and a load.
 //!
-//! While there is no [`Frame`] of a chunk, it is *in flight* in a ring of a socket, which a [`Tag`] names. An
-//! offset that comes out of a ring is taken for a frame only if the chunk is in flight in that very
-//! ring. So nothing that a driver does wrong can make two frames of one chunk.
+//! While there is no [`Frame`] of a chunk, it is *in flight* in a ring of a socket, which a [`Tag`]
+//! names. An offset that comes out of a ring is taken for a frame only if the chunk is in flight in
+//! that very ring. So nothing that a driver does wrong can make two frames of one chunk.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -195,11 +195,12 @@ impl Region {
         (offset < self.0.memory.len()).then_some(offset as u64)
     }
 
-    /// Puts `frame` in flight in the ring `tag`, in so many pieces (1 to 255): as many addresses in it have
-    /// to come back. Returns where its chunk begins.
+    /// Puts `frame` in flight in the ring `tag`, in so many pieces (1 to 255): as many addresses in
+    /// it have to come back. Returns where its chunk begins.
     ///
     /// # Safety
-    /// The frame is of this region: [`Region::address`] knows where it lies, or its pool was carved from it.
+    /// The frame is of this region: [`Region::address`] knows where it lies, or its pool was carved
+    /// from it.
     #[inline(always)]
     pub(crate) unsafe fn lend(&self, frame: Frame, tag: Tag, pieces: u32) -> u64 {
         debug_assert!(self.address(&frame).is_some() && (1..256).contains(&pieces));
@@ -233,16 +234,16 @@ impl Region {
         Returned::Piece
     }
 
-    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if it is not in
-    /// flight in the ring `tag`, or the packet would not lie in it.
+    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if it
+    /// is not in flight in the ring `tag`, or the packet would not lie in it.
     ///
     /// # Safety
     /// As for [`Region::take_back`].
     #[inline(always)]
     pub(crate) unsafe fn receive(&self, address: u64, len: u32, tag: Tag) -> Option<Frame> {
         let slot = self.slot(address)?.as_ptr();
-        // SAFETY: `slot` gives slots of chunks. This field is atomic; the others are only used once it
-        // says that the chunk is in flight, so that there is no frame of it.
+        // SAFETY: `slot` gives slots of chunks. This field is atomic; the others are only used once
+        // it says that the chunk is in flight, so that there is no frame of it.
         unsafe {
             if (*slot).in_flight.load(Ordering::Relaxed) != tag.0 << PIECES | 1 {
                 return None;
@@ -266,7 +267,8 @@ impl Region {
         }
     }
 
-    /// Takes back everything that is in flight in the ring `tag`, and says how many frames that were.
+    /// Takes back everything that is in flight in the ring `tag`, and says how many frames that
+    /// were.
     ///
     /// # Safety
     /// The kernel no longer uses the ring, nor what is in flight in it.

@@ -39,7 +39,8 @@ fn reclaim(region: &Region, tag: Tag) -> u64 {
     unsafe { region.reclaim(tag) }
 }
 
-/// Pools of one region, of chunks of every kind, share no byte, and every byte of a chunk leads to it.
+/// Pools of one region, of chunks of every kind, share no byte, and every byte of a chunk leads to
+/// it.
 #[test]
 fn chunks_are_apart_and_found_by_every_address() {
     let shapes = [(8, 2048), (5, 3000), (3, 16384), (7, 2049), (4, 4096), (9, 2048), (3, 65536)];

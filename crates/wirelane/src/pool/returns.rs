@@ -27,7 +27,8 @@ unsafe impl Sync for Returns {}
 unsafe impl Send for Returns {}
 
 impl Returns {
-    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list. `None` without memory.
+    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list.
+    /// `None` without memory.
     pub(super) fn new(chunks: u32) -> Option<Self> {
         let mut links = Vec::new();
         links.try_reserve_exact(chunks as usize).ok()?;
@@ -70,8 +71,8 @@ impl Returns {
         ((state & FIRST) as u32, (state >> 32) as u32)
     }
 
-    /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] gave, in front of
-    /// the one that begins with `then`. The caller owns both.
+    /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] gave, in front
+    /// of the one that begins with `then`. The caller owns both.
     pub(super) fn join(&self, first: u32, count: u32, then: u32) {
         let mut last = first;
         for _ in 1..count {

@@ -1,12 +1,13 @@
-//! What a capture file says beside its packets, on its way to who writes the packets of its port into another file.
+//! What a capture file says beside its packets, on its way to who writes the packets of its port
+//! into another file.
 //!
 //! ```text
 //!   cursor of the file ─┬▶ frames ─▶ … ─▶ writer
 //!                       └▶ blocks ──────▶ shelf, which the writer empties before it writes packets
 //! ```
 //!
-//! A block is on the shelf before the frames of the packets behind it are handed on. So a file never has the secrets of a
-//! packet behind it, but may have them earlier than they were.
+//! A block is on the shelf before the frames of the packets behind it are handed on. So a file
+//! never has the secrets of a packet behind it, but may have them earlier than they were.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,8 +22,8 @@ use crate::sync::lock;
 /// The file is not read on while a shelf has more bytes.
 const FULL: usize = 16 << 20;
 
-/// What a file that is a port says beside its packets: for [`OpenOptions::beside`](super::OpenOptions::beside) of the port
-/// that writes them.
+/// What a file that is a port says beside its packets: for
+/// [`OpenOptions::beside`](super::OpenOptions::beside) of the port that writes them.
 #[derive(Debug)]
 pub struct Beside {
     /// What the file is called.
@@ -61,8 +62,9 @@ impl Beside {
         self.bundle.as_ref()
     }
 
-    /// Says that whoever writes the packets keeps no names, secrets and other blocks: those that are read from now on are
-    /// counted, and [`Port::diagnostics`](super::Port::diagnostics) says how many there were.
+    /// Says that whoever writes the packets keeps no names, secrets and other blocks: those that
+    /// are read from now on are counted, and [`Port::diagnostics`](super::Port::diagnostics) says
+    /// how many there were.
     pub fn leave_out(&self) {
         lock(&self.left_out).get_or_insert_default();
         self.is_wanted.store(true, Ordering::Release);
@@ -73,8 +75,8 @@ impl Beside {
         lock(&self.left_out).unwrap_or_default()
     }
 
-    /// Blocks that are read from now on. Of several files that get the packets, one takes `all` of them, and the others names
-    /// and secrets.
+    /// Blocks that are read from now on. Of several files that get the packets, one takes `all` of
+    /// them, and the others names and secrets.
     pub(crate) fn shelf(&self, all: bool) -> Arc<Shelf> {
         let shelf = Arc::new(Shelf { all, blocks: Mutex::default(), bytes: AtomicUsize::new(0) });
         lock(&self.shelves).push(Arc::clone(&shelf));

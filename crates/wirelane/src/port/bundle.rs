@@ -45,8 +45,9 @@ struct Late {
 pub(crate) type Tally = (u64, u64);
 
 impl Bundle {
-    /// Strands with their queues and classes. If two name a queue, the first has it, but for packets that say which is theirs
-    /// ([`Frame::attach`]). Packets of no strand belong to the first. Without strands there is no bundle.
+    /// Strands with their queues and classes. If two name a queue, the first has it, but for
+    /// packets that say which is theirs ([`Frame::attach`]). Packets of no strand belong to the
+    /// first. Without strands there is no bundle.
     pub(crate) fn new(
         strands: impl IntoIterator<Item = (Source, u16, Vec<Class>)>,
     ) -> Option<Self> {
@@ -78,13 +79,14 @@ impl Bundle {
         (!bundle.strands.is_empty()).then_some(bundle)
     }
 
-    /// The strands, in the order in which they were described, without those that were when packets had come already.
+    /// The strands, in the order in which they were described, without those that were when packets
+    /// had come already.
     pub(crate) fn strands(&self) -> &[Strand] {
         &self.strands
     }
 
-    /// The number of a strand that is described when packets have come already. What is described as another one is that
-    /// one. `None` if there are as many as can be told apart.
+    /// The number of a strand that is described when packets have come already. What is described
+    /// as another one is that one. `None` if there are as many as can be told apart.
     pub(crate) fn adopt(&self, source: Source, queue: u16, class: Class) -> Option<usize> {
         let mut late = lock(&self.late);
         let describe = |source: &Source| {
@@ -152,7 +154,8 @@ impl Bundle {
         self.place(frame.class(), frame.queue_number()).map_or(0, usize::from)
     }
 
-    /// The number of a frame's strand, and where it went if that strand says neither queue nor class.
+    /// The number of a frame's strand, and where it went if that strand says neither queue nor
+    /// class.
     #[inline]
     pub(crate) fn place_of(&self, frame: &Frame) -> (u32, Direction) {
         let strand = self.strand_of(frame);

@@ -104,8 +104,8 @@ impl Device {
         }
     }
 
-    /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not mark packets
-    /// that have no queue, and the hook expects it (`netif_get_rxqueue`).
+    /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not
+    /// mark packets that have no queue, and the hook expects it (`netif_get_rxqueue`).
     pub(super) fn shifts_queues(&self) -> bool {
         self.mapping == QueueMapping::Unshifted && self.rx_queues > 1
     }
@@ -181,7 +181,8 @@ impl Device {
         Error::usage(format!("port '{spec}'"), cause).help(help)
     }
 
-    /// How the kernel comes to each of the TX queues that the spec names, for what a packet socket sends.
+    /// How the kernel comes to each of the TX queues that the spec names, for what a packet socket
+    /// sends.
     pub(super) fn tx_bindings(&self, spec: &Spec, bypass: bool) -> Vec<TxBinding> {
         let queues = self.queues(spec, Class::Tx);
         let one = |queue: &u16| TxBinding::new(*queue, TxWay::Only);
@@ -274,7 +275,8 @@ pub(super) fn link_type(hardware: u16) -> Option<u16> {
 pub(super) const LINK_TYPES: &[(u16, &[u16])] = &[
     // ARPHRD_ETHER; ARPHRD_LOOPBACK, whose frames have an Ethernet header, too.
     (ETHERNET, &[1, LOOPBACK]),
-    // LINKTYPE_RAW begins with the IP header: ARPHRD_RAWIP, ARPHRD_NONE (TUN), ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT.
+    // LINKTYPE_RAW begins with the IP header: ARPHRD_RAWIP, ARPHRD_NONE (TUN), ARPHRD_TUNNEL,
+    // ARPHRD_TUNNEL6, ARPHRD_SIT.
     (101, &[519, 65534, 768, 769, 776]),
     // ARPHRD_IEEE80211, ARPHRD_IEEE80211_RADIOTAP.
     (105, &[801]),

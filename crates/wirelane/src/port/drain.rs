@@ -12,7 +12,8 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_micros(100);
 
 impl Tx {
-    /// Sends what was taken and waits until all of it has left, at most `timeout`; returns how many frames have not.
+    /// Sends what was taken and waits until all of it has left, at most `timeout`; returns how many
+    /// frames have not.
     ///
     /// Dropping an end does the same for a fifth of a second and counts the rest as errors.
     ///
@@ -74,7 +75,8 @@ mod tests {
     use crate::port::{OpenOptions, Port, Transmit, sim};
     use crate::stats::TxCounters;
 
-    /// Keeps what it takes until it is flushed, as a segmenter does; some flushes fail, with what went wrong before.
+    /// Keeps what it takes until it is flushed, as a segmenter does; some flushes fail, with what
+    /// went wrong before.
     struct Late {
         inner: Box<dyn Transmit>,
         kept: Batch,

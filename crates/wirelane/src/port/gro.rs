@@ -28,7 +28,8 @@ use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
 use crate::stats::RxCounters;
 
-/// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.
+/// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so
+/// few.
 const FRAMES: u32 = 64;
 /// The fewest, where memory is short.
 const LEAST_FRAMES: u32 = 8;

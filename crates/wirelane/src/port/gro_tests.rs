@@ -140,8 +140,8 @@ fn assert_conserved(bed: &Bed) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the batches are like: every packet once, in order within its flow, and the time that
-    /// was promised holds.
+    /// Whatever the batches are like: every packet once, in order within its flow, and the time
+    /// that was promised holds.
     #[test]
     fn every_packet_comes_out_once_and_in_order(
         flows in proptest::collection::vec(0u16..12, 0..300),

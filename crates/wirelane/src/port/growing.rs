@@ -1,6 +1,7 @@
 //! The interfaces of a port that are found while it runs: what `any` is.
 //!
-//! All of them share the port's rings. So what a ring lost cannot be told by interface, and is counted for all together.
+//! All of them share the port's rings. So what a ring lost cannot be told by interface, and is
+//! counted for all together.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +32,8 @@ impl Growing {
         lock(&self.rings).push(Arc::clone(counters));
     }
 
-    /// Adds an interface, or a queue of it; its number and its counters. `None` if there are as many as can be told apart.
+    /// Adds an interface, or a queue of it; its number and its counters. `None` if there are as
+    /// many as can be told apart.
     pub(crate) fn add(
         &self,
         source: Source,

@@ -130,7 +130,8 @@ pub struct PortInfo {
     pub mac: Option<[u8; 6]>,
     /// The queues that are open.
     pub queues: Vec<u16>,
-    /// How each of its transmitting ends is bound to its TX queue, of ports on an interface with queues.
+    /// How each of its transmitting ends is bound to its TX queue, of ports on an interface with
+    /// queues.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tx_queues: Vec<TxBinding>,
     /// The attempts, in order.
@@ -190,7 +191,8 @@ impl PortInfo {
     }
 }
 
-/// Tells names apart: those that there are several times get a number, as in `sim:2#1` and `sim:2#2`.
+/// Tells names apart: those that there are several times get a number, as in `sim:2#1` and
+/// `sim:2#2`.
 #[must_use]
 pub fn tell_apart(names: Vec<String>) -> Vec<String> {
     let told = names.iter().enumerate().map(|(at, name)| {

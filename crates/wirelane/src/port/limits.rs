@@ -56,9 +56,9 @@ pub(super) fn tags(packet: &[u8]) -> usize {
     places.iter().take_while(|at| is_tag(at)).count() * VLAN_TAG
 }
 
-/// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is added, and 0 is
-/// written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays as it is: the packet is wrong
-/// in any case.
+/// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is
+/// added, and 0 is written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays
+/// as it is: the packet is wrong in any case.
 pub(super) fn complete(packet: &mut [u8], place: PartialChecksum) {
     let start = usize::from(place.start);
     let Some(covered) = packet.get_mut(start..) else { return };

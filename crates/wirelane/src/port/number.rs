@@ -23,7 +23,8 @@ pub fn parse_number(text: &str) -> Option<u64> {
     (value < 1e18).then_some(value.round() as u64)
 }
 
-/// A time with one of two units, as a number of the first: 1 to 10,000. The second is a thousand of the first.
+/// A time with one of two units, as a number of the first: 1 to 10,000. The second is a thousand of
+/// the first.
 pub(super) fn parse_time(text: &str, unit: &str, thousand: &str) -> Option<u64> {
     let (digits, scale) = match text.strip_suffix(unit) {
         Some(digits) => (digits, 1),

@@ -19,8 +19,9 @@ use crate::pool::Region;
 
 /// Opens the port that `spec` names.
 ///
-/// A bare interface name is `packet:`, which only looks. If the program takes all packets ([`Take::All`]) it is the
-/// best backend that works, and the port's [`PortInfo`](super::PortInfo) says which one that is and why.
+/// A bare interface name is `packet:`, which only looks. If the program takes all packets
+/// ([`Take::All`]) it is the best backend that works, and the port's [`PortInfo`](super::PortInfo)
+/// says which one that is and why.
 ///
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
@@ -51,9 +52,9 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// Frame memory for several ports that are opened with these arguments, so that they send each other's
-/// frames without a copy: what to put into [`OpenOptions::memory`] of each. `None` for those that cannot use it, and for
-/// all if fewer than two could.
+/// Frame memory for several ports that are opened with these arguments, so that they send each
+/// other's frames without a copy: what to put into [`OpenOptions::memory`] of each. `None` for
+/// those that cannot use it, and for all if fewer than two could.
 ///
 /// # Errors
 /// There is not so much memory. What else is wrong shows when the ports are opened.

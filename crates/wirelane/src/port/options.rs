@@ -24,7 +24,8 @@ use crate::placement::Placement;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Which packets to select at first; [`Control::set_mask`](super::Control::set_mask) changes it later.
+    /// Which packets to select at first; [`Control::set_mask`](super::Control::set_mask) changes it
+    /// later.
     pub mask: QueueMask,
     /// Which of the selected packets to receive, at first; all when `None`.
     /// [`Control::set_filter`](super::Control::set_filter) changes it later. On `xdp:` the others
@@ -45,10 +46,11 @@ pub struct OpenOptions {
     /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
     /// ring.
     pub wait: bool,
-    /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look at each packet in the
-    /// kernel, which takes CAP_BPF when the port is opened, and time, which one without a filter at first that is to receive
-    /// a number of [packets](Self::packets) saves. Otherwise
-    /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a filter.
+    /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look
+    /// at each packet in the kernel, which takes CAP_BPF when the port is opened, and time, which
+    /// one without a filter at first that is to receive a number of [packets](Self::packets) saves.
+    /// Otherwise [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a
+    /// filter.
     pub count_rejected: bool,
     /// `any` means all interfaces of the network namespace, those that come later included
     /// ([`packet`](super::packet)). Their packets are told apart by a
@@ -176,7 +178,8 @@ impl OpenOptions {
     }
 }
 
-/// Setters by value, named as the fields that they set. What is optional takes the value as well as an `Option` of it.
+/// Setters by value, named as the fields that they set. What is optional takes the value as well as
+/// an `Option` of it.
 macro_rules! setters {
     ($type:ident: $($field:ident: $value:ty),+ $(,)?) => {
         impl $type {

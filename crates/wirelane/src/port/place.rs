@@ -1,6 +1,7 @@
-//! From where a thread has to send, so that what it sends leaves by its own TX queue. It may change while the thread
-//! sends: somebody writes `xps_cpus`. Who reads the steering again ([`TxWatch`](super::TxWatch)) writes what is new, and
-//! who sends looks at two numbers before each call of the kernel.
+//! From where a thread has to send, so that what it sends leaves by its own TX queue. It may change
+//! while the thread sends: somebody writes `xps_cpus`. Who reads the steering again
+//! ([`TxWatch`](super::TxWatch)) writes what is new, and who sends looks at two numbers before each
+//! call of the kernel.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

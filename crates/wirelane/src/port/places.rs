@@ -13,8 +13,9 @@ use crate::placement::Placement;
 
 /// Chooses the CPUs of threads that send, one after the other.
 ///
-/// Where the sending CPU decides about the TX queue ([`PortInfo::tx_queues`](super::PortInfo)), a thread gets one of
-/// those of its queue, of these the one that has the fewest of the threads. CPUs that the user named stay as they are.
+/// Where the sending CPU decides about the TX queue ([`PortInfo::tx_queues`](super::PortInfo)), a
+/// thread gets one of those of its queue, of these the one that has the fewest of the threads. CPUs
+/// that the user named stay as they are.
 pub struct TxPlaces {
     placement: Placement,
     cpus: Vec<Option<u32>>,
@@ -42,8 +43,8 @@ impl TxPlaces {
         Some(place)
     }
 
-    /// The end of TX queue `queue` of `port`, through which several threads send. Returns what to tell it, where it
-    /// matters.
+    /// The end of TX queue `queue` of `port`, through which several threads send. Returns what to
+    /// tell it, where it matters.
     pub(crate) fn shared_end(&mut self, port: &Port, queue: u16) -> Option<TxPlace> {
         let mut bindings = port.info.tx_queues.iter();
         let binding = bindings.find(|binding| binding.queue == queue)?;
@@ -121,8 +122,8 @@ impl TxPlaces {
     }
 }
 
-/// Notes for the user about packets that may have left by other queues than theirs: `strayed` has the queue of each end
-/// and its count of those.
+/// Notes for the user about packets that may have left by other queues than theirs: `strayed` has
+/// the queue of each end and its count of those.
 #[must_use]
 pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>) -> Vec<String> {
     let name = info.interface.as_ref().unwrap_or(&info.spec);

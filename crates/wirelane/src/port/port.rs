@@ -152,8 +152,9 @@ impl Port {
         self.driver.diagnostics()
     }
 
-    /// What the file that it reads says beside its packets, for [`OpenOptions::beside`](super::OpenOptions::beside) of a port
-    /// that they are sent to; `None` if it is no file.
+    /// What the file that it reads says beside its packets, for
+    /// [`OpenOptions::beside`](super::OpenOptions::beside) of a port that they are sent to; `None`
+    /// if it is no file.
     pub fn beside(&self) -> Option<&Arc<Beside>> {
         self.beside.as_ref()
     }

@@ -15,8 +15,9 @@ use crate::stats::RxCounters;
 
 /// When to ask an [`Rx`] again.
 ///
-/// A loop that has nothing else to do asks again at once after [`Readiness::Now`] and [`Readiness::Soon`]. An event loop
-/// does so after `Now` only, and waits for the descriptor of `Soon` as for that of [`Readiness::Descriptor`].
+/// A loop that has nothing else to do asks again at once after [`Readiness::Now`] and
+/// [`Readiness::Soon`]. An event loop does so after `Now` only, and waits for the descriptor of
+/// `Soon` as for that of [`Readiness::Descriptor`].
 #[derive(Clone, Copy, Debug)]
 pub enum Readiness<'a> {
     /// Now.
@@ -75,14 +76,15 @@ impl Rx {
         }
     }
 
-    /// Declares that its packets come from interfaces that are found while it runs. The receiver counts those.
+    /// Declares that its packets come from interfaces that are found while it runs. The receiver
+    /// counts those.
     pub(crate) fn with_growing(mut self, growing: &Arc<Growing>) -> Self {
         self.growing = Some(Arc::clone(growing));
         self
     }
 
-    /// The interfaces of its packets, if they are found while it runs. The queue number of a frame is the number of its
-    /// strand then.
+    /// The interfaces of its packets, if they are found while it runs. The queue number of a frame
+    /// is the number of its strand then.
     pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
         self.growing.as_ref()
     }
@@ -123,8 +125,8 @@ impl Rx {
     }
 
     /// At this time (nanoseconds since the Unix epoch) no frame was on its way here: those to come
-    /// were queued after it. Their timestamps may be a little older, because a CPU takes the time of
-    /// a packet before it queues it, for which [`Rx::watermark`] allows.
+    /// were queued after it. Their timestamps may be a little older, because a CPU takes the time
+    /// of a packet before it queues it, for which [`Rx::watermark`] allows.
     pub fn empty_at(&self) -> u64 {
         self.inner.empty_at()
     }

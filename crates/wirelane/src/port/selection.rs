@@ -78,8 +78,8 @@ pub(super) struct Lot {
 }
 
 impl Lot {
-    /// A program as [`Selection::program`], for all packets of which `takes` approves. Packets sent through a queue that the
-    /// interface did not have at first are those of its last one.
+    /// A program as [`Selection::program`], for all packets of which `takes` approves. Packets sent
+    /// through a queue that the interface did not have at first are those of its last one.
     pub(super) fn program(
         &self,
         takes: impl Fn(Class, u16) -> bool,
@@ -96,7 +96,8 @@ impl Lot {
         let sent = |value: u16| takes(Class::Tx, value.min(self.tx_queues.saturating_sub(1)));
         let mut received = pick(received, self.rx_queues.saturating_add(1));
         let mut sent = pick(sent, self.tx_queues);
-        // What is picked jumps to the end of its part, and from that of the received over that of the sent.
+        // What is picked jumps to the end of its part, and from that of the received over that of
+        // the sent.
         let over = sent.len() as u32;
         let ends = |part: &[SockFilter], end: u32| {
             let len = part.len() as u32;
@@ -119,8 +120,8 @@ impl Lot {
     }
 }
 
-/// Jumps to the end for each queue number that `takes` approves of, and rejects the others. All numbers from `last` on are
-/// alike.
+/// Jumps to the end for each queue number that `takes` approves of, and rejects the others. All
+/// numbers from `last` on are alike.
 fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
     let end = SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: 0 };
     let mut part = vec![load(libc_ad::QUEUE)];
@@ -146,8 +147,8 @@ fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
     part
 }
 
-/// A program for sharing by queue: gives each packet to the member whose number is its queue's, modulo the number of
-/// members. Packets of no queue go with queue 0.
+/// A program for sharing by queue: gives each packet to the member whose number is its queue's,
+/// modulo the number of members. Packets of no queue go with queue 0.
 pub(super) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
     let give = SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 };
     let queue = load(libc_ad::QUEUE);
@@ -164,7 +165,8 @@ pub(super) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
 
 /// A program that gives each packet to the one ring that may take it, by its place in `rings`: all
 /// rings are then offered a packet once, instead of each of them. The ring's own program still
-/// decides, so packets that no ring takes may go to any. `None` if there are too many for a program.
+/// decides, so packets that no ring takes may go to any. `None` if there are too many for a
+/// program.
 pub(super) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
     let first = rings.first()?;
     let shift = u32::from(first.mapping == QueueMapping::Shifted);
@@ -215,8 +217,8 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
     part
 }
 
-/// A program for what a TAP device sends, which is received at its other end: takes the packets of the
-/// queues that `mask` selects, of `queues` that there are.
+/// A program for what a TAP device sends, which is received at its other end: takes the packets of
+/// the queues that `mask` selects, of `queues` that there are.
 pub(super) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
     let (chosen, others): (Vec<_>, Vec<_>) =
         (0..queues).partition(|queue| mask.selects(Class::Rx, usize::from(*queue)));
@@ -388,7 +390,8 @@ mod tests {
         }
     }
 
-    /// One ring that takes several queues takes what the rings of these queues take, each packet once.
+    /// One ring that takes several queues takes what the rings of these queues take, each packet
+    /// once.
     #[test]
     fn a_lot_is_the_sum_of_its_rings() {
         const COUNT: u16 = 4;

@@ -23,7 +23,8 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// # Errors
-    /// The filter means nothing for packets of one of these link types, or cannot run in user space.
+    /// The filter means nothing for packets of one of these link types, or cannot run in user
+    /// space.
     pub(super) fn new(filter: &Filter, snaplen: u32, link_types: &[u16]) -> Result<Self> {
         let filter = filter.clone();
         let mut sieve =
@@ -51,8 +52,8 @@ impl Sieve {
         Ok(())
     }
 
-    /// Keeps the frames from the one at `first` on that match; returns how many did not. Those of strands that could not be
-    /// learnt do not.
+    /// Keeps the frames from the one at `first` on that match; returns how many did not. Those of
+    /// strands that could not be learnt do not.
     #[inline]
     pub(super) fn retain(&self, bundle: Option<&Bundle>, batch: &mut Batch, first: usize) -> usize {
         match (bundle, &self.engines[..]) {

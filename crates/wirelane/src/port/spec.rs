@@ -4,8 +4,9 @@
 //! eth0     xdp:eth0@0-3?mode=zerocopy     packet:eth0@1,3     sim:4?rate=max&size=imix
 //! ```
 //!
-//! The keys `gso`, `gro` and `gso_max` are of every port ([`Offloads`]); the others are of its backend.
-//! In `file:` the name is a path: everything up to the first `?`, `@` included, and bytes that are no UTF-8.
+//! The keys `gso`, `gro` and `gso_max` are of every port ([`Offloads`]); the others are of its
+//! backend. In `file:` the name is a path: everything up to the first `?`, `@` included, and bytes
+//! that are no UTF-8.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -56,7 +57,8 @@ impl Backend {
 pub struct Spec {
     /// The backend, or `None` for a bare interface name: see [`open`](super::open).
     pub backend: Option<Backend>,
-    /// Interface name, number of queues (`sim`) or path (`file`). Only a path may be other than UTF-8.
+    /// Interface name, number of queues (`sim`) or path (`file`). Only a path may be other than
+    /// UTF-8.
     pub name: OsString,
     /// The queues asked for; all of them when `None`.
     pub queues: Option<QueueSet>,

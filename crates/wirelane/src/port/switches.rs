@@ -1,5 +1,5 @@
-//! The switches of a port: which protocols are cut on the way out, which are merged on the way in, and
-//! how long a frame may be (the 2014 FreeBSD GSO paper's switches, per port and per protocol).
+//! The switches of a port: which protocols are cut on the way out, which are merged on the way in,
+//! and how long a frame may be (the 2014 FreeBSD GSO paper's switches, per port and per protocol).
 //!
 //! A spec sets them with `?gso=tcp,udp&gro=on&gso_max=32k`, a running program with [`Switches`].
 //! Every end of the port reads them once per batch, so each packet meets the old or the new
@@ -103,12 +103,12 @@ impl Default for Switches {
 }
 
 impl Switches {
-    /// What [`Switches::max_burst`] can be: an IPv4 packet that every host takes (RFC 791 section 3.1) at
-    /// least, and the longest one at most.
+    /// What [`Switches::max_burst`] can be: an IPv4 packet that every host takes (RFC 791 section
+    /// 3.1) at least, and the longest one at most.
     pub const BURSTS: std::ops::RangeInclusive<u32> = 576..=65_535;
 
-    /// With these protocols, and bursts of any length. Without `gro` nothing is ever merged, and no memory
-    /// kept for it.
+    /// With these protocols, and bursts of any length. Without `gro` nothing is ever merged, and no
+    /// memory kept for it.
     pub fn new(gso: Protocols, gro: Option<Protocols>) -> Self {
         let max_burst = AtomicU32::new(*Self::BURSTS.end());
         Self { gso: Pair::new(gso), gro: gro.map(Pair::new), max_burst }

@@ -37,9 +37,10 @@ pub trait Transmit: Send {
         0
     }
 
-    /// Frames leave by the end's queue only if they are sent from one of the CPUs of `place`: counts the
-    /// others as [`TxCounters::strayed`]. The calling thread, if it is the one that sends, goes back to
-    /// its own before it sends from elsewhere. Follows what becomes new about the place.
+    /// Frames leave by the end's queue only if they are sent from one of the CPUs of `place`:
+    /// counts the others as [`TxCounters::strayed`]. The calling thread, if it is the one that
+    /// sends, goes back to its own before it sends from elsewhere. Follows what becomes new about
+    /// the place.
     fn bind(&mut self, place: TxPlace) {
         let _ = place;
     }
@@ -153,9 +154,9 @@ impl Tx {
         self.inner.sent(batch)
     }
 
-    /// Says from where its frames leave by its queue ([`TxPlaces`](super::TxPlaces)). Frames that are sent
-    /// from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is the calling thread's
-    /// own, it goes back there first, whoever has moved it.
+    /// Says from where its frames leave by its queue ([`TxPlaces`](super::TxPlaces)). Frames that
+    /// are sent from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is the
+    /// calling thread's own, it goes back there first, whoever has moved it.
     pub fn bind(&mut self, place: TxPlace) {
         self.inner.bind(place);
     }

@@ -1,7 +1,8 @@
 //! Notices that the steering of TX queues changes while threads send, and tells them where to go.
 //!
-//! Nothing in the kernel announces a write to `xps_cpus`, so the files are read once per [`PERIOD`], by the thread that
-//! waits for the session's end: reading them takes the kernel's `rtnl` lock, for which nobody who sends should wait.
+//! Nothing in the kernel announces a write to `xps_cpus`, so the files are read once per
+//! [`PERIOD`], by the thread that waits for the session's end: reading them takes the kernel's
+//! `rtnl` lock, for which nobody who sends should wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,8 +49,8 @@ impl TxWatch {
         Self { state: Mutex::new(State { last: 0, ends }) }
     }
 
-    /// Reads the steering if it is time for it: `now` is monotonic, in nanoseconds. Another thread that does so is not
-    /// waited for.
+    /// Reads the steering if it is time for it: `now` is monotonic, in nanoseconds. Another thread
+    /// that does so is not waited for.
     pub fn look(&self, now: u64) {
         let Ok(mut state) = self.state.try_lock() else { return };
         if now.saturating_sub(state.last) < PERIOD {
@@ -70,8 +71,8 @@ impl TxWatch {
         }
     }
 
-    /// Waits for the end of a session as `is_over` does, and looks from time to time: true if it has ended within
-    /// `timeout`.
+    /// Waits for the end of a session as `is_over` does, and looks from time to time: true if it
+    /// has ended within `timeout`.
     pub fn while_waiting(&self, timeout: Duration, is_over: impl Fn(Duration) -> bool) -> bool {
         let begin = Instant::now();
         loop {

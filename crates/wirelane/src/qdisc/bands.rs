@@ -1,8 +1,8 @@
-//! Which of three bands a frame waits in, as `pfifo_fast` of Linux has them (`net/sched/sch_generic.c`,
-//! `prio2band`): a band is served only while those before it are empty.
+//! Which of three bands a frame waits in, as `pfifo_fast` of Linux has them
+//! (`net/sched/sch_generic.c`, `prio2band`): a band is served only while those before it are empty.
 //!
-//! Linux takes the band from `skb->priority`, which nobody has set for a frame from the wire. Here it comes from the
-//! frame itself:
+//! Linux takes the band from `skb->priority`, which nobody has set for a frame from the wire. Here
+//! it comes from the frame itself:
 //!
 //! | band | frames |
 //! |---|---|
@@ -48,7 +48,8 @@ pub(super) fn band(frame: &[u8]) -> usize {
     }
 }
 
-/// Protocols that keep a network together: ARP, LACP and its like, EAPOL, LLDP, and what has a length.
+/// Protocols that keep a network together: ARP, LACP and its like, EAPOL, LLDP, and what has a
+/// length.
 fn is_control(ethertype: EtherType) -> bool {
     ethertype.is_length()
         || matches!(ethertype, EtherType::ARP | EtherType(0x8809 | 0x888e | 0x88cc))

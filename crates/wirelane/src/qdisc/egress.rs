@@ -261,7 +261,8 @@ impl Handle {
         result
     }
 
-    /// Frames that the TX ring had taken and not sent at the last flush of any producer: they may want another one.
+    /// Frames that the TX ring had taken and not sent at the last flush of any producer: they may
+    /// want another one.
     pub fn pending(&self) -> usize {
         self.shared.link.pending()
     }

@@ -1,6 +1,6 @@
-//! `fifo`, `bulk` and `pfifo_fast`: a queue behind a lock, as `pfifo`, `bfifo` and `pfifo_fast` of Linux 3.15 in the path
-//! of that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`, `net/core/dev.c` and
-//! `net/sched/sch_generic.c`). The lock operations are the 2014 qdisc paper's:
+//! `fifo`, `bulk` and `pfifo_fast`: a queue behind a lock, as `pfifo`, `bfifo` and `pfifo_fast` of
+//! Linux 3.15 in the path of that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`,
+//! `net/core/dev.c` and `net/sched/sch_generic.c`). The lock operations are the 2014 qdisc paper's:
 //!
 //! ```text
 //!   (1) lock root     enqueue, or bypass if the queue is empty; become the one that runs it
@@ -17,11 +17,12 @@
 //! rounds are full, 2·frames + 4·rounds exactly. To let rounds fill, `bulk` runs the queue when
 //! `n` frames wait or the batch ends, as `xmit_more` lets the kernel's drivers wait.
 //!
-//! With `enqueue=batch` a producer enqueues a whole batch of `b` frames under (1) and (6), as one packet of segmentation
-//! offload is enqueued with all that will become of it ("TSO: one lock for 64 KB"): **2/b + 4/n**, and a frame never
-//! passes the empty queue.
+//! With `enqueue=batch` a producer enqueues a whole batch of `b` frames under (1) and (6), as one
+//! packet of segmentation offload is enqueued with all that will become of it ("TSO: one lock for
+//! 64 KB"): **2/b + 4/n**, and a frame never passes the empty queue.
 //!
-//! With three [bands](super::bands) (`pfifo_fast`) each has the limit for itself, so that bulk cannot keep control out.
+//! With three [bands](super::bands) (`pfifo_fast`) each has the limit for itself, so that bulk
+//! cannot keep control out.
 
 use std::collections::VecDeque;
 
@@ -93,8 +94,8 @@ impl Band {
 const PREPARED: usize = 1 << 16;
 
 impl<const BANDS: usize> Fifo<BANDS> {
-    /// A queue for what `limit` allows, from which each lock round takes what `round` allows; with a lock for each
-    /// frame that is enqueued, or for each batch.
+    /// A queue for what `limit` allows, from which each lock round takes what `round` allows; with
+    /// a lock for each frame that is enqueued, or for each batch.
     pub(super) fn new(limit: Limit, round: Round, batched: bool) -> Self {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
@@ -235,8 +236,8 @@ impl<const BANDS: usize> Queue<BANDS> {
         budget.taken()
     }
 
-    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes. With `new` they had not been
-    /// in the queue.
+    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes. With `new`
+    /// they had not been in the queue.
     fn put_back(&mut self, frames: &mut Batch, new: bool) -> u64 {
         let mut bytes = 0;
         while let Some(frame) = frames.pop() {

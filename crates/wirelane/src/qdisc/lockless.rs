@@ -7,11 +7,11 @@
 //!   another producer runs             ─▶ enqueue in bulk, and make that one look again
 //! ```
 //!
-//! The 2014 qdisc paper put a multi-producer multi-consumer ring in place of the locked list and found it
-//! 58.98 ns faster than the locked path, and only 7.9 ns slower without the bypass
+//! The 2014 qdisc paper put a multi-producer multi-consumer ring in place of the locked list and
+//! found it 58.98 ns faster than the locked path, and only 7.9 ns slower without the bypass
 //! (`TCQ_F_CAN_BYPASS`). Its consumers raced for the ring; since the TX ring takes one of them at a
-//! time anyway, here the one who has the running bit (`run.rs`) is the only consumer, and the
-//! ring needs no compare-and-swap at that end.
+//! time anyway, here the one who has the running bit (`run.rs`) is the only consumer, and the ring
+//! needs no compare-and-swap at that end.
 //!
 //! Order: the running bit is held while frames bypass, and they bypass only an empty ring, so
 //! nothing of the same producer is older and behind.

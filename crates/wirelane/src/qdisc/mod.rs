@@ -1,8 +1,8 @@
 //! Queueing disciplines: between any number of producers and one TX queue.
 //!
-//! The 2014 qdisc paper ("Qdisc layer: fast enough for 10G wirespeed?") counts the lock operations of
-//! Linux's transmit path: six for every packet, 48 of the 67.2 ns that a minimum frame has at
-//! 10 Gbit/s. This module builds that path and what the source compares it with:
+//! The 2014 qdisc paper ("Qdisc layer: fast enough for 10G wirespeed?") counts the lock operations
+//! of Linux's transmit path: six for every packet, 48 of the 67.2 ns that a minimum frame has at 10
+//! Gbit/s. This module builds that path and what the source compares it with:
 //!
 //! | discipline | what happens | lock operations |
 //! |---|---|---|
@@ -21,12 +21,12 @@
 //! A discipline has no thread: as in the kernel's `qdisc_run`, a producer that finds the queue idle
 //! runs it, for the others as well.
 //!
-//! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames that
-//! cannot be queued are counted under a reason and given back to their owners.
+//! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames
+//! that cannot be queued are counted under a reason and given back to their owners.
 //!
-//! Around it: [`QdiscSpec::bql`] keeps the TX ring as short as it can be, [`QdiscSpec::small_queue`]
-//! keeps one producer from filling all, [`Egresses`] spread flows over several TX queues, and
-//! [`QdiscStats`] says what happened.
+//! Around it: [`QdiscSpec::bql`] keeps the TX ring as short as it can be,
+//! [`QdiscSpec::small_queue`] keeps one producer from filling all, [`Egresses`] spread flows over
+//! several TX queues, and [`QdiscStats`] says what happened.
 
 pub(crate) mod handover;
 mod limit;

@@ -86,7 +86,8 @@ impl Egresses {
         Producer { lanes, own, hash: by_hash.then(|| Arc::clone(&self.hash)) }
     }
 
-    /// The end: sends what the TX rings have taken, or counts it as errors there. Nobody sends any more.
+    /// The end: sends what the TX rings have taken, or counts it as errors there. Nobody sends any
+    /// more.
     pub(crate) fn close(&self) {
         self.queues.iter().for_each(Egress::close);
     }

@@ -22,8 +22,8 @@ pub enum QdiscKind {
         /// Most frames per lock round.
         round: u32,
     },
-    /// As `Bulk`, in three bands, each of which is served only while those before it are empty: network control,
-    /// all else, bulk.
+    /// As `Bulk`, in three bands, each of which is served only while those before it are empty:
+    /// network control, all else, bulk.
     PfifoFast {
         /// Most frames per lock round.
         round: u32,

@@ -119,8 +119,8 @@ pub struct QdiscStats {
 
 /// A reading of one band: `enqueued = left + backlog`.
 ///
-/// Over all bands, `enqueued` and `backlog` are the queue's, and `left` is what was dequeued or purged. What passes the
-/// empty queue is of no band.
+/// Over all bands, `enqueued` and `backlog` are the queue's, and `left` is what was dequeued or
+/// purged. What passes the empty queue is of no band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BandStats {

@@ -43,8 +43,8 @@
 //! No crate has a multi-producer ring with bulk operations, reservations or stall detection;
 //! crossbeam's `ArrayQueue` takes five to eight times as long per element at 32 per batch. For one
 //! producer and one consumer, `rtrb` is about as fast as ours (within a tenth for single elements,
-//! a fifth behind at 32 per batch; `cargo bench -p wirelane-bench --bench ring` compares). It is not
-//! used because what it would replace stays anyway: the cursor also drives rings that a kernel
+//! a fifth behind at 32 per batch; `cargo bench -p wirelane-bench --bench ring` compares). It is
+//! not used because what it would replace stays anyway: the cursor also drives rings that a kernel
 //! maps, and `Single` is not other code but the same code without the compare-and-swap.
 
 mod bounded;

@@ -1,8 +1,8 @@
 //! A frame being cut: the position, and what all segments' headers have in common.
 //!
-//! All segments but the last have one length. So the headers are looked at once, their sums are kept as a
-//! template, and per segment only what differs is written and added: sequence number, flags,
-//! identification, lengths and the sum of the payload (RFC 1071 section 2, RFC 1624).
+//! All segments but the last have one length. So the headers are looked at once, their sums are
+//! kept as a template, and per segment only what differs is written and added: sequence number,
+//! flags, identification, lengths and the sum of the payload (RFC 1071 section 2, RFC 1624).
 
 use std::ops::Range;
 
@@ -195,7 +195,8 @@ impl Cursor {
     /// behind it there; the payload stays where it is, for a sink that takes vectors.
     ///
     /// # Errors
-    /// [`Stop`]; the cursor has not moved then. No block is longer than [`MAX_HEADER`](super::MAX_HEADER).
+    /// [`Stop`]; the cursor has not moved then. No block is longer than
+    /// [`MAX_HEADER`](super::MAX_HEADER).
     #[inline]
     pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();

@@ -79,7 +79,8 @@ impl Layout {
         }
     }
 
-    /// Finds the headers that `offload` speaks of. In place, because moving costs more than finding.
+    /// Finds the headers that `offload` speaks of. In place, because moving costs more than
+    /// finding.
     pub(super) fn parse(&mut self, frame: &[u8], offload: &Offload) -> Result<(), Refusal> {
         let (mut ethertype, mut at) = link(frame, 0)?;
         self.network = at;
@@ -249,8 +250,8 @@ pub(super) fn network(frame: &[u8]) -> Result<usize, Refusal> {
     link(frame, 0).map(|(_, at)| at)
 }
 
-/// Where the network header of a frame begins, and where the packet ends, as far as its header says that: the frame may go
-/// on with padding or a trailer.
+/// Where the network header of a frame begins, and where the packet ends, as far as its header says
+/// that: the frame may go on with padding or a trailer.
 pub(super) fn extent(frame: &[u8]) -> Result<(usize, usize), Refusal> {
     let (ethertype, at) = link(frame, 0)?;
     let bytes = rest(frame, at);

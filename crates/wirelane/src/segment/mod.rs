@@ -1,11 +1,12 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says how to cut them, as
-//! `virtio_net_hdr` does. A [`Segmenter`] knows their [`Sink`](crate::frame::Sink) and decides for each frame: pass,
-//! cut or refuse. A [`Cursor`] then yields the packets one by one: copied with their checksums
-//! ([`Cursor::copy`]), or as a header block and a part of the payload for a sink that takes vectors
-//! ([`Cursor::slice`]; [`Cursor::slices`] yields many at a time). When the sink is full, the cursor
-//! waits: nothing is lost or sent twice.
+//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says
+//! how to cut them, as `virtio_net_hdr` does. A [`Segmenter`] knows their
+//! [`Sink`](crate::frame::Sink) and decides for each frame: pass, cut or refuse. A [`Cursor`] then
+//! yields the packets one by one: copied with their checksums ([`Cursor::copy`]), or as a header
+//! block and a part of the payload for a sink that takes vectors ([`Cursor::slice`];
+//! [`Cursor::slices`] yields many at a time). When the sink is full, the cursor waits: nothing is
+//! lost or sent twice.
 //!
 //! ```
 //! use wirelane::frame::{Gso, Offload, Sink};

@@ -136,7 +136,8 @@ impl Segmenter {
         Ok(verdict)
     }
 
-    /// A frame that is to be cut. The cursor is made in its place: to move it costs as much as to find the headers.
+    /// A frame that is to be cut. The cursor is made in its place: to move it costs as much as to
+    /// find the headers.
     fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
         let mut verdict = Verdict::Cut(Cursor::blank());
         if let Verdict::Cut(cursor) = &mut verdict {
@@ -176,7 +177,8 @@ impl Segmenter {
         let asked = if offload.size == 0 { room } else { offload.size.into() };
         let mut mss = asked.min(room);
         if fragments {
-            // All but the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section 4.5).
+            // All but the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section
+            // 4.5).
             mss -= mss % 8;
         }
         if payload <= asked && frame.len() <= longest {
@@ -190,8 +192,8 @@ impl Segmenter {
             return Err(Refusal::AboveMtu);
         }
         let rounded = asked - if fragments { asked % 8 } else { 0 };
-        // Of tunnels and of Accurate ECN no sink is known to know the rules. The kernel cuts no datagrams without
-        // checksums (`virtio_net_hdr_to_skb()`).
+        // Of tunnels and of Accurate ECN no sink is known to know the rules. The kernel cuts no
+        // datagrams without checksums (`virtio_net_hdr_to_skb()`).
         let accurate_ecn = offload.accurate_ecn || layout.accurate_ecn;
         let plain = layout.layers().len() == 1 && mss == rounded && !accurate_ecn;
         let is_udp = offload.gso == Gso::Udp;

@@ -140,8 +140,8 @@ pub struct ClassCounters {
 }
 
 impl ClassCounters {
-    /// A frame of this class and the packets it consists of: their payload, and the shortest and the
-    /// longest of what comes out.
+    /// A frame of this class and the packets it consists of: their payload, and the shortest and
+    /// the longest of what comes out.
     pub(super) fn count(&self, mss: usize, smallest: usize, largest: usize) {
         let at_least = |counter: &Counter, value: usize| {
             if value as u64 > counter.value() {

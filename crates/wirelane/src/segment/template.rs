@@ -1,7 +1,7 @@
 //! What the header blocks of all segments of a frame have in common, and what differs.
 //!
-//! They begin as the headers of the frame itself, which are read there: a template only knows the places of
-//! what differs, and the sums of what does not.
+//! They begin as the headers of the frame itself, which are read there: a template only knows the
+//! places of what differs, and the sums of what does not.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Protocol, TcpFlags, ipv4, udp};
@@ -29,9 +29,11 @@ const MAX_FIXES: usize = 5;
 /// Where the changing fields of the headers are, and the sums of everything else.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
-    /// Bytes of the header block: those of the frame's, and of a fragment header that it does not have.
+    /// Bytes of the header block: those of the frame's, and of a fragment header that it does not
+    /// have.
     len: usize,
-    /// Bytes after the block that only the first fragment has: the UDP header and what is before it.
+    /// Bytes after the block that only the first fragment has: the UDP header and what is before
+    /// it.
     pub(super) prefix: usize,
     /// The first byte of the frame that is not in the block.
     pub(super) payload: usize,
@@ -76,7 +78,8 @@ impl Template {
         }
     }
 
-    /// Takes the headers of a frame that is to be cut. In place, because moving costs as much as finding.
+    /// Takes the headers of a frame that is to be cut. In place, because moving costs as much as
+    /// finding.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -186,8 +189,8 @@ impl Template {
     /// Copies the headers of the frame to the front of `out`. What is behind may be overwritten.
     #[inline(always)]
     pub(super) fn copy_headers(&self, frame: &[u8], out: &mut [u8]) {
-        // A copy of known length is a few instructions, one of any length a call. One after the other, not
-        // as alternatives, which the compiler would make a call again.
+        // A copy of known length is a few instructions, one of any length a call. One after the
+        // other, not as alternatives, which the compiler would make a call again.
         const FRONT: usize = 64;
         let len = self.payload;
         let done = match (out.first_chunk_mut::<FRONT>(), frame.first_chunk()) {
@@ -217,7 +220,8 @@ impl Template {
         self.middle.as_ref().filter(|_| !first || self.first_is_middle)
     }
 
-    /// Whether the headers of the first piece, and what is left to the sink, are as those of the next.
+    /// Whether the headers of the first piece, and what is left to the sink, are as those of the
+    /// next.
     fn first_is_alike(&self) -> bool {
         let flags = match self.transport {
             Transport::Tcp { flags, accurate_ecn, .. } => {

@@ -1,5 +1,5 @@
-//! The interfaces of a capture file: one for each queue and class, or for each strand of a port that
-//! is itself a capture file.
+//! The interfaces of a capture file: one for each queue and class, or for each strand of a port
+//! that is itself a capture file.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ impl Placing {
         Self { bundle: rx.bundle().cloned(), growing: rx.growing().cloned() }
     }
 
-    /// How many interfaces a file has described behind its first packets so far. [`interfaces`] has none of them.
+    /// How many interfaces a file has described behind its first packets so far. [`interfaces`] has
+    /// none of them.
     pub fn late(&self) -> usize {
         self.bundle.as_ref().map_or(0, |bundle| bundle.len() - bundle.strands().len())
     }
@@ -97,8 +98,8 @@ impl Placing {
         self.growing.is_some()
     }
 
-    /// The description of the interface at this position, also if it was found while the port runs or is described
-    /// late in a file. `None` for the only one of a port.
+    /// The description of the interface at this position, also if it was found while the port runs
+    /// or is described late in a file. `None` for the only one of a port.
     pub fn found(&self, position: u32) -> Option<Source> {
         let position = position as usize;
         let strand = match (&self.bundle, &self.growing) {
@@ -124,8 +125,8 @@ impl Placing {
         }
     }
 
-    /// As [`Placing::place`]; an interface that a file describes behind the first packet has a position of its own behind
-    /// those of [`interfaces`].
+    /// As [`Placing::place`]; an interface that a file describes behind the first packet has a
+    /// position of its own behind those of [`interfaces`].
     #[inline]
     pub fn place_late(&self, frame: &Frame) -> (u32, Direction) {
         match &self.bundle {

@@ -108,7 +108,8 @@ impl Monitor {
         Self { viewed: Some(Arc::new(counts)), ..self }
     }
 
-    /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
+    /// Reads a session that only sends through `port`, with these counters of its transmitting
+    /// ends.
     pub fn of_sender(
         port: &Port,
         tx: impl IntoIterator<Item = Arc<TxCounters>>,

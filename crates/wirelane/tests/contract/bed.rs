@@ -36,8 +36,8 @@ pub(crate) trait Bed {
         false
     }
 
-    /// The host of the port sends `frame` itself, through the TX queue returned; `None` where nobody can
-    /// say the queue.
+    /// The host of the port sends `frame` itself, through the TX queue returned; `None` where
+    /// nobody can say the queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
         let _ = frame;
         None

@@ -1,4 +1,5 @@
-//! What the drivers of real cards tell of a packet beside its bytes, and what is said where they do not.
+//! What the drivers of real cards tell of a packet beside its bytes, and what is said where they do
+//! not.
 #![allow(
     clippy::print_stdout,
     reason = "a person who looks at the guest learns what its kernel says"
@@ -21,11 +22,12 @@ use crate::{PATIENCE, Wire, wait_for_carriers};
 const FLOWS: u16 = 12;
 const PACKETS: u32 = 10;
 
-/// A driver that tells hashes tells that of every packet while they are on: one for all packets of a flow, another one for
-/// each flow. One that tells nothing is named by the refusal.
+/// A driver that tells hashes tells that of every packet while they are on: one for all packets of
+/// a flow, another one for each flow. One that tells nothing is named by the refusal.
 ///
-/// On the guest's virtio_net they are off: where QEMU makes hashes (`hash=on`) it keeps a frame for a queue without
-/// buffers in the way of those for the other queues, which then get none any more. The hashes themselves were right.
+/// On the guest's virtio_net they are off: where QEMU makes hashes (`hash=on`) it keeps a frame for
+/// a queue without buffers in the way of those for the other queues, which then get none any more.
+/// The hashes themselves were right.
 #[test]
 fn privileged_hints_come_from_the_driver_or_are_refused() {
     if !privileged::require() {

@@ -1,4 +1,5 @@
-//! The contract of ports: what every [`Port`](wirelane::port::Port) must do, whatever is underneath.
+//! The contract of ports: what every [`Port`](wirelane::port::Port) must do, whatever is
+//! underneath.
 //!
 //! A *property* is a function over a *bed*; a bed is a way to open a port of one kind with a given
 //! number of queues, to let frames arrive on a queue of it, and to see what it transmits. Every

@@ -13,7 +13,8 @@ use wirelane::{Batch, Class, Frame, QueueMask, QueueSet};
 use crate::bed::Bed;
 use crate::traffic::{Ledger, Tag};
 
-/// Time without progress after which something is stuck: on a busy machine a thread may wait for seconds.
+/// Time without progress after which something is stuck: on a busy machine a thread may wait for
+/// seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Frames on the way at most: far less than any ring holds.
 const BURST: u32 = 64;
@@ -143,7 +144,8 @@ impl<'a> Session<'a> {
         (0..count).take_while(|_| self.inject_one(place, lengths)).count() as u32
     }
 
-    /// Injects `count` frames for the end at `place`, however long it takes. The medium must have room for them.
+    /// Injects `count` frames for the end at `place`, however long it takes. The medium must have
+    /// room for them.
     #[track_caller]
     pub(crate) fn inject_all(&mut self, place: usize, count: u32, lengths: Lengths) {
         let deadline = Instant::now() + PATIENCE;
@@ -211,8 +213,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// As [`Session::settle`] after more was injected than was taken: what a medium lost that does not
-    /// count it is written off.
+    /// As [`Session::settle`] after more was injected than was taken: what a medium lost that does
+    /// not count it is written off.
     #[track_caller]
     pub(crate) fn settle_overload(&mut self) {
         if self.bed.promises().counts_losses {
@@ -283,8 +285,8 @@ impl<'a> Session<'a> {
         self.bed.lost_before().wrapping_sub(self.lost_before)
     }
 
-    /// Transmits `count` frames of the port's own memory on every TX queue, and waits until they have
-    /// been seen.
+    /// Transmits `count` frames of the port's own memory on every TX queue, and waits until they
+    /// have been seen.
     #[track_caller]
     pub(crate) fn transmit(&mut self, count: u32, lengths: Lengths) {
         for place in 0..self.tx.len() {

@@ -13,7 +13,8 @@ use crate::threads;
 /// A property: what it verified proves that there was traffic.
 pub(crate) type Property = fn(&mut dyn Bed) -> Verified;
 
-/// A property that takes longer hangs. They take less than a second, and minutes where many want the processors.
+/// A property that takes longer hangs. They take less than a second, and minutes where many want
+/// the processors.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs a property on the bed that `lay` makes, on a thread of its own.

@@ -1,7 +1,8 @@
 //! Where the threads of a property run.
 //!
-//! What one thread sends comes in its order as long as the thread stays on one CPU: a veth without NAPI puts frames into
-//! the queue of the CPU that sends (`netif_rx`), and nobody orders the queues of two CPUs. So whoever sends stays.
+//! What one thread sends comes in its order as long as the thread stays on one CPU: a veth without
+//! NAPI puts frames into the queue of the CPU that sends (`netif_rx`), and nobody orders the queues
+//! of two CPUs. So whoever sends stays.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -68,8 +68,8 @@ struct Wire {
     batch: Batch,
     near_drops: Drops,
     far_drops: Drops,
-    /// What the device counts as dropped are packets that the port counts, too: those that found a ring
-    /// of its sockets full.
+    /// What the device counts as dropped are packets that the port counts, too: those that found a
+    /// ring of its sockets full.
     counts_twice: bool,
     // The listening port lives as long as its ends.
     _listener: PacketPort,

@@ -36,7 +36,8 @@ impl World {
     fn new(backend: &str, queues: u32) -> Self {
         let (left, right) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&left, &right, queues, 1500);
-        // Real checksums on the wire, no long frames from the other side, and no address on our end of it.
+        // Real checksums on the wire, no long frames from the other side, and no address on our end
+        // of it.
         let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
         for end in [&pair.a, &pair.b] {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
@@ -66,7 +67,8 @@ impl World {
         Self { forward, left, right }
     }
 
-    /// Long frames that were cut before the wire, and packets that were merged behind it, until now.
+    /// Long frames that were cut before the wire, and packets that were merged behind it, until
+    /// now.
     fn cut_and_merged(&self) -> (u64, u64) {
         let reading = self.forward.monitor().read();
         let cut = reading.gso.iter().filter(|(port, ..)| *port == WIRE);

@@ -1,8 +1,8 @@
 //! Transfers both ways while every switch is turned at random.
 //!
-//! In the usual tests it takes seconds. `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test
-//! offload -- --ignored --nocapture soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats the
-//! switching.
+//! In the usual tests it takes seconds.
+//! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test offload -- --ignored --nocapture soak_`
+//! takes as long as it says; `WIRELANE_SOAK_SEED` repeats the switching.
 #![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use std::env;

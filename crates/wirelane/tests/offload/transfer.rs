@@ -25,8 +25,8 @@ impl Content {
     }
 }
 
-/// Sends `bytes` bytes from one namespace to `address` in the other one. Every byte is compared, which
-/// is stricter than a digest and says where they differ.
+/// Sends `bytes` bytes from one namespace to `address` in the other one. Every byte is compared,
+/// which is stricter than a digest and says where they differ.
 ///
 /// # Panics
 /// A byte is not the one sent, some are missing, or it stands still.

@@ -1,5 +1,5 @@
-//! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopbacks, in network
-//! namespaces of their own.
+//! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopbacks, in
+//! network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod mtu;
@@ -22,8 +22,9 @@ use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 
-/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over each frame in a block of
-/// its own, so there are more blocks than frames that a test sends at once.
+/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over
+/// each frame in a block of its own, so there are more blocks than frames that a test sends at
+/// once.
 const QUICK: &str = "?ring=1Mi&block=4Ki&retire=2ms";
 /// Time after which something is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,8 +84,8 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     }
 }
 
-/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a loopback and a veth, which use
-/// the queue of the CPU (`netif_rx`).
+/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a loopback
+/// and a veth, which use the queue of the CPU (`netif_rx`).
 fn stay() {
     wirelane_os::affinity::pin(wirelane_os::affinity::allowed_cpus().unwrap()[0]).unwrap();
 }
@@ -101,7 +102,8 @@ fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// As [`finish`], when `count` packets have come: on a busy machine those that a neighbour sends take their time.
+/// As [`finish`], when `count` packets have come: on a busy machine those that a neighbour sends
+/// take their time.
 fn finish_after(control: &dyn Control, ends: &mut [Rx], count: usize) -> Vec<Got> {
     let mut got = Vec::new();
     eventually(|| {

@@ -11,7 +11,8 @@ use super::*;
 /// As [`QUICK`], with blocks for the longest frames.
 const LONG: &str = "?ring=4Mi&block=16Ki&retire=2ms";
 
-/// What is sent through a port comes to `packet:` of a forwarder, leaves through `packet:` again, and arrives whole.
+/// What is sent through a port comes to `packet:` of a forwarder, leaves through `packet:` again,
+/// and arrives whole.
 #[test]
 fn privileged_every_frame_passes_at_every_mtu() {
     if !privileged::require() {

@@ -1,4 +1,5 @@
-//! In which order frames leave when the thread that sends them changes the CPU, and what a TAP device makes of a flow.
+//! In which order frames leave when the thread that sends them changes the CPU, and what a TAP
+//! device makes of a flow.
 
 use wirelane::port::Tx;
 use wirelane_os::affinity;
@@ -20,8 +21,8 @@ fn transmit(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
     assert_eq!(tx.transmit(&mut batch), n);
 }
 
-/// Each CPU sends through a TX queue of its own (XPS), and the one of the first CPU is slow: what the other one sends could
-/// overtake.
+/// Each CPU sends through a TX queue of its own (XPS), and the one of the first CPU is slow: what
+/// the other one sends could overtake.
 #[test]
 fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     if !privileged::require() {
@@ -62,9 +63,9 @@ fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     assert_eq!(numbers, (0..ROUNDS * EACH).collect::<Vec<_>>());
 }
 
-/// What holds of the beds on a TAP device: it sends a flow through the queue by which it last received of it
-/// (`tun_flow_update`, `tun_automq_select_queue`), and so may change the queue in the middle of a flow. Each queue is
-/// in order; who reads them in turns sees another order.
+/// What holds of the beds on a TAP device: it sends a flow through the queue by which it last
+/// received of it (`tun_flow_update`, `tun_automq_select_queue`), and so may change the queue in
+/// the middle of a flow. Each queue is in order; who reads them in turns sees another order.
 #[test]
 fn privileged_a_tap_leads_a_flow_to_the_queue_that_it_came_by() {
     if !privileged::require() {

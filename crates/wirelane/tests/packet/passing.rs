@@ -1,4 +1,5 @@
-//! What libpcap's programs ask of a port: filters as the kernel has packets, what passed them, and sending without an echo.
+//! What libpcap's programs ask of a port: filters as the kernel has packets, what passed them, and
+//! sending without an echo.
 
 use wirelane::filter::{Filter, Program};
 use wirelane::mask::Class;

@@ -1,5 +1,5 @@
-//! Forwarded packets leave by the TX queue that they were assigned to, where the sending CPU decides; and where nothing
-//! can see to it, that is told.
+//! Forwarded packets leave by the TX queue that they were assigned to, where the sending CPU
+//! decides; and where nothing can see to it, that is told.
 
 use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::port;

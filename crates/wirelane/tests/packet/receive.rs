@@ -266,7 +266,8 @@ fn privileged_an_interface_that_is_removed_ends_every_queue_with_an_error() {
     assert_eq!(port.diagnostics(), Vec::<String>::new());
 }
 
-/// The kernel brings the sockets back, each to its own packets: in a fanout group they are numbered anew.
+/// The kernel brings the sockets back, each to its own packets: in a fanout group they are numbered
+/// anew.
 #[test]
 fn privileged_a_link_that_goes_down_ends_nothing() {
     if !privileged::require() {
@@ -326,7 +327,8 @@ fn privileged_promiscuous_mode_is_undone() {
     let port = quick(&ns, "wl-prom", &options);
     assert_eq!(promiscuity(), 1);
     drop(port);
-    // Not at once: a test in another thread that is just starting a program has copies of all descriptors.
+    // Not at once: a test in another thread that is just starting a program has copies of all
+    // descriptors.
     assert!(eventually(|| promiscuity() == 0));
     let port = quick(&ns, "wl-prom", &OpenOptions::default());
     assert_eq!(promiscuity(), 0);

@@ -1,4 +1,5 @@
-//! What the kernel's filter rejects is counted, exactly, whatever the masks and the filter are by then.
+//! What the kernel's filter rejects is counted, exactly, whatever the masks and the filter are by
+//! then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,8 +91,8 @@ fn privileged_a_packet_of_no_queue_is_counted_as_such() {
     assert_eq!(counted(&ends, Class::Rx, 0), (0, 0));
 }
 
-/// While packets come, the filter changes all the time, and the masks of some queues: no packet is counted twice or not at
-/// all.
+/// While packets come, the filter changes all the time, and the masks of some queues: no packet is
+/// counted twice or not at all.
 #[test]
 fn privileged_changes_lose_no_count() {
     if !privileged::require() {
@@ -143,8 +144,8 @@ fn privileged_changes_lose_no_count() {
     assert_conserved(&port);
 }
 
-/// A packet that the program of a ring is looking at has been let in and is not accepted yet: it is not rejected. The
-/// counts are compared every 256 blocks, so here once in 512 packets.
+/// A packet that the program of a ring is looking at has been let in and is not accepted yet: it is
+/// not rejected. The counts are compared every 256 blocks, so here once in 512 packets.
 #[test]
 fn privileged_what_is_on_its_way_is_not_rejected() {
     if !privileged::require() {
@@ -183,7 +184,8 @@ fn privileged_what_is_on_its_way_is_not_rejected() {
     assert_eq!(taken + dropped, PACKETS);
 }
 
-/// When the link comes back, the kernel makes the group anew, in the order in which its sockets were made.
+/// When the link comes back, the kernel makes the group anew, in the order in which its sockets
+/// were made.
 #[test]
 fn privileged_the_count_goes_on_when_the_link_comes_back() {
     if !privileged::require() {

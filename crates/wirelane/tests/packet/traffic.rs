@@ -145,7 +145,8 @@ fn privileged_a_tcp_transfer_is_what_the_device_counts() {
     client.write_all(&vec![7; BYTES]).unwrap();
     drop(client);
     assert_eq!(server.join().unwrap(), BYTES as u64);
-    // When one end has forgotten the connection and the other one only remembers it, nothing more is sent.
+    // When one end has forgotten the connection and the other one only remembers it, nothing more
+    // is sent.
     assert!(eventually(|| far.inside(connections).is_empty()));
     assert!(eventually(|| near.inside(connections).iter().all(|state| state == TIME_WAIT)));
     port.control().stop();

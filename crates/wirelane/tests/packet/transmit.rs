@@ -59,7 +59,8 @@ fn privileged_both_modes_send_every_frame_once() {
         let mut got = Vec::new();
         for first in (0..10_000).step_by(100) {
             send(&mut tx, (first..first + 100).map(frame));
-            // A veth queues a thousand packets for its peer (net.core.netdev_max_backlog) and drops what is more.
+            // A veth queues a thousand packets for its peer (net.core.netdev_max_backlog) and drops
+            // what is more.
             let patience = Instant::now() + PATIENCE;
             while got.len() < first as usize + 100 && Instant::now() < patience {
                 for rx in &mut ends {
@@ -147,7 +148,8 @@ fn privileged_an_end_dropped_on_a_slow_link_counts_every_frame() {
     assert_eq!(port.frames().held(), 0);
 }
 
-/// What a forwarder had taken when it ended, and a link does not take, is counted: in front of its TX ring or in it.
+/// What a forwarder had taken when it ended, and a link does not take, is counted: in front of its
+/// TX ring or in it.
 #[test]
 fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
     if !privileged::require() {
@@ -167,7 +169,8 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
     }
 }
 
-/// Ended from outside, forwarding waits for a slow link two seconds, and not the half minute that its queue takes.
+/// Ended from outside, forwarding waits for a slow link two seconds, and not the half minute that
+/// its queue takes.
 #[test]
 fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
     if !privileged::require() {
@@ -191,8 +194,8 @@ fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
     }
 }
 
-/// Whoever comes last and is urgent leaves before what waits, if that waits where it can be passed: in bands, and not in the
-/// TX ring.
+/// Whoever comes last and is urgent leaves before what waits, if that waits where it can be passed:
+/// in bands, and not in the TX ring.
 #[test]
 fn privileged_control_passes_bulk_on_a_slow_link() {
     if !privileged::require() {
@@ -252,7 +255,8 @@ fn forward(ns: &Namespace, source: &str, interface: &str, discipline: Option<&st
     Forward::start(vec![source, sink], &config).unwrap()
 }
 
-/// Something was delivered, and all of it was sent, an error, or purged from a discipline; returns the last two.
+/// Something was delivered, and all of it was sent, an error, or purged from a discipline; returns
+/// the last two.
 #[track_caller]
 fn assert_balanced(outcome: &ForwardOutcome) -> (u64, u64) {
     let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();

@@ -1,5 +1,5 @@
-//! One harness for property tests and fuzzing: audits arbitrary packets, and checks that what is said
-//! of them adds up.
+//! One harness for property tests and fuzzing: audits arbitrary packets, and checks that what is
+//! said of them adds up.
 
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity};
 

@@ -363,7 +363,8 @@ impl Burst {
         let mut cursor = cursor.clone();
         let longest = cursor.frame_lengths().0.max(MAX_HEADER);
         let mut packets = Vec::new();
-        // It begins with one or with many. The last buffer is too short now and then, and is met again as the first.
+        // It begins with one or with many. The last buffer is too short now and then, and is met
+        // again as the first.
         let counts = [1, 2, 5, 70, 3].into_iter().cycle().skip(frame.len() % 5);
         for (turn, count) in counts.enumerate() {
             // Those of copies are as long as the longest segment, or a little longer.

@@ -105,7 +105,8 @@ fn merge(packets: &[(Vec<u8>, Offload)]) {
     let mut send = |frame: &[u8], offload: Offload| out.push((frame.to_vec(), offload));
     let mut expected = Vec::new();
     for (now, (packet, offload)) in packets.iter().enumerate() {
-        // Of what nobody can finish, and of what is still to be cut, the bytes are all that is looked at.
+        // Of what nobody can finish, and of what is still to be cut, the bytes are all that is
+        // looked at.
         let whole = completed(packet, *offload).filter(|_| offload.gso == Gso::None);
         let offload = if whole.is_some() { *offload } else { Offload::default() };
         expected.push(whole.unwrap_or_else(|| packet.clone()));

@@ -1,5 +1,5 @@
-//! Streams as no stack sends them: whatever they are like, what was merged and cut again are the same packets in the
-//! same order within each flow.
+//! Streams as no stack sends them: whatever they are like, what was merged and cut again are the
+//! same packets in the same order within each flow.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -404,7 +404,8 @@ fn odd_streams_are_merged_and_everything_odd_is_in_them() {
     }
     assert!(merged > packets / 2 && partial > packets / 20, "{merged} of {packets}, {partial}");
     for reason in Alone::ALL {
-        // What the frame of a port says, what is switched off, and what is longer than the sink's MTU.
+        // What the frame of a port says, what is switched off, and what is longer than the sink's
+        // MTU.
         let is_here = !matches!(reason, Alone::Offload | Alone::Cut | Alone::AboveMtu);
         assert!(!is_here || reasons.contains(reason.as_str()), "{reason} is not in {reasons:?}");
     }
@@ -428,7 +429,8 @@ fn no_frame_has_more_datagrams_than_the_kernel_takes() {
     }
 }
 
-/// A datagram that the sink cannot send in one piece is to be fragmented, and a frame of several cannot be.
+/// A datagram that the sink cannot send in one piece is to be fragmented, and a frame of several
+/// cannot be.
 #[test]
 fn packets_longer_than_the_sink_takes_stay_alone() {
     let mut odd = Odd::new(&mut Random(1), 1);
@@ -462,8 +464,8 @@ fn privileged_linux_takes_as_many_datagrams_as_are_merged() {
     }
 }
 
-/// The kernel may change or drop others on their way: it loses padding, an urgent pointer without its flag, and
-/// identifications of IPv4, which it does not look at in UDP.
+/// The kernel may change or drop others on their way: it loses padding, an urgent pointer without
+/// its flag, and identifications of IPv4, which it does not look at in UDP.
 fn survives_linux(packet: &[u8]) -> bool {
     let mut coalescer = Coalescer::new(Limits::default());
     coalescer.push(packet, Offload::default(), 0, &mut |_, _| {});
@@ -472,7 +474,8 @@ fn survives_linux(packet: &[u8]) -> bool {
     is_v6 && stats.alone.iter().all(|row| row.reason == Alone::Single.as_str())
 }
 
-/// What the kernel's own GRO merges of them, this one merges into the same frame, with as much left to do.
+/// What the kernel's own GRO merges of them, this one merges into the same frame, with as much left
+/// to do.
 #[test]
 fn privileged_linux_merges_odd_streams_into_the_same_frames() {
     if !privileged::require() {

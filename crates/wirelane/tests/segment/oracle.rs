@@ -94,8 +94,9 @@ pub(crate) fn bridge(namespace: &Namespace) {
     namespace.inside(|| ["bridge0", "in", "out"].map(|device| iface::up(device).unwrap()));
 }
 
-/// Linux as the oracle of merging: packets that are sent through one end of a veth pair are merged at the other one, and
-/// read from a TAP device behind a bridge, which takes long frames as they are.
+/// Linux as the oracle of merging: packets that are sent through one end of a veth pair are merged
+/// at the other one, and read from a TAP device behind a bridge, which takes long frames as they
+/// are.
 pub(crate) struct Merger {
     input: PacketSocket,
     output: Tap,
@@ -107,7 +108,8 @@ impl Merger {
         let (near, far) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&near, &far, 1, 1500);
         let (a, b) = (&pair.a, &pair.b);
-        // Only what no device of the sender's would cut is merged (`veth_skb_is_eligible_for_gro()`).
+        // Only what no device of the sender's would cut is merged
+        // (`veth_skb_is_eligible_for_gro()`).
         a.ethtool(&["-K", &a.interface, "tso", "off"]);
         b.ethtool(&["-K", &b.interface, "gro", "on", "rx-udp-gro-forwarding", "on"]);
         // Packets come one by one: the kernel waits for more of them.
@@ -239,8 +241,8 @@ pub(crate) fn random_frame(random: &mut Random) -> Frame {
         let hop = (Protocol::HOP_BY_HOP, vec![0, 0, 1, 4, 0, 0, 0, 0]);
         let destination =
             (Protocol::DESTINATION_OPTIONS, vec![0, 0, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        // The kernel repeats destination options in every fragment, though no router reads them. They
-        // are part of what is fragmented (RFC 8200 section 4.5), so ours differ.
+        // The kernel repeats destination options in every fragment, though no router reads them.
+        // They are part of what is fragmented (RFC 8200 section 4.5), so ours differ.
         frame.extensions = match gso {
             Gso::UdpFragment => vec![hop],
             _ => random.of(&[vec![hop.clone()], vec![destination.clone()], vec![hop, destination]]),
@@ -288,9 +290,9 @@ fn clear_fragment_ids(packets: &mut [Vec<u8>], frame: &Frame) {
 }
 
 /// The kernel adds the length of extension headers that every fragment repeats to the offset of the
-/// next (`ipv6_gso_segment` adds `payload_len` less the fragment header), so that its fragments leave
-/// holes and cannot be put together. The offset counts from the start of the fragmentable part (RFC
-/// 8200 section 4.5). Its packets must differ from the right ones by just that.
+/// next (`ipv6_gso_segment` adds `payload_len` less the fragment header), so that its fragments
+/// leave holes and cannot be put together. The offset counts from the start of the fragmentable
+/// part (RFC 8200 section 4.5). Its packets must differ from the right ones by just that.
 fn mend_fragment_offsets(packets: &mut [Vec<u8>], frame: &Frame) {
     let Some((at, before)) = fragment_header(frame) else { return };
     for (index, packet) in packets.iter_mut().enumerate() {

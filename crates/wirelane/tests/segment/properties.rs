@@ -63,7 +63,8 @@ fn by_flow<P>(packets: Vec<P>, bytes: impl Fn(&P) -> &[u8]) -> BTreeMap<String, 
     flows
 }
 
-/// Packets of some flows that take turns; `form` says for each flow how the checksum of a packet is left.
+/// Packets of some flows that take turns; `form` says for each flow how the checksum of a packet is
+/// left.
 fn flows(random: &mut Random, form: impl Fn(&mut Random) -> Form) -> Vec<Left> {
     let mut packets = Vec::new();
     for flow in 0..1 + random.below(12) {
@@ -152,8 +153,8 @@ proptest! {
         prop_assert!(merged[0].0 == bytes, "{frame:?}");
     }
 
-    /// gso(gro(x)) == x, whatever is lost, reordered or damaged on the way, and whether checksums are complete
-    /// or left to do: a wire gets the same packets as without merging.
+    /// gso(gro(x)) == x, whatever is lost, reordered or damaged on the way, and whether checksums
+    /// are complete or left to do: a wire gets the same packets as without merging.
     #[test]
     fn cutting_what_was_merged_gives_the_packets_back(seed: u64) {
         let mut random = Random(seed);
@@ -170,7 +171,8 @@ proptest! {
         prop_assert!(by_flow(split(&merged), Vec::as_slice) == by_flow(expected, Vec::as_slice));
     }
 
-    /// gso(gro(x)) == x for a device that completes checksums: what was left to do still is, at the same place.
+    /// gso(gro(x)) == x for a device that completes checksums: what was left to do still is, at the
+    /// same place.
     #[test]
     fn checksums_left_to_do_are_left_to_a_device_that_completes(seed: u64) {
         let mut random = Random(seed);
@@ -272,7 +274,8 @@ fn packets(frame: &Frame) -> Vec<Vec<u8>> {
     cut(&bytes, &offload)
 }
 
-/// DPDK b8a55871: padding of a short frame is not payload. Nor would it come back, so nothing merges with it.
+/// DPDK b8a55871: padding of a short frame is not payload. Nor would it come back, so nothing
+/// merges with it.
 #[test]
 fn what_is_behind_a_packet_is_neither_payload_nor_lost() {
     let mut frame = Frame::tcp4(2001, 1000);
@@ -359,7 +362,8 @@ fn complete_and_partial_checksums_merge_and_all_are_partial_then() {
     }
 }
 
-/// Nobody verifies what is not there yet; what is there is verified, whatever it would be merged with.
+/// Nobody verifies what is not there yet; what is there is verified, whatever it would be merged
+/// with.
 #[test]
 fn a_damaged_packet_is_not_merged_with_partial_ones() {
     let frame = Frame::tcp4(4000, 1000);

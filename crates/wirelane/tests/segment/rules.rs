@@ -104,8 +104,8 @@ fn accurate_ecn_counter_is_on_every_segment() {
     assert_eq!(flags(&packets, TcpFlags::AE), [true; 3]);
 }
 
-/// RFC 9293 section 3.1: the pointer is an offset from the sequence number in its segment. Copied as it is,
-/// it would move the end of urgent data in every segment but the first.
+/// RFC 9293 section 3.1: the pointer is an offset from the sequence number in its segment. Copied
+/// as it is, it would move the end of urgent data in every segment but the first.
 #[test]
 fn urgent_pointer_counts_from_the_segment() {
     let mut frame = Frame::tcp4(4000, 1000);
@@ -292,8 +292,8 @@ fn complete_checksums_give_the_same_as_partial_ones() {
 #[test]
 fn udp_is_cut_into_fragments_of_ipv4() {
     let mut frame = Frame::new(Gso::UdpFragment, false, 4000, 1480);
-    // A timestamp, which is for the first fragment only, and router alert, which is for all: RFC 791
-    // section 3.1.
+    // A timestamp, which is for the first fragment only, and router alert, which is for all: RFC
+    // 791 section 3.1.
     frame.ip_options = vec![68, 4, 5, 0, 0x94, 4, 0, 0];
     let (bytes, offload) = frame.build();
     let packets = cut(&bytes, &offload);

@@ -1,5 +1,5 @@
-//! Every sink beside the kernel: what arrives at its far end is what Linux makes of the same super-frame, and what
-//! fits arrives as it is.
+//! Every sink beside the kernel: what arrives at its far end is what Linux makes of the same
+//! super-frame, and what fits arrives as it is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Frames for each sink.
 const CASES: usize = 300;
 const MTU: usize = 1500;
-/// Datagrams that the kernel cuts one frame into, at most, whatever its version (`UDP_MAX_SEGMENTS`).
+/// Datagrams that the kernel cuts one frame into, at most, whatever its version
+/// (`UDP_MAX_SEGMENTS`).
 const DATAGRAMS: usize = 64;
 
 /// One frame, and what has to arrive.
@@ -355,8 +356,8 @@ fn privileged_a_file_gets_what_the_kernel_makes() {
     check("file:", 17);
 }
 
-/// A veth hands over what its sender left to be done: the very frame, and how it is to be cut. A tag that lies beside it is put
-/// back, and places are counted from there.
+/// A veth hands over what its sender left to be done: the very frame, and how it is to be cut. A
+/// tag that lies beside it is put back, and places are counted from there.
 #[test]
 fn privileged_super_frames_are_received_as_they_were_sent() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! A filter in the program: what does not match goes to the host, and each packet meets the old filter or
-//! the new one.
+//! A filter in the program: what does not match goes to the host, and each packet meets the old
+//! filter or the new one.
 
 use wirelane::filter::Filter;
 use wirelane_os::xdp::wait_for_receivers;

@@ -31,7 +31,8 @@ impl Chain {
             .map(|end| format!("xdp:{}{query}", end.interface).parse().unwrap())
     }
 
-    /// Sends on the left, forwards in the middle, receives on the right; returns what the forwarding came to.
+    /// Sends on the left, forwards in the middle, receives on the right; returns what the
+    /// forwarding came to.
     fn run(&self, ports: Vec<Port>, mode: &str, longest: u64) -> ForwardOutcome {
         let spec = |end: &wirelane_testkit::veth::End| format!("xdp:{}?mode={mode}", end.interface);
         let mut receiver = open(&self.right, &spec(&self.second.a), &receiving()).unwrap();

@@ -1,5 +1,5 @@
-//! What the driver knows of a packet comes with it: the hash of its flow, compared with what the kernel says of the
-//! same bytes elsewhere; and nothing where it knows nothing.
+//! What the driver knows of a packet comes with it: the hash of its flow, compared with what the
+//! kernel says of the same bytes elsewhere; and nothing where it knows nothing.
 
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ fn all(port: &XdpPort, ends: &mut [Rx]) -> Vec<Said> {
     got
 }
 
-/// The hash that the kernel's flow dissector has for these bytes, from a run of a program of another kind that
-/// has nothing to do with an interface.
+/// The hash that the kernel's flow dissector has for these bytes, from a run of a program of
+/// another kind that has nothing to do with an interface.
 struct Oracle(Program);
 
 impl Oracle {
@@ -135,8 +135,8 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
     assert_eq!(got.len(), 5);
     assert!(got.iter().all(|(_, hash, time)| hash.is_none() && time.is_none()));
     drop((port, ends));
-    // First packets that have hashes, then, in the same chunks, others that were never packets of a stack: veth
-    // knows nothing of them.
+    // First packets that have hashes, then, in the same chunks, others that were never packets of a
+    // stack: veth knows nothing of them.
     let mut port =
         bench.far("?mode=native&rx_hash=on&rx_timestamps=on&frames=128&ring=64", &receiving());
     let mut ends = port.rx();

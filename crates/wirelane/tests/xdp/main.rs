@@ -28,7 +28,8 @@ use wirelane_testkit::veth::VethPair;
 
 /// Time after which something is stuck: on a busy machine a thread may wait for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Frames of one sender on the way, at most: the ring of a veth has 256 places, and what finds none is lost.
+/// Frames of one sender on the way, at most: the ring of a veth has 256 places, and what finds none
+/// is lost.
 const ON_THE_WAY: usize = 128;
 
 /// The modes that veth has.
@@ -113,13 +114,14 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     }
 }
 
-/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a veth without NAPI, which uses
-/// the queue of the CPU (`netif_rx`).
+/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a veth
+/// without NAPI, which uses the queue of the CPU (`netif_rx`).
 fn stay() {
     wirelane_os::affinity::pin(wirelane_os::affinity::allowed_cpus().unwrap()[0]).unwrap();
 }
 
-/// As [`finish`], when `count` packets have come since the caller began with `got`: on a busy machine they take their time.
+/// As [`finish`], when `count` packets have come since the caller began with `got`: on a busy
+/// machine they take their time.
 fn finish_after(control: &dyn Control, ends: &mut [Rx], got: &mut Vec<Got>, count: usize) {
     eventually(|| {
         ends.iter_mut().for_each(|rx| {

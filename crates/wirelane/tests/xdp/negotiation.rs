@@ -133,7 +133,8 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     assert_eq!(control.mask(), QueueMask::ALL);
 }
 
-/// A bare name gives copies, with a filter, too, and nobody speaks of anything else; `xdp:` does not open.
+/// A bare name gives copies, with a filter, too, and nobody speaks of anything else; `xdp:` does
+/// not open.
 #[test]
 fn privileged_who_only_looks_takes_nothing() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! What the world does to an open port, and what it says where it cannot be opened. Nothing here may
-//! hang: every wait has an end.
+//! What the world does to an open port, and what it says where it cannot be opened. Nothing here
+//! may hang: every wait has an end.
 
 use std::env;
 use std::process::Command;

@@ -1,7 +1,8 @@
 //! Long runs: ports that are opened and closed under load, and a forwarder in a restless world.
 //!
-//! In the usual tests they take seconds. `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test
-//! xdp -- --ignored --nocapture soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats a run.
+//! In the usual tests they take seconds.
+//! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test xdp -- --ignored --nocapture soak_`
+//! takes as long as it says; `WIRELANE_SOAK_SEED` repeats a run.
 #![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use std::env;
@@ -160,8 +161,8 @@ impl Restless {
                 assert!(Instant::now() < patience, "after {what}: it stands still: {counts:?}");
             }
         } else {
-            // What met the program before the mask changed is in the rings, however long the kernel was not let run, and
-            // comes out of them.
+            // What met the program before the mask changed is in the rings, however long the kernel
+            // was not let run, and comes out of them.
             wait_for_receivers();
             while {
                 let before = self.received();

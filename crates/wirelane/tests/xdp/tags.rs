@@ -1,4 +1,5 @@
-//! VLAN tags that lie beside a packet: a socket gets them in their place, and the host as it always does.
+//! VLAN tags that lie beside a packet: a socket gets them in their place, and the host as it always
+//! does.
 
 use wirelane::filter::Filter;
 use wirelane::port::packet::PacketPort;

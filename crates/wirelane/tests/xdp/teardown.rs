@@ -7,8 +7,9 @@ use wirelane_testkit::privileged;
 
 use super::*;
 
-/// Sends from the near end until `stop`, in the calling thread; returns how many were sent per queue. `turns` counts how
-/// often every queue had its turn. Nothing is lost on the way: there is room for what was sent and not taken.
+/// Sends from the near end until `stop`, in the calling thread; returns how many were sent per
+/// queue. `turns` counts how often every queue had its turn. Nothing is lost on the way: there is
+/// room for what was sent and not taken.
 fn load(bench: &Bench, stop: &AtomicBool, turns: &AtomicU64) -> Vec<u64> {
     let mut port = bench.near("", &sending());
     let mut senders = port.tx();
@@ -144,7 +145,8 @@ fn privileged_masks_change_under_traffic() {
             let other = [&[0, 2][..], &[0, 3], &[0], &[0, 1, 2, 3]][round % 4];
             control.set_mask(rx_mask(other)).unwrap();
             assert_eq!(control.mask(), rx_mask(other));
-            // Something is sent to every queue meanwhile: on a busy machine the sender takes its time.
+            // Something is sent to every queue meanwhile: on a busy machine the sender takes its
+            // time.
             let enough = turns.load(Ordering::Relaxed) + 2;
             let is_sent = eventually(|| {
                 ends.iter_mut().for_each(|rx| {

@@ -4,9 +4,9 @@ use wirelane_testkit::privileged;
 
 use super::*;
 
-/// The queue by which packets arrive that were sent to `queue` of a veth: that very one, except that the
-/// generic hook takes the queue that veth leaves in the packet for one that is counted from 1
-/// (`netif_get_rxqueue`).
+/// The queue by which packets arrive that were sent to `queue` of a veth: that very one, except
+/// that the generic hook takes the queue that veth leaves in the packet for one that is counted
+/// from 1 (`netif_get_rxqueue`).
 fn arrival(query: &str, queue: u64) -> u64 {
     if query.contains("generic") { queue.saturating_sub(1) } else { queue }
 }

@@ -1,11 +1,13 @@
-//! Writes packets to compressed files, and compresses as many bytes with the program of that name: rates and sizes.
+//! Writes packets to compressed files, and compresses as many bytes with the program of that name:
+//! rates and sizes.
 //!
 //! ```text
 //!   sim:1, IMIX ─▶ wirelane capture ─▶ file.pcapng.zst        file.pcapng ─▶ zstd -1 ─▶ file.zst
 //! ```
 //!
-//! Both are processes, timed from start to end, on as many CPUs, and all files are in memory. The other program reads what
-//! ours would have written without compression. Ours makes its packets meanwhile.
+//! Both are processes, timed from start to end, on as many CPUs, and all files are in memory. The
+//! other program reads what ours would have written without compression. Ours makes its packets
+//! meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +27,8 @@ use wirelane::error::{Error, Result};
 
 const SUITE: &str = "capture";
 const CASE: &str = "compress";
-/// The programs, each with the suffix that asks for the same of ours, and its arguments before the file. lz4 makes a file
-/// beside it, however its standard output is, only with -m.
+/// The programs, each with the suffix that asks for the same of ours, and its arguments before the
+/// file. lz4 makes a file beside it, however its standard output is, only with -m.
 const PROGRAMS: [(&str, &str, &[&str]); 3] = [
     ("zstd", "zst", &["-1", "-q", "-f", "-k"]),
     ("lz4", "lz4", &["-1", "-q", "-f", "-k", "-m"]),

@@ -1,15 +1,17 @@
-//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, with one thread and with one per queue.
+//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, with one thread and with
+//! one per queue.
 //!
-//! Packets are only read, written to memory (`/dev/shm`), or written to a disk. The source copies each packet by
-//! read(2), as a TAP device does (`tap:`), or shares memory with the kernel, which still copies into it (`packet:`, a
-//! ring of AF_PACKET) or not (`xdp:`, where the driver can; rows say in which mode it was). The simulated interface
-//! costs next to nothing and shows what the capture itself can do. `single` is a capture whose queues
-//! are all on one thread (the 2011 multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
+//! Packets are only read, written to memory (`/dev/shm`), or written to a disk. The source copies
+//! each packet by read(2), as a TAP device does (`tap:`), or shares memory with the kernel, which
+//! still copies into it (`packet:`, a ring of AF_PACKET) or not (`xdp:`, where the driver can; rows
+//! say in which mode it was). The simulated interface costs next to nothing and shows what the
+//! capture itself can do. `single` is a capture whose queues are all on one thread (the 2011
+//! multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
 //!
-//! Cycles per packet are split as the source's programs print them: spent processing (user space), in system
-//! calls, both together (not sleeping), and from receiving a batch until its memory was given back.
-//! Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs; its time is not
-//! counted, but while it runs nothing else does on that CPU.
+//! Cycles per packet are split as the source's programs print them: spent processing (user space),
+//! in system calls, both together (not sleeping), and from receiving a batch until its memory was
+//! given back. Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs;
+//! its time is not counted, but while it runs nothing else does on that CPU.
 
 pub mod compress;
 pub mod cost;
@@ -59,10 +61,11 @@ const FLOWS: u64 = 64;
 const BRIEF: Duration = Duration::from_millis(150);
 /// The part of the time that the simulated interface has.
 const SHARE: f64 = 0.25;
-/// How many seconds the parts take within a report, with `--quick` and in full: the conditions, `short`, `cpu`,
-/// `several`, `print`, `compress`, `write`.
+/// How many seconds the parts take within a report, with `--quick` and in full: the conditions,
+/// `short`, `cpu`, `several`, `print`, `compress`, `write`.
 const PARTS: [[u64; 7]; 2] = [[36, 2, 26, 8, 6, 6, 6], [90, 5, 80, 35, 15, 20, 16]];
-/// A run lasts longer until something has come, but no longer than this: from nothing no cost follows.
+/// A run lasts longer until something has come, but no longer than this: from nothing no cost
+/// follows.
 const STALL: Duration = Duration::from_secs(3);
 
 /// What to measure, and how thoroughly.
@@ -76,7 +79,8 @@ pub struct CapturePlan {
     pub limit: Option<Duration>,
     /// A folder on the disk to write to; without, that is skipped.
     pub disk: Option<PathBuf>,
-    /// Ports to capture from, under what others send to them. With none: `sim:`, and as root interfaces in a lab.
+    /// Ports to capture from, under what others send to them. With none: `sim:`, and as root
+    /// interfaces in a lab.
     pub ports: Vec<Spec>,
     /// Who sends to these; nobody here if `None`.
     pub load: Option<Arc<Site>>,
@@ -106,12 +110,12 @@ impl CapturePlan {
     }
 }
 
-/// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing to
-/// memory and to disk, with copying and without, with one thread and with one per queue.
+/// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing
+/// to memory and to disk, with copying and without, with one thread and with one per queue.
 ///
-/// The simulated interface needs no privilege. As root, packets also pass between two temporary network
-/// namespaces. Cycles per packet are split into processing, system calls, both, and the time until the
-/// memory of a batch was returned.
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary
+/// network namespaces. Cycles per packet are split into processing, system calls, both, and the
+/// time until the memory of a batch was returned.
 #[derive(Args, Clone, Debug)]
 pub struct CaptureSuite {
     /// Directory on the disk to write to [default: none; skips writing to disk]
@@ -120,7 +124,8 @@ pub struct CaptureSuite {
     /// Capture from this port instead, what others send to it; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
-    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside`
+    /// [default: outside]
     #[arg(long, value_name = "IF", requires = "ports")]
     load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
@@ -163,7 +168,8 @@ impl Suite for CaptureSuite {
         let mut parts = Parts::new(&PARTS[usize::from(!self.effort.quick)], limit);
         let plan = CapturePlan { disk, ..CapturePlan::of(&self.effort, parts.limit(0)) };
         capture(&plan, report, stop, progress)?;
-        // Then our command as a process, beside other programs. A short run has no time for the disk.
+        // Then our command as a process, beside other programs. A short run has no time for the
+        // disk.
         let plan = ProcessPlan {
             own: &own,
             samples: plan.samples,
@@ -234,10 +240,12 @@ type Nature = (PortMode, u64, Option<String>);
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured.
 ///
 /// # Errors
-/// A port that the plan names cannot be opened or fails. Otherwise what cannot be measured is skipped with its reason.
+/// A port that the plan names cannot be opened or fails. Otherwise what cannot be measured is
+/// skipped with its reason.
 pub fn capture(
     plan: &CapturePlan,
     report: &mut Report,
@@ -248,7 +256,8 @@ pub fn capture(
     let begin = Instant::now();
     let (mut cases, mut others): (Vec<_>, Vec<_>) =
         bed.cases(plan, report).into_iter().partition(|case| case.port == "sim");
-    // Rounds of their own for what needs no interface: promises are about it, and a single sample proves nothing.
+    // Rounds of their own for what needs no interface: promises are about it, and a single sample
+    // proves nothing.
     let limit = plan.limit.map(|limit| limit.mul_f64(SHARE));
     bed.rounds(&mut cases, &CapturePlan { limit, ..plan.clone() }, stop, progress);
     let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()));
@@ -411,7 +420,8 @@ impl CaptureBed {
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
         timed::time(&mut port, &held);
-        // What is given to a TAP device its program reads; what is sent by one end of a cable arrives at the other.
+        // What is given to a TAP device its program reads; what is sent by one end of a cable
+        // arrives at the other.
         let from = lab.map(|lab| match case.port {
             "tap" => (&lab.far, TAP),
             _ => (&lab.near, lab.near.interface()),
@@ -434,8 +444,8 @@ impl CaptureBed {
         sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed), nature)
     }
 
-    /// Until `end`, or there is enough in the file. A machine that is busy elsewhere may leave a run no time at all: it
-    /// is longer then.
+    /// Until `end`, or there is enough in the file. A machine that is busy elsewhere may leave a
+    /// run no time at all: it is longer then.
     fn wait(&self, capture: &Capture, case: &Condition, end: Instant, stop: &AtomicBool) {
         const SLICE: Duration = Duration::from_millis(5);
         let most = MOST_BYTES / (case.size.max(64) + 32);
@@ -480,9 +490,10 @@ fn sample(
 }
 
 impl Condition {
-    /// Starts threads where they belong: a CPU for each thread that receives, which it shares with that which
-    /// writes for it. Otherwise one thread would have the help of a second CPU as soon as it writes, and two would not
-    /// be twice as many. Beside an interface the senders keep all CPUs busy, and the scheduler decides.
+    /// Starts threads where they belong: a CPU for each thread that receives, which it shares with
+    /// that which writes for it. Otherwise one thread would have the help of a second CPU as soon
+    /// as it writes, and two would not be twice as many. Beside an interface the senders keep all
+    /// CPUs busy, and the scheduler decides.
     fn on_its_cpus<T>(&self, start: impl FnOnce() -> T) -> T {
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         let count = if self.single { 1 } else { usize::from(QUEUES) };
@@ -566,8 +577,8 @@ impl Condition {
         rows
     }
 
-    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. It copies by read(2), or not at all: a ring that
-    /// the kernel copies into is neither.
+    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. It copies by read(2), or
+    /// not at all: a ring that the kernel copies into is neither.
     fn source(&self) -> Option<Source> {
         let is_zero_copy =
             self.nature.as_ref().is_some_and(|(mode, ..)| *mode == PortMode::ZeroCopy);

@@ -1,6 +1,8 @@
-//! What printing costs the threads that receive: our command writes a file, with and without a line per packet, in turns.
+//! What printing costs the threads that receive: our command writes a file, with and without a line
+//! per packet, in turns.
 //!
-//! The lines go to a file in memory. What the printing thread takes is left out: only a reader's patience limits it.
+//! The lines go to a file in memory. What the printing thread takes is left out: only a reader's
+//! patience limits it.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

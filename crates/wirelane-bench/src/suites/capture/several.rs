@@ -1,4 +1,5 @@
-//! CPU time of one capture of three interfaces, beside three captures of one interface each: our command in turns.
+//! CPU time of one capture of three interfaces, beside three captures of one interface each: our
+//! command in turns.
 //!
 //! ```text
 //!   first CPU: paced frames from the kernel ─▶ wl-s0 ═══ wl-r0 ─▶┐

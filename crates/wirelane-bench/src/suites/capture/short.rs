@@ -1,4 +1,5 @@
-//! CPU time of a whole short capture, from the start of the process to its end: our command and tcpdump in turns.
+//! CPU time of a whole short capture, from the start of the process to its end: our command and
+//! tcpdump in turns.
 //!
 //! ```text
 //!   first CPU: a few thousand frames per second ─▶ wl-a ═══ wl-b ─▶ 100 packets ─▶ file in memory     second CPU: capture

@@ -1,11 +1,12 @@
-//! Writes packets to a file, and as many bytes with `dd`: the most that one writer gets out of the file system.
+//! Writes packets to a file, and as many bytes with `dd`: the most that one writer gets out of the
+//! file system.
 //!
 //! ```text
 //!   sim:1, packets of 1500 bytes ─▶ wirelane capture ─▶ file        /dev/zero ─▶ dd bs=1M ─▶ file
 //! ```
 //!
-//! Both are processes, timed from start to end. Nothing is synced to the disk. The first run to each place is not
-//! counted: memory that nobody has touched yet costs more.
+//! Both are processes, timed from start to end. Nothing is synced to the disk. The first run to
+//! each place is not counted: memory that nobody has touched yet costs more.
 
 use std::fs;
 use std::path::{Path, PathBuf};

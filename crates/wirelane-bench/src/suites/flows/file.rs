@@ -26,7 +26,8 @@ pub(super) struct Contest {
     peers: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Flows as each program likes them. softflowd sends them: to a port of this machine where nobody takes them.
+/// Flows as each program likes them. softflowd sends them: to a port of this machine where nobody
+/// takes them.
 pub(super) static FILE: Contest = Contest {
     case: "file",
     arguments: &["flows", "--json", "./capture", "-w", "flows.csv"],

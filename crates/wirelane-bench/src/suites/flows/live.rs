@@ -1,7 +1,9 @@
-//! The highest rate that `wirelane flows` takes from a cable without loss, beside `wirelane capture` without a file.
+//! The highest rate that `wirelane flows` takes from a cable without loss, beside
+//! `wirelane capture` without a file.
 //!
-//! Each step of a search runs the program for a second of paced packets. The first one offers all that can be sent.
-//! Where others send there is nothing to search for: what is measured is the CPU time of a packet.
+//! Each step of a search runs the program for a second of paced packets. The first one offers all
+//! that can be sent. Where others send there is nothing to search for: what is measured is the CPU
+//! time of a packet.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -28,7 +30,8 @@ const WIDTH: f64 = 0.05;
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// A port of the user's cannot be measured. What cannot be measured in a lab is skipped with its reason.
+/// A port of the user's cannot be measured. What cannot be measured in a lab is skipped with its
+/// reason.
 pub(super) fn live(
     plan: &ProcessPlan<'_>,
     is_brief: bool,

@@ -1,7 +1,8 @@
-//! Ten thousand flows, and a million: what it costs that they are no longer in the caches of the CPU.
+//! Ten thousand flows, and a million: what it costs that they are no longer in the caches of the
+//! CPU.
 //!
-//! A file of a million packets is read again and again, so that flows have many packets, and their begin and end are the
-//! smaller part. Flows go nowhere.
+//! A file of a million packets is read again and again, so that flows have many packets, and their
+//! begin and end are the smaller part. Flows go nowhere.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -27,14 +27,17 @@ use crate::suites::parts::{self, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::Wire;
 
-/// How many seconds the cases take within a report, with `--quick` and in full: `file` and `parquet`, `many`, `live`.
+/// How many seconds the cases take within a report, with `--quick` and in full: `file` and
+/// `parquet`, `many`, `live`.
 const PARTS: [[u64; 3]; 2] = [[12, 11, 9], [22, 30, 38]];
 
-/// Measure what flows cost: of a file beside nfpcapd, softflowd, argus and flowprep, of a million flows, and live.
+/// Measure what flows cost: of a file beside nfpcapd, softflowd, argus and flowprep, of a million
+/// flows, and live.
 ///
-/// All programs read the same capture from memory, each on one CPU. The live case needs root: it searches for the
-/// highest rate that `wirelane flows` takes without loss, and `wirelane capture` without a file. --port measures only
-/// that, on a port of yours: with --load, the highest rate; under what others send, the CPU time of a packet.
+/// All programs read the same capture from memory, each on one CPU. The live case needs root: it
+/// searches for the highest rate that `wirelane flows` takes without loss, and `wirelane capture`
+/// without a file. --port measures only that, on a port of yours: with --load, the highest rate;
+/// under what others send, the CPU time of a packet.
 #[derive(Args, Clone, Debug)]
 pub struct FlowsSuite {
     /// Measure this case only; may be given several times [default: all]

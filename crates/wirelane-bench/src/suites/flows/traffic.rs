@@ -1,5 +1,5 @@
-//! Captures of many flows: in every round each has a packet, in the same order, which jumps about among addresses. Every
-//! second round goes back.
+//! Captures of many flows: in every round each has a packet, in the same order, which jumps about
+//! among addresses. Every second round goes back.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -1,13 +1,15 @@
 //! What a transfer costs: CPU time of everything that takes part, by the nanosecond.
 //!
-//! The kernel does most of the work of a transfer in whatever thread happens to run: `write` of the sender
-//! runs the stack down to the TAP device's queue, `sendto` of the forwarder that over the veth pair, and a
-//! softirq runs on top of the thread that raises it. All that is CPU time of the thread (the scheduler's
-//! clock counts it, softirqs included). What arrives at the far end is received by a kernel thread (threaded
-//! NAPI), which is booked to the receiver. What a softirq leaves over is done by `ksoftirqd`; its time on the
-//! CPU of the trial is counted, too. So sender + forwarder + receiver + ksoftirqd is the whole path.
-//! Interrupts that hit while a thread runs are in it, and so is what ksoftirqd does for others on that CPU:
-//! a busy machine measures more, never less.
+//! The kernel does most of the work of a transfer in whatever thread happens to run: `write` of the
+//! sender runs the stack down to the TAP device's queue, `sendto` of the forwarder that over the
+//! veth pair, and a softirq runs on top of the thread that raises it. All that is CPU time of the
+//! thread (the scheduler's clock counts it, softirqs included). What arrives at the far end is
+//! received by a kernel thread (threaded NAPI), which is booked to the receiver. What a softirq
+//! leaves over is done by `ksoftirqd`; its time on the CPU of the trial is counted, too.
+//!
+//! Sender, forwarder, receiver and ksoftirqd are the whole path. Interrupts that hit while a thread
+//! runs are in it, and so is what ksoftirqd does for others on that CPU: a busy machine measures
+//! more, never less.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,8 +36,8 @@ pub(super) const RECEIVER: &str = "wl-gso-receive";
 const FORWARDER: &str = "wl-fwd";
 
 impl Account {
-    /// Until now, of the threads of this process that carry the names, of the kernel's threads `receiving`,
-    /// and of `cpu`. `None` where the kernel does not tell (`CONFIG_SCHED_INFO`).
+    /// Until now, of the threads of this process that carry the names, of the kernel's threads
+    /// `receiving`, and of `cpu`. `None` where the kernel does not tell (`CONFIG_SCHED_INFO`).
     pub(super) fn read(cpu: u32, receiving: &[u32]) -> Option<Self> {
         let mut account = Self::default();
         for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {

@@ -8,8 +8,8 @@ use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
 use wirelane::segment::SegmentClass;
 
-/// Frames that are cut for one figure: about half a millisecond. A build for debugging is as much slower, and its
-/// figures are none.
+/// Frames that are cut for one figure: about half a millisecond. A build for debugging is as much
+/// slower, and its figures are none.
 const FRAMES: usize = if cfg!(debug_assertions) { 40 } else { 400 };
 /// Figures per case, taken in turns; their median is the sample. One more comes first, to warm up.
 const TURNS: usize = 5;
@@ -40,7 +40,8 @@ struct SegmentCase {
     figures: Vec<f64>,
 }
 
-/// One sample per protocol and form, with all checksums complete. The calling thread should have a CPU to itself.
+/// One sample per protocol and form, with all checksums complete. The calling thread should have a
+/// CPU to itself.
 pub(super) fn measure() -> Vec<SegmentCost> {
     let mut kinds = Vec::new();
     for (class, protocol, size) in CLASSES {

@@ -16,16 +16,18 @@
 //! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
 //! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: the 2014 FreeBSD GSO paper's "none" | |
 //!
-//! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
-//! kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
+//! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who
+//! merges them is the kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or
+//! nobody.
 //!
-//! The cases named `vm-` go from one TAP device to another, as between two virtual machines of a host: no wire is on
-//! the way. With `device` the long frames reach the other stack whole. With `wirelane` they are cut although that one
-//! would take them, as for a guest without offloads.
+//! The cases named `vm-` go from one TAP device to another, as between two virtual machines of a
+//! host: no wire is on the way. With `device` the long frames reach the other stack whole. With
+//! `wirelane` they are cut although that one would take them, as for a guest without offloads.
 //!
-//! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
-//! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,
-//! as in the 2014 FreeBSD GSO paper's "LRO-enabled receiver", "otherwise TSO/GSO are ineffective".
+//! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a
+//! thread of the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO
+//! finds packets to merge, as in the 2014 FreeBSD GSO paper's "LRO-enabled receiver", "otherwise
+//! TSO/GSO are ineffective".
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

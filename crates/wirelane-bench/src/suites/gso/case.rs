@@ -39,14 +39,17 @@ pub struct GsoPlan {
 }
 
 impl GsoPlan {
-    /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
+    /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05
+    /// and 0.45 GHz.
     pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
 
-    /// The source's four tables, merging what comes in, and from one virtual machine's device to another's.
+    /// The source's four tables, merging what comes in, and from one virtual machine's device to
+    /// another's.
     pub const CASES: [&'static str; 8] =
         ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
-    /// Who makes packets of the wire's size: the device without Wirelane; the device behind Wirelane; the
-    /// kernel's software behind Wirelane; Wirelane; the kernel's software before Wirelane; or TCP itself.
+    /// Who makes packets of the wire's size: the device without Wirelane; the device behind
+    /// Wirelane; the kernel's software behind Wirelane; Wirelane; the kernel's software before
+    /// Wirelane; or TCP itself.
     pub const OFFLOADS: [&'static str; 6] =
         ["kernel", "device", "partial", "wirelane", "none", "stack"];
 
@@ -66,7 +69,8 @@ impl GsoPlan {
         }
     }
 
-    /// About a minute: the tables as a whole, by shorter samples. They are four spans of a quota (`quota`).
+    /// About a minute: the tables as a whole, by shorter samples. They are four spans of a quota
+    /// (`quota`).
     pub fn quick() -> Self {
         Self { window: Duration::from_millis(80), iperf: false, ..Self::full() }
     }
@@ -87,8 +91,9 @@ pub(super) enum Protocol {
     Udp,
 }
 
-/// Who makes packets of the wire's size; `bed` has the table. What the source calls none is [`Offloading::Stack`] for TCP,
-/// which makes every segment itself, and [`Offloading::None`] for UDP, which the stack fragments.
+/// Who makes packets of the wire's size; `bed` has the table. What the source calls none is
+/// [`Offloading::Stack`] for TCP, which makes every segment itself, and [`Offloading::None`] for
+/// UDP, which the stack fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offloading {
     Kernel,
@@ -196,8 +201,9 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
     let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
     let most = plan.shares.iter().max().copied();
     cases.retain(|case| {
-        // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges before the TAP
-        // device. Only `packet:` and `tap:` hand frames on, and between TAP devices nobody else can.
+        // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges
+        // before the TAP device. Only `packet:` and `tap:` hand frames on, and between TAP devices
+        // nobody else can.
         let is_handed_on = case.offloading.is_handed_on();
         let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
         let can_be = match case.way {

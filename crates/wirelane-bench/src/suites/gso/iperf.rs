@@ -1,5 +1,5 @@
-//! The same transfer by iperf3, as a check of our own: what it says it received, over the same path and on the same
-//! CPU.
+//! The same transfer by iperf3, as a check of our own: what it says it received, over the same path
+//! and on the same CPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,8 @@ use wirelane::error::{Error, Result};
 
 pub(super) const PROGRAM: &str = "iperf3";
 const PORT: &str = "5201";
-/// It counts whole seconds. A connection over a cable of the kernel is at its speed within milliseconds.
+/// It counts whole seconds. A connection over a cable of the kernel is at its speed within
+/// milliseconds.
 const SECONDS: &str = "1";
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,17 +1,19 @@
-//! The suite `gso`: the 2014 FreeBSD GSO paper's tables, TCP and UDP over IPv4 and IPv6 with the kernel's segmentation
-//! offload, with Wirelane's, and with none.
+//! The suite `gso`: the 2014 FreeBSD GSO paper's tables, TCP and UDP over IPv4 and IPv6 with the
+//! kernel's segmentation offload, with Wirelane's, and with none.
 //!
-//! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth pair
-//! (`bed` has the path of each case), with everything on one CPU, of which a CPU quota (`quota`) leaves
-//! the share that stands for one of the source's clock frequencies. So the figures compare at equal CPU by
-//! construction: sender, forwarder, receiver and all softirqs of one case have what those of another have.
-//! Beside the rate stands what the whole path spends per gigabyte (`account` says how it is
-//! counted), which does not depend on what else runs on the machine as the rate does.
+//! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth
+//! pair (`bed` has the path of each case), with everything on one CPU, of which a CPU quota
+//! (`quota`) leaves the share that stands for one of the source's clock frequencies. So the figures
+//! compare at equal CPU by construction: sender, forwarder, receiver and all softirqs of one case
+//! have what those of another have. Beside the rate stands what the whole path spends per gigabyte
+//! (`account` says how it is counted), which does not depend on what else runs on the machine as
+//! the rate does.
 //!
 //! In the same rounds the segmenter is measured alone (`alone`), on the same CPU, without a quota.
 //!
-//! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU iperf3 repeats TCP
-//! with `wirelane` and with `none`, so that the speed-up does not hang on our own sender and receiver.
+//! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU
+//! iperf3 repeats TCP with `wirelane` and with `none`, so that the speed-up does not hang on our
+//! own sender and receiver.
 
 mod account;
 mod alone;
@@ -43,17 +45,18 @@ use std::time::Duration;
 use wirelane::checksum::Vectors;
 use wirelane::error::Result;
 
-/// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD" (2014) did.
+/// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD"
+/// (2014) did.
 ///
-/// TCP, and UDP in datagrams of 9 KB, flow over IPv4 and IPv6 between two temporary network namespaces,
-/// through a TAP device, a forwarder and a veth pair, all on one CPU. A cgroup limits that CPU to 100, 86,
-/// 68, 50, 36 and 15 percent in place of the paper's clock frequencies.
+/// TCP, and UDP in datagrams of 9 KB, flow over IPv4 and IPv6 between two temporary network
+/// namespaces, through a TAP device, a forwarder and a veth pair, all on one CPU. A cgroup limits
+/// that CPU to 100, 86, 68, 50, 36 and 15 percent in place of the paper's clock frequencies.
 ///
 /// The offload says who segments: "kernel" the kernel, without TAP device and Wirelane; "wirelane"
-/// Wirelane; "device" a device that takes long frames; "partial" the kernel, just before the device;
-/// "none" the kernel, before the TAP device; "stack" TCP itself, which is what the paper calls none.
-/// Cases named gro- go in the other direction, where packets from a wire are merged or not; those named
-/// vm- go from one TAP device to another, as between two virtual machines.
+/// Wirelane; "device" a device that takes long frames; "partial" the kernel, just before the
+/// device; "none" the kernel, before the TAP device; "stack" TCP itself, which is what the paper
+/// calls none. Cases named gro- go in the other direction, where packets from a wire are merged or
+/// not; those named vm- go from one TAP device to another, as between two virtual machines.
 ///
 /// The tables show the rate, the CPU time per gigabyte, the speed-up of "wirelane" over "none" and
 /// "stack", and the segmenter alone. Needs root.
@@ -153,7 +156,8 @@ impl Suite for GsoSuite {
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured.
 ///
 /// # Errors
 /// None that a reason in the report could not say: what cannot be measured is skipped.

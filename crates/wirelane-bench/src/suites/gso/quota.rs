@@ -1,8 +1,8 @@
 //! A share of a CPU for some threads: a cgroup with a bandwidth limit, made and removed here.
 //!
-//! It is made below the cgroup that the process is in, as a *threaded* one where cgroups have version 2, so
-//! that only the threads that join it are limited, and those that they start. Of version 1 it is a
-//! directory of the `cpu` hierarchy.
+//! It is made below the cgroup that the process is in, as a *threaded* one where cgroups have
+//! version 2, so that only the threads that join it are limited, and those that they start. Of
+//! version 1 it is a directory of the `cpu` hierarchy.
 
 use std::fs;
 use std::io;
@@ -15,8 +15,8 @@ use wirelane_os::cgroup::{self, Version};
 use crate::leftovers;
 use wirelane::error::{Error, Result};
 
-/// The limit holds in each such span. Shorter than a TCP connection's patience, longer than a scheduler's
-/// slice.
+/// The limit holds in each such span. Shorter than a TCP connection's patience, longer than a
+/// scheduler's slice.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 
 /// A limit that threads can join.

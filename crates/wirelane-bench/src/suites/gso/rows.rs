@@ -141,8 +141,8 @@ fn case_rows(
     rows
 }
 
-/// The line of the 2014 FreeBSD GSO paper that a case stands for: a share of a CPU for a frequency. It does
-/// not say how many flows it had; its program sends one.
+/// The line of the 2014 FreeBSD GSO paper that a case stands for: a share of a CPU for a frequency.
+/// It does not say how many flows it had; its program sends one.
 fn line(case: &GsoCase) -> Option<Segmentation> {
     if case.flows != 1 {
         return None;

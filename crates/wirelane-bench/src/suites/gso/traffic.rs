@@ -1,4 +1,5 @@
-//! A sender and a receiver with plain sockets, which run until stopped. The receiver counts the bytes.
+//! A sender and a receiver with plain sockets, which run until stopped. The receiver counts the
+//! bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,9 +20,9 @@ use wirelane_lab::Site;
 const CHUNK: usize = 128 << 10;
 /// Payload of a datagram: the 2014 FreeBSD GSO paper's "9K".
 pub(super) const DATAGRAM: usize = 9000;
-/// Datagrams on their way at most, of all flows. UDP has no flow control, and a sender that outruns the path would
-/// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way
-/// holds: that of the veth pair has room for 256 packets.
+/// Datagrams on their way at most, of all flows. UDP has no flow control, and a sender that outruns
+/// the path would measure how fast packets are thrown away. In seven fragments each, 32 are less
+/// than any queue on the way holds: that of the veth pair has room for 256 packets.
 const WINDOW: u64 = 32;
 /// How long a call waits before it checks whether to stop.
 const SLICE: Duration = Duration::from_millis(50);
@@ -229,7 +230,8 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
     Ok(vec![threads::spawn(RECEIVER, receive)?, threads::spawn(SENDER, send)?])
 }
 
-/// Sleeps until fewer than [`WINDOW`] datagrams are on their way; what has not come for long is lost.
+/// Sleeps until fewer than [`WINDOW`] datagrams are on their way; what has not come for long is
+/// lost.
 fn wait_for_room(shared: &Shared) {
     let window = shared.window();
     if window.on_their_way() < WINDOW {

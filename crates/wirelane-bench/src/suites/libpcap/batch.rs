@@ -1,6 +1,7 @@
 //! What batches cost by the C interface: its examples beside the same examples in Rust.
 //!
-//! Both receive the same packets of the simulated interface until it ends. What they cost is the CPU time of the process.
+//! Both receive the same packets of the simulated interface until it ends. What they cost is the
+//! CPU time of the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

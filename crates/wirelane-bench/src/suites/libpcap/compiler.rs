@@ -9,7 +9,8 @@ use wirelane::error::{Error, Result};
 
 use crate::peers;
 
-/// Compiles `source` to `program`, with its text beside it; `flags` come last. `case` is what it is for.
+/// Compiles `source` to `program`, with its text beside it; `flags` come last. `case` is what it is
+/// for.
 ///
 /// # Errors
 /// There is no compiler, or something that the program needs is missing.

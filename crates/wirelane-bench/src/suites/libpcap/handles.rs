@@ -1,6 +1,7 @@
 //! What a second handle on a second queue brings a program that speaks libpcap (`handles.c`).
 //!
-//! The packets are of the simulated interface, which makes them while they are read: a sender would need a CPU of its own.
+//! The packets are of the simulated interface, which makes them while they are read: a sender would
+//! need a CPU of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -23,15 +23,16 @@ use crate::suites::parts::{self, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
 
-/// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`, `tcpdump`.
+/// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`,
+/// `tcpdump`.
 const PARTS: [[u64; 3]; 2] = [[4, 8, 18], [5, 18, 80]];
 
-/// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, what two
-/// handles on two queues bring, and what batches cost by the C interface.
+/// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in
+/// tcpdump, what two handles on two queues bring, and what batches cost by the C interface.
 ///
-/// The library is found as `wirelane exec` finds it. The case tcpdump needs root, handles a C compiler and
-/// libpcap-dev, batch a C compiler and the examples of the source tree. --port measures tcpdump only, on an
-/// interface of yours.
+/// The library is found as `wirelane exec` finds it. The case tcpdump needs root, handles a C
+/// compiler and libpcap-dev, batch a C compiler and the examples of the source tree. --port
+/// measures tcpdump only, on an interface of yours.
 #[derive(Args, Clone, Debug)]
 pub struct LibpcapSuite {
     /// Measure this case only; may be given several times [default: all]

@@ -1,7 +1,8 @@
 //! CPU time of a packet in tcpdump, over Wirelane's libpcap and over the system's.
 //!
-//! It is the same program, on the same interface, with a buffer of the same size; what differs is the library. It writes to
-//! /dev/null, which is the least it can do, to a file in memory, and prints.
+//! It is the same program, on the same interface, with a buffer of the same size; what differs is
+//! the library. It writes to /dev/null, which is the least it can do, to a file in memory, and
+//! prints.
 
 use std::ffi::OsString;
 use std::path::Path;

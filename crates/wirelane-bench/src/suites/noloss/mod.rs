@@ -1,18 +1,19 @@
-//! The suite `noloss`: the highest rate that a receiver takes without losing a packet, and how old packets
-//! are when it has them (RFC 2544, sections 26.1 and 26.2).
+//! The suite `noloss`: the highest rate that a receiver takes without losing a packet, and how old
+//! packets are when it has them (RFC 2544, sections 26.1 and 26.2).
 //!
 //! ```text
 //!   the kernel makes a frame, writes the time into it ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
 //!   a simulated interface has a packet due            ─────────────────────▶ receiver: now - due
 //! ```
 //!
-//! Other programs receive from the same cable, on the same CPU, and are searched in the same way; whether they lost
-//! anything is told by what they say they received and dropped when they end.
+//! Other programs receive from the same cable, on the same CPU, and are searched in the same way;
+//! whether they lost anything is told by what they say they received and dropped when they end.
 //!
-//! A rate passes if nothing is lost in three trials, one after the other. The search halves the range between what
-//! has passed and what has not, from all that the sender can send downwards; a receiver that loses nothing of that
-//! is marked: the figure is the sender's then. Latencies are measured afterwards, at the rate that was found and
-//! at half of it, so that looking at the clock costs the search nothing. Every round searches for every receiver.
+//! A rate passes if nothing is lost in three trials, one after the other. The search halves the
+//! range between what has passed and what has not, from all that the sender can send downwards; a
+//! receiver that loses nothing of that is marked: the figure is the sender's then. Latencies are
+//! measured afterwards, at the rate that was found and at half of it, so that looking at the clock
+//! costs the search nothing. Every round searches for every receiver.
 
 mod others;
 mod path;
@@ -45,17 +46,18 @@ use wirelane_send::ndr::{Found, Goal, Method, Search};
 const SUITE: &str = "noloss";
 /// Most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
-/// How long a search may take: then what has passed until then is the figure. One of another program is usually
-/// over in half a minute, as every step starts and ends the program.
+/// How long a search may take: then what has passed until then is the figure. One of another
+/// program is usually over in half a minute, as every step starts and ends the program.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
-/// Find the highest rate that each receiver takes without losing a packet, and the latency at that rate.
+/// Find the highest rate that each receiver takes without losing a packet, and the latency at that
+/// rate.
 ///
-/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1). The search halves the range,
-/// starting from all the sender can send. Latency is from packet creation to receipt, at the rate found
-/// and at half of it. The simulated interface needs no privilege. As root, real ports are searched, too,
-/// in temporary network namespaces; without --quick also dpdk-testpmd, tcpdump, dumpcap and netsniff-ng
-/// where installed (without latency). --port with --load searches a port of yours, to which the kernel sends
-/// from another interface.
+/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1). The search halves the
+/// range, starting from all the sender can send. Latency is from packet creation to receipt, at the
+/// rate found and at half of it. The simulated interface needs no privilege. As root, real ports
+/// are searched, too, in temporary network namespaces; without --quick also dpdk-testpmd, tcpdump,
+/// dumpcap and netsniff-ng where installed (without latency). --port with --load searches a port of
+/// yours, to which the kernel sends from another interface.
 #[derive(Args, Clone, Debug)]
 pub struct NolossSuite {
     /// Packet size without frame check sequence, 64 to 3000 bytes; may be given several times
@@ -109,10 +111,12 @@ const RECEIVERS: [(&str, Option<&str>); 4] = [
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured.
 ///
 /// # Errors
-/// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is skipped with its reason.
+/// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is
+/// skipped with its reason.
 pub fn noloss(
     plan: &NolossPlan,
     wired: Option<&Wired>,

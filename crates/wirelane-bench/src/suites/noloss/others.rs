@@ -1,4 +1,5 @@
-//! Other programs as receivers: every step of a search starts one, and ends it to hear what it received.
+//! Other programs as receivers: every step of a search starts one, and ends it to hear what it
+//! received.
 
 use std::path::Path as FilePath;
 use std::process::Command;
@@ -23,7 +24,8 @@ use wirelane_send::ndr::Shot;
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Between two trials: a program that keeps up has taken what came. Only at the end is its ring waited for.
+/// Between two trials: a program that keeps up has taken what came. Only at the end is its ring
+/// waited for.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Longer than its ring keeps a packet.
 const DRAIN_XDP: Duration = Duration::from_millis(100);

@@ -60,7 +60,8 @@ pub(super) trait Path {
     /// What [`TRIALS`] at `rate` show, one after the other. `None` if it was stopped.
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>>;
 
-    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False if nothing came.
+    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False
+    /// if nothing came.
     fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<bool> {
         Ok(true)
     }
@@ -209,8 +210,9 @@ impl<'a> Simulated<'a> {
                 None => self.ages.push(ages),
             }
         }
-        // The interface counts a loss when it is asked for packets. A receiver that does not come to ask has
-        // lost them as well; what may still lie in the ring when the time is over has not been.
+        // The interface counts a loss when it is asked for packets. A receiver that does not come
+        // to ask has lost them as well; what may still lie in the ring when the time is over has
+        // not been.
         let due = (rate as f64 * elapsed.as_secs_f64() * 0.9) as u64;
         let sent = (received + lost).max(due);
         // It sends at the rate that it was asked for, whoever looks how late.

@@ -29,7 +29,8 @@ pub struct NolossPlan {
     pub sizes: Vec<usize>,
     /// Relative precision of the rate.
     pub resolution: f64,
-    /// With so many of the sizes, the first ones, other programs are searched, too. Every step of a search starts them.
+    /// With so many of the sizes, the first ones, other programs are searched, too. Every step of a
+    /// search starts them.
     pub sizes_of_others: usize,
 }
 
@@ -62,8 +63,8 @@ impl NolossPlan {
     pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
         let plan = if effort.quick { Self::quick() } else { Self::full() };
         let window = if effort.brief { BRIEF } else { plan.window };
-        // Programs that receive packet by packet are slow at any size: in the time of a report one is enough. All
-        // rates of it are as coarse, so that ratios are fair.
+        // Programs that receive packet by packet are slow at any size: in the time of a report one
+        // is enough. All rates of it are as coarse, so that ratios are fair.
         let (sizes_of_others, resolution) = match effort.brief {
             true => (plan.sizes_of_others.min(1), BRIEF_RESOLUTION),
             false => (plan.sizes_of_others, plan.resolution),

@@ -46,8 +46,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens `spec`, at a site if there is one, with room for `histograms` of ages. A port of the user's takes as much away
-    /// from the host as it may, one of ours everything.
+    /// Opens `spec`, at a site if there is one, with room for `histograms` of ages. A port of the
+    /// user's takes as much away from the host as it may, one of ours everything.
     ///
     /// # Errors
     /// The port cannot be opened, or has no queue.
@@ -107,7 +107,8 @@ impl Receiver {
         self.baton.store(histogram.unwrap_or(COUNT), Ordering::Release);
     }
 
-    /// Waits for the rest of `expected` packets; as long as some come, and a ring may keep some back.
+    /// Waits for the rest of `expected` packets; as long as some come, and a ring may keep some
+    /// back.
     pub(super) fn drain(&self, expected: u64) {
         let (mut before, mut since) = (self.received(), Instant::now());
         while before < expected && since.elapsed() < QUIET {

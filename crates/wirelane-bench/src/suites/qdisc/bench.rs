@@ -295,7 +295,8 @@ mod tests {
         for producers in [1, 3] {
             assert_eq!((locks(BYPASS, producers, 32), locks(NO_BYPASS, producers, 1)), (0.0, 0.0));
         }
-        // Emptying the queue at the end may add four, which are much where few packets came in time.
+        // Emptying the queue at the end may add four, which are much where few packets came in
+        // time.
         for (discipline, least) in [(QdiscKind::Fifo, 6.0), (BULK, 2.5)] {
             let together = sample(discipline, 3, 32);
             let most = 6.0 + 3.0 * 4.0 / together.packets as f64;

@@ -6,10 +6,10 @@
 //!   control, now and then ───┘
 //! ```
 //!
-//! The 2014 qdisc paper asks what else a discipline should do once its locks cost nothing: keep control before bulk
-//! (`pfifo_fast`), the ring short (BQL), one sender from filling all (TSQ). What each brings is time, and that is measured
-//! here in the time of the link, which the program sets: the disciplines read no clock, so the same run gives the same
-//! times on every machine.
+//! The 2014 qdisc paper asks what else a discipline should do once its locks cost nothing: keep
+//! control before bulk (`pfifo_fast`), the ring short (BQL), one sender from filling all (TSQ).
+//! What each brings is time, and that is measured here in the time of the link, which the program
+//! sets: the disciplines read no clock, so the same run gives the same times on every machine.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,8 @@ const SPECS: [&str; 6] = [
 /// Nanoseconds that the link takes for a byte.
 const BYTE: u64 = 80;
 const SLOTS: usize = 512;
-/// Time between two looks of the senders, and how many packets bulk offers then: four times what the link takes.
+/// Time between two looks of the senders, and how many packets bulk offers then: four times what
+/// the link takes.
 const TICK: u64 = 200_000;
 const OFFERED: usize = 7;
 const BULK: usize = 1500;
@@ -126,7 +127,8 @@ fn sample(spec: &str, round: u32) -> Result<Sample> {
         link.now.store(now, Ordering::Relaxed);
         // What has left makes room.
         bulk.flush(now)?;
-        // It comes at another moment in every round, and behind bulk every other time: then a full queue has no room.
+        // It comes at another moment in every round, and behind bulk every other time: then a full
+        // queue has no room.
         let turn = tick + u64::from(round);
         let (is_due, is_behind) = (turn.is_multiple_of(PAUSE), turn % (2 * PAUSE) == PAUSE);
         if is_due && !is_behind {
@@ -279,7 +281,8 @@ impl Transmit for End {
 mod tests {
     use super::*;
 
-    /// Ring and queue of `fifo` hold 512 and 1000 packets of 1500 bytes, 120 µs each; some have just left.
+    /// Ring and queue of `fifo` hold 512 and 1000 packets of 1500 bytes, 120 µs each; some have
+    /// just left.
     #[test]
     fn bands_pass_the_queue_and_limits_empty_the_ring() {
         let [fifo, fifo_bql, small, both, bands, bands_bql] =

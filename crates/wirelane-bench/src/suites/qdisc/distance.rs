@@ -1,7 +1,8 @@
 //! How far two CPUs are from each other, by what a cache line takes from one to the other and back.
 //!
-//! A ring between two CPUs has a pace for each place where they can lie: as threads of a core it is several times as
-//! fast as on two sockets. The CPUs of a virtual machine move, so the way is measured before and after a ring is.
+//! A ring between two CPUs has a pace for each place where they can lie: as threads of a core it is
+//! several times as fast as on two sockets. The CPUs of a virtual machine move, so the way is
+//! measured before and after a ring is.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +11,8 @@ use std::time::Instant;
 
 use wirelane_os::affinity;
 
-/// Parts of a measurement, of which the median counts: one in which a thread was preempted does not.
+/// Parts of a measurement, of which the median counts: one in which a thread was preempted does
+/// not.
 const PARTS: usize = 33;
 /// Ways there and back of a part.
 const TRIPS: u32 = 256;
@@ -31,8 +33,9 @@ pub(crate) enum Distance {
 impl Distance {
     pub(crate) const ALL: [Self; 4] = [Self::Core, Self::Cache, Self::Socket, Self::Far];
 
-    /// By the nanoseconds of a way there and back. The bounds lie where processors of the last ten years have gaps: 10 to
-    /// 25 ns within a core, 40 to 90 within a cache, 110 to 250 within a socket.
+    /// By the nanoseconds of a way there and back. The bounds lie where processors of the last ten
+    /// years have gaps: 10 to 25 ns within a core, 40 to 90 within a cache, 110 to 250 within a
+    /// socket.
     pub(crate) fn of(round_trip_ns: f64) -> Self {
         match round_trip_ns {
             ..32.0 => Self::Core,
@@ -105,7 +108,8 @@ mod tests {
         let cpus = affinity::allowed_cpus().unwrap();
         let [here, there, ..] = cpus[..] else { return };
         let ns = round_trip_ns([here, there]);
-        // No two threads exchange anything in a cycle or two. On a busy machine they wait for each other.
+        // No two threads exchange anything in a cycle or two. On a busy machine they wait for each
+        // other.
         assert!(ns > 2.0 && ns.is_finite(), "{ns}");
     }
 

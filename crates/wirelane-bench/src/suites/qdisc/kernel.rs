@@ -1,4 +1,5 @@
-//! The kernel's own queueing layer: a packet socket that sends through the discipline of an interface, and around it.
+//! The kernel's own queueing layer: a packet socket that sends through the discipline of an
+//! interface, and around it.
 //!
 //! ```text
 //!   frames ─▶ AF_PACKET ─┬─ pfifo_fast ─┬─▶ wl-a ═══ wl-b: XDP_DROP
@@ -39,7 +40,8 @@ struct Cable {
     _drop: Baseline,
 }
 
-/// Where it is sent, and what was measured: nanoseconds per packet through the discipline and around it.
+/// Where it is sent, and what was measured: nanoseconds per packet through the discipline and
+/// around it.
 pub(super) struct Kernel {
     cable: Option<Cable>,
     interface: String,

@@ -34,16 +34,18 @@ use wirelane::qdisc::QdiscKind;
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
-/// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk, pfifo_fast and
-/// lockless to a simulated interface that counts and frees them. The disciplines count locks and failed
-/// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
-/// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
-/// (Debian: dpdk-dev). At a bottleneck of 100 Mbit/s, in simulated time, control waits behind bulk: with bands,
-/// byte limits (BQL) and small queues (TSQ), and without. As root, a packet socket also sends through the kernel's own queueing layer and
-/// around it, on a veth pair with pfifo_fast or on --port. All CPUs are busy meanwhile: leave the machine alone.
+/// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk, pfifo_fast
+/// and lockless to a simulated interface that counts and frees them. The disciplines count locks
+/// and failed compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc
+/// layer: fast enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is
+/// installed (Debian: dpdk-dev). At a bottleneck of 100 Mbit/s, in simulated time, control waits
+/// behind bulk: with bands, byte limits (BQL) and small queues (TSQ), and without. As root, a
+/// packet socket also sends through the kernel's own queueing layer and around it, on a veth pair
+/// with pfifo_fast or on --port. All CPUs are busy meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub struct QdiscSuite {
-    /// Send through the kernel's queueing layer out of this interface (packet:IF), not into a veth pair
+    /// Send through the kernel's queueing layer out of this interface (packet:IF), not into a veth
+    /// pair
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
     #[command(flatten)]
@@ -94,13 +96,15 @@ const DISCIPLINES: [QdiscKind; 6] = [
 const BATCH: usize = 32;
 const PAIRS: usize = 1 << 19;
 
-/// Measures the queueing disciplines, the kernel's own, the rings, and a lock, and adds the rows to `report`. Through the
-/// kernel's it is sent out of the interface of `port`, or into a cable.
+/// Measures the queueing disciplines, the kernel's own, the rings, and a lock, and adds the rows to
+/// `report`. Through the kernel's it is sent out of the interface of `port`, or into a cable.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured.
 ///
 /// # Errors
-/// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be used.
+/// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be
+/// used.
 pub fn qdisc(
     plan: &LoopPlan,
     port: Option<&Spec>,
@@ -361,8 +365,8 @@ mod tests {
         let has = |case: &str, metric: &str| {
             report.rows.iter().filter(|row| (row.case, row.metric) == (case, metric)).count()
         };
-        // Four numbers of producers and two sizes; one packet per call; built packets. And one and two producers whose
-        // batches are enqueued at once, or in bands.
+        // Four numbers of producers and two sizes; one packet per call; built packets. And one and
+        // two producers whose batches are enqueued at once, or in bands.
         assert_eq!((has("noqueue", "ns_per_packet"), has("fifo", "ns_over_noqueue")), (10, 12));
         assert_eq!((has("bulk", "locks_per_packet"), has("lockless", "packets_per_s")), (22, 20));
         assert_eq!(has("pfifo_fast", "ns_over_noqueue"), 2);

@@ -1,4 +1,5 @@
-//! Our ring and DPDK's, in turns. Between two CPUs they are compared only where these lay equally far from each other.
+//! Our ring and DPDK's, in turns. Between two CPUs they are compared only where these lay equally
+//! far from each other.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -60,9 +61,11 @@ pub(super) struct Rings {
     cycles: Option<f64>,
     ours: Vec<RingSample>,
     peers: Vec<RingSample>,
-    /// Nanoseconds between the CPUs, there and back, each time that it was measured, with the round.
+    /// Nanoseconds between the CPUs, there and back, each time that it was measured, with the
+    /// round.
     round_trips: Vec<(u32, f64)>,
-    /// The first of the round that is going on: what is measured in it counts only where the CPUs lay so.
+    /// The first of the round that is going on: what is measured in it counts only where the CPUs
+    /// lay so.
     place: Option<(u32, f64)>,
     /// Why there is nothing more of the peer.
     missing: Option<String>,
@@ -144,8 +147,8 @@ impl Rings {
         }
     }
 
-    /// A figure, and how far apart the CPUs were before and after it; `None` if they do not stay where they were when the
-    /// round began.
+    /// A figure, and how far apart the CPUs were before and after it; `None` if they do not stay
+    /// where they were when the round began.
     fn in_place(&mut self, round: u32, measure: fn() -> f64) -> Option<(f64, Distance)> {
         for _ in 0..ATTEMPTS {
             let before = self.apart(round);
@@ -158,7 +161,8 @@ impl Rings {
         None
     }
 
-    /// How far apart the CPUs are, by the first way of the round; `None` if that is not where they are now.
+    /// How far apart the CPUs are, by the first way of the round; `None` if that is not where they
+    /// are now.
     fn apart(&mut self, round: u32) -> Option<Distance> {
         let now = round_trip_ns(CPUS);
         self.round_trips.push((round, now));
@@ -229,7 +233,8 @@ fn by_round(values: &[(u32, f64)]) -> Vec<f64> {
     values.chunk_by(|(round, _), (next, _)| round == next).filter_map(of_round).collect()
 }
 
-/// A ratio is that of a round: ours of rounds without theirs come last, and theirs without ours are left out.
+/// A ratio is that of a round: ours of rounds without theirs come last, and theirs without ours are
+/// left out.
 fn pair(ours: &mut [RingSample], theirs: &mut Vec<RingSample>) {
     let has = |of: &[RingSample], round| of.iter().any(|sample| sample.round == round);
     theirs.retain(|sample| has(ours, sample.round));
@@ -294,7 +299,8 @@ mod tests {
             &[(1, Core, 8.0), (3, Core, 22.0), (4, Core, 6.0)],
         );
         let ratios: Vec<_> = report.ratios.iter().map(|ratio| ratio.ratios.clone()).collect();
-        // Of rounds 3 and 4; in round 1 the CPUs lay elsewhere for each, and in round 2 there was one only.
+        // Of rounds 3 and 4; in round 1 the CPUs lay elsewhere for each, and in round 2 there was
+        // one only.
         assert_eq!(ratios, [[0.5, 2.0]]);
         let target = |report: &Report| {
             let what = "Ring, many to many, 32 at a time, two cores";

@@ -40,8 +40,8 @@ pub enum RingFigure {
 ///
 /// # Errors
 /// The reason in words: the program is missing (named with its package), ended otherwise than
-/// expected, printed nothing that is understood, or took longer than `timeout` or until `stop`, after
-/// which it is ended.
+/// expected, printed nothing that is understood, or took longer than `timeout` or until `stop`,
+/// after which it is ended.
 pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, f64)>, String> {
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves nothing.
     let arguments =

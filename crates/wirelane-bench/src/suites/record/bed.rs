@@ -203,9 +203,9 @@ impl<'a> Cable<'a> {
         }
     }
 
-    /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be sent, for a
-    /// time to warm up and one that counts. What comes from outside is recorded for that time, of which all counts.
-    /// `None` if it was stopped.
+    /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be
+    /// sent, for a time to warm up and one that counts. What comes from outside is recorded for
+    /// that time, of which all counts. `None` if it was stopped.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
@@ -263,7 +263,8 @@ impl<'a> Cable<'a> {
                 return Ok(None);
             }
             running.ask_to_end();
-            // An index may take it much longer than the packets. Some versions of it hang when they have lost one.
+            // An index may take it much longer than the packets. Some versions of it hang when they
+            // have lost one.
             let deadline = Instant::now() + LIMIT / 2 + 20 * (warm + window);
             while recorder.ends_with_a_packet && running.is_running() && Instant::now() < deadline {
                 load.as_ref().map_or(Ok(()), Load::push)?;
@@ -295,8 +296,9 @@ impl<'a> Cable<'a> {
     }
 }
 
-/// Waits until the interface of `far` counts a packet more. After an XDP program has come, others send in vain for as long
-/// as its link takes to come back; the driver may say that it is back before packets come, and may begin to count anew.
+/// Waits until the interface of `far` counts a packet more. After an XDP program has come, others
+/// send in vain for as long as its link takes to come back; the driver may say that it is back
+/// before packets come, and may begin to count anew.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
     let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {

@@ -1,7 +1,8 @@
 //! CPU time of a recorded byte: every program at the same rate, which all of them should take.
 //!
-//! Counted is the time of the recording process: its threads, and what the kernel does for them. What writes the
-//! page cache to the disk afterwards is a thread of the kernel: programs that leave that to it are not charged for it.
+//! Counted is the time of the recording process: its threads, and what the kernel does for them.
+//! What writes the page cache to the disk afterwards is a thread of the kernel: programs that leave
+//! that to it are not charged for it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

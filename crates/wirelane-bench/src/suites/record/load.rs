@@ -1,8 +1,8 @@
 //! The packets of a cable: how long they are, and what sends them.
 //!
-//! Up to the usual MTU the kernel's live sender sends them ([`wirelane_send::kernel`]). Its frames fit into a page: a
-//! longer one is a UDP datagram of a socket, over interfaces with an MTU that takes it whole, as it takes a frame that
-//! is segmented late.
+//! Up to the usual MTU the kernel's live sender sends them ([`wirelane_send::kernel`]). Its frames
+//! fit into a page: a longer one is a UDP datagram of a socket, over interfaces with an MTU that
+//! takes it whole, as it takes a frame that is segmented late.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

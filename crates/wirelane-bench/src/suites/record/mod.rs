@@ -1,15 +1,17 @@
 //! The suite `record`: packets to disk and back, beside the other programs that record.
 //!
 //! * `dd`: what the directory takes, past the page cache. The yardstick of every round.
-//! * `sim`: ours from the simulated interface, which waits for the recorder and so shows what it can write.
-//! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of every program.
+//! * `sim`: ours from the simulated interface, which waits for the recorder and so shows what it
+//!   can write.
+//! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of
+//!   every program.
 //! * `cost`: CPU time of a recorded byte, at a rate that all of them take.
 //!
 //! * `query`: how long a query of a large store takes.
 //! * `index`, `compress`: what these parts cost alone, on one thread.
 //!
-//! All write to the same directory, in turns. Other programs write through the page cache (but stenotype): a trial is
-//! too short for the disk to hold them up. That is to their advantage.
+//! All write to the same directory, in turns. Other programs write through the page cache (but
+//! stenotype): a trial is too short for the disk to hold them up. That is to their advantage.
 
 mod bed;
 mod cost;
@@ -47,12 +49,12 @@ const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [10, 41, 18, 155, 53]];
 /// What a report has time to search for: each search takes a program half a minute.
 const BRIEF: [Shape; 1] = [Shape::Imix];
 
-/// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of the index, and how
-/// long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
+/// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of
+/// the index, and how long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
 ///
-/// The simulated interface needs no privilege. As root, packets also pass between two temporary network namespaces.
-/// What is written is removed at once. --port measures only what a port of yours has a part in: the CPU time of a
-/// packet, and with --load the highest rate without loss.
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary
+/// network namespaces. What is written is removed at once. --port measures only what a port of
+/// yours has a part in: the CPU time of a packet, and with --load the highest rate without loss.
 #[derive(Args, Clone, Debug)]
 pub struct RecordSuite {
     /// Directory on the disk to write to [default: /dev/shm, which is memory]

@@ -1,7 +1,8 @@
 //! What the parts of recording cost alone, on one thread: the index of a packet, and compressing.
 //!
-//! `lz4 -1` compresses the same bytes. Its time is that of the process: it reads the file from memory and writes to
-//! nowhere. Ours is that of the thread, which has the bytes in memory and leaves them there.
+//! `lz4 -1` compresses the same bytes. Its time is that of the process: it reads the file from
+//! memory and writes to nowhere. Ours is that of the thread, which has the bytes in memory and
+//! leaves them there.
 
 use std::fs;
 use std::hint::black_box;

@@ -1,8 +1,10 @@
-//! How long a query of a large store takes: `wirelane extract` beside `tcpdump -r` over the segments.
+//! How long a query of a large store takes: `wirelane extract` beside `tcpdump -r` over the
+//! segments.
 //!
-//! The store is written by the library: two hours of traffic, whose flows are known beforehand. Nothing of it is in the
-//! page cache when a program starts. Of the segments tcpdump reads those whose names say that they have packets of the
-//! time that was asked for. What both found is counted: a flow must have as many packets in either.
+//! The store is written by the library: two hours of traffic, whose flows are known beforehand.
+//! Nothing of it is in the page cache when a program starts. Of the segments tcpdump reads those
+//! whose names say that they have packets of the time that was asked for. What both found is
+//! counted: a flow must have as many packets in either.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -17,7 +17,8 @@ use crate::suites::place::{DD, dd_direct};
 use crate::suites::turns::{self, ProcessPlan, Turn};
 
 pub(super) const CASE: &str = "sim";
-/// Lengths of packets, and how many bytes there are of each on average. The simulated interface has no longer ones.
+/// Lengths of packets, and how many bytes there are of each on average. The simulated interface has
+/// no longer ones.
 const SIZES: [(&str, f64); 4] =
     [("64", 64.0), ("imix", 4342.0 / 12.0), ("1500", 1500.0), ("9216", 9216.0)];
 /// What is written within the time of a sample, about.

@@ -1,10 +1,12 @@
-//! The same queries to stenographer: the packets of the store are sent to stenotype once more, which records them with
-//! the times at which they come; then the server that belongs to it is asked.
+//! The same queries to stenographer: the packets of the store are sent to stenotype once more,
+//! which records them with the times at which they come; then the server that belongs to it is
+//! asked.
 //!
-//! A time in its queries chooses whole files, so it finds more of a part of the time than the others.
+//! A time in its queries chooses whole files, so it finds more of a part of the time than the
+//! others.
 //!
-//! Its certificates are those that the Debian package makes. It starts a recorder of its own, in whose place there is a
-//! script that waits: nothing else is to be recorded.
+//! Its certificates are those that the Debian package makes. It starts a recorder of its own, in
+//! whose place there is a script that waits: nothing else is to be recorded.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -79,8 +81,8 @@ impl Recorded {
         thread::sleep(steno.drain);
         running.ask_to_end();
         let load = cable.load();
-        // The last index is written when it ends, as long as the packets took at most. Some versions of it hang when
-        // they have lost one.
+        // The last index is written when it ends, as long as the packets took at most. Some
+        // versions of it hang when they have lost one.
         let deadline = Instant::now() + LIMIT / 4 + Duration::from_nanos(end - begin);
         while running.is_running() && Instant::now() < deadline {
             load.as_ref().map_or(Ok(()), Load::push)?;
@@ -133,7 +135,8 @@ impl Recorded {
         Ok(running)
     }
 
-    /// The query that asks for an expression of ours, in the part of the time that `window` is of the whole.
+    /// The query that asks for an expression of ours, in the part of the time that `window` is of
+    /// the whole.
     pub(super) fn query(&self, expression: &str, window: Option<[f64; 2]>) -> String {
         let mut text = format!("({expression})");
         for protocol in ["tcp", "udp"] {

@@ -1,7 +1,9 @@
-//! Packets of many flows, each a pure function of its number: what a query looks for is known beforehand.
+//! Packets of many flows, each a pure function of its number: what a query looks for is known
+//! beforehand.
 //!
-//! A flow has six packets on average, all of them near each other. Clients are all about as busy; of servers a few
-//! have most of the flows. Lengths are IMIX. The payload is text, which compresses as text does.
+//! A flow has six packets on average, all of them near each other. Clients are all about as busy;
+//! of servers a few have most of the flows. Lengths are IMIX. The payload is text, which compresses
+//! as text does.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;

@@ -1,6 +1,7 @@
 //! The highest rate that each program records from a cable without losing a packet.
 //!
-//! Every step of a search starts the program with an empty directory, sends, ends it, and hears what it has recorded.
+//! Every step of a search starts the program with an empty directory, sends, ends it, and hears
+//! what it has recorded.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

@@ -5,9 +5,9 @@
 //!   two CPUs:  sim:2 ─▶ capture --split ─▶ file, file        two dd, half of the bytes each
 //! ```
 //!
-//! A file in memory consists of pages that the kernel has to find; how well that scales is not up to the capture.
-//! So where packets are written, one and two processes of `dd` write as many bytes: the control. The rate of ours is
-//! that of its threads, without starting and ending the process.
+//! A file in memory consists of pages that the kernel has to find; how well that scales is not up
+//! to the capture. So where packets are written, one and two processes of `dd` write as many bytes:
+//! the control. The rate of ours is that of its threads, without starting and ending the process.
 
 use std::path::Path;
 use std::process::Command;
@@ -78,7 +78,8 @@ pub(super) fn capture(
     Ok(())
 }
 
-/// A seed with which two queues get the same number of packets. With others one thread would end before the other.
+/// A seed with which two queues get the same number of packets. With others one thread would end
+/// before the other.
 fn even_seed() -> Result<u64> {
     for seed in 1..200 {
         let stream = Stream::new(&format!("sim:2?flows={FLOWS}&seed={seed}").parse()?)?;

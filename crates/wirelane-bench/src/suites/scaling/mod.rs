@@ -1,17 +1,20 @@
-//! The suite `scaling`: what more queues, each with a thread, bring (the 2010 multiqueue socket paper).
+//! The suite `scaling`: what more queues, each with a thread, bring (the 2010 multiqueue socket
+//! paper).
 //!
-//! One to as many queues as there are CPUs receive and drop: of the simulated interface, which costs so
-//! little that what threads do to each other is what shows, and of sockets on a veth pair, where the CPU of a queue does
-//! all that is done for its packets, from sending them to reading them.
+//! One to as many queues as there are CPUs receive and drop: of the simulated interface, which
+//! costs so little that what threads do to each other is what shows, and of sockets on a veth pair,
+//! where the CPU of a queue does all that is done for its packets, from sending them to reading
+//! them.
 //!
 //! ```text
 //!   CPU i:   TX queue i ─▶ veth ─▶ RX queue i ─▶ socket i ─▶ rxdrop
 //! ```
 //!
-//! On a machine that is busy with other things the rate also shows what those took; `cpu_efficiency` does not, as it
-//! compares the CPU time of a packet: what is below 1 there, the threads or the caches that they share cost. A law is
-//! fitted to each round ([`Scalability`]); what it says about more CPUs than the machine has is in rows of a case of its
-//! own, `rx-projected`, and never among the measured ones.
+//! On a machine that is busy with other things the rate also shows what those took;
+//! `cpu_efficiency` does not, as it compares the CPU time of a packet: what is below 1 there, the
+//! threads or the caches that they share cost. A law is fitted to each round ([`Scalability`]);
+//! what it says about more CPUs than the machine has is in rows of a case of its own,
+//! `rx-projected`, and never among the measured ones.
 
 mod capture;
 
@@ -43,21 +46,22 @@ const MOST: u32 = 64;
 
 /// Measure how receiving scales from one queue to one per CPU, each with a socket and a thread.
 ///
-/// It does so on the simulated interface and, as root, on packet and AF_XDP sockets of a veth pair between two
-/// temporary network namespaces, where each queue shares its CPU with who sends to it. With --port it does so on
-/// sockets of yours, under the traffic that others send to them.
+/// It does so on the simulated interface and, as root, on packet and AF_XDP sockets of a veth pair
+/// between two temporary network namespaces, where each queue shares its CPU with who sends to it.
+/// With --port it does so on sockets of yours, under the traffic that others send to them.
 ///
-/// Without --quick, wirelane capture also reads and writes with one and two queues, beside one and two
-/// processes of dd, which show how the machine itself scales.
+/// Without --quick, wirelane capture also reads and writes with one and two queues, beside one and
+/// two processes of dd, which show how the machine itself scales.
 ///
-/// The rows rx-projected extend the curve to more CPUs than the machine has by the Universal Scalability
-/// Law. They are a projection, not a measurement.
+/// The rows rx-projected extend the curve to more CPUs than the machine has by the Universal
+/// Scalability Law. They are a projection, not a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct ScalingSuite {
     /// Receive from this port instead (packet:IF or xdp:IF): case rx only
     #[arg(long, value_name = "PORT", conflicts_with = "cases")]
     port: Option<String>,
-    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside`
+    /// [default: outside]
     #[arg(long, value_name = "IF", requires = "port")]
     load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
@@ -127,8 +131,9 @@ impl Suite for ScalingSuite {
     }
 }
 
-/// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop for
-/// is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface and of a lab.
+/// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop
+/// for is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface and
+/// of a lab.
 ///
 /// # Errors
 /// As there.

@@ -145,8 +145,8 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end what it did. `None` if it
-    /// was stopped.
+    /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end
+    /// what it did. `None` if it was stopped.
     pub(super) fn count(
         &self,
         command: &mut Command,
@@ -183,8 +183,8 @@ impl<'a> Bed<'a> {
         Ok(Some((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary)))
     }
 
-    /// Starts `command` and waits for its first packet. The kernel takes its time to release the queue of an AF_XDP socket
-    /// that another program has closed: meanwhile it is busy.
+    /// Starts `command` and waits for its first packet. The kernel takes its time to release the
+    /// queue of an AF_XDP socket that another program has closed: meanwhile it is busy.
     fn start(
         &self,
         command: &mut Command,
@@ -207,8 +207,8 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when each arrived.
-    /// `None` if it was stopped.
+    /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when
+    /// each arrived. `None` if it was stopped.
     pub(super) fn replay(
         &self,
         name: &str,
@@ -249,7 +249,8 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// Packets that have arrived, and when that was: together, or as nearly so as a busy machine allows.
+/// Packets that have arrived, and when that was: together, or as nearly so as a busy machine
+/// allows.
 fn reading(counting: &Counting<'_>) -> Result<(u64, Instant)> {
     const EXACT: Duration = Duration::from_micros(10);
     const ATTEMPTS: usize = 100;

@@ -14,7 +14,8 @@ pub(super) struct Errors {
     pub(super) stretch: f64,
 }
 
-/// Compares arrivals with a file; `None` unless there are two packets at least, and as many as in the file.
+/// Compares arrivals with a file; `None` unless there are two packets at least, and as many as in
+/// the file.
 pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
     if arrivals.len() != file.len() || file.len() < 2 {
         return None;

@@ -19,8 +19,8 @@ pub(super) fn packets(size: usize) -> Result<Vec<Vec<u8>>> {
     senders::frames(FLOWS, size)
 }
 
-/// Writes a file of these packets in turn, one at each of the times: nanoseconds after the start, of which
-/// microseconds are kept.
+/// Writes a file of these packets in turn, one at each of the times: nanoseconds after the start,
+/// of which microseconds are kept.
 pub(super) fn write(path: &Path, packets: &[Vec<u8>], times: &[u64]) -> Result<()> {
     let mut bytes = Vec::new();
     let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
@@ -38,8 +38,8 @@ pub(super) fn write(path: &Path, packets: &[Vec<u8>], times: &[u64]) -> Result<(
     fs::write(path, bytes).map_err(|error| Error::io(path.display().to_string(), "write", error))
 }
 
-/// Times of whole microseconds whose gaps are anything from half of the mean to one and a half of it: traffic without a
-/// rhythm that a pacer could fall into.
+/// Times of whole microseconds whose gaps are anything from half of the mean to one and a half of
+/// it: traffic without a rhythm that a pacer could fall into.
 pub(super) fn uneven(packets: u64, mean_us: u64) -> Vec<u64> {
     let (mut at, mut state) = (0, 0x9e37_79b9_7f4a_7c15_u64);
     let next = |_| {

@@ -1,11 +1,13 @@
-//! The suite `send`: `wirelane send` beside other programs that send, and how exactly it keeps rates and times.
+//! The suite `send`: `wirelane send` beside other programs that send, and how exactly it keeps
+//! rates and times.
 //!
 //! ```text
 //!   first CPU: wirelane send │ tcpreplay │ trafgen │ … ─▶ wl-a ═══ wl-b: a program that drops, and counts or notes times
 //! ```
 //!
-//! All are processes on the same CPU. What arrives at the far end counts, for all alike: the receiver is a program of a few
-//! instructions, and runs on the sender's CPU, so the sender is the limit and pays for the way through the cable.
+//! All are processes on the same CPU. What arrives at the far end counts, for all alike: the
+//! receiver is a program of a few instructions, and runs on the sender's CPU, so the sender is the
+//! limit and pays for the way through the cable.
 
 mod arrivals;
 mod bed;
@@ -40,18 +42,19 @@ use crate::suites::turns::{self, ProcessPlan};
 /// Distance of the packets of the long file.
 const DRIFT_GAP_US: u64 = 1000;
 
-/// Measure `wirelane send` beside tcpreplay, trafgen, xdp-trafficgen and dpdk-testpmd, and how exactly it
-/// keeps rates and times.
+/// Measure `wirelane send` beside tcpreplay, trafgen, xdp-trafficgen and dpdk-testpmd, and how
+/// exactly it keeps rates and times.
 ///
-/// All send on the first CPU, through one queue of a veth pair between two temporary network namespaces, and
-/// what arrives at the other end is counted there. It needs root. The drift is that of one long replay, after all
-/// rounds. --port sends out of an interface of yours.
+/// All send on the first CPU, through one queue of a veth pair between two temporary network
+/// namespaces, and what arrives at the other end is counted there. It needs root. The drift is that
+/// of one long replay, after all rounds. --port sends out of an interface of yours.
 #[derive(Args, Clone, Debug)]
 pub struct SendSuite {
     /// Send out of this interface of yours instead
     #[arg(long, value_name = "IF")]
     port: Option<String>,
-    /// Count at this interface, the other end of the cable of --port [default: what --port's interface counts as sent]
+    /// Count at this interface, the other end of the cable of --port [default: what --port's
+    /// interface counts as sent]
     #[arg(long, value_name = "IF", requires = "port")]
     count_at: Option<String>,
     /// Measure this case only; may be given several times
@@ -166,8 +169,8 @@ impl Suite for SendSuite {
 /// Measures what `plan` says, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// There is not enough memory for what is sent out of the interfaces that were `named`. Otherwise what cannot be
-/// measured is skipped with its reason.
+/// There is not enough memory for what is sent out of the interfaces that were `named`. Otherwise
+/// what cannot be measured is skipped with its reason.
 pub fn send(
     plan: &SendPlan<'_>,
     named: Option<Named>,

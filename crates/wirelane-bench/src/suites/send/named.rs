@@ -15,7 +15,8 @@ use crate::wire::{Counter, promiscuous};
 /// How long a link may take to come back: some drivers take it down for a program.
 const CARRIER: Duration = Duration::from_secs(10);
 
-/// An interface of the user's to send out of, and the one at the other end of its cable if there is one.
+/// An interface of the user's to send out of, and the one at the other end of its cable if there is
+/// one.
 #[derive(Debug)]
 pub struct Named {
     pub(super) near: Site,

@@ -1,4 +1,5 @@
-//! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over any port.
+//! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over
+//! any port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -51,8 +52,8 @@ impl Baton {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// How many threads count no more. One that sleeps needs up to [`PATIENCE`] to see that it is to end: without packets
-    /// in that time its rate would be too low.
+    /// How many threads count no more. One that sleeps needs up to [`PATIENCE`] to see that it is
+    /// to end: without packets in that time its rate would be too low.
     pub(in crate::suites) fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
@@ -168,8 +169,8 @@ impl Station {
         Ok(n)
     }
 
-    /// Receives, swaps the addresses, and sends back through the same queue. What finds no room even
-    /// after what was sent has been taken back is dropped, and counted.
+    /// Receives, swaps the addresses, and sends back through the same queue. What finds no room
+    /// even after what was sent has been taken back is dropped, and counted.
     #[inline]
     fn forward_some(&mut self, batch: &mut Batch) -> Result<usize> {
         let (Some(rx), Some(tx)) = (&mut self.rx, &mut self.tx) else { return Ok(0) };

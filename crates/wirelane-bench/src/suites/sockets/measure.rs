@@ -1,4 +1,5 @@
-//! One measurement: open a port, put it under load, count for a while, and account for every packet.
+//! One measurement: open a port, put it under load, count for a while, and account for every
+//! packet.
 
 use std::sync::Arc;
 use std::thread;
@@ -90,7 +91,8 @@ impl Trial<'_> {
         Ok(go_on.then_some((of_kernel(mode), sample)))
     }
 
-    /// What comes back counts. A veth takes what an XDP program redirects only if its other end has a NAPI.
+    /// What comes back counts. A veth takes what an XDP program redirects only if its other end has
+    /// a NAPI.
     fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));

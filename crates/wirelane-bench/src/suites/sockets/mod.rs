@@ -1,5 +1,5 @@
-//! The suite `sockets`: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper over every port and mode that the
-//! machine has.
+//! The suite `sockets`: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper over every port
+//! and mode that the machine has.
 //!
 //! ```text
 //!   in the process:   sim:N ─▶ rxdrop │ txpush ─▶ sim:N │ sim:N ─▶ swap ─▶ sim:N
@@ -10,8 +10,9 @@
 //!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_REDIRECT ─▶ wl-b
 //! ```
 //!
-//! Another program, where it is installed, does the same in turns with ours ([`testpmd`](crate::peers::testpmd)):
-//! over AF_XDP in the lab, and, as `sim:` does, with packets that come from nowhere.
+//! Another program, where it is installed, does the same in turns with ours
+//! ([`testpmd`](crate::peers::testpmd)): over AF_XDP in the lab, and, as `sim:` does, with packets
+//! that come from nowhere.
 //!
 //! Every round measures every case once, so that a slow minute of the machine hits all of them. A
 //! mode that the machine does not have is skipped, with the reason the port gives.
@@ -67,8 +68,8 @@ pub struct SocketsPlan {
     pub to: Option<Spec>,
     /// Who sends to the ports that are named; nobody here if `None`.
     pub load: Option<Arc<Site>>,
-    /// Where the sockets among the ports that are named are, if not here: each of their queues has a sender for itself,
-    /// and shares a CPU with it.
+    /// Where the sockets among the ports that are named are, if not here: each of their queues has
+    /// a sender for itself, and shares a CPU with it.
     pub lab: Option<Arc<Lab>>,
     /// In the lab, drop in the kernel as well, for comparison.
     pub xdp_drop: bool,
@@ -140,9 +141,10 @@ impl SocketsPlan {
 ///
 /// rxdrop receives and drops; txpush fills frames and sends them; l2fwd receives, swaps the MAC
 /// addresses and sends back through the same queue. Each queue has a thread and a CPU of its own.
-/// Simulated ports need no privilege. As root, real ports are measured, too, on a veth pair between two
-/// temporary network namespaces, under load from a sender inside the kernel, which has the first CPU.
-/// --port measures your own ports under the traffic that others send to them, or that --load sends.
+/// Simulated ports need no privilege. As root, real ports are measured, too, on a veth pair between
+/// two temporary network namespaces, under load from a sender inside the kernel, which has the
+/// first CPU. --port measures your own ports under the traffic that others send to them, or that
+/// --load sends.
 #[derive(Args, Clone, Debug)]
 pub struct SocketsSuite {
     /// Measure this port instead; may be given several times
@@ -151,7 +153,8 @@ pub struct SocketsSuite {
     /// In l2fwd send by this port, and not back
     #[arg(long, value_name = "PORT", requires = "ports")]
     to: Option<String>,
-    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside` [default: outside]
+    /// Who sends to --port: an interface of yours at the other end of its cable, or `outside`
+    /// [default: outside]
     #[arg(long, value_name = "IF", requires = "ports")]
     load: Option<String>,
     /// Let an xdp: port named with --port take all packets away from the host
@@ -167,7 +170,8 @@ pub struct SocketsSuite {
     /// Length of a sample [default: 1s; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
-    /// Send N packets per second to the ports (k, M, G); with --port it takes --load [default: as many as possible]
+    /// Send N packets per second to the ports (k, M, G); with --port it takes --load [default: as
+    /// many as possible]
     #[arg(long, value_name = "N", value_parser = arguments::count)]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
@@ -190,7 +194,8 @@ pub enum SocketsCase {
     L2fwd,
     /// Drop in the kernel: a yardstick (not with --port)
     XdpDrop,
-    /// Swap the MAC addresses and send back in the kernel, by xdp_redirect_map: a yardstick (not with --port)
+    /// Swap the MAC addresses and send back in the kernel, by xdp_redirect_map: a yardstick (not
+    /// with --port)
     XdpRedirect,
 }
 
@@ -297,7 +302,8 @@ impl SocketsSuite {
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
+/// was measured.
 ///
 /// # Errors
 /// A port that the plan names cannot be opened or fails. In a lab of our own that is a reason to
@@ -409,7 +415,8 @@ impl SocketsBed {
         }
         let mut series = Vec::new();
         for (spec, label, in_lab) in ports {
-            // A program in front of the interface has no part in sending: its mode makes no difference.
+            // A program in front of the interface has no part in sending: its mode makes no
+            // difference.
             let once = |task: &&Task| label != "xdp-generic" || **task != Task::Txpush;
             for task in plan.tasks.iter().filter(once) {
                 for size in &plan.sizes {

@@ -1,6 +1,7 @@
-//! Measures another program in place of our port: `dpdk-testpmd` over AF_XDP, under the same load, on the
-//! same interface and CPU, and with the same accounting: what was sent to it, less what it received. Also over
-//! `net_null`, which makes and drops packets inside the process, as a simulated interface does.
+//! Measures another program in place of our port: `dpdk-testpmd` over AF_XDP, under the same load,
+//! on the same interface and CPU, and with the same accounting: what was sent to it, less what it
+//! received. Also over `net_null`, which makes and drops packets inside the process, as a simulated
+//! interface does.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -58,8 +59,8 @@ pub(super) fn over_xdp(
     let output = running.interrupt(LIMIT)?;
     let received = testpmd::accumulated(&output.stdout, "RX-packets:")
         .ok_or_else(|| Error::failed(PEER, "does not say what it received"))?;
-    // It counts from its start to its end, so what it received is told of the whole time under load. What it sent
-    // is seen at the other end at any time.
+    // It counts from its start to its end, so what it received is told of the whole time under
+    // load. What it sent is seen at the other end at any time.
     let packets_per_s = match (kind, &sent) {
         (Task::Rxdrop, Some(sent)) => received as f64 / sent.elapsed.as_secs_f64(),
         _ => rate_at_the_end,
@@ -88,7 +89,8 @@ pub(super) fn over_xdp(
     Ok(go_on.then_some((nature, sample)))
 }
 
-/// Measures once how many packets it forwards between devices that cost nothing. `None` if it was stopped.
+/// Measures once how many packets it forwards between devices that cost nothing. `None` if it was
+/// stopped.
 ///
 /// # Errors
 /// The program is missing, or fails.

@@ -1,5 +1,6 @@
-//! What the kernel alone can forward: an XDP program that swaps the MAC addresses and redirects each packet back out of
-//! its interface, as `xdp_redirect_map` of the kernel's samples does, without any socket.
+//! What the kernel alone can forward: an XDP program that swaps the MAC addresses and redirects
+//! each packet back out of its interface, as `xdp_redirect_map` of the kernel's samples does,
+//! without any socket.
 
 use std::os::fd::{AsFd, AsRawFd};
 

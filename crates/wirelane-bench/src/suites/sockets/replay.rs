@@ -4,8 +4,8 @@
 //!   first CPU: file in memory ─▶ wirelane forward │ tcpreplay ─▶ wl-a ═══ wl-b: XDP_DROP, which counts
 //! ```
 //!
-//! What arrives at the other end counts, for both alike: packets by the time from the first one to the last. The
-//! sender is the limit, and pays for the way through the cable, too.
+//! What arrives at the other end counts, for both alike: packets by the time from the first one to
+//! the last. The sender is the limit, and pays for the way through the cable, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -96,8 +96,8 @@ pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
     rows
 }
 
-/// What a port costs above dropping in the kernel, of each case that receives, with packets as long, in the same mode if
-/// dropping has it, and in the same round.
+/// What a port costs above dropping in the kernel, of each case that receives, with packets as
+/// long, in the same mode if dropping has it, and in the same round.
 pub(super) fn over_drop(all: &[PortSeries]) -> Vec<Row> {
     let of = |one: &PortSeries| -> Option<Row> {
         let nature = one.nature.as_ref()?;

@@ -15,8 +15,8 @@ pub(super) struct PortSample {
     pub(super) cpu_ns: Option<f64>,
     /// Packets that the load sent per second, if there is one.
     pub(super) offered_per_s: Option<f64>,
-    /// CPU time of the sender per packet, in nanoseconds: it pays for the way to the ring of the receiver, and for
-    /// waking it up.
+    /// CPU time of the sender per packet, in nanoseconds: it pays for the way to the ring of the
+    /// receiver, and for waking it up.
     pub(super) sender_ns: Option<f64>,
     /// Shares of what came to the interface that were lost.
     pub(super) lost: Option<Lost>,

@@ -15,10 +15,11 @@ use crate::output;
 
 /// Run every suite and write DIR/report.json and DIR/index.html.
 ///
-/// The page compares this machine's figures with the tables of the five papers, and plots every figure.
-/// It is one file and needs no network. Without root, measurements that need it are skipped, and the page
-/// says so. It ends within 30 minutes, unless --samples asks for more, with shorter samples than the suites take
-/// alone. ^C ends the run and reports what was measured so far.
+/// The page compares this machine's figures with the tables of the five papers, and plots every
+/// figure. It is one file and needs no network. Without root, measurements that need it are
+/// skipped, and the page says so. It ends within 30 minutes, unless --samples asks for more, with
+/// shorter samples than the suites take alone. ^C ends the run and reports what was measured so
+/// far.
 #[derive(Args)]
 pub(crate) struct AllArgs {
     /// Directory to write to; created if it does not exist

@@ -13,9 +13,10 @@ use crate::output;
 
 /// Compare two runs of a benchmark and tell regressions and improvements from noise.
 ///
-/// OLD and NEW are reports (`wirelane bench … --json`) or directories of reports. Alternate the runs (old,
-/// new, old, new), so that a slow minute of the machine hits both. A figure is a regression if the whole
-/// 99 % interval of its change exceeds the threshold; then the exit status is 1.
+/// OLD and NEW are reports (`wirelane bench … --json`) or directories of reports. Alternate the
+/// runs (old, new, old, new), so that a slow minute of the machine hits both. A figure is a
+/// regression if the whole 99 % interval of its change exceeds the threshold; then the exit status
+/// is 1.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
     /// Report of the earlier run, or a directory of reports

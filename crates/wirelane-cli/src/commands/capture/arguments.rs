@@ -21,18 +21,18 @@ use crate::session::SessionArgs;
 
 /// Capture packets from all selected queues in parallel.
 ///
-/// Each queue has its own socket, ring and thread. With -w, packets go to one pcapng file in order of time,
-/// in which each queue is an interface; --split writes one file per queue. Without -w, a terminal shows a line
-/// per packet; elsewhere they are only counted, unless an option asks for lines. ^C ends the capture and
-/// prints a summary; SIGUSR1 prints the counters so far.
+/// Each queue has its own socket, ring and thread. With -w, packets go to one pcapng file in order
+/// of time, in which each queue is an interface; --split writes one file per queue. Without -w, a
+/// terminal shows a line per packet; elsewhere they are only counted, unless an option asks for
+/// lines. ^C ends the capture and prints a summary; SIGUSR1 prints the counters so far.
 ///
-/// The host still receives every packet. The exception is an xdp: port, which takes packets away from the
-/// host and first prints which ones. xdp:eth0?rx_hash=on&rx_timestamps=on stores the hash and the time that
-/// the driver reports in a comment of each packet.
+/// The host still receives every packet. The exception is an xdp: port, which takes packets away
+/// from the host and first prints which ones. xdp:eth0?rx_hash=on&rx_timestamps=on stores the hash
+/// and the time that the driver reports in a comment of each packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
-    /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for every interface, those
-    /// that come later included; then a filter, as in
+    /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for
+    /// every interface, those that come later included; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
     #[arg(value_name = "PORT")]
     pub(super) words: Vec<OsString>,
@@ -41,12 +41,13 @@ pub(crate) struct CaptureArgs {
     /// Read packets from FILE instead of a port; - is standard input. All words are a filter then
     #[arg(short = 'r', long, value_name = "FILE")]
     pub(super) read: Option<PathBuf>,
-    /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
-    /// .gz, .lz4 or .zst to compress
+    /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng,
+    /// and .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
-    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
-    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the
+    /// default) to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not
+    /// compress
     #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Output")]
     pub(super) compress: Option<args::Compress>,
     #[command(flatten)]
@@ -77,7 +78,8 @@ pub(crate) struct CaptureArgs {
     /// Buffer at most SIZE bytes between the receiving threads and the writer
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     pub(super) buffer: u64,
-    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of a namespace
+    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of
+    /// a namespace
     #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
     pub(super) netns: Option<OsString>,
     #[command(flatten)]

@@ -16,14 +16,14 @@ use wirelane::{Error, Result};
 
 /// Run a program of libpcap, such as tcpdump or Suricata, over Wirelane.
 ///
-/// The program, and what it starts, use Wirelane's libpcap: an interface is captured on all queues, in
-/// order of time, and wirelane:SPEC is a device, too. The program replaces this process: it
+/// The program, and what it starts, use Wirelane's libpcap: an interface is captured on all queues,
+/// in order of time, and wirelane:SPEC is a device, too. The program replaces this process: it
 /// receives its signals, and its exit status is the program's. The status is 126 if the program
 /// cannot be run so, 127 if it does not exist, and 125 if there is no library.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecArgs {
-    /// Options for each device: ring=SIZE, queues=LIST, share=queue|flow and others, separated by commas
-    /// (the variable WIRELANE_PCAP)
+    /// Options for each device: ring=SIZE, queues=LIST, share=queue|flow and others, separated by
+    /// commas (the variable WIRELANE_PCAP)
     #[arg(short, long, value_name = "LIST")]
     options: Option<String>,
     /// The file of Wirelane's libpcap [default: beside this command, or in ../lib/wirelane]
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &ExecArgs) -> (Error, u8) {
     (Error::io(format!("program {name}"), "execve", failure), status)
 }
 
-/// Libraries that the dynamic linker loads before all others. Programs ask for libpcap by the name that
-/// this one has, whether they are linked with it or call dlopen(3), as Python does.
+/// Libraries that the dynamic linker loads before all others. Programs ask for libpcap by the name
+/// that this one has, whether they are linked with it or call dlopen(3), as Python does.
 const PRELOAD: &str = "LD_PRELOAD";
 /// Where the dynamic linker looks first: for programs that ask by another of libpcap's names.
 const SEARCH: &str = "LD_LIBRARY_PATH";

@@ -40,7 +40,8 @@ fn refuse(path: &Path, cause: String) -> Error {
     Error::usage(format!("program {}", path.display()), cause)
 }
 
-/// What gives the program privileges that this process has not (`AT_SECURE`, `cap_bprm_creds_from_file`).
+/// What gives the program privileges that this process has not (`AT_SECURE`,
+/// `cap_bprm_creds_from_file`).
 fn privilege(path: &Path) -> Option<&'static str> {
     const SET_UID: u32 = 0o4000;
     const SET_GID_AND_EXECUTABLE: u32 = 0o2010;
@@ -68,7 +69,8 @@ fn begin(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Why an ELF program takes no library of ours (elf(5)); `None` for one that does, and for a script.
+/// Why an ELF program takes no library of ours (elf(5)); `None` for one that does, and for a
+/// script.
 fn kind(bytes: &[u8]) -> Option<&'static str> {
     const INTERPRETER: u32 = 3;
     if !bytes.starts_with(b"\x7fELF") {

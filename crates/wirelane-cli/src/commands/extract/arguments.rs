@@ -12,13 +12,13 @@ use crate::{args, stores};
 
 /// Get packets back from what `wirelane record` has written, in order of time.
 ///
-/// EXPR is a tcpdump expression (pcap-filter(7)). The index beside each segment narrows down what has
-/// to be read; what is read is filtered exactly. The store may be written to meanwhile: what is on disk
-/// already is found.
+/// EXPR is a tcpdump expression (pcap-filter(7)). The index beside each segment narrows down what
+/// has to be read; what is read is filtered exactly. The store may be written to meanwhile: what is
+/// on disk already is found.
 ///
-/// If something is damaged, it is named, everything else is found, and the exit status is 1. ^C ends the
-/// search: the output then holds what was found so far, and the exit status is 1. SIGUSR1 prints the
-/// progress.
+/// If something is damaged, it is named, everything else is found, and the exit status is 1. ^C
+/// ends the search: the output then holds what was found so far, and the exit status is 1. SIGUSR1
+/// prints the progress.
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count|--list|--reindex> [OPTIONS]",
@@ -26,7 +26,8 @@ use crate::{args, stores};
     after_help = AFTER_HELP,
 )]
 pub(crate) struct ExtractArgs {
-    /// Stores, and then the expression, which may be several arguments. Several stores give one answer
+    /// Stores, and then the expression, which may be several arguments. Several stores give one
+    /// answer
     #[arg(value_name = "DIR|EXPR", required = true)]
     pub(super) arguments: Vec<OsString>,
 
@@ -44,12 +45,13 @@ pub(crate) struct ExtractArgs {
     #[arg(short = 'c', long = "max", value_name = "N", value_parser = args::count, help_heading = "Which packets")]
     pub(super) most: Option<u64>,
 
-    /// Write the packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
-    /// .gz, .lz4 or .zst to compress
+    /// Write the packets to FILE; - is standard output. The suffix chooses the format: .pcap,
+    /// .pcapng, and .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Answer")]
     pub(super) write: Option<PathBuf>,
-    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
-    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the
+    /// default) to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not
+    /// compress
     #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Answer")]
     pub(super) compress: Option<args::Compress>,
     #[command(flatten)]
@@ -57,8 +59,8 @@ pub(crate) struct ExtractArgs {
     /// Print how many packets there are
     #[arg(long, help_heading = "Answer")]
     pub(super) count: bool,
-    /// Print which segments may hold matches, as their indexes tell, and read nothing else. The packets and
-    /// bytes are those of the extents that may: most of them need not match
+    /// Print which segments may hold matches, as their indexes tell, and read nothing else. The
+    /// packets and bytes are those of the extents that may: most of them need not match
     #[arg(long, help_heading = "Answer", conflicts_with = "flow")]
     pub(super) list: bool,
     /// Print what the index is asked, and read nothing

@@ -24,9 +24,9 @@ use crate::ssh;
 
 /// Show how a filter is compiled, run it on a file, or list what it would take from the host.
 ///
-/// EXPR is a tcpdump expression (pcap-filter(7)) or the output of `tcpdump -ddd`. Without options, all
-/// stages are shown: classic BPF, which packet: gives to the kernel; eBPF, which runs before the host's
-/// stack on xdp:; and machine code, which runs in the process on sim:, file: and tap:.
+/// EXPR is a tcpdump expression (pcap-filter(7)) or the output of `tcpdump -ddd`. Without options,
+/// all stages are shown: classic BPF, which packet: gives to the kernel; eBPF, which runs before
+/// the host's stack on xdp:; and machine code, which runs in the process on sim:, file: and tap:.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FilterArgs {
@@ -36,8 +36,8 @@ pub(crate) struct FilterArgs {
     /// Read the expression, or the output of `tcpdump -ddd`, from FILE; `-` is standard input
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
     file: Option<PathBuf>,
-    /// Link type of the packets, numbered as in capture files: 1 is Ethernet, 101 raw IP [default: that of
-    /// the first interface in --on FILE, or 1]
+    /// Link type of the packets, numbered as in capture files: 1 is Ethernet, 101 raw IP [default:
+    /// that of the first interface in --on FILE, or 1]
     #[arg(long, value_name = "NUMBER")]
     link_type: Option<u16>,
     /// Print only the classic program, like tcpdump: -d as text, -dd as C, -ddd as numbers
@@ -46,8 +46,8 @@ pub(crate) struct FilterArgs {
     /// Also print the bytes of the machine code
     #[arg(long)]
     machine_code: bool,
-    /// Run the filter on a capture file in every engine and compare the matches (the kernel needs root).
-    /// Exit status 1 if they disagree
+    /// Run the filter on a capture file in every engine and compare the matches (the kernel needs
+    /// root). Exit status 1 if they disagree
     #[arg(long, value_name = "FILE")]
     on: Option<PathBuf>,
     /// List the packets the host needs that the filter would take from it on an xdp: port

@@ -21,17 +21,18 @@ use crate::look::LookArgs;
 use crate::moment::{Moment, Span, moment};
 use crate::session::{SessionArgs, VerboseArgs};
 
-/// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how well.
+/// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how
+/// well.
 ///
-/// A terminal gets a table of the conversations with the most bytes, at the end. Elsewhere standard output gets a
-/// JSON object per flow, as soon as the flow has ended: by TCP, or when it was silent for --idle-timeout. One that
-/// lasts is exported every --active-timeout. ^C ends all flows and prints a summary; SIGUSR1 prints the counters so
-/// far. docs/flows.md explains every field.
+/// A terminal gets a table of the conversations with the most bytes, at the end. Elsewhere standard
+/// output gets a JSON object per flow, as soon as the flow has ended: by TCP, or when it was silent
+/// for --idle-timeout. One that lasts is exported every --active-timeout. ^C ends all flows and
+/// prints a summary; SIGUSR1 prints the counters so far. docs/flows.md explains every field.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FlowsArgs {
-    /// Ports, such as eth0 or `any`; capture files; or a directory that `wirelane record` has written. Then a
-    /// filter, as in `wirelane flows eth0 not port 22`
+    /// Ports, such as eth0 or `any`; capture files; or a directory that `wirelane record` has
+    /// written. Then a filter, as in `wirelane flows eth0 not port 22`
     #[arg(value_name = "SOURCE")]
     pub(super) words: Vec<OsString>,
     #[command(flatten)]
@@ -45,16 +46,18 @@ pub(crate) struct FlowsArgs {
     /// Of packets, their bytes, too: column `data`
     #[arg(long, requires = "packets")]
     pub(super) data: bool,
-    /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl, .csv. A directory (DIR/)
-    /// or s3://BUCKET/PREFIX gets Parquet, by the program wirelane-query
+    /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl,
+    /// .csv. A directory (DIR/) or s3://BUCKET/PREFIX gets Parquet, by the program wirelane-query
     #[arg(short = 'w', long = "write", value_name = "FILE|DIR/|URL", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
     #[command(flatten)]
     pub(super) files: FileArgs,
-    /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more than once
+    /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more
+    /// than once
     #[arg(long, value_name = "URL", help_heading = "Output")]
     pub(super) ipfix: Vec<Collector>,
-    /// What flows become on standard output [default: table on a terminal, else json; of packets json, with -w - arrow]
+    /// What flows become on standard output [default: table on a terminal, else json; of packets
+    /// json, with -w - arrow]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
     pub(super) format: Option<Format>,
     /// Rows of the table [default: 20]
@@ -68,8 +71,8 @@ pub(crate) struct FlowsArgs {
     /// A flow that lasts is exported every TIME [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Flows")]
     active_timeout: Option<Duration>,
-    /// At most N flows at one time, about 225 bytes each. For more, those that were silent for long are exported
-    /// early [default: 1000000]
+    /// At most N flows at one time, about 225 bytes each. For more, those that were silent for long
+    /// are exported early [default: 1000000]
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
     max_flows: Option<u64>,
     /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z

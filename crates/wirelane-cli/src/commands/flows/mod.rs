@@ -20,8 +20,8 @@ use crate::{habits, session, stores};
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps it from starting, or the first thing that ended it early; what was metered before has been
-/// written.
+/// Everything that keeps it from starting, or the first thing that ended it early; what was metered
+/// before has been written.
 pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();

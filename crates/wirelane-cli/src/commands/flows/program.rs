@@ -1,5 +1,5 @@
-//! Rows to `wirelane-query`, which makes files and streams of them: the process with privileges holds neither its code
-//! nor its connections.
+//! Rows to `wirelane-query`, which makes files and streams of them: the process with privileges
+//! holds neither its code nor its connections.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -52,7 +52,8 @@ impl Program {
         Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()))
     }
 
-    /// Starts it for rows that it reads by itself, as the options say. Only [`Program::stop`] ends it, and no terminal.
+    /// Starts it for rows that it reads by itself, as the options say. Only [`Program::stop`] ends
+    /// it, and no terminal.
     ///
     /// # Errors
     /// It cannot be started.

@@ -14,9 +14,9 @@ use crate::output;
 
 /// Run a command in one end of a lab.
 ///
-/// The command replaces this process: it receives its signals, and its exit status is the command's. The
-/// status is 126 if the command cannot be run, 127 if it does not exist, and 125 if the lab does not exist.
-/// /sys shows the interfaces of the lab.
+/// The command replaces this process: it receives its signals, and its exit status is the
+/// command's. The status is 126 if the command cannot be run, 127 if it does not exist, and 125 if
+/// the lab does not exist. /sys shows the interfaces of the lab.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecArgs {
     #[command(flatten)]

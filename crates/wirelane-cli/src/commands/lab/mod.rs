@@ -20,8 +20,8 @@ use crate::output;
 
 /// Create, use and remove a lab: two network namespaces joined by a multi-queue veth pair.
 ///
-/// The namespaces are NAME-a and NAME-b (`ip netns` lists them, too), their interfaces wl-a and wl-b.
-/// Nothing outside the lab is touched.
+/// The namespaces are NAME-a and NAME-b (`ip netns` lists them, too), their interfaces wl-a and
+/// wl-b. Nothing outside the lab is touched.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
     Up(UpArgs),
@@ -53,7 +53,8 @@ pub(crate) struct UpArgs {
     /// kernel's defaults) [default: kernel; off with --tap]
     #[arg(long, value_name = "LIST", value_parser = offloads)]
     offloads: Option<Optional<Offloads>>,
-    /// Put the network stack of a, b or both behind a TAP device (tap-a, tap-b) for `wirelane forward tap:…`
+    /// Put the network stack of a, b or both behind a TAP device (tap-a, tap-b) for
+    /// `wirelane forward tap:…`
     #[arg(long, value_name = "a|b|both", value_parser = taps, default_value = "neither", hide_default_value = true)]
     tap: Taps,
     /// Print one JSON object (schema wirelane.lab/1)
@@ -63,8 +64,8 @@ pub(crate) struct UpArgs {
 
 /// Remove a lab, or the remains of one. Does nothing if there is none.
 ///
-/// Processes inside receive SIGTERM, and SIGKILL after the grace period. Files and cgroups that a killed
-/// benchmark left behind are removed, too.
+/// Processes inside receive SIGTERM, and SIGKILL after the grace period. Files and cgroups that a
+/// killed benchmark left behind are removed, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DownArgs {
     #[command(flatten)]

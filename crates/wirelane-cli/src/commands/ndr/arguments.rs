@@ -17,9 +17,9 @@ use crate::args;
 
 /// Measure what lies between two ports: throughput without loss, latency, loss, reordering.
 ///
-/// Sends signed packets into A and B and receives them at the other one (RFC 2544). Counters are read only
-/// after everything under way has arrived. Nothing is taken away from the host: packets without a
-/// signature are only counted, as `other`. ^C ends it with what was found so far.
+/// Sends signed packets into A and B and receives them at the other one (RFC 2544). Counters are
+/// read only after everything under way has arrived. Nothing is taken away from the host: packets
+/// without a signature are only counted, as `other`. ^C ends it with what was found so far.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NdrArgs {
     /// One interface, such as eth0. Packets are received by AF_PACKET, or with xdp:eth0 by AF_XDP
@@ -50,8 +50,9 @@ pub(crate) struct NdrArgs {
     /// The packets of the way back [default: --packet with sources and destinations exchanged]
     #[arg(long, value_name = "PACKET", requires = "packet", help_heading = "Packets")]
     pub(super) packet_back: Option<String>,
-    /// The packets are the flows of this file in the Open Traffic Generator model, in its proportions: A
-    /// sends those of the port that is located at A, or of the first one, and B those of the other
+    /// The packets are the flows of this file in the Open Traffic Generator model, in its
+    /// proportions: A sends those of the port that is located at A, or of the first one, and B
+    /// those of the other
     #[arg(long, value_name = "FILE", conflicts_with_all = ["src_ip", "dst_ip", "src_mac", "dst_mac"], help_heading = "Packets")]
     pub(super) flows: Option<PathBuf>,
     /// Ethernet address of A's packets [default: a locally administered one]

@@ -25,8 +25,8 @@ use crate::ssh;
 /// Runs the command.
 ///
 /// # Errors
-/// A port cannot be opened or takes no part; sending fails; nothing at all arrives; a file cannot be
-/// written.
+/// A port cannot be opened or takes no part; sending fails; nothing at all arrives; a file cannot
+/// be written.
 pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     let ports = [&args.a, &args.b].map(|port| Spec::try_from(port.as_os_str()));
     let [a, b] = ports;

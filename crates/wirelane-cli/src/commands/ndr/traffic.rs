@@ -100,7 +100,8 @@ fn exchanged(there: &Recipe) -> Result<Recipe> {
             Some(_) => None,
             None => {
                 let field = own.protocol.fields.iter().find(|field| field.name == name)?;
-                // What the next layer decides, as VXLAN the port of UDP, is not of this packet's ends.
+                // What the next layer decides, as VXLAN the port of UDP, is not of this packet's
+                // ends.
                 match field.preset {
                     Preset::Value(value) => Some(Values::Constant(value)),
                     _ => None,

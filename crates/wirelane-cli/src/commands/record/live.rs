@@ -107,7 +107,8 @@ impl<'a> Teller<'a> {
         progress.update(now, store.lines(self.bytes_per_s).into_iter().chain([drops]));
     }
 
-    /// Says what is done otherwise, once, and what keeps packets from the disk, whenever that changes.
+    /// Says what is done otherwise, once, and what keeps packets from the disk, whenever that
+    /// changes.
     fn tell_troubles(&mut self, store: &Store) {
         for detour in store.detours() {
             if !self.told.contains(&detour) {

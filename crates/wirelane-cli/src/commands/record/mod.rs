@@ -34,14 +34,15 @@ const AFTER: Duration = Duration::from_secs(120);
 
 /// Record packets from all selected queues to disk, for days.
 ///
-/// DIR becomes a store: pcapng files of a fixed size (segments) that every tool reads, and an index beside
-/// each, with which `wirelane extract` finds packets in a second. Each queue has its own thread and its own
-/// segments, written past the page cache. Before the disk is full, the oldest segments are deleted. ^C ends the
-/// recording and prints a summary; SIGUSR1 prints the counters so far. A disk that is full or fails does not
-/// end it: packets are counted as dropped until there is room.
+/// DIR becomes a store: pcapng files of a fixed size (segments) that every tool reads, and an index
+/// beside each, with which `wirelane extract` finds packets in a second. Each queue has its own
+/// thread and its own segments, written past the page cache. Before the disk is full, the oldest
+/// segments are deleted. ^C ends the recording and prints a summary; SIGUSR1 prints the counters so
+/// far. A disk that is full or fails does not end it: packets are counted as dropped until there is
+/// room.
 ///
-/// With --trigger, --before or --after, packets stay in memory, and are written only around triggers: a packet
-/// that matches, `wirelane trigger`, or SIGUSR2.
+/// With --trigger, --before or --after, packets stay in memory, and are written only around
+/// triggers: a packet that matches, `wirelane trigger`, or SIGUSR2.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordArgs {
     /// The port to record from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
@@ -50,25 +51,26 @@ pub(crate) struct RecordArgs {
     /// The directory of the store; made if it does not exist
     #[arg(value_name = "DIR", required_unless_present = "check")]
     directory: Option<PathBuf>,
-    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash left, and
-    /// indexes. --json prints one object (schema wirelane.check/1)
+    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash
+    /// left, and indexes. --json prints one object (schema wirelane.check/1)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory"], help_heading = "Store")]
     check: Option<PathBuf>,
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
     max_bytes: Option<u64>,
-    /// Delete the oldest segments to leave this share of the file system free, such as 10%. 0% deletes
-    /// nothing for it
+    /// Delete the oldest segments to leave this share of the file system free, such as 10%. 0%
+    /// deletes nothing for it
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "5%", help_heading = "Store")]
     min_free: f64,
     /// Delete segments whose newest packet is older than TIME (12h, 7d)
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Store")]
     max_age: Option<Duration>,
-    /// Bytes of a segment. Where the store has no room for two of each queue, they are shorter, down to 4M
+    /// Bytes of a segment. Where the store has no room for two of each queue, they are shorter,
+    /// down to 4M
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Store")]
     segment: u64,
-    /// Compress with lz4 or zstd, as in zstd:3,threads=2: a level, and how many threads compress for each
-    /// queue. `lz4 -dc` and `zstd -dc` read the segments
+    /// Compress with lz4 or zstd, as in zstd:3,threads=2: a level, and how many threads compress
+    /// for each queue. `lz4 -dc` and `zstd -dc` read the segments
     #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Store")]
     compress: Option<args::Compress>,
     /// Write packets to the disk at the latest after TIME: what a crash may cost

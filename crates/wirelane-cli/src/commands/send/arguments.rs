@@ -15,13 +15,13 @@ use crate::session::{SessionArgs, VerboseArgs};
 
 /// Send packets: replay capture files, or generate what you describe, each packet at its time.
 ///
-/// Capture files are sent with their own gaps, one after the other. --packet describes packets in one
-/// line, --flows in a file of the Open Traffic Generator model. A bare port such as eth0 is the best of
-/// AF_XDP and AF_PACKET that works; nothing is received, so nothing is taken from the host.
+/// Capture files are sent with their own gaps, one after the other. --packet describes packets in
+/// one line, --flows in a file of the Open Traffic Generator model. A bare port such as eth0 is the
+/// best of AF_XDP and AF_PACKET that works; nothing is received, so nothing is taken from the host.
 ///
-/// Sending ends with a summary after the last packet, or on ^C: what was sent, how fast it was to be and
-/// was, and how exactly packets left. A rate that cannot be had is no error: the summary says what was.
-/// SIGUSR1 prints the counters so far.
+/// Sending ends with a summary after the last packet, or on ^C: what was sent, how fast it was to
+/// be and was, and how exactly packets left. A rate that cannot be had is no error: the summary
+/// says what was. SIGUSR1 prints the counters so far.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SendArgs {
     /// The port, such as eth0, xdp:eth0@0-3, packet:eth0, tap:tap0, sim:4 or file:out.pcapng
@@ -43,8 +43,8 @@ pub(crate) struct SendArgs {
     /// 60-1514@random, 60=7,590=4,1514=1 or imix
     #[arg(long, value_name = "SIZES", value_parser = sizes, requires = "packet")]
     pub(super) size: Option<Sizes>,
-    /// Print the first N packets in hex, and as tshark reads them if it is there, and send nothing. Needs
-    /// no port
+    /// Print the first N packets in hex, and as tshark reads them if it is there, and send nothing.
+    /// Needs no port
     #[arg(long, value_name = "N", value_parser = args::count)]
     pub(super) print: Option<u64>,
     #[command(flatten)]
@@ -72,7 +72,8 @@ pub(crate) struct SendArgs {
 /// When packets leave.
 #[derive(Args, Clone, Debug)]
 pub(super) struct PaceArgs {
-    /// A rate, evenly: 5Mpps, 6Gbit, 80% (of the link) or max [default for generated packets: 1kpps]
+    /// A rate, evenly: 5Mpps, 6Gbit, 80% (of the link) or max [default for generated packets:
+    /// 1kpps]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Pace")]
     pub(super) rate: Option<Rate>,
     /// As fast as possible

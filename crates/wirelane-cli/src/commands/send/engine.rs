@@ -17,8 +17,8 @@ pub(super) struct Choice {
     pub(super) refusal: Option<String>,
 }
 
-/// Has the kernel send if that was asked for, or if nobody has said who and it can. Who names a backend or
-/// queues has said it. `again` opens the port once more.
+/// Has the kernel send if that was asked for, or if nobody has said who and it can. Who names a
+/// backend or queues has said it. `again` opens the port once more.
 ///
 /// # Errors
 /// The kernel was asked for and cannot; or the port cannot be opened again.

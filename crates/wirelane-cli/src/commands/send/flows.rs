@@ -18,8 +18,8 @@ const LONGEST: u64 = 64 << 20;
 /// The flows of the file at `path` that the port of `args` sends, and notes for the user.
 ///
 /// # Errors
-/// The file cannot be read or means nothing that can be sent; it has flows of several ports, and none
-/// is chosen.
+/// The file cannot be read or means nothing that can be sent; it has flows of several ports, and
+/// none is chosen.
 pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<String>)> {
     if args.pace.rate.is_some() {
         return Err(Error::usage("--flows", "flows have rates of their own")

@@ -23,25 +23,27 @@ pub(crate) struct ReplayArgs {
     /// Send the files so often; 0 for without end
     #[arg(long = "loop", value_name = "N")]
     loops: Option<u64>,
-    /// Time from the last packet of a loop to the first of the next, such as 10ms, instead of the mean gap
-    /// of the loop
+    /// Time from the last packet of a loop to the first of the next, such as 10ms, instead of the
+    /// mean gap of the loop
     #[arg(long, value_name = "TIME", value_parser = gap)]
     loop_gap: Option<Duration>,
     /// Longest time between two packets, such as 1s: longer gaps of the file are shortened to it
     #[arg(long, value_name = "TIME", value_parser = gap)]
     max_gap: Option<Duration>,
-    /// What becomes of packets that a snap length has cut: sent with zeros at their end and new checksums
-    /// (pad, the default), not sent (skip), or sent as short as they are (send)
+    /// What becomes of packets that a snap length has cut: sent with zeros at their end and new
+    /// checksums (pad, the default), not sent (skip), or sent as short as they are (send)
     #[arg(long, value_name = "HOW")]
     cut: Option<Cut>,
-    /// Ethernet header for packets that have none, such as those of raw IP or of the interface "any"
+    /// Ethernet header for packets that have none, such as those of raw IP or of the interface
+    /// "any"
     #[arg(long, value_name = "DESTINATION,SOURCE", value_parser = header)]
     ethernet: Option<(MacAddr, MacAddr)>,
-    /// Compute all checksums anew, as for packets captured before their sender's card completed them
+    /// Compute all checksums anew, as for packets captured before their sender's card completed
+    /// them
     #[arg(long)]
     fix_checksums: bool,
-    /// Load files of up to this size into memory, and read longer ones while they are sent; otherwise up to
-    /// 1G, and at most a quarter of the free memory
+    /// Load files of up to this size into memory, and read longer ones while they are sent;
+    /// otherwise up to 1G, and at most a quarter of the free memory
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     load: Option<u64>,
 }
@@ -62,8 +64,8 @@ impl ReplayArgs {
         names.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 
-    /// How `files` are replayed. `rate` replaces their own timing; `link` is the speed of the port in
-    /// bits per second, if it is known.
+    /// How `files` are replayed. `rate` replaces their own timing; `link` is the speed of the port
+    /// in bits per second, if it is known.
     ///
     /// # Errors
     /// The arguments contradict each other.

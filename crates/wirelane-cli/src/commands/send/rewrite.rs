@@ -15,31 +15,32 @@ pub(crate) struct RewriteArgs {
     /// Set the destination MAC address
     #[arg(long, value_name = "MAC")]
     set_mac_dst: Option<MacAddr>,
-    /// Replace one MAC address by another, also in ARP: 02:00:00:00:00:01=02:00:00:00:00:02; with src: or
-    /// dst: in front only of senders or receivers
+    /// Replace one MAC address by another, also in ARP: 02:00:00:00:00:01=02:00:00:00:00:02; with
+    /// src: or dst: in front only of senders or receivers
     #[arg(long, value_name = "MAC=MAC", value_parser = Rule::map_mac)]
     map_mac: Vec<Rule>,
-    /// Put a VLAN tag in front (push:100, or with priority push:100/5), remove the outermost (pop) or give it
-    /// another identifier (set:7)
+    /// Put a VLAN tag in front (push:100, or with priority push:100/5), remove the outermost (pop)
+    /// or give it another identifier (set:7)
     #[arg(long, value_name = "CHANGE")]
     vlan: Option<VlanRule>,
-    /// Replace the prefix of IP addresses: 10.0.0.0/8=172.0.0.0/8; with src: or dst: in front only of senders
-    /// or receivers
+    /// Replace the prefix of IP addresses: 10.0.0.0/8=172.0.0.0/8; with src: or dst: in front only
+    /// of senders or receivers
     #[arg(long, value_name = "PREFIX=PREFIX", value_parser = Rule::map_ip)]
     map_ip: Vec<Rule>,
-    /// Replace every unicast IP address by a pseudonym: one host stays one host, and prefixes are kept. The
-    /// same seed, a number, leads to the same pseudonyms
+    /// Replace every unicast IP address by a pseudonym: one host stays one host, and prefixes are
+    /// kept. The same seed, a number, leads to the same pseudonyms
     #[arg(long, value_name = "SEED")]
     random_ip: Option<u64>,
-    /// Replace ports: one (80=8080), all (=9), or add to them (+1000); with src: or dst: in front only of
-    /// senders or receivers
+    /// Replace ports: one (80=8080), all (=9), or add to them (+1000); with src: or dst: in front
+    /// only of senders or receivers
     #[arg(long, value_name = "CHANGE", value_parser = Rule::port, allow_hyphen_values = true)]
     port: Vec<Rule>,
     /// Set the TTL or hop limit (64) or change it (-1)
     #[arg(long, value_name = "CHANGE", allow_hyphen_values = true)]
     ttl: Option<TtlRule>,
-    /// Give hosts other addresses in every loop, so that no flow comes again for 2^32 loops; with prefixes,
-    /// only hosts of these, which stay in their prefix (of 15 bits at most, for so many loops)
+    /// Give hosts other addresses in every loop, so that no flow comes again for 2^32 loops; with
+    /// prefixes, only hosts of these, which stay in their prefix (of 15 bits at most, for so many
+    /// loops)
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     unique: Option<Vec<Prefix>>,
     /// Change packets in tunnels as well: IP in IP, GRE, VXLAN, GENEVE

@@ -14,8 +14,8 @@ pub(super) struct Gpr(pub(super) u32);
 const IP0: Gpr = Gpr(16);
 /// Reads as 0, and what is written to it is lost.
 pub(super) const ZERO: Gpr = Gpr(31);
-/// The stack pointer: the same number as [`ZERO`], as the base of loads and stores, and in arithmetic
-/// with immediates.
+/// The stack pointer: the same number as [`ZERO`], as the base of loads and stores, and in
+/// arithmetic with immediates.
 pub(super) const SP: Gpr = Gpr(31);
 
 /// A vector register.
@@ -230,7 +230,8 @@ impl Assembler {
         self.logical(Logical::Orr, dst, ZERO, src);
     }
 
-    /// `mov dst, immediate`, on 32 bits, in one instruction where half of it is all zeros or all ones.
+    /// `mov dst, immediate`, on 32 bits, in one instruction where half of it is all zeros or all
+    /// ones.
     pub(super) fn mov_immediate(&mut self, dst: Gpr, immediate: u32) {
         const UPPER: u32 = 1 << 21;
         let (upper, lower) = (immediate >> 16, immediate & 0xffff);
@@ -336,7 +337,8 @@ impl Assembler {
         self.word(LDR_LITERAL_Q | dst.0);
     }
 
-    /// `cmeq dst.4s, dst.4s, src.4s`: each lane becomes all ones where it is equal, and 0 elsewhere.
+    /// `cmeq dst.4s, dst.4s, src.4s`: each lane becomes all ones where it is equal, and 0
+    /// elsewhere.
     pub(super) fn vector_equal(&mut self, dst: Vector, src: Vector) {
         self.word(CMEQ_REGISTER | src.0 << 16 | dst.0 << 5 | dst.0);
     }
@@ -379,8 +381,8 @@ fn m(register: Gpr) -> u32 {
     register.0 << 16
 }
 
-/// An immediate of 32 bits as logical instructions have it: equal elements of 2, 4, 8, 16 or 32 bits,
-/// in which a run of ones has been rotated; `None` if it is no such pattern.
+/// An immediate of 32 bits as logical instructions have it: equal elements of 2, 4, 8, 16 or 32
+/// bits, in which a run of ones has been rotated; `None` if it is no such pattern.
 pub(super) fn pattern(immediate: u32) -> Option<u32> {
     let mut size = 32;
     let mut element = immediate;

@@ -52,7 +52,8 @@ pub(super) const LDUR: u32 = 0xb840_0000;
 /// A store of 32 bits, after which the base moves on.
 pub(super) const STR_POST_INDEX: u32 = 0xb800_0400;
 
-/// Jumps. Those with a condition, and loads of constants, have 19 bits for the distance; `B` has 26.
+/// Jumps. Those with a condition, and loads of constants, have 19 bits for the distance; `B` has
+/// 26.
 pub(super) const B: u32 = 0x1400_0000;
 pub(super) const CBZ: u32 = 0x3400_0000;
 pub(super) const CBNZ_X: u32 = 0xb500_0000;

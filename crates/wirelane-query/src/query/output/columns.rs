@@ -1,4 +1,5 @@
-//! Columns as people and programs read them: times without a zone are those of UTC, as all times of flows.
+//! Columns as people and programs read them: times without a zone are those of UTC, as all times of
+//! flows.
 
 use std::sync::Arc;
 

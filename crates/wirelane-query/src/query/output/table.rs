@@ -1,4 +1,5 @@
-//! Rows as a table for people. Its first rows decide how wide the columns are; all others follow as they come.
+//! Rows as a table for people. Its first rows decide how wide the columns are; all others follow as
+//! they come.
 
 use std::io::{self, Write};
 

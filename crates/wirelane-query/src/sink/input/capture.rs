@@ -27,7 +27,8 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Opens a capture for at most so many packets, with or without their bytes; `-` is standard input.
+    /// Opens a capture for at most so many packets, with or without their bytes; `-` is standard
+    /// input.
     ///
     /// # Errors
     /// It cannot be read, or is no capture.
@@ -56,7 +57,8 @@ impl Capture {
         &self.batch.packets
     }
 
-    /// Reads packets until their end, until it is asked to end, or until nobody wants them any more.
+    /// Reads packets until their end, until it is asked to end, or until nobody wants them any
+    /// more.
     ///
     /// # Errors
     /// The capture is damaged; what came before was sent.

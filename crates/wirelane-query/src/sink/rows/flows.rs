@@ -12,7 +12,8 @@ use super::kind::{Kind, Rows};
 /// Flows of a row group: what is sorted at once, and what a query reads at least a column of.
 const GROUP: usize = 1 << 17;
 
-/// Slices of a group become columns: all columns of a whole group at once would take twice the memory.
+/// Slices of a group become columns: all columns of a whole group at once would take twice the
+/// memory.
 const SLICE: usize = 1 << 13;
 
 /// Flows that wait.

@@ -11,7 +11,8 @@ pub(crate) struct Kind {
     pub(crate) schema: &'static str,
     /// Columns that queries look up one value in.
     pub(crate) filtered: &'static [&'static str],
-    /// Columns for which no dictionary is worth its time: hardly two values are alike, or zstd finds all there is to find.
+    /// Columns for which no dictionary is worth its time: hardly two values are alike, or zstd
+    /// finds all there is to find.
     pub(crate) plain: &'static [&'static str],
     /// Columns of numbers that grow from row to row.
     pub(crate) growing: &'static [&'static str],
@@ -19,7 +20,8 @@ pub(crate) struct Kind {
     pub(crate) level: i32,
     /// Bytes of a row in a file, about.
     pub(crate) usual: usize,
-    /// Whether files say which types of Arrow their columns had: programs that do not know views cannot read those.
+    /// Whether files say which types of Arrow their columns had: programs that do not know views
+    /// cannot read those.
     pub(crate) tells_types: bool,
 }
 

@@ -18,7 +18,8 @@ use crate::flows::wirelane;
 use crate::made::{HOUR, START};
 use crate::rows::batches_of;
 
-/// A capture of so many packets of TCP and UDP in three hours, a millisecond apart; every seventh is cut.
+/// A capture of so many packets of TCP and UDP in three hours, a millisecond apart; every seventh
+/// is cut.
 fn capture(path: &Path, count: u64) {
     let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
     let mut writer =

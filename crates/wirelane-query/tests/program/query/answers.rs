@@ -68,7 +68,8 @@ fn what_directories_and_statistics_rule_out_is_not_read() {
     assert_eq!(of("date = '2026-11-23' AND hour = '03'"), told("1 file", "0 of 1"));
     assert_eq!(of("hour > '02'"), told("2 files", "0 of 2"));
     assert_eq!(of("date > '2026-11-23'").0, "0 files");
-    // By the least and largest address, and by the Bloom filter where the address would be between them.
+    // By the least and largest address, and by the Bloom filter where the address would be between
+    // them.
     assert_eq!(of("source = '10.1.0.5'"), told("3 files", "2 of 3"));
     assert_eq!(of("source = '10.1.0.50'"), told("3 files", "3 of 3"));
     assert_eq!(of("flow_start >= '2026-11-23T04:00:00Z'"), told("1 file", "0 of 1"));

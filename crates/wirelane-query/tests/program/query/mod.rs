@@ -37,8 +37,8 @@ fn refusal(arguments: &[&str], sources: &[&Path]) -> (i32, String) {
     (status.code().unwrap(), stderr)
 }
 
-/// TCP flows of three hours: in the `n`th, 100 from 10.n.0.x to port 80 of 192.0.2.1, a second apart, of 3 packets there
-/// and 2 back; x of every tenth is 0.
+/// TCP flows of three hours: in the `n`th, 100 from 10.n.0.x to port 80 of 192.0.2.1, a second
+/// apart, of 3 packets there and 2 back; x of every tenth is 0.
 fn three_hours() -> Vec<Flow> {
     let flow = |number: u64| {
         let (hour, index) = (number / 100, number % 100);

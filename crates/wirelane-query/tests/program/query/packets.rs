@@ -207,7 +207,8 @@ fn day(packets: u64, mut to: impl Write) {
     }
 }
 
-/// Five minutes of one host, of a day of so many packets: what is read is at most so many percent of the store.
+/// Five minutes of one host, of a day of so many packets: what is read is at most so many percent
+/// of the store.
 fn five_minutes(packets: u64, percent: f64) {
     let directory = tempfile::tempdir().unwrap();
     let (pipe, path) = (directory.path().join("pipe"), directory.path().join("store"));

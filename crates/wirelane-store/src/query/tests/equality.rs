@@ -100,8 +100,9 @@ fn untagged(packet: &Packet) -> (Packet, bool) {
     (packet, is_tagged)
 }
 
-/// What tcpdump says on an interface, found by tcpdump on files: of packets without their tags, numbered by their
-/// times. What it says of a tag, and of what is no Ethernet frame, only the program says.
+/// What tcpdump says on an interface, found by tcpdump on files: of packets without their tags,
+/// numbered by their times. What it says of a tag, and of what is no Ethernet frame, only the
+/// program says.
 fn answer_of_tcpdump(packets: &[&Packet], scratch: &Path, expression: &str) -> Option<Vec<u8>> {
     let path = scratch.join("numbered.pcap");
     let mut file = Pcap::new();

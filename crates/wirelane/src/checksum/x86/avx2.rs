@@ -1,13 +1,15 @@
 //! The loops for AVX2.
 //!
-//! Words of 16 bits are added in lanes of 32. One lane adds up pairs of words as they are, as far as it goes, another
-//! one the upper words alone: what the lower words make is the first less 2^16 times the second, exactly, because
-//! the sum of 2^15 words fits 32 bits. That is three instructions for 32 bytes, and no constants.
+//! Words of 16 bits are added in lanes of 32. One lane adds up pairs of words as they are, as far
+//! as it goes, another one the upper words alone: what the lower words make is the first less 2^16
+//! times the second, exactly, because the sum of 2^15 words fits 32 bits. That is three
+//! instructions for 32 bytes, and no constants.
 //!
-//! A copy reads four vectors before it writes them. Where reads and writes alternate they wait for each other, even
-//! in the first-level cache: on an AMD EPYC (Zen 4) a segment of 1460 bytes took 52 ns then, and takes 34 in this
-//! way, as long as `memcpy`, which sums nothing. Aligned writes, and fetching the target to be written, were slower;
-//! writes past the caches (`vmovntdq`) took 20 times as long.
+//! A copy reads four vectors before it writes them. Where reads and writes alternate they wait for
+//! each other, even in the first-level cache: on an AMD EPYC (Zen 4) a segment of 1460 bytes took
+//! 52 ns then, and takes 34 in this way, as long as `memcpy`, which sums nothing. Aligned writes,
+//! and fetching the target to be written, were slower; writes past the caches (`vmovntdq`) took 20
+//! times as long.
 
 use std::arch::x86_64::*;
 
@@ -54,8 +56,8 @@ fn long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     sum
 }
 
-/// Goes by whole vectors from where the source begins, and at last by the one that ends where it ends: it has bytes
-/// of the one before, which are written twice and counted once.
+/// Goes by whole vectors from where the source begins, and at last by the one that ends where it
+/// ends: it has bytes of the one before, which are written twice and counted once.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
@@ -113,8 +115,8 @@ fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
         }
         let mut lane = Lane::new();
         lane.add(_mm256_and_si256(vector, last(rest)));
-        // If it begins at an odd byte, its words straddle those of the data, which swaps the bytes of their sum
-        // (RFC 1071 section 2 (B)): 2^8 times as much.
+        // If it begins at an odd byte, its words straddle those of the data, which swaps the bytes
+        // of their sum (RFC 1071 section 2 (B)): 2^8 times as much.
         sum += lane.total() << (8 * (rest % 2));
     }
     // The lanes are in native byte order.

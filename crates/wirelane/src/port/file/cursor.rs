@@ -93,7 +93,8 @@ pub(super) struct Cursor {
     first_of_round: Option<u64>,
     /// What is added to the times of the file.
     shift: u64,
-    /// Packets whose time is not that of the file: of the rounds before, and what the port was told.
+    /// Packets whose time is not that of the file: of the rounds before, and what the port was
+    /// told.
     odd_times: OddTimes,
     told_times: OddTimes,
     /// Newest timestamp so far.
@@ -157,8 +158,9 @@ impl Cursor {
         self.started.is_some() && !self.is_over
     }
 
-    /// Moves to the next packet that is selected, unless it is there. `None` if there is none,
-    /// or has not come whole yet, or is not due, or `skips` packets were passed by. [`Cursor::take`] comes next.
+    /// Moves to the next packet that is selected, unless it is there. `None` if there is none, or
+    /// has not come whole yet, or is not due, or `skips` packets were passed by. [`Cursor::take`]
+    /// comes next.
     #[inline(always)]
     pub(super) fn seek(&mut self, skips: &mut usize) -> Option<Selected> {
         loop {
@@ -192,7 +194,8 @@ impl Cursor {
         self.seek(&mut { 0 }).is_some()
     }
 
-    /// What the file says of the packet that [`Cursor::seek`] found: the number of its strand, and the options of its block.
+    /// What the file says of the packet that [`Cursor::seek`] found: the number of its strand, and
+    /// the options of its block.
     #[cold]
     pub(super) fn attachment(&self) -> (u32, &[u8]) {
         (self.origins.strand(self.reader.current().interface), self.reader.options())
@@ -275,7 +278,8 @@ impl Cursor {
         self.is_at_packet = false;
     }
 
-    /// What of the file nobody gets who writes its packets. What it said of itself behind the first packets comes too late.
+    /// What of the file nobody gets who writes its packets. What it said of itself behind the first
+    /// packets comes too late.
     fn lost(&self) -> Losses {
         let count = |section: &Section| options(&section.options).count() as u64;
         let late = self.reader.section().map_or(0, count) - count(self.beside.section().1);
@@ -284,8 +288,8 @@ impl Cursor {
         lost
     }
 
-    /// Gives the block beside packets to who wants it, of the first round. `None` if they have to take something before
-    /// there is more.
+    /// Gives the block beside packets to who wants it, of the first round. `None` if they have to
+    /// take something before there is more.
     #[cold]
     fn pass_on(&mut self) -> Option<()> {
         if !self.beside.is_wanted() || self.shift > 0 {
@@ -298,8 +302,8 @@ impl Cursor {
         (!self.is_full).then_some(())
     }
 
-    /// Begins the file once more, if it is whole, is to be repeated and holds anything. Does nothing if there is more to
-    /// come.
+    /// Begins the file once more, if it is whole, is to be repeated and holds anything. Does
+    /// nothing if there is more to come.
     #[cold]
     fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
         self.is_dry = damage.as_ref().is_some_and(CaptureError::is_would_block);

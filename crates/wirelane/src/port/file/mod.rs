@@ -11,20 +11,20 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
-//! of 2 KiB get frames of 128 KiB, which are set up when the first one comes; what exceeds even
-//! those is cut, its wire length kept, and [`Port::diagnostics`](super::Port::diagnostics) says how many were, and which times
-//! are not those of the file . Of a damaged
-//! file everything before the damage is delivered, then [`Rx::readiness`](super::Rx::readiness) returns the error once,
-//! then [`Readiness::End`](super::Readiness::End).
-//! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
-//! [`Rx::readiness`](super::Rx::readiness) names the descriptor to wait for, also if it is compressed.
+//! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame of
+//! 2 KiB get frames of 128 KiB, which are set up when the first one comes; what exceeds even those
+//! is cut, its wire length kept, and [`Port::diagnostics`](super::Port::diagnostics) says how many
+//! were, and which times are not those of the file . Of a damaged file everything before the damage
+//! is delivered, then [`Rx::readiness`](super::Rx::readiness) returns the error once, then
+//! [`Readiness::End`](super::Readiness::End). `file:-` is standard input or output. A pipe may be
+//! live: what has come whole is received at once, and [`Rx::readiness`](super::Rx::readiness) names
+//! the descriptor to wait for, also if it is compressed.
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
 //! capture of many queues into one file is made by [`capture::live`](crate::session::capture).
-//! [`Tx::pending`](super::Tx::pending) counts what waits in memory, and the counters what is safely in the file.
-//! [`Tx::flush`](super::Tx::flush) writes the rest and reports what went wrong.
+//! [`Tx::pending`](super::Tx::pending) counts what waits in memory, and the counters what is safely
+//! in the file. [`Tx::flush`](super::Tx::flush) writes the rest and reports what went wrong.
 
 mod control;
 mod cursor;

@@ -19,8 +19,8 @@ struct Origin {
     is_hidden: bool,
 }
 
-/// The interfaces of a file, by their number. A file may describe one before each of its packets, so nothing may look at
-/// all of them when one comes.
+/// The interfaces of a file, by their number. A file may describe one before each of its packets,
+/// so nothing may look at all of them when one comes.
 #[derive(Default)]
 pub(super) struct Origins {
     /// They may have several link types.
@@ -73,7 +73,8 @@ impl Origins {
         self.mask = Some(mask);
     }
 
-    /// Queue and class of a packet, if it is selected, and whether these do not tell which strand it is of.
+    /// Queue and class of a packet, if it is selected, and whether these do not tell which strand
+    /// it is of.
     #[inline]
     pub(super) fn selected(
         &self,
@@ -91,8 +92,9 @@ impl Origins {
         self.list.get(interface as usize).map_or(0, |origin| origin.strand)
     }
 
-    /// Makes strands of the interfaces from number `first` on, which were described when packets had come already, none of
-    /// whose packets is kept longer than `snaplen`. How many of them have to count as the first one.
+    /// Makes strands of the interfaces from number `first` on, which were described when packets
+    /// had come already, none of whose packets is kept longer than `snaplen`. How many of them have
+    /// to count as the first one.
     pub(super) fn adopt(
         &mut self,
         first: usize,
@@ -109,8 +111,9 @@ impl Origins {
         strangers
     }
 
-    /// The places that packets of `interfaces` come from: one for each, of which no packet is kept longer than `snaplen`.
-    /// Those that say neither queue nor class keep what they say of themselves, and packets that are marked as sent.
+    /// The places that packets of `interfaces` come from: one for each, of which no packet is kept
+    /// longer than `snaplen`. Those that say neither queue nor class keep what they say of
+    /// themselves, and packets that are marked as sent.
     pub(super) fn bundle(&self, interfaces: &[Source], snaplen: u32) -> Option<Bundle> {
         let strand = |(origin, source): (&Origin, &Source)| {
             (cut(source, snaplen), origin.queue, origin.class.to_vec())

@@ -7,8 +7,8 @@ use crate::pool::{PoolConfig, PoolGauge};
 use crate::sync::Counter;
 use crate::sync::lock;
 
-/// Frames for packets that do not fit the usual ones: the longest IP packet, 65,535 bytes, has an Ethernet header and tags in
-/// front.
+/// Frames for packets that do not fit the usual ones: the longest IP packet, 65,535 bytes, has an
+/// Ethernet header and tags in front.
 pub(super) const LARGE: PoolConfig =
     PoolConfig { chunks: 64, chunk_size: 131_072, headroom: 64, numa_node: None };
 /// Most bytes kept of a packet: a frame of the largest size.

@@ -14,9 +14,9 @@ use crate::port::spec::Spec;
 /// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
 const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
-/// Memory for each of the packets that a program wants, if it wants few: three full frames of the usual MTU. Those of
-/// other links, and those that the kernel or the device has merged, are longer, so that a ring holds fewer of them at a
-/// time.
+/// Memory for each of the packets that a program wants, if it wants few: three full frames of the
+/// usual MTU. Those of other links, and those that the kernel or the device has merged, are longer,
+/// so that a ring holds fewer of them at a time.
 const FRAME: usize = 5 << 10;
 /// The least for such a program.
 const LEAST_OF_FEW: usize = 512 << 10;

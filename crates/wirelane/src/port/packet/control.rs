@@ -45,7 +45,8 @@ pub(super) struct Progress {
     /// When a ring had packets last, and not long ago at the start.
     active_at: AtomicU64,
     notes: Mutex<Vec<String>>,
-    /// How often a ring saw the interface go down, and come back after it was removed: of all rings the most.
+    /// How often a ring saw the interface go down, and come back after it was removed: of all rings
+    /// the most.
     downs: AtomicU64,
     returns: AtomicU64,
 }
@@ -76,7 +77,8 @@ impl Progress {
         lock(&self.notes).push(note);
     }
 
-    /// How often a ring, which has ended, saw the interface go down, and come back after it was removed.
+    /// How often a ring, which has ended, saw the interface go down, and come back after it was
+    /// removed.
     pub(super) fn saw(&self, downs: u64, returns: u64) {
         self.downs.fetch_max(downs, Ordering::Relaxed);
         self.returns.fetch_max(returns, Ordering::Relaxed);
@@ -125,8 +127,8 @@ struct State {
     /// What follows the selection in the program of every ring.
     filter: Option<Vec<SockFilter>>,
     phase: Phase,
-    /// By ring: whether it is open to packets: its own program is attached, and not the one that rejects. With a turnstile
-    /// all rings have their own.
+    /// By ring: whether it is open to packets: its own program is attached, and not the one that
+    /// rejects. With a turnstile all rings have their own.
     open: Vec<bool>,
     /// A socket that is open and nothing else: see [`Handle::stop`]. It also holds the wish for
     /// promiscuous mode, which the kernel forgets when it is closed.
@@ -189,8 +191,8 @@ impl Handle {
         self.rings.iter().map(selects).collect()
     }
 
-    /// Opens and closes those rings that `mask` changes, without a turnstile by swapping their programs. If one fails, those
-    /// already swapped are swapped back.
+    /// Opens and closes those rings that `mask` changes, without a turnstile by swapping their
+    /// programs. If one fails, those already swapped are swapped back.
     fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
         let wanted = self.wanted(mask);
         if let Some(turnstile) = self.entrance.turnstile() {
@@ -240,7 +242,8 @@ impl Handle {
     /// Reports if the number of queues has changed since opening.
     fn compare_queues(&self) {
         let name = self.device.name.as_str();
-        // Another namespace may have an interface of this name, and a thread may stop us from there.
+        // Another namespace may have an interface of this name, and a thread may stop us from
+        // there.
         let Ok((index, [rx, tx])) = inspect::queue_counts(name) else { return };
         if index != self.device.index {
             return;
@@ -298,8 +301,8 @@ pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
     counts
 }
 
-/// Whether there are packets that the program does not accept. One that returns at once, and not 0, takes all; it may set
-/// A before, for who looks at it.
+/// Whether there are packets that the program does not accept. One that returns at once, and not 0,
+/// takes all; it may set A before, for who looks at it.
 pub(super) fn may_reject(program: &[SockFilter]) -> bool {
     let first = program.iter().find(|instruction| instruction.code != LOAD);
     !first.is_some_and(|first| first.code == RETURN && first.k > 0)
@@ -367,8 +370,8 @@ impl Control for Handle {
         passed.map(Some).map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
-    /// A packet that was sent through a socket of a fanout group is shown to no socket of that group
-    /// (`skb_loop_sk`, `match_fanout_group`).
+    /// A packet that was sent through a socket of a fanout group is shown to no socket of that
+    /// group (`skb_loop_sk`, `match_fanout_group`).
     fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
         let socket = self.rings.first()?.socket();
         Some(if wait { socket.send_frame(frame) } else { socket.try_send_frame(frame) })

@@ -50,16 +50,16 @@ impl LinkWatch {
         self.link == Link::Gone
     }
 
-    /// Tells at the end what was seen. A ring that is stopped because another one has found the interface removed may have
-    /// seen it go down only, which was the beginning of that.
+    /// Tells at the end what was seen. A ring that is stopped because another one has found the
+    /// interface removed may have seen it go down only, which was the beginning of that.
     pub(super) fn report(&self, socket: &PacketSocket, progress: &Progress) {
         let removed = self.link == Link::Uncertain && socket.has_lost_interface().unwrap_or(false);
         progress.saw(self.downs.saturating_sub(removed.into()), self.returns);
     }
 
-    /// Detects that the interface `name` went down, after which the kernel restores the socket itself
-    /// (`packet_notifier`), or was removed: then packets come only from another one of its name, if
-    /// at all.
+    /// Detects that the interface `name` went down, after which the kernel restores the socket
+    /// itself (`packet_notifier`), or was removed: then packets come only from another one of its
+    /// name, if at all.
     ///
     /// # Errors
     /// Nothing new will come.
@@ -106,7 +106,8 @@ impl LinkWatch {
         }
     }
 
-    /// Binds the socket to the interface of the old name, if there is one again. The ring and its program stay as they are.
+    /// Binds the socket to the interface of the old name, if there is one again. The ring and its
+    /// program stay as they are.
     fn rejoin(
         &mut self,
         socket: &PacketSocket,
@@ -120,7 +121,8 @@ impl LinkWatch {
             return Err(Error::failed(name, cause));
         }
         match socket.bind(index, ETH_P_ALL_BE) {
-            // One that is not up yet is told as an error, and bound to all the same (packet_do_bind).
+            // One that is not up yet is told as an error, and bound to all the same
+            // (packet_do_bind).
             Err(error) if error.errno() != Some(Errno::NETDOWN.raw_os_error()) => return Ok(()),
             _ => {}
         }

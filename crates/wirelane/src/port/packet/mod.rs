@@ -15,15 +15,16 @@
 //!
 //! The sockets of all rings form a fanout group, whose program looks at the same two facts and
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
-//! to every ring in turn, and the cost of a packet would grow with the number of queues. With CAP_BPF the group's program
-//! also counts what it gives to each ring, and so what the filter rejects is known, whatever the filter is by then: see
-//! `turnstile` and `rejections`.
+//! to every ring in turn, and the cost of a packet would grow with the number of queues. With
+//! CAP_BPF the group's program also counts what it gives to each ring, and so what the filter
+//! rejects is known, whatever the filter is by then: see `turnstile` and `rejections`.
 //!
 #![doc = include_str!("options.md")]
 //!
-//! With `share` a port is a member of a fanout group that other ports know by its number, and has one ring for all
-//! queues and classes, since a socket is in one group only. The kernel does not tell the queue of each packet in a ring,
-//! so all packets count as OTHER; masks still select by queue and class. See `sharing`.
+//! With `share` a port is a member of a fanout group that other ports know by its number, and has
+//! one ring for all queues and classes, since a socket is in one group only. The kernel does not
+//! tell the queue of each packet in a ring, so all packets count as OTHER; masks still select by
+//! queue and class. See `sharing`.
 //!
 //! When the interface goes down the kernel detaches the sockets, and attaches them again when it is
 //! up. When it is removed every [`Rx`](super::Rx) fails once. With
@@ -41,11 +42,15 @@
 //! that end needs an MTU of 4 bytes more.
 //!
 //! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU: see
-//! [`PortInfo::tx_queues`](super::PortInfo) and [`TxPlaces`](super::TxPlaces). Frames of a flow leave in order if the sending thread stays on
-//! one CPU, and on most devices even if it does not: see `tx`.
+//! [`PortInfo::tx_queues`](super::PortInfo) and [`TxPlaces`](super::TxPlaces). Frames of a flow
+//! leave in order if the sending thread stays on one CPU, and on most devices even if it does not:
+//! see `tx`.
 //!
-//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
-//! memory), `rings` (opening them), `turnstile` (in front of them) and `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
+//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets
+//! which packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
+//! `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the
+//! walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop),
+//! `tx_ring` and `tx`, `open`.
 
 mod config;
 mod control;

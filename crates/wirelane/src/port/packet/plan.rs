@@ -47,8 +47,8 @@ impl PacketPlan {
     /// Reads the spec and looks at the interface.
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no such interface, or it is
-    /// down.
+    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no
+    /// such interface, or it is down.
     pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let config = Config::parse(spec, options)?;
         if config.share.is_some() && options.wait {
@@ -67,7 +67,8 @@ impl PacketPlan {
             Vnet::Auto if options.forwarding.cuts => device.segments(),
             Vnet::Auto | Vnet::Off => SinkGso::default(),
         };
-        // "linux/virtio_net.h: Support USO offload in vnet header" is of 6.2: before, such frames are invalid.
+        // "linux/virtio_net.h: Support USO offload in vnet header" is of 6.2: before, such frames
+        // are invalid.
         let handed_on = SinkGso { udp: handed_on.udp && machine::kernel() >= [6, 2], ..handed_on };
         if handed_on != SinkGso::default() && config.vnet == Vnet::Auto {
             notes.push(handing_on(&device.name, handed_on));

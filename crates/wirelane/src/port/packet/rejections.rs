@@ -1,14 +1,15 @@
-//! How many packets the program of a ring rejects: what its turnstile let in, less what the kernel accepted.
+//! How many packets the program of a ring rejects: what its turnstile let in, less what the kernel
+//! accepted.
 //!
 //! ```text
 //!   turnstile ─▶ let in ─▶ program of the ring ─▶ accepted
 //!                   └─ at most one of each CPU ─┘
 //! ```
 //!
-//! While packets come, a CPU may have let one in that its ring's program has not seen yet. It is not rejected, but
-//! missing among the accepted; on a machine that others keep busy the CPU may stand there for long. So of each CPU that
-//! was there lately, one is left out. When the port has stopped, or its interface is gone, none is on its way any more, and
-//! the count is exact.
+//! While packets come, a CPU may have let one in that its ring's program has not seen yet. It is
+//! not rejected, but missing among the accepted; on a machine that others keep busy the CPU may
+//! stand there for long. So of each CPU that was there lately, one is left out. When the port has
+//! stopped, or its interface is gone, none is on its way any more, and the count is exact.
 
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ impl Rejections {
 }
 
 impl LetIn {
-    /// At least so many were rejected, if the kernel says after this reading that it accepted so many.
+    /// At least so many were rejected, if the kernel says after this reading that it accepted so
+    /// many.
     pub(super) fn rejected(self, accepted: u64) -> u64 {
         self.packets.saturating_sub(accepted + self.on_their_way)
     }

@@ -172,8 +172,8 @@ impl Shared {
         &self.socket
     }
 
-    /// What passed the program until now. From any thread; the lock keeps what one has taken from the kernel from being
-    /// missing where another adds up.
+    /// What passed the program until now. From any thread; the lock keeps what one has taken from
+    /// the kernel from being missing where another adds up.
     pub(super) fn count(&self) -> wirelane_os::Result<Passed> {
         let mut counted = lock(&self.counted);
         let since = self.socket.statistics()?;

@@ -68,8 +68,9 @@ pub(super) fn open_rings(
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
     let rings = loop {
-        // One after the other: when the link comes back, the kernel puts them into the fanout group in the order in which
-        // they were made (packet_create, packet_notifier), and the group's program counts on that of the rings.
+        // One after the other: when the link comes back, the kernel puts them into the fanout group
+        // in the order in which they were made (packet_create, packet_notifier), and the group's
+        // program counts on that of the rings.
         let sockets =
             selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(plan.socket()?)))));
         let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
@@ -88,7 +89,8 @@ pub(super) fn open_rings(
         ignore_outgoing(&rings, device.outgoing);
         Entrance::open("other ports share the interface")
     } else if plan.wait {
-        // A socket of a group can never be bound again (packet_do_bind). Each program rejects what is not its own.
+        // A socket of a group can never be bound again (packet_do_bind). Each program rejects what
+        // is not its own.
         ignore_outgoing(&rings, device.outgoing);
         Entrance::open("the port waits for the next interface of its name")
     } else {

@@ -33,7 +33,8 @@ const STATISTICS_PERIOD: u64 = 100_000_000;
 const STATISTICS_BLOCKS: u32 = 256;
 /// Longest sleep, so that the watermark advances: others wait for it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody waits.
+/// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody
+/// waits.
 const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(250);
 const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
@@ -50,7 +51,8 @@ pub(super) struct Times {
     pub(super) lateness: u64,
     /// Packets are wanted earlier than usual.
     pub(super) is_prompt: bool,
-    /// Longest time to look away from a ring while packets come densely; see [`longest_nap`](super::idle::longest_nap).
+    /// Longest time to look away from a ring while packets come densely; see
+    /// [`longest_nap`](super::idle::longest_nap).
     pub(super) nap: u64,
 }
 
@@ -194,7 +196,8 @@ impl Receiver {
         let place = match &mut self.setup.strands {
             Some(_) if mac < TPACKET3_HDRLEN => return None,
             Some(strands) => {
-                // SAFETY: it lies between the header and the packet, by the check above; any bytes are a valid one.
+                // SAFETY: it lies between the header and the packet, by the check above; any bytes
+                // are a valid one.
                 let address =
                     unsafe { start.add(SOCKADDR_LL_OFFSET_V3).cast::<SockaddrLl>().read() };
                 Some(strands.place(&address))
@@ -225,7 +228,8 @@ impl Receiver {
             }),
         };
         let vnet = if vnet_header > 0 {
-            // SAFETY: it lies right before the packet, behind the header (`tpacket_rcv`); any bytes are a valid one.
+            // SAFETY: it lies right before the packet, behind the header (`tpacket_rcv`); any bytes
+            // are a valid one.
             unsafe { meta.data.sub(vnet_header).cast::<VirtioNetHdr>().read_unaligned() }
         } else {
             VirtioNetHdr::default()
@@ -290,7 +294,8 @@ impl Receiver {
             None if self.failure.is_some() => now,
             None => return Ok(false),
         };
-        // From when it was first looked for: this thread, and the kernel's timer, may have been kept waiting.
+        // From when it was first looked for: this thread, and the kernel's timer, may have been
+        // kept waiting.
         let grace = 2 * self.setup.times.retire + END_GRACE;
         let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(grace));
         let counted = self.read_statistics()?;
@@ -380,7 +385,8 @@ impl Receive for Receiver {
         if self.setup.ring.is_filled(self.block) {
             return Ok(Readiness::Now);
         }
-        // What a block holds comes with its own time, however late the kernel's timer hands it over.
+        // What a block holds comes with its own time, however late the kernel's timer hands it
+        // over.
         if !full && !self.setup.ring.is_begun(self.block) {
             self.empty_at = time;
             self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));

@@ -1,8 +1,9 @@
-//! Several ports, of one process or many, that share the packets of an interface: each packet goes to one of them.
+//! Several ports, of one process or many, that share the packets of an interface: each packet goes
+//! to one of them.
 //!
-//! They are members of one fanout group of the kernel, which has a number. A member joins when it starts. Its own program still
-//! decides whether the packet that it was given is taken: another member does not get it. When a member ends, the others
-//! share its packets.
+//! They are members of one fanout group of the kernel, which has a number. A member joins when it
+//! starts. Its own program still decides whether the packet that it was given is taken: another
+//! member does not get it. When a member ends, the others share its packets.
 
 use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket, SockFilter};
@@ -103,7 +104,8 @@ impl Shared {
         })
     }
 
-    /// A program that takes what `mask` selects, as `Selection::program` does for one queue and class.
+    /// A program that takes what `mask` selects, as `Selection::program` does for one queue and
+    /// class.
     pub(super) fn program(
         &self,
         mask: &QueueMask,
@@ -119,9 +121,10 @@ impl Shared {
     }
 }
 
-/// The kernel's number for those who share the same packets in the same way. A group is of one interface, of one kind, and
-/// all of its members have to be after the same packets; so all of that is in the number. The upper half of the numbers is
-/// not used by groups for which the kernel chooses one, unless there are very many (`fanout_find_new_id`).
+/// The kernel's number for those who share the same packets in the same way. A group is of one
+/// interface, of one kind, and all of its members have to be after the same packets; so all of that
+/// is in the number. The upper half of the numbers is not used by groups for which the kernel
+/// chooses one, unless there are very many (`fanout_find_new_id`).
 fn group(sharing: Sharing, spec: &Spec, device: &Device) -> u16 {
     let queues = spec.queues.as_ref().map(QueueSet::to_string).unwrap_or_default();
     let kind = [u8::from(sharing.by == By::Flow), u8::from(device.outgoing)];

@@ -7,9 +7,10 @@ use std::thread;
 use crate::error::Result;
 use crate::memory;
 
-/// Does something with each of `items`, given with its place, `at_once` at a time: for every ring that it makes or takes
-/// down, the kernel waits until no processor is at the socket (synchronize_net in packet_set_ring), tens of milliseconds.
-/// Side by side they wait together; what a thread costs is CPU time.
+/// Does something with each of `items`, given with its place, `at_once` at a time: for every ring
+/// that it makes or takes down, the kernel waits until no processor is at the socket
+/// (synchronize_net in packet_set_ring), tens of milliseconds. Side by side they wait together;
+/// what a thread costs is CPU time.
 ///
 /// # Errors
 /// The first one; then nothing stays open.

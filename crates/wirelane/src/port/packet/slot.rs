@@ -55,8 +55,8 @@ pub(super) fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) 
     debug_assert!(fits);
 }
 
-/// Prefetches a header and the beginning of its packet, as far ahead as the walk takes to fetch one from the cache of
-/// the CPU that received it, if packets are about as long as this one.
+/// Prefetches a header and the beginning of its packet, as far ahead as the walk takes to fetch one
+/// from the cache of the CPU that received it, if packets are about as long as this one.
 #[inline(always)]
 pub(super) fn prefetch(start: NonNull<u8>, slot: usize) {
     const AHEAD: usize = 4;

@@ -7,14 +7,15 @@
 //!                                     (the filter)          └─▶ gone    filtered = the difference
 //! ```
 //!
-//! The kernel does not count what a socket's filter rejects. The fanout group of the rings has a program that looks
-//! at each packet anyway, to choose the ring; as eBPF it also adds 1 to a counter of the ring, in memory of the CPU
-//! that it runs on. What was let in and not accepted was filtered. The filter itself stays classic BPF, so it can be
-//! changed when privileges are gone; and no other program is loaded for that, as CAP_BPF would be needed.
+//! The kernel does not count what a socket's filter rejects. The fanout group of the rings has a
+//! program that looks at each packet anyway, to choose the ring; as eBPF it also adds 1 to a
+//! counter of the ring, in memory of the CPU that it runs on. What was let in and not accepted was
+//! filtered. The filter itself stays classic BPF, so it can be changed when privileges are gone;
+//! and no other program is loaded for that, as CAP_BPF would be needed.
 //!
-//! Whether a ring is open stands in memory that the program reads, so opening and closing are one store, and a
-//! packet is counted exactly if the ring's filter sees it. What is not let in goes to one more socket of the
-//! group, which rejects everything: the program of a group cannot drop.
+//! Whether a ring is open stands in memory that the program reads, so opening and closing are one
+//! store, and a packet is counted exactly if the ring's filter sees it. What is not let in goes to
+//! one more socket of the group, which rejects everything: the program of a group cannot drop.
 
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ use crate::port::selection::{REJECT_ALL, Selection};
 /// Words that no other CPU writes begin at a multiple of this: two cache lines.
 const APART: usize = 16;
 
-/// Words for each of the packets that a ring gets from the interface and from the host: whether it is open to them, and how
-/// many there were. Each CPU has its own.
+/// Words for each of the packets that a ring gets from the interface and from the host: whether it
+/// is open to them, and how many there were. Each CPU has its own.
 const WORDS: usize = 2;
 
 /// Who gets which packet.
@@ -41,7 +42,8 @@ const WORDS: usize = 2;
 pub(super) enum Choice<'a> {
     /// The one ring that takes it.
     Selections(&'a [Selection]),
-    /// Of the rings of all interfaces, the one of its queue number; from this number on they share a ring.
+    /// Of the rings of all interfaces, the one of its queue number; from this number on they share
+    /// a ring.
     Numbers(u16),
 }
 
@@ -55,8 +57,9 @@ pub(super) struct Entrance {
 }
 
 impl Entrance {
-    /// A turnstile that makes the rings a group, if that can be had. `drain` is made later than the sockets of the
-    /// rings: when a link comes back, the kernel puts them into the group in that order.
+    /// A turnstile that makes the rings a group, if that can be had. `drain` is made later than the
+    /// sockets of the rings: when a link comes back, the kernel puts them into the group in that
+    /// order.
     pub(super) fn guarded(
         rings: &[Ring],
         choice: Choice<'_>,
@@ -87,13 +90,14 @@ impl Entrance {
 
     /// Lets nothing more into the rings. `spare` is a packet socket of the port.
     ///
-    /// A packet that met the old program may still be on its way into a ring. Closing a packet socket waits until no
-    /// processor is at it any more (synchronize_net in packet_release). With a turnstile it is counted, so the filter has
-    /// to be what it was until then.
+    /// A packet that met the old program may still be on its way into a ring. Closing a packet
+    /// socket waits until no processor is at it any more (synchronize_net in packet_release). With
+    /// a turnstile it is counted, so the filter has to be what it was until then.
     pub(super) fn shut(&self, rings: &[Ring], spare: Option<PacketSocket>) {
         let reject = || {
             for ring in rings {
-                // It can only fail for want of a few bytes of memory; then receiving ends by its time limit.
+                // It can only fail for want of a few bytes of memory; then receiving ends by its
+                // time limit.
                 let _ = ring.attach(&REJECT_ALL);
             }
         };
@@ -152,7 +156,8 @@ impl Turnstile {
         drain.attach_filter(&REJECT_ALL)?;
         drain.bind(ifindex, ETH_P_ALL_BE)?;
         turnstile.lead(rings, &program, outgoing, drain).inspect_err(|_| {
-            // Those that are in the group get what they take, and the others are offered everything.
+            // Those that are in the group get what they take, and the others are offered
+            // everything.
             (0..count).for_each(|ring| turnstile.set_open(ring, true, true));
         })?;
         Ok(turnstile)
@@ -181,7 +186,8 @@ impl Turnstile {
         }
     }
 
-    /// Lets nothing in any more. What is on its way through the rings' programs is still counted, and taken.
+    /// Lets nothing in any more. What is on its way through the rings' programs is still counted,
+    /// and taken.
     pub(super) fn close(&self) {
         (0..self.rings).for_each(|ring| self.set_open(ring, false, false));
     }
@@ -268,8 +274,8 @@ impl Turnstile {
         self.choose(asm, rings, (Class::Rx, i32::from(is_shifted)), drain);
     }
 
-    /// The packet to the ring of its queue, if there is one. Queues next to each other, in rings next to each other, are one
-    /// addition.
+    /// The packet to the ring of its queue, if there is one. Queues next to each other, in rings
+    /// next to each other, are one addition.
     fn choose(
         &self,
         asm: &mut Assembler,
@@ -299,8 +305,8 @@ impl Turnstile {
 
     /// Counts the packet for the ring, and gives it to it, if that is open.
     ///
-    /// It stands once on every way here: without CAP_PERFMON what is added to an address has to be in the same bounds each
-    /// time (`sanitize_ptr_alu`).
+    /// It stands once on every way here: without CAP_PERFMON what is added to an address has to be
+    /// in the same bounds each time (`sanitize_ptr_alu`).
     fn pass(&self, asm: &mut Assembler, sent: usize, drain: Label) {
         const CPU: Reg = Reg::R0;
         asm.emit(Insn::call(GET_SMP_PROCESSOR_ID));
@@ -316,7 +322,8 @@ impl Turnstile {
         let count = is_open + WORD as i16;
         asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, is_open));
         asm.jump_if(Cond::Eq, Reg::R2, 0, drain);
-        // Not atomic: nothing else runs on this CPU meanwhile, as packets come and go with softirqs off.
+        // Not atomic: nothing else runs on this CPU meanwhile, as packets come and go with softirqs
+        // off.
         asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, count));
         asm.emit(Insn::alu64(Alu::Add, Reg::R2, 1));
         asm.emit(Insn::store(Size::Double, Reg::R1, count, Reg::R2));

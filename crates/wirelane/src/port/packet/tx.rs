@@ -16,10 +16,11 @@
 //! before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and continues
 //! on another CPU can still reorder packets: pin the thread to avoid that.
 //!
-//! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that somebody has moved
-//! goes back before it sends. What was sent from elsewhere nevertheless (a cpuset forbids to go back, or a call was
-//! interrupted and went on there) is counted. The CPUs may change meanwhile ([`TxWatch`](crate::port::TxWatch)): the
-//! thread goes to one of the new ones, and what was sent since the last reading but one is counted.
+//! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that
+//! somebody has moved goes back before it sends. What was sent from elsewhere nevertheless (a
+//! cpuset forbids to go back, or a call was interrupted and went on there) is counted. The CPUs may
+//! change meanwhile ([`TxWatch`](crate::port::TxWatch)): the thread goes to one of the new ones,
+//! and what was sent since the last reading but one is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -94,8 +95,8 @@ struct Home {
     /// Readings and changes of the steering that were noticed.
     readings: u32,
     changes: u32,
-    /// Frames handed to the kernel from one of the CPUs: now, when the place was last looked at, and when the last
-    /// reading and the one before it were noticed.
+    /// Frames handed to the kernel from one of the CPUs: now, when the place was last looked at,
+    /// and when the last reading and the one before it were noticed.
     handed: u64,
     looked: u64,
     before: [u64; 2],
@@ -131,7 +132,8 @@ impl Home {
         if changes == self.changes { 0 } else { self.follow(changes) }
     }
 
-    /// The steering was as before at the last reading but one, and so for all frames that had been handed over by then.
+    /// The steering was as before at the last reading but one, and so for all frames that had been
+    /// handed over by then.
     #[cold]
     fn follow(&mut self, changes: u32) -> u64 {
         let (cpus, own) = self.place.latest();
@@ -180,8 +182,8 @@ impl TxGauge {
 }
 
 impl Transmitter {
-    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only; the second one,
-    /// too, for frames that the kernel is to cut.
+    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only; the
+    /// second one, too, for frames that the kernel is to cut.
     ///
     /// # Errors
     /// The kernel has no memory, or the interface went away.
@@ -241,7 +243,8 @@ impl Transmitter {
         TxGauge { slots: self.ring.slots(), pending, pool: self.pool.gauge() }
     }
 
-    /// Asks for the MTU, if nothing is on its way to the kernel: without it the kernel compares lengths.
+    /// Asks for the MTU, if nothing is on its way to the kernel: without it the kernel compares
+    /// lengths.
     #[inline]
     fn follow_mtu(&mut self) {
         if self.ring.has_vnet_header() && !self.ring.is_unsent() {
@@ -286,8 +289,8 @@ impl Transmitter {
         waits
     }
 
-    /// Sees to it that the thread is where the queue's frames are sent from. Where it still is not, or no longer
-    /// when they were sent, they have strayed: see [`Transmitter::note_strayed`].
+    /// Sees to it that the thread is where the queue's frames are sent from. Where it still is not,
+    /// or no longer when they were sent, they have strayed: see [`Transmitter::note_strayed`].
     #[inline]
     fn go_home(&mut self) {
         let Some(home) = &mut self.home else { return };
@@ -300,7 +303,8 @@ impl Transmitter {
         }
     }
 
-    /// Counts frames that were handed to the kernel since [`Transmitter::go_home`], unless `was_home` then and now.
+    /// Counts frames that were handed to the kernel since [`Transmitter::go_home`], unless
+    /// `was_home` then and now.
     #[inline]
     fn note_strayed(&mut self, frames: u64, was_home: bool) {
         let Some(home) = &mut self.home else { return };
@@ -317,7 +321,8 @@ impl Transmitter {
         self.home.as_ref().is_none_or(Home::is_here)
     }
 
-    /// Hands everything to the kernel that it has not got, unless it would overtake what it has: then the next call does.
+    /// Hands everything to the kernel that it has not got, unless it would overtake what it has:
+    /// then the next call does.
     fn send(&mut self) -> Result<()> {
         while self.ring.is_unsent() {
             self.go_home();
@@ -343,8 +348,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue is full, or the
-    /// interface is down and may come back.
+    /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue
+    /// is full, or the interface is down and may come back.
     fn may_go_later<T>(&self, sent: &std::io::Result<T>) -> bool {
         let Err(error) = sent else {
             self.counters.hold(None);
@@ -375,8 +380,8 @@ fn failed(interface: &str, call: &'static str, error: std::io::Error) -> Error {
 }
 
 impl Transmitter {
-    /// Hands a frame that is to be cut to the kernel, behind what is in the ring. False if there is no room
-    /// now.
+    /// Hands a frame that is to be cut to the kernel, behind what is in the ring. False if there is
+    /// no room now.
     fn hand_on(&mut self, frame: &Frame, offload: &Offload) -> bool {
         // What cannot be sent now is the ring's affair, which says so.
         if self.send().is_err() || self.ring.is_unsent() {

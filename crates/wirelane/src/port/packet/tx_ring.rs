@@ -64,8 +64,8 @@ pub(super) struct TxRing {
 }
 
 impl TxRing {
-    /// Makes a ring on a socket that is not bound yet, for packets of up to `longest` bytes; `is_copying` for a
-    /// driver that copies what lies in pages of others.
+    /// Makes a ring on a socket that is not bound yet, for packets of up to `longest` bytes;
+    /// `is_copying` for a driver that copies what lies in pages of others.
     ///
     /// # Errors
     /// The kernel has no memory, or the packets are too long.
@@ -182,15 +182,16 @@ impl TxRing {
         unsafe { std::slice::from_raw_parts_mut(self.slot(self.next).add(before).as_ptr(), length) }
     }
 
-    /// Lets the kernel send the next slot, whose packet of `length` bytes is in its place. Does nothing if all are in
-    /// use.
+    /// Lets the kernel send the next slot, whose packet of `length` bytes is in its place. Does
+    /// nothing if all are in use.
     #[inline]
     pub(super) fn commit(&mut self, length: usize) {
         if self.free() == 0 {
             return;
         }
         let start = self.slot(self.next);
-        // SAFETY: the slot is ours until its status says otherwise; both headers lie in front of the packet.
+        // SAFETY: the slot is ours until its status says otherwise; both headers lie in front of
+        // the packet.
         unsafe {
             (*start.cast::<Tpacket2Hdr>().as_ptr()).len = (self.vnet_header + length) as u32;
             if self.vnet_header > 0 {

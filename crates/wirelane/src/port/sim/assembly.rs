@@ -54,8 +54,8 @@ pub(super) struct Assembly {
 /// Opens the port that `spec` names.
 ///
 /// # Errors
-/// A spec that cannot be (see [`Stream::new`](super::Stream::new)), a mask with a queue that does not exist, or no
-/// memory for the frames.
+/// A spec that cannot be (see [`Stream::new`](super::Stream::new)), a mask with a queue that does
+/// not exist, or no memory for the frames.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Assembly::new(spec, options).map(Assembly::finish)
 }

@@ -77,7 +77,8 @@ impl Config {
     /// Reads name and options of a spec.
     ///
     /// # Errors
-    /// A number of queues outside 1 to [`MAX_QUEUES`], an unknown option or a value out of its range.
+    /// A number of queues outside 1 to [`MAX_QUEUES`], an unknown option or a value out of its
+    /// range.
     pub fn new(spec: &Spec) -> Result<Self> {
         let queues = queues(spec)?;
         let mut options = spec.options();

@@ -79,7 +79,8 @@ impl Template {
         })
     }
 
-    /// Writes packet `k`, the `round`-th of its flow, into an empty frame. False if it does not fit.
+    /// Writes packet `k`, the `round`-th of its flow, into an empty frame. False if it does not
+    /// fit.
     #[inline(always)]
     pub(super) fn fill(&self, frame: &mut Frame, filler: &[u8], k: u64, round: u64) -> bool {
         let len = usize::from(self.len);
@@ -183,7 +184,8 @@ pub(super) fn filler(config: &Config) -> Vec<u8> {
     (0..words).flat_map(|word| mix(config.seed.wrapping_add(word)).to_be_bytes()).collect()
 }
 
-/// Writes the network header at `at` and moves it behind; length of the rest, and its pseudo-header.
+/// Writes the network header at `at` and moves it behind; length of the rest, and its
+/// pseudo-header.
 fn network_header(
     key: &FlowKey,
     bytes: &mut [u8],
@@ -259,7 +261,8 @@ fn transport_header(
     Udp { source_port, destination_port, payload_len, checksum: 0 }.emit(transport)
 }
 
-/// One step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+/// One step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators").
 pub(crate) fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

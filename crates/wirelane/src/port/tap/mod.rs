@@ -17,8 +17,8 @@
 //! [`Port::diagnostics`](super::Port::diagnostics) reports the sum.
 //!
 //! The masks become a classic BPF program of the device, so that a packet of a queue that is not
-//! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor packets
-//! without a queue (OTHER).
+//! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor
+//! packets without a queue (OTHER).
 //!
 #![doc = include_str!("options.md")]
 //!

@@ -78,7 +78,8 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if !iface::flags(device.name()).map_err(os)?.is_up() {
         iface::up(device.name()).map_err(os)?;
     }
-    // Until then the kernel drops what it sends. A device that was without queues may need a second.
+    // Until then the kernel drops what it sends. A device that was without queues may need a
+    // second.
     if let Err(error) = iface::wait_until_running(device.name(), RUNNING) {
         notes.push(format!("{name} may lose the first packets that the kernel sends: {error}"));
     }

@@ -78,7 +78,8 @@ impl Receiver {
                     return None;
                 }
             };
-            // What is longer than the frame was cut by the kernel, which still says how long it was.
+            // What is longer than the frame was cut by the kernel, which still says how long it
+            // was.
             let _ = frame.set_len(len.min(room));
             frame.set_original_len(u32::try_from(len).unwrap_or(u32::MAX));
             frame.stamp(now, self.counters.number, Class::Rx);

@@ -133,9 +133,9 @@ fn privileged_a_foreign_program_is_named_and_left_alone() {
     attach(interface, XdpMode::Native, &Verdicts::default()).unwrap();
 }
 
-/// Of the frames sent, half is management and must all reach the host, and of the other half none: for it
-/// there is a socket, which drops them, as it is not bound. A moment without a program would let some pass,
-/// one without a map entry too.
+/// Of the frames sent, half is management and must all reach the host, and of the other half none:
+/// for it there is a socket, which drops them, as it is not bound. A moment without a program would
+/// let some pass, one without a map entry too.
 #[test]
 fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
     if !privileged::require() {
@@ -252,7 +252,8 @@ fn host_socket() -> OwnedFd {
     let all = Protocol::from_raw(NonZero::new(u32::from(3_u16.to_be())).unwrap());
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(all)).unwrap();
-    // Room for everything, whatever the limit of the machine: what it cannot take is lost and not counted.
+    // Room for everything, whatever the limit of the machine: what it cannot take is lost and not
+    // counted.
     sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
     socket
 }

@@ -135,7 +135,8 @@ impl XdpPlan {
         let completes = self.offers.completes_checksums(mode);
         let requests = Requests {
             checksums: match self.config.checksum {
-                // Without a device that does it, the sum that we make while we cut is the cheaper one.
+                // Without a device that does it, the sum that we make while we cut is the cheaper
+                // one.
                 Switch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
                 Switch::On => true,
                 Switch::Off => false,
@@ -187,9 +188,9 @@ impl XdpPlan {
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 
-    /// Whether a port that only sends has a program too, which leaves every packet to the host. Drivers
-    /// send from sockets in zero copy only while they have one (`igb_xsk_wakeup`, `i40e_xsk_wakeup`), no
-    /// matter whose.
+    /// Whether a port that only sends has a program too, which leaves every packet to the host.
+    /// Drivers send from sockets in zero copy only while they have one (`igb_xsk_wakeup`,
+    /// `i40e_xsk_wakeup`), no matter whose.
     fn sends_with_program(&self, mode: Mode) -> bool {
         mode.is_zero_copy() && !self.offers.is_taken()
     }
@@ -214,7 +215,8 @@ impl XdpPlan {
             hints: self.hints(mode)?,
         };
         match Attachment::new(&target, &self.verdicts) {
-            // A kernel may refuse the program only because it asks the driver: then that is not to be had.
+            // A kernel may refuse the program only because it asks the driver: then that is not to
+            // be had.
             Err(error) if target.asks() && !self.must_ask() && !is_exhausted(&error) => {
                 let target = Target { tags: None, hints: Hints::default(), ..target };
                 Attachment::new(&target, &self.verdicts)

@@ -19,7 +19,8 @@ fn chunks(pools: &mut [QueuePools]) -> Vec<usize> {
     pools.iter_mut().map(all).collect()
 }
 
-/// Two queues of an end of a veth pair, receiving. Returns the plan, its pools, and who keeps the interface.
+/// Two queues of an end of a veth pair, receiving. Returns the plan, its pools, and who keeps the
+/// interface.
 fn planned(
     options: &OpenOptions,
 ) -> (XdpPlan, Region, Vec<QueuePools>, (Namespace, Namespace, VethPair)) {

@@ -18,7 +18,8 @@ const RING: u32 = 2048;
 /// Frames to receive into, 32 MiB: 3 Mpps while another task has the CPU from one scheduler tick to
 /// the next, 4 ms at 250 Hz, and a third in reserve.
 const FRAMES: u32 = 16384;
-/// Memory for that on all queues together: from 17 queues on each has fewer frames, unless the user says how many.
+/// Memory for that on all queues together: from 17 queues on each has fewer frames, unless the user
+/// says how many.
 const BUDGET: usize = 512 << 20;
 /// But never fewer than most drivers have slots.
 const FEWEST_FRAMES: u32 = 4096;
@@ -26,8 +27,8 @@ const FEWEST_FRAMES: u32 = 4096;
 pub(super) const LEAST_FRAMES: u32 = 64;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
-/// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware have
-/// 256 to 1024 slots by default.
+/// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware
+/// have 256 to 1024 slots by default.
 pub(super) const HOST_FRAMES: u32 = 1024;
 /// Bytes of a chunk for packets of several buffers, and how many there are per queue.
 const LARGE: u32 = 16384;
@@ -230,8 +231,9 @@ impl Config {
 
     /// The pools of a queue, as far as it needs them.
     ///
-    /// With zero copy a driver receives everything on the queue into the socket's chunks, the packets of
-    /// the host as well: a queue that only sends has some for those. The kernel keeps them.
+    /// With zero copy a driver receives everything on the queue into the socket's chunks, the
+    /// packets of the host as well: a queue that only sends has some for those. The kernel keeps
+    /// them.
     pub(super) fn pools(&self, shape: &Shape, receive: bool, transmit: bool) -> Pools {
         let zero_copy = self.may_be_zero_copy();
         let config = |chunks, chunk_size, headroom| PoolConfig {
@@ -259,8 +261,8 @@ impl Config {
 pub(super) struct Shape {
     /// Frames to receive into, per queue.
     pub(super) frames: u32,
-    /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full while
-    /// there are frames.
+    /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full
+    /// while there are frames.
     pub(super) rx_ring: u32,
     /// Those that are not received into.
     others: Others,

@@ -162,15 +162,17 @@ impl Control for Handle {
             for queue in &state.queues {
                 let _ = attachment.clear(u32::from(queue.number));
             }
-            // What sends in zero copy needs the program until it is done: then it goes with the port.
+            // What sends in zero copy needs the program until it is done: then it goes with the
+            // port.
             let sends = |queue: &Arc<Queue>| queue.tx.is_some() && queue.is_zero_copy();
             if !state.queues.iter().any(sends)
                 && let Err(error) = attachment.detach()
             {
                 self.note(error.to_string());
             }
-            // A packet that met the program may still be on its way into a ring: until every processor has
-            // been through a quiescent state, as each is between two turns of receiving.
+            // A packet that met the program may still be on its way into a ring: until every
+            // processor has been through a quiescent state, as each is between two turns of
+            // receiving.
             wait_for_receivers();
         }
         self.stopped.store(true, Ordering::Release);

@@ -130,7 +130,8 @@ fn ask(asm: &mut Assembler, source: Source, context: Reg, first: i16, second: Op
     }
 }
 
-/// In the stack frame, below what filters and tags use: the hints as they will lie before the packet.
+/// In the stack frame, below what filters and tags use: the hints as they will lie before the
+/// packet.
 const STATE: i16 = -96;
 const TIME: i16 = STATE + Layout::TIME;
 const HASH: i16 = STATE + Layout::HASH;

@@ -103,7 +103,8 @@ mod tests {
         idle
     }
 
-    /// What is decided after each of `bursts` bursts that come every `gap` nanoseconds: how often to go on.
+    /// What is decided after each of `bursts` bursts that come every `gap` nanoseconds: how often
+    /// to go on.
     fn watch(idle: &mut IdlePolicy, start: u64, bursts: u64, packets: u32, gap: u64) -> u64 {
         let times = (1..=bursts).map(|burst| start + burst * gap);
         times

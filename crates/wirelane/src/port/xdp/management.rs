@@ -13,18 +13,19 @@
 //! What cannot be classified counts as management too: a truncated or wrong header, a third tag,
 //! more than [`EXTENSIONS`] extension headers, and later fragments, which have no ports.
 //!
-//! Fields at fixed places are read from the packet. Behind IPv4 options and IPv6 extension headers a helper
-//! reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer needs
-//! CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`). Older kernels have it only so.
+//! Fields at fixed places are read from the packet. Behind IPv4 options and IPv6 extension headers
+//! a helper reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer
+//! needs CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`). Older kernels have it only
+//! so.
 
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 
-/// How many extension headers are walked. RFC 8200 section 4.1 has four before TCP or UDP, one of them
-/// twice; AH and ESP end the walk.
+/// How many extension headers are walked. RFC 8200 section 4.1 has four before TCP or UDP, one of
+/// them twice; AH and ESP end the walk.
 pub(super) const EXTENSIONS: usize = 6;
 
-/// Whether packets of a TCP connection between these ports stay with the host unless a port takes them
-/// ([`OpenOptions::take_management`](crate::port::OpenOptions::take_management)).
+/// Whether packets of a TCP connection between these ports stay with the host unless a port takes
+/// them ([`OpenOptions::take_management`](crate::port::OpenOptions::take_management)).
 pub fn keeps_tcp(ports: [u16; 2]) -> bool {
     ports.iter().any(|port| TCP_PORTS.contains(port))
 }
@@ -39,9 +40,9 @@ pub(super) enum Reading {
     Pointer,
 }
 
-/// Emits the test. The context is in R6, which is kept; R0 to R5, R7 to R9 and 8 bytes below the end of the
-/// stack frame are overwritten. Goes to `host` with a management packet, and behind the last instruction with
-/// any other.
+/// Emits the test. The context is in R6, which is kept; R0 to R5, R7 to R9 and 8 bytes below the
+/// end of the stack frame are overwritten. Goes to `host` with a management packet, and behind the
+/// last instruction with any other.
 pub(super) fn keep(asm: &mut Assembler, host: Label, reading: Reading) {
     let [other, ports, ports_beyond, extensions, icmp6] = std::array::from_fn(|_| asm.label());
     let walk = Walk { reading, host, other, ports, ports_beyond, extensions, icmp6 };
@@ -82,9 +83,9 @@ const FRAGMENT: i32 = 44;
 const ESP: i32 = 50;
 const AH: i32 = 51;
 const ICMP6: i32 = 58;
-/// Extension headers that begin with the next header and a length in units of 8 bytes beyond the first 8:
-/// hop-by-hop and destination options, routing (RFC 8200), mobility (RFC 6275), HIP (RFC 7401), shim6
-/// (RFC 5533).
+/// Extension headers that begin with the next header and a length in units of 8 bytes beyond the
+/// first 8: hop-by-hop and destination options, routing (RFC 8200), mobility (RFC 6275), HIP (RFC
+/// 7401), shim6 (RFC 5533).
 const WITH_LENGTH: [i32; 6] = [0, 43, 60, 135, 139, 140];
 
 const SSH: u16 = 22;
@@ -101,7 +102,8 @@ const XDP_LOAD_BYTES: i32 = 189;
 const FIRST: Reg = Reg::R1;
 const SECOND: Reg = Reg::R2;
 const CONTEXT: Reg = Reg::R6;
-/// The packet's first byte; behind options and extension headers, the offset of the next header instead.
+/// The packet's first byte; behind options and extension headers, the offset of the next header
+/// instead.
 const PACKET: Reg = Reg::R7;
 const OFFSET: Reg = Reg::R7;
 /// The protocol of the next header.

@@ -52,7 +52,8 @@ impl XdpPlan {
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             Ok(None) if self.must_keep_tags() => {
-                // If none was named, this is the first of several modes, none of which is better in this.
+                // If none was named, this is the first of several modes, none of which is better in
+                // this.
                 let named = self.config.mode.map(|mode| format!(" in {} mode", mode.as_str()));
                 let cause = format!(
                     "packets would be forwarded without their VLAN tags, which {} removes{}",
@@ -156,7 +157,8 @@ impl XdpPlan {
         notes
     }
 
-    /// Whether packets may come without the VLAN tags that they had on the wire, as far as is known.
+    /// Whether packets may come without the VLAN tags that they had on the wire, as far as is
+    /// known.
     fn strips_tags(&self) -> bool {
         // What a veth has beside packets is the choice of the sender, its other end (veth_xmit).
         self.is_veth() || self.device.offloads.rx_vlan == Some(true)

@@ -25,10 +25,11 @@
 //! packet. [`Tx::sent`](super::Tx::sent) returns transmitted packets with their times. A forwarder
 //! sets [`Forwarding::intact`](super::Forwarding::intact).
 //!
-//! Reading order: `config`, `plan` (what is decided before anything is tried), `negotiate` and `attempt` (which mode, and why),
-//! `metadata` (what the driver is asked), `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with
-//! it), `queue` (the kernel's side), `fill`, `idle` and `rx`, `tx`, `control` (masks and stop), `assemble` and `describe`, `open`
-//! (all of it in its order).
+//! Reading order: `config`, `plan` (what is decided before anything is tried), `negotiate` and
+//! `attempt` (which mode, and why), `metadata` (what the driver is asked), `program`, `tags`,
+//! `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's
+//! side), `fill`, `idle` and `rx`, `tx`, `control` (masks and stop), `assemble` and `describe`,
+//! `open` (all of it in its order).
 
 mod assemble;
 mod attempt;

@@ -43,8 +43,8 @@ impl DeviceOffers {
         !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_timestamp)
     }
 
-    /// Whether the device sends packets of `mode` at given times. Without zero copy the kernel would
-    /// take the time, and no device see it.
+    /// Whether the device sends packets of `mode` at given times. Without zero copy the kernel
+    /// would take the time, and no device see it.
     pub(super) fn launches_packets(&self, mode: Mode) -> bool {
         mode.is_zero_copy() && self.features.is_some_and(XdpFeatures::tx_launch_time)
     }

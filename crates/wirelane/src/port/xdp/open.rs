@@ -22,8 +22,8 @@ pub struct XdpPort {
 }
 
 impl XdpPort {
-    /// Opens the interface that `spec` names, in the calling thread's network namespace. Its program is
-    /// attached, but hands nothing over before [`Port::start`].
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Its
+    /// program is attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
     /// A usage error for a queue that does not exist, an unknown option, or an
@@ -48,7 +48,8 @@ impl XdpPort {
         self.region.is_same(&other.region)
     }
 
-    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, within `budget`.
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, within
+    /// `budget`.
     ///
     /// # Errors
     /// As there, as far as is known before anything is opened.

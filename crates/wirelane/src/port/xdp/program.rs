@@ -49,8 +49,8 @@ pub(super) struct Target<'a> {
     pub queues: u32,
     /// Where the program runs.
     pub mode: XdpMode,
-    /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first buffer
-    /// only. Linux 5.18.
+    /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first
+    /// buffer only. Linux 5.18.
     pub multi_buffer: bool,
     /// Restores VLAN tags that the driver strips. Not in [`XdpMode::Generic`].
     pub tags: Option<Tags>,
@@ -88,11 +88,13 @@ struct Recipe {
 }
 
 impl Attachment {
-    /// Attaches a program that acts on `verdicts`. It has no sockets yet, so every packet goes on to the host.
+    /// Attaches a program that acts on `verdicts`. It has no sockets yet, so every packet goes on
+    /// to the host.
     ///
     /// # Errors
-    /// The interface has a program already, which is named and left alone; capabilities are missing, which
-    /// are named; the driver has no such mode; the kernel refuses. [`Error::errno`] says which errno.
+    /// The interface has a program already, which is named and left alone; capabilities are
+    /// missing, which are named; the driver has no such mode; the kernel refuses. [`Error::errno`]
+    /// says which errno.
     pub(super) fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
@@ -123,7 +125,8 @@ impl Attachment {
         self.sockets.delete(queue).map_err(|error| self.failed(error))
     }
 
-    /// Acts on other verdicts: each packet meets the old or the new one. After an error the old one holds.
+    /// Acts on other verdicts: each packet meets the old or the new one. After an error the old one
+    /// holds.
     ///
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
@@ -148,8 +151,8 @@ impl Attachment {
         self.recipe.hints
     }
 
-    /// Whether the program is still on the interface: not after [`Attachment::detach`], and not when the
-    /// interface is gone.
+    /// Whether the program is still on the interface: not after [`Attachment::detach`], and not
+    /// when the interface is gone.
     ///
     /// # Errors
     /// What the kernel says.
@@ -184,8 +187,8 @@ impl Attachment {
     }
 }
 
-/// Assembles and loads the program that acts on `verdicts`; a kernel that knows no helper for a part of it
-/// (`EINVAL`) gets one that does without.
+/// Assembles and loads the program that acts on `verdicts`; a kernel that knows no helper for a
+/// part of it (`EINVAL`) gets one that does without.
 fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
     let loaded = load_as(interface, sockets, verdicts, recipe);
     let is_unknown = |error: &Error| error.errno() == Some(Errno::INVAL.raw_os_error());
@@ -204,7 +207,8 @@ fn load_as(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) 
     load.frags = recipe.multi_buffer;
     if let Some(interface) = recipe.asked {
         load.interface = Some(interface);
-        // Functions of the kernel are for programs that say that the GPL allows them (`add_kfunc_call`); MIT does.
+        // Functions of the kernel are for programs that say that the GPL allows them
+        // (`add_kfunc_call`); MIT does.
         load.license = c"Dual MIT/GPL";
     }
     Program::load(&load).map_err(|error| match error.into() {
@@ -253,7 +257,8 @@ fn assemble(
     if hints.any() {
         hints.hand_on(&mut asm, CONTEXT);
     }
-    // A queue without a socket gives the last argument as the action; Linux 5.3 (bpf_xdp_redirect_map).
+    // A queue without a socket gives the last argument as the action; Linux 5.3
+    // (bpf_xdp_redirect_map).
     asm.extend(Insn::load_map(Reg::R1, sockets));
     asm.emit(Insn::load(Size::Word, Reg::R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX));
     asm.emit(Insn::mov(Reg::R3, XdpAction::Pass as i32));
@@ -280,7 +285,8 @@ fn refused(interface: &str, error: OsError) -> Error {
         return Error::os(interface, error);
     }
     if privilege::is_in_initial_user_namespace() == Some(false) {
-        // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed in.
+        // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed
+        // in.
         let cause = "an XDP program needs the system's CAP_BPF and CAP_NET_ADMIN; root in a \
          user namespace (a rootless container, `unshare -U`) has only those of its namespace";
         return Error::failed(interface, cause)

@@ -168,9 +168,9 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // First the socket: when it is closed the kernel no longer touches what it had. With zero copy
-        // the device may for a moment (`xp_release_deferred`); a chunk of a queue that is gone is
-        // not used again, and one that was to be sent is only read.
+        // First the socket: when it is closed the kernel no longer touches what it had. With zero
+        // copy the device may for a moment (`xp_release_deferred`); a chunk of a queue that is gone
+        // is not used again, and one that was to be sent is only read.
         drop(self.socket.take());
         // SAFETY: the tags are of this region, and the rings that they name are closed.
         unsafe {

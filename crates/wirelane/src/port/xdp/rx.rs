@@ -94,7 +94,8 @@ impl<const PIECES: bool> Receiver<PIECES> {
         let ring = setup.fill.queue.rx.as_ref()?;
         let size = ring.size();
         Some(Self {
-            // SAFETY: by the contract; the queue is a part of the fill ring, which is dropped later.
+            // SAFETY: by the contract; the queue is a part of the fill ring, which is dropped
+            // later.
             rx: unsafe { super::queue::Queue::consumer(ring) },
             fill: setup.fill,
             assembly: setup.whole.map(|pool| Assembly {

@@ -8,8 +8,8 @@ use crate::port::spec::Spec;
 /// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
 pub(super) const ETHERNET: u16 = 1;
 
-/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
-/// "All" of those is none of them.
+/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot
+/// see. "All" of those is none of them.
 ///
 /// # Errors
 /// A usage error.

@@ -32,8 +32,8 @@ impl Tags {
         Ok(btf::kernel_function(FUNCTION)?.map(|function| Self { function }))
     }
 
-    /// Puts the tag back, if there is one. Ends at the next instruction, or at `host` with the packet as it was;
-    /// loses R0 to R5.
+    /// Puts the tag back, if there is one. Ends at the next instruction, or at `host` with the
+    /// packet as it was; loses R0 to R5.
     pub(super) fn restore(self, asm: &mut Assembler, context: Reg, host: Label) {
         let untagged = asm.label();
         asm.emit(Insn::store_imm(Size::Double, Reg::R10, STATE, 0));
@@ -76,14 +76,16 @@ fn move_front(asm: &mut Assembler, context: Reg, bytes: i32) {
     asm.emit(Insn::call(XDP_ADJUST_HEAD));
 }
 
-/// Moves the two addresses; R1 is then the first byte. Jumps to `short` if the packet is too short, which none is.
+/// Moves the two addresses; R1 is then the first byte. Jumps to `short` if the packet is too short,
+/// which none is.
 fn addresses(asm: &mut Assembler, context: Reg, from: i16, to: i16, short: Label) {
     asm.emit(Insn::load(Size::Word, Reg::R1, context, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, Reg::R2, context, XDP_MD_DATA_END));
     asm.emit(Insn::mov_reg(Reg::R3, Reg::R1));
     asm.emit(Insn::alu64(Alu::Add, Reg::R3, ADDRESSES + LENGTH));
     asm.jump_if_reg(Cond::Gt, Reg::R3, Reg::R2, short);
-    // Both are loaded before either is stored, as they overlap. By halves: a frame need not be aligned to more.
+    // Both are loaded before either is stored, as they overlap. By halves: a frame need not be
+    // aligned to more.
     let halves = [(Size::Half, 0), (Size::Half, 2), (Size::Half, 4)];
     for base in if from > to { [0, 6] } else { [6, 0] } {
         for (register, (size, at)) in [Reg::R3, Reg::R4, Reg::R5].into_iter().zip(halves) {
@@ -99,7 +101,8 @@ fn addresses(asm: &mut Assembler, context: Reg, from: i16, to: i16, short: Label
 const LENGTH: i32 = 4;
 /// Bytes of the two addresses.
 const ADDRESSES: i32 = 12;
-/// In the stack frame, below what filters use: the type of the tag, the tag, and whether it is in the packet.
+/// In the stack frame, below what filters use: the type of the tag, the tag, and whether it is in
+/// the packet.
 const STATE: i16 = -80;
 const PROTOCOL: i16 = STATE;
 const TAG: i16 = STATE + 2;

@@ -94,8 +94,8 @@ impl Way {
 }
 
 impl Transmitter {
-    /// `None` if the queue has no TX ring. `flagged`: the socket is bound with `XDP_USE_NEED_WAKEUP`;
-    /// its UMEM has room for `requests`.
+    /// `None` if the queue has no TX ring. `flagged`: the socket is bound with
+    /// `XDP_USE_NEED_WAKEUP`; its UMEM has room for `requests`.
     ///
     /// # Safety
     /// The queue has no other transmitter.
@@ -169,8 +169,9 @@ impl Transmitter {
         len >= LEAST && (len <= longest || len <= longest + 4 && limits::tags(packet) == 8)
     }
 
-    /// Whether what lies before the packet at `at` is not all of its own, or of another chunk as the kernel
-    /// counts them: it would refuse the packet, whether there is metadata or not (`xp_aligned_validate_desc`).
+    /// Whether what lies before the packet at `at` is not all of its own, or of another chunk as
+    /// the kernel counts them: it would refuse the packet, whether there is metadata or not
+    /// (`xp_aligned_validate_desc`).
     fn has_no_room(&self, frame: &Frame, at: u64) -> bool {
         let before = if self.shape.unaligned { at } else { at & (u64::from(self.shape.frame) - 1) };
         frame.before() < METADATA || before < METADATA as u64
@@ -193,8 +194,8 @@ impl Transmitter {
         left.min(frame - skip)
     }
 
-    /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on, and
-    /// lends it to the kernel; returns how many.
+    /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on,
+    /// and lends it to the kernel; returns how many.
     #[inline(always)]
     fn put(&self, ring: &MappedRing<xdp::Tx>, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;

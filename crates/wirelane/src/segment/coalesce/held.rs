@@ -143,9 +143,10 @@ impl<B> Held<B> {
 
     /// Adds a packet of the flow; says whether the frame is complete with it.
     ///
-    /// A checksum that was left to do and one that was verified are worth the same, and the whole has one that
-    /// is left to do: so the kernel has it, which compares `ip_summed` only where packets stay what they were, in
-    /// a list (`tcp_gro_receive()`, `udp_gro_receive_segment()`, `tcp_gro_complete()`).
+    /// A checksum that was left to do and one that was verified are worth the same, and the whole
+    /// has one that is left to do: so the kernel has it, which compares `ip_summed` only where
+    /// packets stay what they were, in a list (`tcp_gro_receive()`, `udp_gro_receive_segment()`,
+    /// `tcp_gro_complete()`).
     ///
     /// # Errors
     /// Why it cannot be added.
@@ -207,8 +208,8 @@ impl<B> Held<B> {
         }
     }
 
-    /// Whether CWR is on the first packet only, if the flags of `packet` fit at all: PSH and FIN may
-    /// end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
+    /// Whether CWR is on the first packet only, if the flags of `packet` fit at all: PSH and FIN
+    /// may end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
     fn congestion(&self, packet: &Packet<'_>) -> Option<bool> {
         let Some(fields) = packet.tcp else { return Some(false) };
         let ends = TcpFlags::PSH.with(TcpFlags::FIN);

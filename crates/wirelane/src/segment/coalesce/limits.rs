@@ -3,9 +3,9 @@
 use crate::frame::MAX_PACKET;
 
 /// Datagrams in one frame at most. As many as the kernel's GRO merges (`UDP_GRO_CNT_MAX` in
-/// `net/ipv4/udp_offload.c`), which whoever receives with `UDP_GRO` has room for, and no more than it cuts: a frame
-/// of more than `UDP_MAX_SEGMENTS` (`include/linux/udp.h`: 64, and 128 from Linux 6.9 on) is refused
-/// (`virtio_net_hdr_to_skb()`).
+/// `net/ipv4/udp_offload.c`), which whoever receives with `UDP_GRO` has room for, and no more than
+/// it cuts: a frame of more than `UDP_MAX_SEGMENTS` (`include/linux/udp.h`: 64, and 128 from Linux
+/// 6.9 on) is refused (`virtio_net_hdr_to_skb()`).
 pub const MAX_DATAGRAMS: u32 = 64;
 
 /// When what is held is handed on.

@@ -66,8 +66,9 @@ pub(super) enum Unmergeable<'a> {
     Foreign(Alone),
 }
 
-/// The virtual networks that the tags of an Ethernet header name. Its other fields may change in the middle of a flow,
-/// and so may a tag that names none (IEEE 802.1Q, table 9-2: VID 0 has only a priority).
+/// The virtual networks that the tags of an Ethernet header name. Its other fields may change in
+/// the middle of a flow, and so may a tag that names none (IEEE 802.1Q, table 9-2: VID 0 has only a
+/// priority).
 pub(super) fn networks(link: &[u8]) -> impl Iterator<Item = u16> + '_ {
     let tags = link.get(ADDRESSES..).unwrap_or_default().as_chunks::<{ vlan::LEN }>().0;
     tags.iter().map(|[_, _, a, b]| u16::from_be_bytes([*a, *b]) & 0x0fff).filter(|vid| *vid != 0)
@@ -82,8 +83,9 @@ impl Unmergeable<'_> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart and verifies its checksums. One that its sender left to do, at `partial`, is
-    /// not there yet: nothing can have damaged it (`__skb_gro_checksum_validate_needed()`).
+    /// Takes a packet apart and verifies its checksums. One that its sender left to do, at
+    /// `partial`, is not there yet: nothing can have damaged it
+    /// (`__skb_gro_checksum_validate_needed()`).
     pub(super) fn parse(
         frame: &'a [u8],
         partial: Option<PartialChecksum>,

@@ -40,7 +40,8 @@ reasons! {
         Malformed = "malformed",
         /// A fragment, or with IP options or extension headers.
         NotPlain = "not_plain",
-        /// A checksum is wrong or not in its usual form; one that is left to do holds the sum of the pseudo-header.
+        /// A checksum is wrong or not in its usual form; one that is left to do holds the sum of
+        /// the pseudo-header.
         Checksum = "checksum",
         /// Bytes behind the packet, which cutting would not give back: padding, or a trailer.
         Trailer = "trailer",

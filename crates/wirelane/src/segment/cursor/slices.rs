@@ -1,10 +1,12 @@
 //! Segments many at a time: copied, or as header blocks for a sink that takes vectors.
 //!
-//! The pieces up to the last one are alike, often with the first one, and lie one behind the other. So what they
-//! need is checked once for all of them, and what their headers have in common is written once.
+//! The pieces up to the last one are alike, often with the first one, and lie one behind the other.
+//! So what they need is checked once for all of them, and what their headers have in common is
+//! written once.
 //!
-//! Without a copy, the payloads are summed, which is bound by the cache that they come from, and after that the headers
-//! are written, which is bound by the number of instructions: done in turns, each was seen to slow the other down.
+//! Without a copy, the payloads are summed, which is bound by the cache that they come from, and
+//! after that the headers are written, which is bound by the number of instructions: done in turns,
+//! each was seen to slow the other down.
 
 use wirelane_wire::checksum::Sum;
 
@@ -16,7 +18,8 @@ use crate::segment::template::{Header, Piece, Visitor};
 /// So many payloads are summed before their headers are written.
 const SUMS: usize = 64;
 
-/// Bytes of a header block that is copied as a whole: Ethernet, tags, IPv6 and TCP with all its options fit.
+/// Bytes of a header block that is copied as a whole: Ethernet, tags, IPv6 and TCP with all its
+/// options fit.
 const BLOCK: usize = 128;
 /// With IPv6, or options as usual.
 const MEDIUM: usize = 96;
@@ -33,9 +36,10 @@ pub struct Taken {
 }
 
 impl Cursor {
-    /// As [`slice`](Self::slice), for as many segments as there are buffers: each header block goes to the
-    /// front of a buffer, which `each` is then given with the segment. What is behind it in the buffer may be
-    /// overwritten. Much faster than one by one if buffers have at least 128 bytes.
+    /// As [`slice`](Self::slice), for as many segments as there are buffers: each header block goes
+    /// to the front of a buffer, which `each` is then given with the segment. What is behind it in
+    /// the buffer may be overwritten. Much faster than one by one if buffers have at least 128
+    /// bytes.
     ///
     /// # Errors
     /// [`Stop`] if not even one came out.
@@ -49,8 +53,8 @@ impl Cursor {
         self.many::<false, B>(frame, buffers, each)
     }
 
-    /// As [`copy`](Self::copy), for as many segments as there are buffers: each goes to the front of a buffer,
-    /// which `each` is then given with the segment. Faster than one by one.
+    /// As [`copy`](Self::copy), for as many segments as there are buffers: each goes to the front
+    /// of a buffer, which `each` is then given with the segment. Faster than one by one.
     ///
     /// # Errors
     /// [`Stop`] if not even one came out.
@@ -140,8 +144,8 @@ impl Cursor {
     }
 }
 
-/// Pieces behind each other, of the cursor's length, whose headers are written. Their payloads are copied behind them
-/// if `COPY`, and summed on the way.
+/// Pieces behind each other, of the cursor's length, whose headers are written. Their payloads are
+/// copied behind them if `COPY`, and summed on the way.
 struct Run<'a, const COPY: bool, B, E> {
     cursor: &'a Cursor,
     frame: &'a [u8],

@@ -7,7 +7,8 @@ use wirelane_wire::checksum::Sum;
 
 use super::parts::Piece;
 
-/// The flags of a piece (RFC 9293 section 3.10.7, RFC 3168 section 6.1.2, RFC 9768 section 3.2.2.1).
+/// The flags of a piece (RFC 9293 section 3.10.7, RFC 3168 section 6.1.2, RFC 9768 section
+/// 3.2.2.1).
 #[inline]
 pub(super) fn flags_of(flags: TcpFlags, first: bool, last: bool, accurate_ecn: bool) -> TcpFlags {
     let flags = if last { flags } else { flags.without(TcpFlags::FIN.with(TcpFlags::PSH)) };
@@ -60,7 +61,8 @@ pub(super) fn sum_but<const N: usize>(
 ) -> Sum {
     let header = headers.get(header).unwrap_or_default();
     let add = |sum, word: &[u8; 4]| sum + u64::from(u32::from_be_bytes(*word));
-    // Without options, headers of IPv4 and TCP have this length: known to the compiler, it is no loop.
+    // Without options, headers of IPv4 and TCP have this length: known to the compiler, it is no
+    // loop.
     let (fixed, options) = header.split_first_chunk::<20>().unwrap_or((&[0; 20], header));
     let all = fixed.as_chunks::<4>().0.iter().fold(0, add);
     let all = options.as_chunks::<4>().0.iter().fold(all, add);

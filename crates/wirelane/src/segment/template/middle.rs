@@ -1,5 +1,6 @@
-//! The pieces between the first and the last one, of which a long frame has dozens: all of one length
-//! and with the same flags, so that of their headers only two or three fields have to be found out.
+//! The pieces between the first and the last one, of which a long frame has dozens: all of one
+//! length and with the same flags, so that of their headers only two or three fields have to be
+//! found out.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
@@ -27,8 +28,8 @@ pub(in crate::segment) trait Header {
     fn write_next(&self, headers: &mut [u8], piece: &Piece);
 }
 
-/// What is done with the headers of a [`Middle`]. It is compiled for each kind of them, so that nothing has to
-/// be decided per piece.
+/// What is done with the headers of a [`Middle`]. It is compiled for each kind of them, so that
+/// nothing has to be decided per piece.
 pub(in crate::segment) trait Visitor {
     type Output;
 
@@ -36,9 +37,9 @@ pub(in crate::segment) trait Visitor {
 }
 
 impl Middle {
-    /// For pieces of `unit` bytes behind headers of `len` bytes, of which no header is around the IP header that
-    /// `fix` is about. `None` where their headers differ in more than this can write: in fragments with
-    /// options and with urgent data.
+    /// For pieces of `unit` bytes behind headers of `len` bytes, of which no header is around the
+    /// IP header that `fix` is about. `None` where their headers differ in more than this can
+    /// write: in fragments with options and with urgent data.
     #[inline(always)]
     pub(super) fn new(
         transport: &Transport,

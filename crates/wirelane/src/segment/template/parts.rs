@@ -17,8 +17,9 @@ pub(in crate::segment) struct Piece {
     pub(in crate::segment) sum: Sum,
 }
 
-/// What of the transport header differs from piece to piece. Places are below [`MAX_HEADER`](crate::segment::MAX_HEADER); in as few bytes
-/// as that takes, because a template is moved when it is made.
+/// What of the transport header differs from piece to piece. Places are below
+/// [`MAX_HEADER`](crate::segment::MAX_HEADER); in as few bytes as that takes, because a template is
+/// moved when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transport {
     Tcp {
@@ -72,8 +73,8 @@ pub(super) enum Fix {
         first_base: Sum,
         options_len: u8,
     },
-    /// An IPv6 header of fragments; its fragment header comes behind the frame's headers, and `link` is
-    /// the field that announces it.
+    /// An IPv6 header of fragments; its fragment header comes behind the frame's headers, and
+    /// `link` is the field that announces it.
     Fragment6 {
         at: u16,
         link: u16,

@@ -62,7 +62,8 @@ impl Chunk {
         block <= left || self.bytes.is_empty()
     }
 
-    /// Adds a packet of source `interface`; it went in `direction`, if the interface does not say so.
+    /// Adds a packet of source `interface`; it went in `direction`, if the interface does not say
+    /// so.
     #[inline]
     pub(super) fn push(&mut self, interface: u32, direction: Direction, frame: &Frame) {
         let record = Record {
@@ -80,8 +81,8 @@ impl Chunk {
         }
     }
 
-    /// Copies as many of the `packets` blocks that `bytes` begin with as fit without growing, and at least one into an
-    /// empty chunk; says how many bytes and packets these were.
+    /// Copies as many of the `packets` blocks that `bytes` begin with as fit without growing, and
+    /// at least one into an empty chunk; says how many bytes and packets these were.
     pub(super) fn copy_blocks(&mut self, bytes: &[u8], packets: u64) -> (usize, u64) {
         let room = self.bytes.capacity() - self.bytes.len();
         let (mut len, mut count) = (bytes.len(), packets);

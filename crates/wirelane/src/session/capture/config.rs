@@ -33,15 +33,15 @@ pub struct CaptureConfig {
 const LONG: usize = 64 << 10;
 
 impl CaptureConfig {
-    /// Whether it ends after so few packets that getting ready costs more than receiving them: then one thread receives
-    /// from all queues of a port.
+    /// Whether it ends after so few packets that getting ready costs more than receiving them: then
+    /// one thread receives from all queues of a port.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.packets.is_some_and(|packets| packets <= OpenOptions::FEW)
     }
 
-    /// Memory before the writer, of which `least` are not missed: what a short capture may come to, if it is less than the
-    /// buffer.
+    /// Memory before the writer, of which `least` are not missed: what a short capture may come to,
+    /// if it is less than the buffer.
     pub(super) fn most_before_writer(&self, least: usize) -> usize {
         let of_all = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(LONG);
         self.packets.map_or(usize::MAX, of_all).max(least).min(self.buffer)

@@ -109,8 +109,9 @@ impl ChunkMerge {
         self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes the next run that is not younger than `limit` and passes it to `write`; says from which
-    /// input it was, or `None` if there is none. Give [`ChunkMerge::take_spent`] a chance afterwards.
+    /// Takes the next run that is not younger than `limit` and passes it to `write`; says from
+    /// which input it was, or `None` if there is none. Give [`ChunkMerge::take_spent`] a chance
+    /// afterwards.
     #[inline]
     pub(super) fn pop<E>(
         &mut self,
@@ -137,7 +138,8 @@ impl ChunkMerge {
         let Some(chunk) = chunks.front() else { return Ok(None) };
         let (start, mut end, mut packets) = (*offset, *offset, 0);
         if chunk.newest() <= limit && oldest >= self.newest {
-            // All that is left of it, in order. Its blocks lie in the cache of another CPU: they are not looked at.
+            // All that is left of it, in order. Its blocks lie in the cache of another CPU: they
+            // are not looked at.
             (self.newest, *head) = (chunk.newest(), None);
             (end, packets) = (chunk.bytes().len(), chunk.packets() - *passed);
         } else {

@@ -8,7 +8,8 @@
 //!                      └────── empty chunks ──────┘
 //! ```
 //!
-//! Who looks at the packets meanwhile ([`View`]) gets copies of what the writer has merged, as far as there is room.
+//! Who looks at the packets meanwhile ([`View`]) gets copies of what the writer has merged, as far
+//! as there is room.
 //!
 //! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
 //! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
@@ -92,7 +93,8 @@ impl Capture {
     /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
     ///
     /// # Errors
-    /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses to start.
+    /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses
+    /// to start.
     pub fn start(ports: Vec<Port>, config: &CaptureConfig) -> Result<Self> {
         Self::launch(ports, config, None)
     }
@@ -100,7 +102,8 @@ impl Capture {
     /// As [`Capture::start`]; `view` sees the packets, too.
     ///
     /// # Errors
-    /// As [`Capture::start`]; or each queue has a file of its own, so that there is no common order in which to see them.
+    /// As [`Capture::start`]; or each queue has a file of its own, so that there is no common order
+    /// in which to see them.
     pub fn start_with_view(
         ports: Vec<Port>,
         config: &CaptureConfig,
@@ -440,7 +443,8 @@ impl Writers {
     }
 }
 
-/// What the output says of itself: what it is told to, and what the files say of themselves that are read.
+/// What the output says of itself: what it is told to, and what the files say of themselves that
+/// are read.
 fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
     let mut section = own.clone();
     if !files.is_empty() && files.len() == ports {
@@ -454,7 +458,8 @@ fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // The receiving threads end when their handle, the first field, is dropped, and then those that write.
+        // The receiving threads end when their handle, the first field, is dropped, and then those
+        // that write.
         self.stop();
     }
 }

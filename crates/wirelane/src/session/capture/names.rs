@@ -24,7 +24,8 @@ impl Names {
         Self { known: BTreeSet::new(), several }
     }
 
-    /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
+    /// The next one, and no two are the same. What says neither queue nor class has the number by
+    /// which the port knows it.
     pub(super) fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
         let Interface { source, counters } = interface;
         let number = || u32::from(counters.number);

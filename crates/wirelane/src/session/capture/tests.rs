@@ -7,7 +7,8 @@ use crate::frame::Batch;
 use crate::pcap::CaptureReader;
 use crate::port::{self, OpenOptions, Readiness, Receive};
 
-/// What the thread of the second receiving end sleeps before it looks for the first time: longer than the bound.
+/// What the thread of the second receiving end sleeps before it looks for the first time: longer
+/// than the bound.
 const KEPT: Duration = Duration::from_millis(1500);
 
 /// Such an end.

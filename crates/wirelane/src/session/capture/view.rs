@@ -7,8 +7,8 @@
 //!                                 └──── empty chunks ─────┘
 //! ```
 //!
-//! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted. Only ports that wait
-//! for their consumer wait for this one, too.
+//! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted.
+//! Only ports that wait for their consumer wait for this one, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -24,7 +24,8 @@ use crate::session::viewed::Viewed;
 use crate::sync::{Counter, Doorbell, lock};
 use crate::threads::{Count, spawn};
 
-/// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown as a whole.
+/// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown
+/// as a whole.
 const CHUNK: usize = 128 * 1024;
 const CHUNKS: usize = 64;
 /// How long a merge sleeps that waits for whoever looks.
@@ -97,7 +98,8 @@ pub(super) struct ViewThread {
 }
 
 impl ViewThread {
-    /// Starts the thread, one of those that are `running`. `failed` is set when nothing more can be shown.
+    /// Starts the thread, one of those that are `running`. `failed` is set when nothing more can be
+    /// shown.
     ///
     /// # Errors
     /// The system has no room for it.
@@ -180,7 +182,8 @@ impl ViewInput {
         }
     }
 
-    /// Nothing more comes for now: what is here may be seen, unless there is more than enough to see already.
+    /// Nothing more comes for now: what is here may be seen, unless there is more than enough to
+    /// see already.
     pub(super) fn pause(&mut self) {
         if self.filled.room(CHUNKS) == CHUNKS {
             self.hand_over();

@@ -185,7 +185,8 @@ impl Lane {
         }
     }
 
-    /// One round of receiving is done, after which nothing older than `time` comes; `idle` says that it brought nothing.
+    /// One round of receiving is done, after which nothing older than `time` comes; `idle` says
+    /// that it brought nothing.
     fn round(&mut self, time: u64, idle: bool) {
         if idle {
             self.keep_few();
@@ -245,13 +246,15 @@ impl Lane {
         now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
     }
 
-    /// Whether there are packets, and the writer has taken those before: chunks with few of them are soon used up.
+    /// Whether there are packets, and the writer has taken those before: chunks with few of them
+    /// are soon used up.
     fn is_due(&mut self) -> bool {
         let all = self.filled.capacity();
         self.current.as_ref().is_some_and(|chunk| !chunk.is_empty()) && self.filled.room(all) == all
     }
 
-    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that a lane can have.
+    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that
+    /// a lane can have.
     fn hand_over(&mut self) {
         self.waiting_since = None;
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };

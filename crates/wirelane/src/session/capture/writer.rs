@@ -230,8 +230,9 @@ impl WriterThread {
         ended == self.inputs.len()
     }
 
-    /// Describes interfaces that were found since. Their packets come after them. Those that the format cannot hold end the
-    /// copy of a file; of a network they come and go, and the others are captured on.
+    /// Describes interfaces that were found since. Their packets come after them. Those that the
+    /// format cannot hold end the copy of a file; of a network they come and go, and the others are
+    /// captured on.
     fn add_interfaces(&mut self) -> Result<(), CaptureError> {
         let is_copy = self.inputs.iter().any(|input| input.late.is_some());
         for interface in self.roster.since(self.counters.len()) {

@@ -94,8 +94,8 @@ impl Forward {
     /// Open the source of a direction for receiving and its destination for transmitting.
     ///
     /// # Errors
-    /// The ports cannot be joined (there is none or more than two, they have different link types or
-    /// lack the ends), a CPU cannot be used, or a port refuses to start.
+    /// The ports cannot be joined (there is none or more than two, they have different link types
+    /// or lack the ends), a CPU cannot be used, or a port refuses to start.
     pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
@@ -229,8 +229,8 @@ impl Forward {
     /// Waits until it has ended by itself (enough packets, every finite source exhausted, an error)
     /// or `timeout` has passed; true if it has ended.
     ///
-    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue, and the threads
-    /// follow.
+    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue,
+    /// and the threads follow.
     pub fn wait(&self, timeout: Duration) -> bool {
         let is_over = |slice| {
             self.running.wait(Some(slice))

@@ -9,7 +9,8 @@ use crate::port::{Accounting, FrameCounts, Port, Rx, Switches, Tx, gro};
 use crate::segment::Limits;
 use crate::session::monitor::Monitor;
 
-/// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to `sink`.
+/// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to
+/// `sink`.
 ///
 /// # Errors
 /// There is no memory for long frames.

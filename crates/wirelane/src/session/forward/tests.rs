@@ -46,7 +46,8 @@ impl Transmit for NarrowTx {
     }
 }
 
-/// A simulated port with such ends, whose flushes make room for `room` frames and work `flushes` times.
+/// A simulated port with such ends, whose flushes make room for `room` frames and work `flushes`
+/// times.
 fn narrow(room: usize, flushes: usize) -> Port {
     let mut port = sim("sim:2", false);
     port.map_tx(|tx| tx.wrap(|inner, _| NarrowTx { inner, refill: room, room: 0, flushes }));
@@ -118,7 +119,8 @@ fn a_failure_ends_it_and_is_said() {
     assert!(delivered > 0 && received == delivered + full);
 }
 
-/// Each packet counts, not each frame: those taken, those for which there was no room, and those over a limit.
+/// Each packet counts, not each frame: those taken, those for which there was no room, and those
+/// over a limit.
 #[test]
 fn merged_packets_are_conserved_one_by_one() {
     for (source, room, qdisc) in [

@@ -177,8 +177,9 @@ impl TxPath {
         Err(failure)
     }
 
-    /// Counts as lost what was taken and not sent: nobody will know what becomes of it. What the TX rings behind
-    /// disciplines have taken is everybody's, and counted when the last one has gone ([`Egresses::close`]).
+    /// Counts as lost what was taken and not sent: nobody will know what becomes of it. What the TX
+    /// rings behind disciplines have taken is everybody's, and counted when the last one has gone
+    /// ([`Egresses::close`]).
     pub(super) fn abandon(&mut self) {
         match self {
             Self::Direct(tx) => tx.give_up(),
@@ -225,7 +226,8 @@ impl TxPathBuilder {
 }
 
 impl TxPaths {
-    /// The end at `position` for the next thread, which gets its CPU; `None` if another one has it alone.
+    /// The end at `position` for the next thread, which gets its CPU; `None` if another one has it
+    /// alone.
     pub(super) fn builder(
         &mut self,
         position: usize,
@@ -251,8 +253,8 @@ impl TxPaths {
     }
 }
 
-/// The end, which several threads may use, all of them of its queue if that is chosen explicitly: then what leaves by
-/// another one is counted.
+/// The end, which several threads may use, all of them of its queue if that is chosen explicitly:
+/// then what leaves by another one is counted.
 pub(super) fn watched(
     mut tx: Tx,
     port: &Port,

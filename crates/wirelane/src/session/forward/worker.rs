@@ -87,9 +87,9 @@ impl Worker {
         (now - std::mem::replace(seen, now)) as usize
     }
 
-    /// Takes out what cannot be sent: what was cut before it got here, which sent on would be another
-    /// packet; and if addresses are swapped, packets to a group, because a source address names one
-    /// station (IEEE 802.3, 3.2.3).
+    /// Takes out what cannot be sent: what was cut before it got here, which sent on would be
+    /// another packet; and if addresses are swapped, packets to a group, because a source address
+    /// names one station (IEEE 802.3, 3.2.3).
     fn filter(&mut self, input: usize, batch: &mut Batch) {
         let (mut filtered, mut bytes, mut cut) = (0, 0, 0);
         batch.as_vec().retain_mut(|frame| {

@@ -20,8 +20,8 @@ const BUFFER: usize = 8 << 20;
 const LONGEST: usize = 1 << 16;
 
 impl Ears {
-    /// Listens to the packets that come to `interface` with as many numbers as there are `queues` in
-    /// `skb->queue_mapping`, from `first` on: which is that of queue 0.
+    /// Listens to the packets that come to `interface` with as many numbers as there are `queues`
+    /// in `skb->queue_mapping`, from `first` on: which is that of queue 0.
     pub(crate) fn new(interface: &str, queues: u16, first: u16) -> Self {
         let index = iface::index(interface).unwrap();
         let socket = |queue: u16| {
@@ -58,8 +58,8 @@ impl Ears {
 
 impl Drop for Ears {
     fn drop(&mut self) {
-        // Closing a packet socket waits until no processor is at it (packet_release); side by side they
-        // wait together.
+        // Closing a packet socket waits until no processor is at it (packet_release); side by side
+        // they wait together.
         thread::scope(|scope| {
             for socket in self.sockets.drain(..) {
                 scope.spawn(move || drop(socket));

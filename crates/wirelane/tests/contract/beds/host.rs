@@ -57,8 +57,8 @@ impl Host {
     }
 }
 
-/// A flow that the device sends through `queue`: it chooses by a hash with a secret key, the same for all
-/// devices with as many queues (`tun_automq_select_queue`).
+/// A flow that the device sends through `queue`: it chooses by a hash with a secret key, the same
+/// for all devices with as many queues (`tun_automq_select_queue`).
 fn flow_of(tap: &Tap, sender: &PacketSocket, queue: u16) -> u16 {
     let mut buffer = [0; 2048];
     let leads = |flow: &u16| {
@@ -99,8 +99,8 @@ impl Medium for Host {
         action()
     }
 
-    /// A test beside this one that is just starting a program has copies of all descriptors: the queues of
-    /// the port before, which the device would count as its first ones.
+    /// A test beside this one that is just starting a program has copies of all descriptors: the
+    /// queues of the port before, which the device would count as its first ones.
     fn make_room(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.has_queues() {

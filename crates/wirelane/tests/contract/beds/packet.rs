@@ -5,8 +5,9 @@ use crate::beds::tap::Tap;
 use crate::beds::veth::Veth;
 use crate::beds::{Medium, OnInterface};
 
-/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over each frame in a block of
-/// its own, so there are more blocks than frames that a property holds and has on the way.
+/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over
+/// each frame in a block of its own, so there are more blocks than frames that a property holds and
+/// has on the way.
 const QUICK: &str = "?ring=1Mi&block=4Ki&retire=2ms";
 /// As many blocks for the longest frames.
 const JUMBO: &str = "?ring=4Mi&block=16Ki&retire=2ms";

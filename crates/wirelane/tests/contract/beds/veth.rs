@@ -44,8 +44,8 @@ impl Veth {
         Self::with(queues, 0, 1500)
     }
 
-    /// For what takes the queue from the packet, as generic XDP does: it reads 0 as no queue and i + 1
-    /// as queue i (`netif_get_rxqueue`), but veth leaves the TX queue of the sender there.
+    /// For what takes the queue from the packet, as generic XDP does: it reads 0 as no queue and
+    /// i + 1 as queue i (`netif_get_rxqueue`), but veth leaves the TX queue of the sender there.
     pub(crate) fn generic(queues: u16) -> Self {
         Self::with(queues, 1, 1500)
     }
@@ -111,8 +111,9 @@ impl Medium for Veth {
         }
     }
 
-    /// On a busy machine frames wait for the kernel's own thread of a CPU. A frame is charged to its sender until whoever
-    /// receives it has it, in a turn of receiving which then comes to its end.
+    /// On a busy machine frames wait for the kernel's own thread of a CPU. A frame is charged to
+    /// its sender until whoever receives it has it, in a turn of receiving which then comes to its
+    /// end.
     fn settle(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.sender.outstanding().unwrap() > 0 {

@@ -1,4 +1,5 @@
-//! The end of a transmitting end: what it took is counted as sent or as an error, and every frame goes home.
+//! The end of a transmitting end: what it took is counted as sent or as an error, and every frame
+//! goes home.
 
 use std::sync::Arc;
 use std::thread;
@@ -52,7 +53,8 @@ pub(crate) fn a_dropped_end_sends_what_it_took(bed: &mut dyn Bed) -> Verified {
     verified
 }
 
-/// An end that is dropped when it can take no more, as nothing was flushed, counts all that it took.
+/// An end that is dropped when it can take no more, as nothing was flushed, counts all that it
+/// took.
 pub(crate) fn a_full_end_that_is_dropped_counts_every_frame(bed: &mut dyn Bed) -> Verified {
     let fills = bed.promises().fills;
     let mut session = Session::start(bed);
@@ -72,7 +74,8 @@ pub(crate) fn a_full_end_that_is_dropped_counts_every_frame(bed: &mut dyn Bed) -
     verified
 }
 
-/// An end that is dropped when there is no link counts all that it took; and the next one sends again.
+/// An end that is dropped when there is no link counts all that it took; and the next one sends
+/// again.
 pub(crate) fn an_end_dropped_without_a_link_counts_every_frame(bed: &mut dyn Bed) -> Verified {
     let mut pool = foreign();
     {
@@ -124,7 +127,8 @@ fn take_some(session: &mut Session<'_>, pool: &mut Pool, place: usize) {
     }
 }
 
-/// Has the end at `place` take frames until it takes no more, or 4000; returns how many of the last batch it left.
+/// Has the end at `place` take frames until it takes no more, or 4000; returns how many of the last
+/// batch it left.
 fn fill(session: &mut Session<'_>, pool: &mut Pool, place: usize) -> u32 {
     let mut batch = Batch::new(50);
     while batch.is_empty() && session.taken[place] < 4000 && pool.take(&mut batch, 50) > 0 {

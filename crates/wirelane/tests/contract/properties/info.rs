@@ -34,8 +34,8 @@ pub(crate) fn info_is_complete(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// One receiving end per queue and class and one transmitting end per queue, once; as many of them as
-/// the options ask for.
+/// One receiving end per queue and class and one transmitting end per queue, once; as many of them
+/// as the options ask for.
 pub(crate) fn ends_are_handed_out_once(bed: &mut dyn Bed) -> Verified {
     let queues = bed.promises().queues;
     let mut session = Session::start(bed);

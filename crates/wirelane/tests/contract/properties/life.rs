@@ -10,8 +10,8 @@ use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only};
 use crate::threads;
 use crate::traffic::{mixed, short};
 
-/// Frames that are in the rings when the port is stopped are still received; then the end comes, and
-/// stays. What comes later is not let in.
+/// Frames that are in the rings when the port is stopped are still received; then the end comes,
+/// and stays. What comes later is not let in.
 pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(20, mixed);
@@ -95,7 +95,8 @@ pub(crate) fn a_dropped_port_is_stopped(bed: &mut dyn Bed) -> Verified {
     Verified::of(seen.iter().sum())
 }
 
-/// A port that is stopped or dropped without ever being started ends, and is no obstacle to the next.
+/// A port that is stopped or dropped without ever being started ends, and is no obstacle to the
+/// next.
 pub(crate) fn a_port_that_was_never_started_ends(bed: &mut dyn Bed) -> Verified {
     drop(Session::open(bed, None, &rx_only()));
     let mut session = Session::open(bed, None, &rx_only());
@@ -134,8 +135,8 @@ pub(crate) fn ports_open_again_at_once(bed: &mut dyn Bed) -> Verified {
     verified.unwrap()
 }
 
-/// A port that is dropped in the middle of traffic, before or after its ends and the frames that they
-/// gave, leaves nothing behind.
+/// A port that is dropped in the middle of traffic, before or after its ends and the frames that
+/// they gave, leaves nothing behind.
 pub(crate) fn a_port_dropped_in_the_middle_of_traffic_leaves_nothing(
     bed: &mut dyn Bed,
 ) -> Verified {

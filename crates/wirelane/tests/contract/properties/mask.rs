@@ -214,8 +214,8 @@ fn assert_invisible(session: &mut Session<'_>, place: usize) {
     quiet(session);
 }
 
-/// Lets frames come to a queue that must not be received. The ledgers know nothing of them: one that
-/// comes is one too many.
+/// Lets frames come to a queue that must not be received. The ledgers know nothing of them: one
+/// that comes is one too many.
 #[track_caller]
 fn hide(session: &mut Session<'_>, place: usize, count: u32) {
     let injected = session.injected.clone();

@@ -34,8 +34,8 @@ pub(crate) fn nothing_comes_before_the_start(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Frames of every length arrive exactly once, whole, in order, on their queue; and the counters say
-/// the same.
+/// Frames of every length arrive exactly once, whole, in order, on their queue; and the counters
+/// say the same.
 pub(crate) fn every_frame_arrives_once(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(300, mixed);
@@ -83,7 +83,8 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
     session.finish()
 }
 
-/// A frame with a VLAN tag comes with its tag; where the driver keeps that, a note says that it is lost.
+/// A frame with a VLAN tag comes with its tag; where the driver keeps that, a note says that it is
+/// lost.
 pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified {
     const TAG: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
     let mut session = Session::start(bed);
@@ -185,8 +186,8 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Whoever waits as the port says gets every frame: a descriptor becomes readable, and a time is long
-/// enough for one.
+/// Whoever waits as the port says gets every frame: a descriptor becomes readable, and a time is
+/// long enough for one.
 pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! What is transmitted: every frame that was taken leaves once and whole, and what is not taken stays.
+//! What is transmitted: every frame that was taken leaves once and whole, and what is not taken
+//! stays.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only, send, wai
 use crate::threads;
 use crate::traffic::{mixed, short};
 
-/// Frames of every length leave exactly once, whole and in order of their queue; and the counters say
-/// the same.
+/// Frames of every length leave exactly once, whole and in order of their queue; and the counters
+/// say the same.
 pub(crate) fn every_frame_is_sent_once(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.transmit(200, mixed);

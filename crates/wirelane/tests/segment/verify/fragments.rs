@@ -108,7 +108,8 @@ fn first_fragments_of_ipv6_have_all_headers() {
     let mut packets = fragments(true);
     packets[0].truncate(14 + 40 + 8);
     field(&mut packets[0], 18, 8);
-    // No byte at all, and then one that ends within the UDP header is not possible: 8 are the least.
+    // No byte at all, and then one that ends within the UDP header is not possible: 8 are the
+    // least.
     assert_eq!(Capture::of(packets).violations(), [(1, Rule::FragmentSize)]);
     let mut packets = fragments(true);
     packets[0].truncate(14 + 40 + 8 + 8);

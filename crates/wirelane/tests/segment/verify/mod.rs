@@ -286,7 +286,8 @@ fn what_was_left_to_the_hardware_is_no_violation() {
             let counts = *capture.audit().1.rule(rule);
             assert_eq!((counts.left, counts.checked), (1, 0), "{gso:?} {around:?}");
             assert_eq!(Capture::of(vec![bytes.clone()]).strict().violations(), [(1, rule)]);
-            // Damaged after the sum was left: nobody can tell. Another value in the field: a violation.
+            // Damaged after the sum was left: nobody can tell. Another value in the field: a
+            // violation.
             let at = bytes.len() - 800 - if gso == Gso::Udp { 2 } else { 4 };
             bytes[at] ^= 0x10;
             assert_eq!(Capture::of(vec![bytes]).violations(), [(1, rule)], "{gso:?} {around:?}");

@@ -1,5 +1,5 @@
-//! `wirelane flows --packets`: a row for each packet. The program `wirelane-query` makes rows of a capture, which it
-//! gets by a pipe, or reads by itself if it is a whole file.
+//! `wirelane flows --packets`: a row for each packet. The program `wirelane-query` makes rows of a
+//! capture, which it gets by a pipe, or reads by itself if it is a whole file.
 
 mod destination;
 mod file;

@@ -108,7 +108,8 @@ impl Handle {
     }
 
     fn attach(&self, mask: &QueueMask, filters: Option<&[(u16, Vec<SockFilter>)]>) -> Result<()> {
-        // A turnstile looks at the mask before the program, so that what the program rejects is what the filter does.
+        // A turnstile looks at the mask before the program, so that what the program rejects is
+        // what the filter does.
         let mask = if self.entrance.turnstile().is_some() { &QueueMask::ALL } else { mask };
         let program = program::of_ring(mask, self.snaplen, filters);
         selection::check_length(&program, "for all kinds of interfaces")?;

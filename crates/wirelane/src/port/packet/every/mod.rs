@@ -1,10 +1,10 @@
 //! `any`: all interfaces of a network namespace at once, those that come later included.
 //!
-//! A socket that is bound to no interface is offered the packets of all, from the first packet of an
-//! interface on, and says of each which interface it was at. So there are as many rings and threads
-//! as for one interface, however many there are. The kernel gives each packet to the ring of its
-//! queue number (`skb->queue_mapping`); what number that is at which interface depends on the
-//! driver, and is found out when the first packet of an interface comes ([`Strands`]).
+//! A socket that is bound to no interface is offered the packets of all, from the first packet of
+//! an interface on, and says of each which interface it was at. So there are as many rings and
+//! threads as for one interface, however many there are. The kernel gives each packet to the ring
+//! of its queue number (`skb->queue_mapping`); what number that is at which interface depends on
+//! the driver, and is found out when the first packet of an interface comes ([`Strands`]).
 //!
 //! Each interface, class and queue is a strand of the port: see [`Growing`].
 

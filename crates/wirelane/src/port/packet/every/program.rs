@@ -14,9 +14,9 @@ pub(super) fn by_number(queues: u16) -> Vec<SockFilter> {
     vec![load(QUEUE), greater(queues.saturating_sub(1), 0, 1), accept(queues), give()]
 }
 
-/// Takes what `mask` may select, of which the queue is not looked at here, and `filters` accept: one for each link type,
-/// and what has none is rejected. Without any it takes the first `snaplen` bytes. What the host sends to itself is taken
-/// when it is received.
+/// Takes what `mask` may select, of which the queue is not looked at here, and `filters` accept:
+/// one for each link type, and what has none is rejected. Without any it takes the first `snaplen`
+/// bytes. What the host sends to itself is taken when it is received.
 pub(super) fn of_ring(
     mask: &QueueMask,
     snaplen: u32,

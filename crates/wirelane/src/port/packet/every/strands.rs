@@ -82,8 +82,8 @@ impl Finder {
         }
     }
 
-    /// Finds out about packets that were never seen before: of the interface and direction of `key`, with queue number
-    /// `value`, or with one that has no ring of its own.
+    /// Finds out about packets that were never seen before: of the interface and direction of
+    /// `key`, with queue number `value`, or with one that has no ring of its own.
     #[cold]
     fn find(&self, key: Key, value: Option<u16>) -> Found {
         let mut table = lock(&self.table);
