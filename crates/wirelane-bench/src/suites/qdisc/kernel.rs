@@ -33,6 +33,8 @@ const WAYS: [(&str, &str); 2] = [("qdisc", "off"), ("bypass", "on")];
 /// How long a full ring is waited for at a time, and at the end for what is under way.
 const ROOM: Duration = Duration::from_millis(1);
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long the first packet is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A cable whose far end drops. It goes with this.
 struct Cable {
@@ -160,11 +162,15 @@ impl Cable {
     }
 }
 
-/// Sends for so long: nanoseconds per packet.
+/// Sends for so long, or until the first packet has been sent: nanoseconds per packet.
 fn push(tx: &mut Tx, frames: &[Vec<u8>], window: Duration) -> Result<f64> {
     let mut batch = Batch::default();
     let (before, begin) = (tx.counters().packets.value(), Instant::now());
-    while begin.elapsed() < window {
+    let is_to_go_on = |tx: &Tx| {
+        let limit = if tx.counters().packets.value() > before { window } else { PATIENCE };
+        begin.elapsed() < limit.max(window)
+    };
+    while is_to_go_on(tx) {
         let kept = batch.len();
         let room = batch.room();
         tx.allocate(&mut batch, room);

@@ -136,6 +136,9 @@ pub fn qdisc(
         if let Some(found) = &mut kernel {
             progress(round, "the kernel's queueing layer");
             if let Err(error) = found.measure(plan.window) {
+                if port.is_some() {
+                    return Err(error);
+                }
                 report.skip(SUITE, kernel::CASE, error.to_string());
                 report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
             }
