@@ -59,7 +59,8 @@ fn check(context: &Context, name: &str, items: &str, path: &Path) -> Result<Outc
     if !changes.is_empty() {
         println!("{}", changes.join("\n"));
         outcome.notes.push(format!(
-            "{name}: {} public items differ from api.txt; if they should: cargo xtask test api --bless",
+            "{name}: {} public items differ from api.txt; if they should: cargo xtask test api \
+             --bless",
             changes.len()
         ));
     }

@@ -172,8 +172,9 @@ impl Book<'_> {
             self.add("sockets", what.to_owned(), "×", limit, values, &[PEER, needs]);
             if what == FORWARDING {
                 self.explain(
-                    "Over 90 percent of both programs' time is the kernel's, by the same calls for as many packets, and \
-                     differs from run to run by more than the programs do: \"l2fwd over veth\" in docs/benchmarks.md.",
+                    "Over 90 percent of both programs' time is the kernel's, by the same calls for \
+                     as many packets, and differs from run to run by more than the programs do: \
+                     \"l2fwd over veth\" in docs/benchmarks.md.",
                 );
             }
         }
@@ -278,7 +279,8 @@ impl Book<'_> {
                 };
                 let values = ratios(of("2"), of("1"));
                 let what = format!(
-                    "`wirelane capture` with two queues on two CPUs beside one, {words}, {size} bytes"
+                    "`wirelane capture` with two queues on two CPUs beside one, {words}, {size} \
+                     bytes"
                 );
                 self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["capture", target]);
             }

@@ -71,8 +71,8 @@ impl Words {
     pub(crate) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
         if words.is_empty() && needs_port {
             return Err(Error::usage("port", "none is named").help(
-                "name an interface, as in `eth0 tcp port 443`, or `any` for all; -D lists them, and \
-                 -r FILE reads a file",
+                "name an interface, as in `eth0 tcp port 443`, or `any` for all; -D lists them, \
+                 and -r FILE reads a file",
             ));
         }
         let mut sources = Vec::new();

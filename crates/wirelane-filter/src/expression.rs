@@ -96,8 +96,9 @@ fn cleared(mut program: Vec<SockFilter>) -> Vec<SockFilter> {
 
 /// What an expression with `vlan` means where libpcap cannot be made to compile it for the kernel's
 /// view.
-const IN_BYTES: &str = "this version of libpcap is not known well enough: the filter looks for the outer VLAN tag in \
-                        the packet, so `udp` without `vlan` does not match tagged packets";
+const IN_BYTES: &str = "this version of libpcap is not known well enough: the filter looks for the \
+                        outer VLAN tag in the packet, so `udp` without `vlan` does not match \
+                        tagged packets";
 
 /// libpcap's optimiser takes time with the third power of the length, about a minute for this one.
 /// It seldom makes a program shorter than a third.

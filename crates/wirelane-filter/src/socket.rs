@@ -44,7 +44,8 @@ impl Program {
         let len = instructions.len();
         if len > MAX_INSTRUCTIONS {
             let cause = format!(
-                "as a socket filter it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}"
+                "as a socket filter it has {len} instructions; the kernel accepts \
+                 {MAX_INSTRUCTIONS}"
             );
             return Err(Error::invalid("filter", cause).help("write a shorter expression"));
         }

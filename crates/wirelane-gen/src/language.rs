@@ -201,16 +201,16 @@ mod tests {
     fn errors_name_the_place_and_what_is_known() {
         assert_eq!(
             error("ipv4 tll=3"),
-            "layer 1: ipv4 has no field 'tll'; it has version, ihl, dscp, ecn, length, id, reserved, df, \
-             mf, offset, ttl, protocol, checksum, src, dst, options"
+            "layer 1: ipv4 has no field 'tll'; it has version, ihl, dscp, ecn, length, id, \
+             reserved, df, mf, offset, ttl, protocol, checksum, src, dst, options"
         );
         assert!(error("ipv4 upd").starts_with("no protocol 'upd'; there are eth, vlan, "));
         assert_eq!(error("vlan id=4096"), "layer 1: vlan id: 4096 is above 4095");
         assert_eq!(error("udp udp src=1 src=2"), "layer 2: udp: 'src' is set twice");
         assert_eq!(
             error("ipv4 src=10.0.0.256"),
-            "layer 1: ipv4 src: '10.0.0.256' is no IPv4 address, range (10.0.0.1-10.0.0.9) or prefix \
-             (10.0.0.0/24)"
+            "layer 1: ipv4 src: '10.0.0.256' is no IPv4 address, range (10.0.0.1-10.0.0.9) or \
+             prefix (10.0.0.0/24)"
         );
         assert_eq!(error(""), "a packet has at least one layer, for example 'udp'");
         assert_eq!(

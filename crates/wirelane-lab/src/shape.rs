@@ -221,7 +221,8 @@ impl FromStr for Offloads {
         if (offloads.tso || offloads.uso) && !offloads.tx {
             return Err(Error::usage(
                 format!("offloads '{text}'"),
-                "tso and uso need tx: segmenting a frame includes computing the checksums of its segments",
+                "tso and uso need tx: segmenting a frame includes computing the checksums of its \
+                 segments",
             ));
         }
         Ok(offloads)

@@ -21,8 +21,8 @@ use self::functions::{Code, ERROR_SIZE, Functions};
 pub use self::header::file_header;
 
 /// What to say when there is no libpcap.
-pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, libpcap on Fedora, Arch and \
-     Alpine, libpcap1 on openSUSE";
+pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, \
+                           libpcap on Fedora, Arch and Alpine, libpcap1 on openSUSE";
 
 /// The library of this system.
 #[derive(Debug)]
@@ -206,8 +206,9 @@ mod beside {
     use super::header::file_header;
 
     /// Why a handle cannot be made to compile for the kernel's view.
-    pub const NO_FLAGS: &str = "this version of the system's libpcap is not known well enough to compile \
-                                \"vlan\" for the kernel, which takes the tag out of packets";
+    pub const NO_FLAGS: &str = "this version of the system's libpcap is not known well enough to \
+                                compile \"vlan\" for the kernel, which takes the tag out of \
+                                packets";
 
     /// Where in a `pcap_t` its `bpf_codegen_flags` are, in bytes.
     static FLAGS: OnceLock<Option<usize>> = OnceLock::new();

@@ -106,7 +106,8 @@ mod tests {
         assert_eq!(
             lost.notes(),
             [
-                "not in the output, which pcapng could hold: 2 comments of packets, 1 block of secrets",
+                "not in the output, which pcapng could hold: 2 comments of packets, 1 block of \
+                 secrets",
                 "1 block or option not copied: marked so by who wrote them",
             ]
         );

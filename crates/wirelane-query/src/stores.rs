@@ -178,7 +178,8 @@ mod tests {
         let body = "<?xml version=\"1.0\"?>\n<Error>\n<Code>AccessDenied</Code><Message>No\nrights</Message></Error>";
         assert_eq!(
             explain(&refusal(body)),
-            "it refuses (AccessDenied: No rights); check the keys in the environment and their rights"
+            "it refuses (AccessDenied: No rights); check the keys in the environment and their \
+             rights"
         );
         assert!(is_refusal(&refusal("")));
         let body = "<Error><Code>NoSuchBucket</Code></Error>";

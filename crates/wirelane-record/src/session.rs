@@ -197,7 +197,8 @@ fn late(interfaces: usize) -> Option<String> {
         _ => format!("{interfaces} interfaces are"),
     };
     Some(format!(
-        "{them} described behind the first packets of the file: their packets are stored as those of the first interface"
+        "{them} described behind the first packets of the file: their packets are stored as those \
+         of the first interface"
     ))
 }
 

@@ -45,7 +45,8 @@ rules! {
     Mtu: "mtu", "RFC 894, RFC 791 section 3.2",
         "no packet is longer than the MTU";
     SuperFrame: "super-frame", "RFC 894",
-        "longer than a link takes: captured before the device or the kernel cut it, or after it was put together";
+        "longer than a link takes: captured before the device or the kernel cut it, or after it \
+         was put together";
     FragmentSize: "fragment-size", "RFC 791 section 3.2, RFC 8200 section 4.5",
         "fragments but the last are multiples of 8 bytes, and hold something";
     FragmentOversize: "fragment-oversize", "RFC 791 section 3.1, RFC 8200 section 4.5",
@@ -73,7 +74,8 @@ rules! {
     TcpFin: "tcp-fin", "RFC 9293 section 3.10.4",
         "no data behind FIN: it belongs to the last segment";
     TcpCwr: "tcp-cwr", "RFC 3168 section 6.1.2",
-        "CWR only on the first segment after the window was reduced (unless it is a counter, RFC 9768)";
+        "CWR only on the first segment after the window was reduced (unless it is a counter, RFC \
+         9768)";
     UdpLength: "udp-length", "RFC 768, RFC 9868 section 7",
         "the length is at least 8 and within the IP packet";
     UdpChecksum: "udp-checksum", "RFC 768, RFC 8200 section 8.1",

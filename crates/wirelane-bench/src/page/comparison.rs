@@ -78,9 +78,10 @@ pub(super) fn section(report: &Report) -> Markup {
     html! {
         h2 id="beside" { "Other programs" }
         p {
-            "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same load, with losses counted alike. \
-             A ratio divides our figure by theirs within a round: the median, and below it the lowest and highest. What few \
-             samples cannot tell is unclear."
+            "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same \
+             load, with losses counted alike. A ratio divides our figure by theirs within a round: \
+             the median, and below it the lowest and highest. What few samples cannot tell is \
+             unclear."
         }
         @if report.ratios.is_empty() {
             p class="reason" { "No other program was measured under the conditions of a figure of ours." }

@@ -117,8 +117,8 @@ fn control(controls: &[Control]) -> Markup {
         @if !controls.is_empty() {
             h3 { "Control" }
             p {
-                "Time of a step of work that never changes, on the slowest CPU, while each suite ran: the mean of \
-                 each round. Where it scatters, so do the figures, and "
+                "Time of a step of work that never changes, on the slowest CPU, while each suite \
+                 ran: the mean of each round. Where it scatters, so do the figures, and "
                 code { "wirelane bench compare" } " reports only changes that exceed it."
             }
             div class="scroll" {

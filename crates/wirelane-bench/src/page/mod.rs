@@ -32,8 +32,9 @@ pub fn render(report: &Report) -> String {
         }
         h2 id="sources" { "The papers' tables and this machine" }
         p {
-            "Bold is this machine: the median, and below it the lowest and highest sample. Next to it is what the paper \
-             published, on its own hardware. Compare ratios within a table rather than figures across machines."
+            "Bold is this machine: the median, and below it the lowest and highest sample. Next to \
+             it is what the paper published, on its own hardware. Compare ratios within a table \
+             rather than figures across machines."
         }
         @for table in sources::tables() { (source_table(&table, report)) }
         (comparison::targets(report))

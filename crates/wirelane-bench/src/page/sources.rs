@@ -96,12 +96,13 @@ fn capture() -> Table {
     Table {
         document: "000",
         title: "Capture in six conditions",
-        setting: "Source: FreeBSD, Core i7 X980 with 12 threads, iperf over TCP, 10 GbE (ixgbe) and 1 GbE (igb) \
-                  cards. Here: packets of 1500 bytes inside one machine. Conditions 1 to 3 copy each packet by read(2), \
-                  from a TAP device. Conditions 4 to 6 are the AF_XDP port, in the mode that stands below the figure: only \
-                  \"zerocopy\" copies nothing, and a veth pair has none. Between them is a ring of AF_PACKET: memory that is \
-                  shared with the kernel, which copies into it. There is no card, so the columns of the second card have \
-                  no counterpart.",
+        setting: "Source: FreeBSD, Core i7 X980 with 12 threads, iperf over TCP, 10 GbE (ixgbe) \
+                  and 1 GbE (igb) cards. Here: packets of 1500 bytes inside one machine. \
+                  Conditions 1 to 3 copy each packet by read(2), from a TAP device. Conditions 4 \
+                  to 6 are the AF_XDP port, in the mode that stands below the figure: only \
+                  \"zerocopy\" copies nothing, and a veth pair has none. Between them is a ring of \
+                  AF_PACKET: memory that is shared with the kernel, which copies into it. There is \
+                  no card, so the columns of the second card have no counterpart.",
         unit: "Mbit/s",
         columns: &["all queues, 10G", "one thread, 10G", "all queues, 1G", "one thread, 1G"],
         lines: vec![
@@ -154,9 +155,10 @@ fn sockets(size: &'static str) -> Table {
     Table {
         document: "001",
         title: if small { "AF_XDP, packets of 64 bytes" } else { "AF_XDP, packets of 1500 bytes" },
-        setting: "Source: two Broadwell E5-2660 at 2.0 GHz, Intel i40e with 40 Gbit/s, a hardware generator. Here: \
-                  one queue of a veth pair, whose driver has no zero copy. Sending with a copy does not depend on the mode \
-                  of the program, so the first two figures of txpush are one.",
+        setting: "Source: two Broadwell E5-2660 at 2.0 GHz, Intel i40e with 40 Gbit/s, a hardware \
+                  generator. Here: one queue of a veth pair, whose driver has no zero copy. \
+                  Sending with a copy does not depend on the mode of the program, so the first two \
+                  figures of txpush are one.",
         unit: "Mpps",
         columns: &["SKB (generic)", "driver (native)", "zero copy"],
         lines: vec![case("rxdrop"), case("txpush"), case("l2fwd"), case("xdp-drop")],
@@ -187,9 +189,10 @@ fn scaling() -> Table {
     Table {
         document: "002",
         title: "Receiving by one queue and by all, each with a socket and a core",
-        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET; the network sends. \
-                  Here: a veth pair with a queue for each CPU, packets of 64 bytes. The CPU of a queue also sends what \
-                  comes by it, by a packet socket to AF_PACKET and from inside the kernel to AF_XDP.",
+        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), \
+                  AF_PACKET; the network sends. Here: a veth pair with a queue for each CPU, \
+                  packets of 64 bytes. The CPU of a queue also sends what comes by it, by a packet \
+                  socket to AF_PACKET and from inside the kernel to AF_XDP.",
         unit: "Mpps",
         columns: &["one queue", "one per core", "that of linear, %"],
         lines: vec![
@@ -260,16 +263,17 @@ fn segmentation(case: &'static str) -> Table {
         },
         setting: match is_tcp {
             true => {
-                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
-                     namespaces, with a share of a CPU in place of a frequency. \"None\" is the source's: TCP makes every \
-                     packet itself (\"stack\" in bench gso). The last two columns are beside a stronger one, which the \
-                     source does not have: the kernel's own software cuts, just before the TAP device. Wirelane cuts \
-                     although the device would take long frames, as a wire does not."
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: \
+                 between two network namespaces, with a share of a CPU in place of a frequency. \
+                 \"None\" is the source's: TCP makes every packet itself (\"stack\" in bench gso). \
+                 The last two columns are beside a stronger one, which the source does not have: \
+                 the kernel's own software cuts, just before the TAP device. Wirelane cuts \
+                 although the device would take long frames, as a wire does not."
             }
             false => {
-                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
-                      namespaces, with a share of a CPU in place of a frequency. \"None\": the stack fragments, before the \
-                      TAP device."
+                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: \
+                 between two network namespaces, with a share of a CPU in place of a frequency. \
+                 \"None\": the stack fragments, before the TAP device."
             }
         },
         unit: "Mbit/s",
@@ -325,9 +329,10 @@ fn queueing() -> Table {
     }
 }
 
-const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. Here: Wirelane's \
-                        disciplines, packet by packet, into a simulated interface, so compare the differences and \
-                        not the absolute times; and, as root, the kernel's own, by a packet socket on a veth pair.";
+const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. \
+                        Here: Wirelane's disciplines, packet by packet, into a simulated \
+                        interface, so compare the differences and not the absolute times; and, as \
+                        root, the kernel's own, by a packet socket on a veth pair.";
 
 /// What the kernel's own queueing layer costs, of a packet socket.
 fn kernel_figure(path: &'static str, metric: &'static str) -> Figure {

@@ -53,8 +53,9 @@ pub struct FilterSuite {
 }
 
 fn no_port(_: &str) -> std::result::Result<String, String> {
-    let reason = "filters are measured on packets in memory, and no port has a part in it: leave it out; what a \
-                  filter costs at a port, 'wirelane filter EXPRESSION' and the counters of 'capture -f' tell";
+    let reason = "filters are measured on packets in memory, and no port has a part in it: leave \
+                  it out; what a filter costs at a port, 'wirelane filter EXPRESSION' and the \
+                  counters of 'capture -f' tell";
     Err(reason.to_owned())
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
             let sessions = control::sessions();
             match (sessions.known.as_slice(), sessions.silent.as_slice()) {
                 ([], []) => {
-                    let cause = "no `wirelane capture`, `record` or `forward`, and no program over Wirelane's libpcap, of this user is running";
+                    let cause = "no `wirelane capture`, `record` or `forward`, and no program over \
+                                 Wirelane's libpcap, of this user is running";
                     return Err(
                         Error::failed("stats", cause).help("root sees the commands of all users")
                     );

@@ -54,7 +54,8 @@ fn look_at<T: DeserializeOwned>(pid: u32, request: &Request, refusal: Error) -> 
             serde_json::from_value(document).map_err(|error| not_understood(pid, &error))
         }
         (Ok(Some(_)), _) => {
-            let cause = "it captures by Wirelane's libpcap: its counters can be read, nothing can be changed";
+            let cause = "it captures by Wirelane's libpcap: its counters can be read, nothing can \
+                         be changed";
             Err(Error::failed(format!("process {pid}"), cause).help("see `wirelane stats`"))
         }
         _ => Err(refusal),

@@ -156,20 +156,20 @@ impl Remedies<'_> {
                  filter, or a larger --buffer for bursts"
             ),
             "writer" if self.command == "flows" => {
-                "wirelane-query took them too slowly; try a filter or more CPUs, or capture to a file \
-                 and make rows of that"
+                "wirelane-query took them too slowly; try a filter or more CPUs, or capture to a \
+                 file and make rows of that"
                     .to_owned()
             }
             "writer" => format!(
-                "the output took {speed}B/s; try less of each packet (-s 96), another disk, {}, or a \
-                 larger --buffer for bursts",
+                "the output took {speed}B/s; try less of each packet (-s 96), another disk, {}, or \
+                 a larger --buffer for bursts",
                 self.compression()
             ),
             "tx_full" => "a TX queue was full: more came than its link takes, or it is down; a \
                           discipline (--qdisc fifo) has room for bursts"
                 .to_owned(),
-            _ => "their sender asked for offloads that make no sense; look at the program at the other \
-                  end of the TAP device"
+            _ => "their sender asked for offloads that make no sense; look at the program at the \
+                  other end of the TAP device"
                 .to_owned(),
         }
     }

@@ -76,8 +76,8 @@ impl Collector {
             "refresh" => self.refresh = Duration::from_secs(number()?.max(1).into()),
             _ => {
                 return Err(format!(
-                    "'{option}' is no option of a collector; there are domain=N, enterprise=N, oneway and \
-                     refresh=SECONDS"
+                    "'{option}' is no option of a collector; there are domain=N, enterprise=N, \
+                     oneway and refresh=SECONDS"
                 ));
             }
         }

@@ -41,7 +41,8 @@ pub(super) fn endpoints<'a>(
 ) -> Result<(usize, Vec<usize>), Error> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
-        let what = "emulated devices are not supported: nothing here answers ARP or speaks a routing protocol";
+        let what = "emulated devices are not supported: nothing here answers ARP or speaks a \
+                    routing protocol";
         return Err(fields.part("device").unsupported(what, "port"));
     }
     let port = fields.need("port")?.fields()?;

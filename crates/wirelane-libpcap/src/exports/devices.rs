@@ -47,7 +47,8 @@ pub(crate) unsafe extern "C" fn pcap_freealldevs(devices: *mut Interface) {
 pub(crate) unsafe extern "C" fn pcap_lookupdev(error: *mut c_char) -> *mut c_char {
     let look = || {
         if is_initialized() {
-            let text = "pcap_lookupdev() is deprecated and is not supported in programs calling pcap_init()";
+            let text = "pcap_lookupdev() is deprecated and is not supported in programs calling \
+                        pcap_init()";
             return Err(Failure::new(text));
         }
         let devices = device::list()?;

@@ -191,8 +191,8 @@ fn dev_full_names_the_cause() {
     assert_eq!(error.errno(), Some(rustix::io::Errno::NOSPC.raw_os_error()));
     assert_eq!(
         error.to_string(),
-        "/dev/full: cannot write: No space left on device (ENOSPC); 0 packets are safely in the file; \
-         free space, or rotate with -C and -W"
+        "/dev/full: cannot write: No space left on device (ENOSPC); 0 packets are safely in the \
+         file; free space, or rotate with -C and -W"
     );
     for _ in 0..1000 {
         let _ = writer.write(&Owned::new(0, 1, &[0; 1500]).record());

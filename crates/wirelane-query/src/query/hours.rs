@@ -120,7 +120,8 @@ mod tests {
         assert_eq!(implied(&start().gt(time(1, 0)).or(start().lt(time(0, 0)))), []);
         assert_eq!(
             from(50).to_string(),
-            "date > Date32(\"1970-01-03\") OR date = Date32(\"1970-01-03\") AND hour >= Utf8(\"02\")"
+            "date > Date32(\"1970-01-03\") OR date = Date32(\"1970-01-03\") AND hour >= \
+             Utf8(\"02\")"
         );
     }
 }

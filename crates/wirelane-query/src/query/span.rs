@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wirelane::{Error, Result};
 
 /// What to write.
-const HELP: &str = "write 2026-11-23T14:03:05Z, 2026-11-23 14:03:05 (UTC), 2026-11-23, -5m for five minutes ago, or now";
+const HELP: &str = "write 2026-11-23T14:03:05Z, 2026-11-23 14:03:05 (UTC), 2026-11-23, -5m for \
+                    five minutes ago, or now";
 
 /// A point in time that somebody wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

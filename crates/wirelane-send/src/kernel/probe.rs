@@ -68,9 +68,9 @@ pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
         Ok(None) => untold(interface),
         Ok(Some(features)) if features.transmit() => Ok(()),
         Ok(Some(_)) => Err(Refusal::Interface(format!(
-            "{interface} does not transmit frames of programs now; a veth does when its peer has an \
-             XDP program in native mode or GRO (ethtool -K PEER gro on), some cards when they have \
-             an XDP program themselves"
+            "{interface} does not transmit frames of programs now; a veth does when its peer has \
+             an XDP program in native mode or GRO (ethtool -K PEER gro on), some cards when they \
+             have an XDP program themselves"
         ))),
         Err(error) => Err(Refusal::Kernel(error.to_string())),
     }
@@ -90,8 +90,8 @@ fn untold(interface: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::Interface(format!(
-        "before Linux 6.3 the kernel does not say whether {interface} transmits frames of programs; most \
-         cards do only while they have an XDP program themselves"
+        "before Linux 6.3 the kernel does not say whether {interface} transmits frames of \
+         programs; most cards do only while they have an XDP program themselves"
     )))
 }
 
@@ -114,8 +114,9 @@ pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::Interface(format!(
-        "{interface} has more queues than this machine has CPUs, and none of its own for frames of programs, \
-         upon which virtio_net would crash the kernel; `ethtool -L {interface} combined {cpus}` mends that"
+        "{interface} has more queues than this machine has CPUs, and none of its own for frames of \
+         programs, upon which virtio_net would crash the kernel; `ethtool -L {interface} combined \
+         {cpus}` mends that"
     )))
 }
 

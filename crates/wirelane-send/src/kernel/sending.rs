@@ -156,8 +156,8 @@ impl Sending for Kernel {
         let dropped: u64 = outcome.tx.iter().map(|tx| tx.refused).sum();
         if dropped > 0 {
             outcome.port.notes.push(format!(
-                "{dropped} packets were dropped by the interface: its ring was full, or the other end \
-                 does not receive"
+                "{dropped} packets were dropped by the interface: its ring was full, or the other \
+                 end does not receive"
             ));
         }
         outcome.errors = errors;

@@ -193,7 +193,8 @@ impl StoreWriter {
             _ => return Ok(()),
         };
         let cause = format!(
-            "{most} bytes, {what}, are less than the {least} that two segments of each receiving thread take"
+            "{most} bytes, {what}, are less than the {least} that two segments of each receiving \
+             thread take"
         );
         Err(Error::new(self.directory.path().display().to_string(), cause).help(help))
     }

@@ -16,7 +16,8 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
     }
     match (found.rx_queue_mapping, found.driver.is_some()) {
         (QueueMapping::Unshifted, _) => note(
-            "the driver marks received packets with the sender's transmit queue; those that come by XDP redirect count as queue 0"
+            "the driver marks received packets with the sender's transmit queue; those that come \
+             by XDP redirect count as queue 0"
                 .to_owned(),
         ),
         // Loopback and its like have no driver to ask, and none that records queues.
@@ -33,11 +34,13 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
         (gro, Some(true)) => {
             let both = if gro == Some(true) { "LRO and GRO merge" } else { "LRO merges" };
             note(format!(
-                "{both} received packets: a capture holds fewer and larger ones than the wire carried; `ethtool -K {name} lro off gro off` turns it off"
+                "{both} received packets: a capture holds fewer and larger ones than the wire \
+                 carried; `ethtool -K {name} lro off gro off` turns it off"
             ));
         }
         (Some(true), _) => note(format!(
-            "GRO merges received packets: a capture holds fewer and larger ones than the wire carried; `ethtool -K {name} gro off` turns it off"
+            "GRO merges received packets: a capture holds fewer and larger ones than the wire \
+             carried; `ethtool -K {name} gro off` turns it off"
         )),
         _ => {}
     }

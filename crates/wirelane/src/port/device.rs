@@ -129,7 +129,8 @@ impl Device {
     /// A usage error that names the first such queue and says how many there are.
     pub(super) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
         if !self.outgoing && mask.enabled && mask.tx.largest().is_some() {
-            let cause = "it was opened without the packets that the host sends, so there is no TX queue to select";
+            let cause = "it was opened without the packets that the host sends, so there is no TX \
+                         queue to select";
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
         for (class, set) in [(Class::Rx, &mask.rx), (Class::Tx, &mask.tx)] {
@@ -242,15 +243,16 @@ impl Device {
         let flags = iface::flags(name);
         if flags.is_ok_and(|flags| flags.is_loopback()) {
             notes.push(format!(
-                "every packet on {name} is seen twice: transmitted (TX queue 0) and received (OTHER)"
+                "every packet on {name} is seen twice: transmitted (TX queue 0) and received \
+                 (OTHER)"
             ));
         }
         let offloads = &self.offloads;
         if offloads.gro == Some(true) || offloads.lro == Some(true) {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
             notes.push(format!(
-                "{which} is on: received segments may be merged into packets over the MTU; `ethtool \
-                 -K {name} gro off lro off` shows them as on the wire"
+                "{which} is on: received segments may be merged into packets over the MTU; \
+                 `ethtool -K {name} gro off lro off` shows them as on the wire"
             ));
         }
         notes

@@ -41,7 +41,8 @@ impl Backend {
             ),
             Self::File => (
                 "file:PATH",
-                "a capture file: pcap or pcapng, plain, gzip, lz4 or zstd; - is standard input or output",
+                "a capture file: pcap or pcapng, plain, gzip, lz4 or zstd; - is standard input or \
+                 output",
                 None,
                 include_str!("file/options.md"),
             ),
@@ -53,7 +54,8 @@ impl Backend {
             ),
             Self::Xdp => (
                 "xdp:IF",
-                "AF_XDP: takes the packets themselves; a socket per queue, in zero-copy, native or generic mode",
+                "AF_XDP: takes the packets themselves; a socket per queue, in zero-copy, native or \
+                 generic mode",
                 Some("CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF"),
                 include_str!("xdp/options.md"),
             ),

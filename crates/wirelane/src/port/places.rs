@@ -139,14 +139,15 @@ pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>
     if !elsewhere.is_empty() {
         let elsewhere: QueueSet = elsewhere.into_iter().collect();
         notes.push(format!(
-            "what is sent through TX queue {elsewhere} of {name} leaves by the queues of the CPUs that send it: the \
-             threads are not on the CPUs of their queues"
+            "what is sent through TX queue {elsewhere} of {name} leaves by the queues of the CPUs \
+             that send it: the threads are not on the CPUs of their queues"
         ));
     } else if packets > 0 {
         let queues: QueueSet = queues.into_iter().collect();
         notes.push(format!(
-            "up to {packets} packets of TX queue {queues} of {name} left by another queue: something moved the \
-             sending thread to another CPU, or changed which CPUs send by the queue"
+            "up to {packets} packets of TX queue {queues} of {name} left by another queue: \
+             something moved the sending thread to another CPU, or changed which CPUs send by the \
+             queue"
         ));
     }
     notes

@@ -128,7 +128,8 @@ impl Watched {
         } else if cpus.is_empty() {
             "none sends by it alone now, so its frames leave by other queues, too"
         } else {
-            "the threads stay where they are, and what they send from other CPUs leaves by other queues"
+            "the threads stay where they are, and what they send from other CPUs leaves by other \
+             queues"
         }
     }
 }

@@ -178,9 +178,9 @@ impl FromStr for QdiscSpec {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
-                "write noqueue[:n], fifo, bulk[:n], pfifo_fast[:n] or lockless[:nobypass], optionally \
-                 followed by ,limit=1000 (frames) ,limit=256k (bytes) ,enqueue=batch ,bql=on or \
-                 ,tsq=128k",
+                "write noqueue[:n], fifo, bulk[:n], pfifo_fast[:n] or lockless[:nobypass], \
+                 optionally followed by ,limit=1000 (frames) ,limit=256k (bytes) ,enqueue=batch \
+                 ,bql=on or ,tsq=128k",
             )
         };
         let mut parts = text.split(',');

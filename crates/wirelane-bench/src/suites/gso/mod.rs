@@ -91,9 +91,10 @@ pub struct GsoSuite {
 fn backend(text: &str) -> std::result::Result<&'static str, String> {
     let backends = ["packet", "xdp"];
     backends.into_iter().find(|name| *name == text).ok_or_else(|| {
-        "write packet or xdp; an interface of yours cannot be measured here, because both ends of each \
-         connection share a CPU and its quota, in namespaces of their own that would take the interface away \
-         from the host: run 'wirelane forward tap:TAP packet:IF --gso' and iperf3 with another host"
+        "write packet or xdp; an interface of yours cannot be measured here, because both ends of \
+         each connection share a CPU and its quota, in namespaces of their own that would take the \
+         interface away from the host: run 'wirelane forward tap:TAP packet:IF --gso' and iperf3 \
+         with another host"
             .to_owned()
     })
 }

@@ -209,7 +209,8 @@ impl Rings {
             report.skip(SUITE, "mpmc", reason);
         }
         if self.have_moved {
-            let reason = "the CPUs moved further apart or closer together meanwhile: such figures are left out";
+            let reason = "the CPUs moved further apart or closer together meanwhile: such figures \
+                          are left out";
             report.skip(SUITE, "cpus", reason.to_owned());
         }
         let too_late = || "the run was ended first".to_owned();

@@ -166,7 +166,8 @@ fn file_size(text: &str) -> Result<u64, String> {
     let size = args::size(text)?;
     if size < 4096 && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
-            "write {text}M or {text}k: a plain number is in bytes, where tcpdump's is in MB and dumpcap's in kB"
+            "write {text}M or {text}k: a plain number is in bytes, where tcpdump's is in MB and \
+             dumpcap's in kB"
         ));
     }
     Ok(size)

@@ -10,7 +10,8 @@ const INSTEAD: [(&[&str], &str); 19] = [
     (&["-a", "--autostop"], "write --duration 10s, -c N, or -C SIZE with -W N"),
     (
         &["-b", "--ring-buffer"],
-        "write -C 10M for filesize, -G 1m for duration, --rotate-packets N for packets, -W N for files",
+        "write -C 10M for filesize, -G 1m for duration, --rotate-packets N for packets, -W N for \
+         files",
     ),
     (&["-d", "-dd", "-ddd"], "write `wirelane filter -d EXPR`; -dd and -ddd work there, too"),
     (&["-E"], "write `-w - | tshark -r - -o …`, which decrypts"),
@@ -38,7 +39,8 @@ const INSTEAD: [(&[&str], &str); 19] = [
     (&["-V"], "write `wirelane merge A B -w - | wirelane capture file:-`"),
     (
         &["-z", "--postrotate-command"],
-        "write -w NAME.pcapng.zst to compress; for other commands watch the directory (inotifywait -e close_write)",
+        "write -w NAME.pcapng.zst to compress; for other commands watch the directory (inotifywait \
+         -e close_write)",
     ),
     (&["--lengths", "--skip"], "write `-w - | tcpdump -r -` with it"),
 ];

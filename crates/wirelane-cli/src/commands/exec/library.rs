@@ -32,7 +32,8 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
         || {
             let tried = places.each_ref().map(|path| path.display().to_string()).join(" and ");
             Error::usage("Wirelane's libpcap", format!("there is no {tried}")).help(
-                "build it (cargo build --release -p wirelane-libpcap), or name its file: --library FILE",
+                "build it (cargo build --release -p wirelane-libpcap), or name its file: --library \
+                 FILE",
             )
         },
     )

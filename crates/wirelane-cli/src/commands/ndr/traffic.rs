@@ -171,11 +171,13 @@ mod tests {
             // Implied layers, and one end of two.
             (
                 "ipv4 dst=10.0.0.1-10.0.0.9 udp",
-                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=10.0.0.1-10.0.0.9 dst=198.18.0.1 udp",
+                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=10.0.0.1-10.0.0.9 \
+                 dst=198.18.0.1 udp",
             ),
             (
                 "tcp src=1-5 dst=80",
-                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=198.19.0.1 dst=198.18.0.1 tcp src=80 dst=1-5",
+                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=198.19.0.1 \
+                 dst=198.18.0.1 tcp src=80 dst=1-5",
             ),
         ] {
             let there: Recipe = there.parse().unwrap();

@@ -40,8 +40,8 @@ impl Progress {
         let strangers = self.strangers.value();
         let first = || {
             format!(
-                "there are too many interfaces: the packets of the last {strangers} count as packets \
-                 of the first one"
+                "there are too many interfaces: the packets of the last {strangers} count as \
+                 packets of the first one"
             )
         };
         let bare = self.bare.value();

@@ -254,8 +254,9 @@ impl Handle {
         let after = (count(rx, before.0), count(tx, before.1));
         if before != after {
             self.progress.note(format!(
-                "the queues of {name} changed from {} RX and {} TX to {} and {} during the capture: \
-                 packets of new RX queues count as OTHER, those of new TX queues are missing",
+                "the queues of {name} changed from {} RX and {} TX to {} and {} during the \
+                 capture: packets of new RX queues count as OTHER, those of new TX queues are \
+                 missing",
                 before.0, before.1, after.0, after.1
             ));
         }

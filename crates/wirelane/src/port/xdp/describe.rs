@@ -55,8 +55,9 @@ impl XdpPlan {
         }
         if self.transmit && self.config.tx_timestamps {
             notes.push(
-                "tx_timestamps=on: up to a quarter of the frames of each queue stay with packets that were \
-                 sent, until a program takes these with their times; `wirelane forward` does not"
+                "tx_timestamps=on: up to a quarter of the frames of each queue stay with packets \
+                 that were sent, until a program takes these with their times; `wirelane forward` \
+                 does not"
                     .to_owned(),
             );
         }

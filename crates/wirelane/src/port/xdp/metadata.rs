@@ -48,7 +48,8 @@ impl XdpPlan {
                     self.driver(),
                     mode.as_str()
                 );
-                let help = "remove tags=on; `ethtool -K IF rxvlan off` keeps the driver from removing tags";
+                let help = "remove tags=on; `ethtool -K IF rxvlan off` keeps the driver from \
+                            removing tags";
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             Ok(None) if self.must_keep_tags() => {

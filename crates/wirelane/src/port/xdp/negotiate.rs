@@ -102,7 +102,8 @@ impl DeviceOffers {
         if mode.is_zero_copy() {
             if receive && !shape.fits_zero_copy {
                 let cause = format!(
-                    "in zero copy {driver} would cut packets of its MTU of {} bytes to fit frames of {} bytes",
+                    "in zero copy {driver} would cut packets of its MTU of {} bytes to fit frames \
+                     of {} bytes",
                     device.mtu, shape.frame
                 );
                 return Some(

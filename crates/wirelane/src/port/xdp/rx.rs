@@ -158,7 +158,8 @@ impl<const PIECES: bool> Receiver<PIECES> {
         if self.strangers > 0 {
             let (n, number) = (self.strangers, self.fill.queue.number);
             self.handle.note(format!(
-                "the kernel returned {n} descriptors on queue {number} for chunks that it did not have"
+                "the kernel returned {n} descriptors on queue {number} for chunks that it did not \
+                 have"
             ));
         }
         match self.failure.take() {

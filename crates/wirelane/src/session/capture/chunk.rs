@@ -288,7 +288,8 @@ mod tests {
                 u64::MAX,
                 u32::MAX,
                 present | Hints::HASHED | Hints::KIND,
-                "rx_timestamp=18446744073.709551615 rx_hash=0xffffffff (IPv4 IPv6 extension headers L4 TCP UDP SCTP IPsec ICMP)",
+                "rx_timestamp=18446744073.709551615 rx_hash=0xffffffff (IPv4 IPv6 extension \
+                 headers L4 TCP UDP SCTP IPsec ICMP)",
             ),
             (0, 0, present, ""),
             (0, 0, 0, ""),

@@ -134,7 +134,8 @@ mod tests {
             tx.refuse(&errno(22));
             tx.refuse(&errno(90));
         });
-        let expected = "2 packets could not be sent through eth7: 2 were refused by the kernel (at first with EINVAL)";
+        let expected = "2 packets could not be sent through eth7: 2 were refused by the kernel (at \
+                        first with EINVAL)";
         assert_eq!(refused.unwrap(), expected);
         for (held, words) in [
             (Some(100), "5 were waiting for the interface, which is down"),
