@@ -34,7 +34,8 @@ fn main() {
     }
     println!("sums by {}", Vectors::used().as_str());
     let quiet = Quiet::choose().unwrap();
-    println!("on CPU {}, with {:?} interrupts of devices", quiet.cpu, quiet.interrupts);
+    let interrupts = quiet.interrupts.map_or("an unknown number of".to_owned(), |n| n.to_string());
+    println!("on CPU {}, which had {interrupts} interrupts of devices", quiet.cpu);
     quiet.run(measure).unwrap();
 }
 

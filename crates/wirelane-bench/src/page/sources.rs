@@ -101,8 +101,10 @@ fn capture() -> Table {
                   Conditions 1 to 3 copy each packet by read(2), from a TAP device. Conditions 4 \
                   to 6 are the AF_XDP port, in the mode that stands below the figure: only \
                   \"zerocopy\" copies nothing, and a veth pair has none. Between them is a ring of \
-                  AF_PACKET: memory that is shared with the kernel, which copies into it. There is \
-                  no card, so the columns of the second card have no counterpart.",
+                  AF_PACKET: memory that is shared with the kernel, which copies into it. The \
+                  senders have the CPUs of the capture, one for each queue: how much more a thread \
+                  for each queue takes than one depends on them, too. There is no card, so the \
+                  columns of the second card have no counterpart.",
         unit: "Mbit/s",
         columns: &["all queues, 10G", "one thread, 10G", "all queues, 1G", "one thread, 1G"],
         lines: vec![
