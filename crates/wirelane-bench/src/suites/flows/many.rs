@@ -2,7 +2,7 @@
 //! CPU.
 //!
 //! A file of a million packets is read again and again, so that flows have many packets, and their
-//! begin and end are the smaller part. Flows go nowhere.
+//! begin and end, which cost several packets each, are the smaller part. Flows go nowhere.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,13 +22,20 @@ pub(super) const CASE: &str = "many";
 const FLOWS: [u64; 2] = [10_000, 1_000_000];
 /// Packets of a file.
 const PACKETS: u64 = 1_000_000;
-/// How often it is read, alone and in a report or with `--quick`.
-const TIMES: [u64; 2] = [100, 20];
+/// How often it is read that a million flows can be judged: all their packets are so many.
+pub(crate) const ENOUGH: u64 = 100;
+/// How often the file of each number of flows is read by the suite alone.
+pub(super) const ALONE: [u64; 2] = [ENOUGH; 2];
+/// The same in a report. Of ten thousand flows the begin is nothing in any case.
+pub(super) const IN_REPORT: [u64; 2] = [20, ENOUGH];
+/// With `--quick`.
+pub(super) const QUICK: [u64; 2] = [20; 2];
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures, reading each file as often as `readings` say, and adds the rows to `report`;
+/// `progress` and `stop` as everywhere.
 pub(super) fn many(
     plan: &ProcessPlan<'_>,
-    is_brief: bool,
+    readings: [u64; 2],
     report: &mut Report,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
@@ -45,10 +52,10 @@ pub(super) fn many(
         Ok(folder) => folder,
         Err(error) => return report.skip(SUITE, CASE, error.to_string()),
     };
-    let times = TIMES[usize::from(is_brief)];
-    let mut cases = FLOWS.map(|flows| {
+    let mut cases = [0, 1].map(|number| {
+        let (flows, readings) = (FLOWS[number], readings[number]);
         let file = folder.file(&flows.to_string());
-        Many { file, own: plan.own, flows, times, samples: Vec::new() }
+        Many { file, own: plan.own, flows, readings, samples: Vec::new() }
     });
     turns::take(SUITE, plan, &mut cases, report, stop, progress);
     report.rows.extend(cases.iter().filter(|case| !case.samples.is_empty()).map(Many::row));
@@ -59,7 +66,7 @@ struct Many<'a> {
     file: PathBuf,
     own: &'a Path,
     flows: u64,
-    times: u64,
+    readings: u64,
     /// CPU time of a packet, in ns.
     samples: Vec<f64>,
 }
@@ -70,7 +77,11 @@ impl Many<'_> {
             suite: SUITE,
             case: CASE,
             peer: None,
-            params: Params(vec![("size", Param::Number(64)), ("flows", Param::Number(self.flows))]),
+            params: Params(vec![
+                ("size", Param::Number(64)),
+                ("flows", Param::Number(self.flows)),
+                ("readings", Param::Number(self.readings)),
+            ]),
             metric: "cpu_ns_per_packet",
             unit: "ns",
             samples: self.samples.clone(),
@@ -91,8 +102,8 @@ impl Turn for Many<'_> {
     fn measure(&mut self, _: u32, _: &AtomicBool, report: &mut Report) -> Result<()> {
         let mut command = Command::new(self.own);
         command.args(["flows", "--json"]);
-        command.arg(format!("file:{}?loop={}", self.file.display(), self.times));
-        let packets = PACKETS * self.times;
+        command.arg(format!("file:{}?loop={}", self.file.display(), self.readings));
+        let packets = PACKETS * self.readings;
         let (cpu, output) = run(command, packets, report)?;
         received(&output.stdout, packets)?;
         self.samples.push(cpu);
