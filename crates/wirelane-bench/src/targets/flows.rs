@@ -1,7 +1,7 @@
 //! The targets of making flows.
 
 use super::book::{Book, Limit, lowest, ratios};
-use crate::suites::flows::many::ENOUGH;
+use crate::suites::flows::readings::ENOUGH;
 
 const SUITE: &str = "flows";
 const CPU: &str = "cpu_ns_per_packet";

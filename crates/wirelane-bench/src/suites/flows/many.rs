@@ -22,14 +22,6 @@ pub(super) const CASE: &str = "many";
 const FLOWS: [u64; 2] = [10_000, 1_000_000];
 /// Packets of a file.
 const PACKETS: u64 = 1_000_000;
-/// How often it is read that a million flows can be judged: all their packets are so many.
-pub(crate) const ENOUGH: u64 = 100;
-/// How often the file of each number of flows is read by the suite alone.
-pub(super) const ALONE: [u64; 2] = [ENOUGH; 2];
-/// The same in a report. Of ten thousand flows the begin is nothing in any case.
-pub(super) const IN_REPORT: [u64; 2] = [20, ENOUGH];
-/// With `--quick`.
-pub(super) const QUICK: [u64; 2] = [20; 2];
 
 /// Measures, reading each file as often as `readings` say, and adds the rows to `report`;
 /// `progress` and `stop` as everywhere.

@@ -9,8 +9,9 @@
 
 mod file;
 mod live;
-pub(crate) mod many;
+mod many;
 mod process;
+pub(crate) mod readings;
 mod traffic;
 
 use std::path::Path;
@@ -122,9 +123,9 @@ impl Suite for FlowsSuite {
         }
         if is_wanted(FlowsCase::Many) {
             let readings = match (is_quick, self.effort.brief) {
-                (true, _) => many::QUICK,
-                (false, true) => many::IN_REPORT,
-                (false, false) => many::ALONE,
+                (true, _) => readings::QUICK,
+                (false, true) => readings::IN_REPORT,
+                (false, false) => readings::ALONE,
             };
             many::many(&plan(1), readings, report, stop, progress);
         }

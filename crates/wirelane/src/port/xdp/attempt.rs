@@ -109,7 +109,8 @@ impl XdpPlan {
             if let Some(pools) = pools.get_mut(i) {
                 pools.rx = pool;
             }
-            let explain = |error| negotiate::explain(&self.device, mode, request.number, error);
+            let place = (mode, request.number);
+            let explain = |error| negotiate::explain(&self.device, &self.shape, place, error);
             bound.queues.push(opened.map_err(explain)?);
         }
         if let Some((queue, _)) = bound.queues.first() {

@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wirelane_os::bpf;
 use wirelane_os::netdev::{self, XdpFeatures};
+use wirelane_os::{bpf, machine};
 
 use super::config::Shape;
 use super::mode::Mode;
@@ -166,11 +166,18 @@ pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
     refusals.into_iter().nth(told)
 }
 
-/// Explains a refused bind.
+/// Packets of several frames were asked for, and the kernel has none.
+pub(super) fn lacks_pieces(name: &str) -> Error {
+    let cause = "the kernel has no packets of several frames (sg=on)";
+    let help = "XDP programs have them since Linux 5.18, AF_XDP sockets since 6.6: leave sg=on out";
+    Error::failed(name, cause).help(help)
+}
+
+/// Explains why a socket for frames of this shape is refused on a queue in a mode.
 pub(super) fn explain(
     device: &Device,
-    mode: Mode,
-    queue: u16,
+    shape: &Shape,
+    (mode, queue): (Mode, u16),
     error: wirelane_os::OsError,
 ) -> Error {
     let name = device.name.as_str();
@@ -189,6 +196,7 @@ pub(super) fn explain(
             .help("run as root or `setcap cap_net_raw,cap_net_admin,cap_bpf+ep` the program"),
         Some(Errno::AFNOSUPPORT) => said("this kernel has no AF_XDP".to_owned())
             .help("it is built without CONFIG_XDP_SOCKETS; packet: works"),
+        Some(Errno::INVAL) if shape.pieces && machine::kernel() < [6, 6] => lacks_pieces(name),
         Some(Errno::INVAL) => {
             said(format!("the kernel refuses queue {queue} with these frames: {error}"))
         }

@@ -25,6 +25,7 @@ use wirelane_os::{netns, privilege};
 
 use super::hints::Hints;
 use super::management::{self, Reading};
+use super::negotiate;
 use super::tags::Tags;
 use crate::error::{Error, Result};
 
@@ -213,9 +214,7 @@ fn load_as(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) 
     }
     Program::load(&load).map_err(|error| match error.into() {
         error if recipe.multi_buffer && errno(&error) == Some(Errno::INVAL) => {
-            let cause = "the kernel has no XDP programs for packets of several frames (sg=on)";
-            let help = "they need Linux 5.18 for the program and 6.6 for sockets: leave sg=on out";
-            Error::failed(interface, cause).help(help).caused_by(error)
+            negotiate::lacks_pieces(interface).caused_by(error)
         }
         error => refused(interface, error),
     })
