@@ -282,16 +282,17 @@ fn bench(driver: &str, mode: &'static str, engines: usize) -> [Program; 7] {
     [
         // The paper's last three conditions, by one thread and by one per queue; without copies
         // where the driver has that.
-        program("capture", &format!("capture {xdp} --disk /tmp"), outside, 6, mode),
-        program("capture-packet", &format!("capture {packet}"), outside, 4, packet_mode),
-        program("scaling", &format!("scaling {packet}"), outside, 1, packet_mode),
-        program("record", &format!("record {xdp}"), outside, 1, mode),
-        program("flows", &format!("flows {xdp}"), outside, 1, mode),
+        program("capture", &format!("capture {xdp} --disk /tmp --quick"), outside, 6, mode),
+        program("capture-packet", &format!("capture {packet} --quick"), outside, 4, packet_mode),
+        program("scaling", &format!("scaling {packet} --quick"), outside, 1, packet_mode),
+        program("record", &format!("record {xdp} --quick"), outside, 1, mode),
+        // Not with --quick, where a program must be ready after six seconds: too few here.
+        program("flows", &format!("flows {xdp}"), outside, 2, mode),
         // The kernel's discipline, and around it.
-        program("qdisc", &format!("qdisc {packet}"), None, 2, ""),
+        program("qdisc", &format!("qdisc {packet} --quick"), None, 2, ""),
         program(
             "send",
-            &format!("send --port {driver}0 --count-at {driver}1 --size 64 --case engine"),
+            &format!("send --port {driver}0 --count-at {driver}1 --size 64 --case engine --quick"),
             None,
             engines,
             "",
@@ -303,7 +304,8 @@ fn bench(driver: &str, mode: &'static str, engines: usize) -> [Program; 7] {
 /// does.
 fn noloss(driver: &str, mode: &'static str, sends: bool) -> Program {
     let far = format!("{driver}1");
-    let arguments = format!("noloss --port xdp:{driver}0?mode={mode} --all --load {far} --size 64");
+    let arguments =
+        format!("noloss --port xdp:{driver}0?mode={mode} --all --load {far} --size 64 --quick");
     // What the kernel sends leaves by a driver only while that has a program (igb_xdp_xmit).
     let listener = format!("wirelane capture xdp:{far}?mode={mode} --all --other off");
     Program {
@@ -318,7 +320,7 @@ fn noloss(driver: &str, mode: &'static str, sends: bool) -> Program {
 
 /// A suite of `wirelane bench`, once.
 fn measured(name: &str, driver: &str, arguments: &str) -> Program {
-    let command = format!("wirelane bench {arguments} --quick --samples 1 --json");
+    let command = format!("wirelane bench {arguments} --samples 1 --json");
     Program::new(format!("bench-{name}-{driver}"), 600, &command)
 }
 
