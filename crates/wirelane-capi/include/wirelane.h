@@ -73,15 +73,15 @@
 // What a counter says that cannot be known.
 #define WIRELANE_UNKNOWN UINT64_MAX
 
-// The interface that this header describes. It goes up when programs have to be compiled anew; functions, and
-// fields at the end of structures that have a size, are added without that.
+// The interface that this header describes. It goes up when programs have to be compiled anew;
+// functions, and fields at the end of structures that have a size, are added without that.
 #define WIRELANE_ABI_VERSION 1
 
 // Ask again at once.
 #define WIRELANE_READY_NOW 0
 
-// Ask again when the descriptor is readable or the time has passed, or at once if the CPU is yours: a thread that
-// sleeps may wake up too late for the next burst.
+// Ask again when the descriptor is readable or the time has passed, or at once if the CPU is
+// yours: a thread that sleeps may wake up too late for the next burst.
 #define WIRELANE_READY_SOON 1
 
 // Ask again when the descriptor is readable or the time has passed.
@@ -138,7 +138,8 @@
 // The destination port of TCP or UDP, 2 bytes.
 #define WIRELANE_FIELD_DESTINATION_PORT 8
 
-// Which packets are selected: a plain value, set by wirelane_mask_all() or wirelane_mask_none() first.
+// Which packets are selected: a plain value, set by wirelane_mask_all() or wirelane_mask_none()
+// first.
 //
 // The queues are bits: queue q is bit q % 64 of word q / 64.
 typedef struct {
@@ -158,14 +159,16 @@ typedef struct {
     uint64_t tx[64];
 } wirelane_mask;
 
-// How to open a port. wirelane_options_init() sets the defaults; then the program changes what it wants.
+// How to open a port. wirelane_options_init() sets the defaults; then the program changes what it
+// wants.
 //
-// The structure belongs to the program, and so does what it points to: both are read while the port is opened.
-// What is 0 or 1 is "yes" for every value but 0.
+// The structure belongs to the program, and so does what it points to: both are read while the
+// port is opened. What is 0 or 1 is "yes" for every value but 0.
 typedef struct {
     // Bytes of the structure, as the program knows it.
     size_t size;
-    // Which packets to receive: an expression of pcap-filter(7), or what `tcpdump -ddd` prints. NULL: all.
+    // Which packets to receive: an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
+    // NULL: all.
     const char *filter;
     // Which queues and classes to select. NULL: all.
     const wirelane_mask *mask;
@@ -187,10 +190,12 @@ typedef struct {
     uint8_t promiscuous;
     // 1: when the interface is removed, wait for another one of its name (`packet:` only).
     uint8_t wait;
-    // 1: with `take`, also take what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP.
+    // 1: with `take`, also take what keeps the host reachable: ARP, neighbour discovery, SSH, DNS
+    // and DHCP.
     uint8_t take_management;
-    // 1: the program forwards. Packets arrive as they were on the wire or marked to be cut, which the
-    // transmitting ends of such a port do. wirelane_options_forwarder() sets it, and what goes with it.
+    // 1: the program forwards. Packets arrive as they were on the wire or marked to be cut, which
+    // the transmitting ends of such a port do. wirelane_options_forwarder() sets it, and what goes
+    // with it.
     uint8_t forward;
     // 0.
     uint8_t reserved;
@@ -204,12 +209,13 @@ typedef struct {
     int32_t status;
     // The errno of the system call behind it, or 0.
     int32_t os_error;
-    // One line: the object, the cause and, after a semicolon, what to do about it. Empty without an error.
+    // One line: the object, the cause and, after a semicolon, what to do about it. Empty without
+    // an error.
     char text[1016];
 } wirelane_error;
 
-// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it, also several at
-// a time. Zero-initialised it is none.
+// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it,
+// also several at a time. Zero-initialised it is none.
 typedef struct {
     // Its number; never that of another one.
     uint64_t id;
@@ -353,12 +359,13 @@ typedef struct {
     uint32_t kind;
 } wirelane_readiness;
 
-// One packet of a batch: the library's own record, to be read. It changes with the packet, and is there until the
-// packet leaves the batch.
+// One packet of a batch: the library's own record, to be read. It changes with the packet, and is
+// there until the packet leaves the batch.
 typedef struct {
     // Of the library.
     const void *owner;
-    // Its bytes, from the Ethernet header on, without the frame check sequence. They may be changed.
+    // Its bytes, from the Ethernet header on, without the frame check sequence. They may be
+    // changed.
     uint8_t *data;
     // When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
     uint64_t timestamp;
@@ -389,14 +396,13 @@ const char *wirelane_version(void);
 // What a status means, in a few words. The text is there for ever.
 const char *wirelane_status_text(int status);
 
-// Sets the options to the defaults: to receive copies of everything. `size` is sizeof(wirelane_options).
-int wirelane_options_init(wirelane_options *options,
-                          size_t size);
+// Sets the options to the defaults: to receive copies of everything. `size` is
+// sizeof(wirelane_options).
+int wirelane_options_init(wirelane_options *options, size_t size);
 
-// Sets the options to those of a program that forwards: promiscuous, open for both directions, packets as they were
-// on the wire within about a millisecond, none that the host itself sends.
-int wirelane_options_forwarder(wirelane_options *options,
-                               size_t size);
+// Sets the options to those of a program that forwards: promiscuous, open for both directions,
+// packets as they were on the wire within about a millisecond, none that the host itself sends.
+int wirelane_options_forwarder(wirelane_options *options, size_t size);
 
 // Selects everything, in all three classes.
 int wirelane_mask_all(wirelane_mask *mask);
@@ -404,24 +410,23 @@ int wirelane_mask_all(wirelane_mask *mask);
 // Selects nothing.
 int wirelane_mask_none(wirelane_mask *mask);
 
-// Replaces the queues of WIRELANE_RX or WIRELANE_TX by those of a text: "all", "none" or a list such as "0,2-3".
+// Replaces the queues of WIRELANE_RX or WIRELANE_TX by those of a text: "all", "none" or a list
+// such as "0,2-3".
 WIRELANE_MUST_CHECK
 int wirelane_mask_parse(wirelane_mask *mask,
                         uint32_t queue_class,
                         const char *queues,
                         wirelane_error *error);
 
-// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all with WIRELANE_NO_QUEUE; or, with WIRELANE_OTHER, packets
-// that are tied to no queue.
-int wirelane_mask_add(wirelane_mask *mask,
-                      uint32_t queue_class,
-                      uint32_t queue);
+// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all with WIRELANE_NO_QUEUE; or, with
+// WIRELANE_OTHER, packets that are tied to no queue.
+int wirelane_mask_add(wirelane_mask *mask, uint32_t queue_class, uint32_t queue);
 
 // 1 if the mask selects packets of that class and queue, otherwise 0.
 int wirelane_mask_selects(const wirelane_mask *mask, uint32_t queue_class, uint32_t queue);
 
-// Opens the port that `spec` names, such as "packet:eth0@0-3" or "sim:4?count=1000". `options` may be NULL for the
-// defaults. No packet is let in before wirelane_port_start().
+// Opens the port that `spec` names, such as "packet:eth0@0-3" or "sim:4?count=1000". `options` may
+// be NULL for the defaults. No packet is let in before wirelane_port_start().
 //
 // The program closes it by wirelane_close().
 WIRELANE_MUST_CHECK
@@ -430,27 +435,28 @@ int wirelane_open(const char *spec,
                   wirelane_port *port,
                   wirelane_error *error);
 
-// Stops the port and closes it. Ends that were handed out stay open: the receiving ones deliver what is in their
-// rings and end; the program closes each.
+// Stops the port and closes it. Ends that were handed out stay open: the receiving ones deliver
+// what is in their rings and end; the program closes each.
 int wirelane_close(wirelane_port port);
 
 // Lets packets in. Call it when every thread is ready.
 WIRELANE_MUST_CHECK int wirelane_port_start(wirelane_port port, wirelane_error *error);
 
-// Lets no more packets in. What is in the rings can still be received, then the receiving ends have ended. Not for
-// signal handlers: it takes locks.
+// Lets no more packets in. What is in the rings can still be received, then the receiving ends
+// have ended. Not for signal handlers: it takes locks.
 int wirelane_port_stop(wirelane_port port);
 
-// Hands out the receiving end at `index`, counted from 0 to below wirelane_info.rx_ends. Each is handed out once; the
-// program closes it by wirelane_rx_close().
+// Hands out the receiving end at `index`, counted from 0 to below wirelane_info.rx_ends. Each is
+// handed out once; the program closes it by wirelane_rx_close().
 WIRELANE_MUST_CHECK
 int wirelane_port_rx(wirelane_port port,
                      size_t index,
                      wirelane_rx *rx,
                      wirelane_error *error);
 
-// Hands out the transmitting end at `index`, counted from 0 to below wirelane_info.tx_ends. Each is handed out once;
-// the program closes it by wirelane_tx_close(). Those of a port that was opened to forward cut long frames.
+// Hands out the transmitting end at `index`, counted from 0 to below wirelane_info.tx_ends. Each
+// is handed out once; the program closes it by wirelane_tx_close(). Those of a port that was
+// opened to forward cut long frames.
 WIRELANE_MUST_CHECK
 int wirelane_port_tx(wirelane_port port,
                      size_t index,
@@ -463,14 +469,16 @@ int wirelane_port_info(wirelane_port port, wirelane_info *info, size_t size, wir
 // The masks in force.
 int wirelane_port_mask(wirelane_port port, wirelane_mask *mask, wirelane_error *error);
 
-// Replaces the masks, also while packets come. Packets of queues that stay selected are neither lost nor duplicated.
+// Replaces the masks, also while packets come. Packets of queues that stay selected are neither
+// lost nor duplicated.
 WIRELANE_MUST_CHECK
 int wirelane_port_set_mask(wirelane_port port,
                            const wirelane_mask *mask,
                            wirelane_error *error);
 
-// Replaces the filter, also while packets come: an expression of pcap-filter(7), or what `tcpdump -ddd` prints; NULL
-// takes all packets that the masks select. Packets that are in the rings have met the old one.
+// Replaces the filter, also while packets come: an expression of pcap-filter(7), or what
+// `tcpdump -ddd` prints; NULL takes all packets that the masks select. Packets that are in the
+// rings have met the old one.
 WIRELANE_MUST_CHECK
 int wirelane_port_set_filter(wirelane_port port,
                              const char *filter,
@@ -491,8 +499,8 @@ int wirelane_port_rx_stats(wirelane_port port,
                            size_t size,
                            wirelane_error *error);
 
-// What became of the packets of the transmitting end at `index`, also after it was closed. `size` is
-// sizeof(wirelane_tx_stats).
+// What became of the packets of the transmitting end at `index`, also after it was closed. `size`
+// is sizeof(wirelane_tx_stats).
 int wirelane_port_tx_stats(wirelane_port port,
                            size_t index,
                            wirelane_tx_stats *stats,
@@ -505,29 +513,32 @@ int wirelane_port_frames(wirelane_port port,
                          size_t size,
                          wirelane_error *error);
 
-// Adds received packets to the end of `batch` while it has room. Returns how many; 0 if none is ready. Never blocks.
-int wirelane_rx_receive(wirelane_rx rx,
-                        wirelane_batch batch);
+// Adds received packets to the end of `batch` while it has room. Returns how many; 0 if none is
+// ready. Never blocks.
+int wirelane_rx_receive(wirelane_rx rx, wirelane_batch batch);
 
-// When to ask again after a call that received nothing, for programs with an event loop of their own. An error, such
-// as that of an interface that was removed, is told once; then the end has ended.
+// When to ask again after a call that received nothing, for programs with an event loop of their
+// own. An error, such as that of an interface that was removed, is told once; then the end has
+// ended.
 WIRELANE_MUST_CHECK
 int wirelane_rx_readiness(wirelane_rx rx,
                           wirelane_readiness *readiness,
                           wirelane_error *error);
 
-// Waits until one of `count` receiving ends may have packets or `timeout` nanoseconds have passed; a negative timeout
-// is none. Returns the sum of WIRELANE_WAKE_..., at once if all have ended. A signal ends it, too.
+// Waits until one of `count` receiving ends may have packets or `timeout` nanoseconds have passed;
+// a negative timeout is none. Returns the sum of WIRELANE_WAKE_..., at once if all have ended. A
+// signal ends it, too.
 //
-// Call it after a round in which none had packets. An end that fails is an error once; then it has ended.
+// Call it after a round in which none had packets. An end that fails is an error once; then it has
+// ended.
 WIRELANE_MUST_CHECK
 int wirelane_wait(const wirelane_rx *ends,
                   size_t ends_count,
                   int64_t timeout,
                   wirelane_error *error);
 
-// As wirelane_wait(), and until one of at most 64 `descriptors` of the program is readable, has an error or was hung
-// up: bit i of `ready` (which may be NULL) says that descriptor i is.
+// As wirelane_wait(), and until one of at most 64 `descriptors` of the program is readable, has an
+// error or was hung up: bit i of `ready` (which may be NULL) says that descriptor i is.
 WIRELANE_MUST_CHECK
 int wirelane_wait_any(const wirelane_rx *ends,
                       size_t ends_count,
@@ -540,41 +551,35 @@ int wirelane_wait_any(const wirelane_rx *ends,
 // No packet older than this (nanoseconds since 1970) will come any more.
 int wirelane_rx_watermark(wirelane_rx rx, uint64_t *watermark);
 
-// Counts packets that were received here and found no room in a TX queue, for a program that forwards.
-int wirelane_rx_count_unforwarded(wirelane_rx rx,
-                                  uint64_t packets);
+// Counts packets that were received here and found no room in a TX queue, for a program that
+// forwards.
+int wirelane_rx_count_unforwarded(wirelane_rx rx, uint64_t packets);
 
 // Closes the receiving end. Its packets in batches stay valid.
 int wirelane_rx_close(wirelane_rx rx);
 
-// Adds up to `packets` empty frames of the port's own memory to the end of `batch`: they are filled by
-// wirelane_batch_fill() and transmitted without a copy. Returns how many.
-int wirelane_tx_allocate(wirelane_tx tx,
-                         wirelane_batch batch,
-                         size_t packets);
+// Adds up to `packets` empty frames of the port's own memory to the end of `batch`: they are
+// filled by wirelane_batch_fill() and transmitted without a copy. Returns how many.
+int wirelane_tx_allocate(wirelane_tx tx, wirelane_batch batch, size_t packets);
 
-// Takes packets from the front of `batch`, as many as there is room for; the others stay. Returns how many. Never
-// blocks. They leave at the latest with wirelane_tx_flush().
-int wirelane_tx_transmit(wirelane_tx tx,
-                         wirelane_batch batch);
+// Takes packets from the front of `batch`, as many as there is room for; the others stay. Returns
+// how many. Never blocks. They leave at the latest with wirelane_tx_flush().
+int wirelane_tx_transmit(wirelane_tx tx, wirelane_batch batch);
 
-// As wirelane_tx_transmit(), but flushes and waits for room, until `timeout` nanoseconds pass in which there was none.
-// Returns how many packets stay in the batch.
+// As wirelane_tx_transmit(), but flushes and waits for room, until `timeout` nanoseconds pass in
+// which there was none. Returns how many packets stay in the batch.
 int wirelane_tx_transmit_all(wirelane_tx tx,
                              wirelane_batch batch,
                              uint64_t timeout,
                              wirelane_error *error);
 
-// Transmits a copy of the `len` bytes at `data`. Returns 1, or 0 if there is no room now. It leaves at the latest with
-// wirelane_tx_flush().
-int wirelane_tx_send(wirelane_tx tx,
-                     const uint8_t *data,
-                     size_t len);
+// Transmits a copy of the `len` bytes at `data`. Returns 1, or 0 if there is no room now. It
+// leaves at the latest with wirelane_tx_flush().
+int wirelane_tx_send(wirelane_tx tx, const uint8_t *data, size_t len);
 
-// Adds packets that have left to the end of `batch`, each with the time at which it left; returns how many. Only
-// ports such as `xdp:eth0?tx_timestamps=on` keep them.
-int wirelane_tx_sent(wirelane_tx tx,
-                     wirelane_batch batch);
+// Adds packets that have left to the end of `batch`, each with the time at which it left; returns
+// how many. Only ports such as `xdp:eth0?tx_timestamps=on` keep them.
+int wirelane_tx_sent(wirelane_tx tx, wirelane_batch batch);
 
 // Makes sure that what was taken is on its way, and reclaims the memory of what has left.
 int wirelane_tx_flush(wirelane_tx tx, wirelane_error *error);
@@ -585,15 +590,16 @@ int wirelane_tx_pending(wirelane_tx tx);
 // Waits until there is room again, at most `timeout` nanoseconds.
 int wirelane_tx_wait(wirelane_tx tx, uint64_t timeout, wirelane_error *error);
 
-// Flushes until everything has left, at most `timeout` nanoseconds. Returns how many packets have not.
-int wirelane_tx_drain(wirelane_tx tx,
-                      uint64_t timeout,
-                      wirelane_error *error);
+// Flushes until everything has left, at most `timeout` nanoseconds. Returns how many packets have
+// not.
+int wirelane_tx_drain(wirelane_tx tx, uint64_t timeout, wirelane_error *error);
 
-// Closes the transmitting end: sends what it has taken for a fifth of a second, and counts the rest as errors.
+// Closes the transmitting end: sends what it has taken for a fifth of a second, and counts the
+// rest as errors.
 int wirelane_tx_close(wirelane_tx tx);
 
-// Makes an empty batch for up to `capacity` packets. The program frees it by wirelane_batch_free().
+// Makes an empty batch for up to `capacity` packets. The program frees it by
+// wirelane_batch_free().
 WIRELANE_MUST_CHECK
 int wirelane_batch_new(size_t capacity,
                        wirelane_batch *batch,
@@ -602,11 +608,10 @@ int wirelane_batch_new(size_t capacity,
 // Frees the batch. Its packets go back to where their memory came from.
 int wirelane_batch_free(wirelane_batch batch);
 
-// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many these are. The array
-// belongs to the batch and is valid until the next function that adds packets or takes some away. NULL only counts
-// them.
-int wirelane_batch_packets(wirelane_batch batch,
-                           const wirelane_packet *const **packets);
+// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many
+// these are. The array belongs to the batch and is valid until the next function that adds packets
+// or takes some away. NULL only counts them.
+int wirelane_batch_packets(wirelane_batch batch, const wirelane_packet *const **packets);
 
 // How many more packets fit.
 int wirelane_batch_room(wirelane_batch batch);
@@ -620,10 +625,9 @@ int wirelane_batch_release_first(wirelane_batch batch, size_t packets);
 // Gives all but the first `packets` packets back.
 int wirelane_batch_truncate(wirelane_batch batch, size_t packets);
 
-// Keeps packet i if `keep[i]` is not 0, in order, and gives the others back. `keep` has an element for each packet.
-// Returns how many stay.
-int wirelane_batch_retain(wirelane_batch batch,
-                          const uint8_t *keep);
+// Keeps packet i if `keep[i]` is not 0, in order, and gives the others back. `keep` has an element
+// for each packet. Returns how many stay.
+int wirelane_batch_retain(wirelane_batch batch, const uint8_t *keep);
 
 // Moves packets from the front of `from` to the end of `to`, as many as fit. Returns how many.
 int wirelane_batch_append(wirelane_batch to, wirelane_batch from);
@@ -631,10 +635,9 @@ int wirelane_batch_append(wirelane_batch to, wirelane_batch from);
 // Replaces the bytes of a packet by `len` bytes at `data`.
 int wirelane_batch_fill(wirelane_batch batch, size_t index, const uint8_t *data, size_t len);
 
-// Makes a packet `len` bytes long, cutting or extending it at its end. Bytes gained have no defined content.
-int wirelane_batch_set_len(wirelane_batch batch,
-                           size_t index,
-                           size_t len);
+// Makes a packet `len` bytes long, cutting or extending it at its end. Bytes gained have no
+// defined content.
+int wirelane_batch_set_len(wirelane_batch batch, size_t index, size_t len);
 
 // Opens `bytes` bytes before a packet, for a header.
 int wirelane_batch_prepend(wirelane_batch batch, size_t index, size_t bytes);
@@ -645,25 +648,20 @@ int wirelane_batch_strip(wirelane_batch batch, size_t index, size_t bytes);
 // Sets the time of a packet that the program has made, in nanoseconds since 1970: a file keeps it.
 int wirelane_batch_set_timestamp(wirelane_batch batch, size_t index, uint64_t nanoseconds);
 
-// Sets `nanoseconds` to when the hardware received a packet, by the clock of the device. Returns 1, or 0 if it is not
-// known (`xdp:eth0?rx_timestamps=on` asks for it).
-int wirelane_batch_hardware_timestamp(wirelane_batch batch,
-                                      size_t index,
-                                      uint64_t *nanoseconds);
+// Sets `nanoseconds` to when the hardware received a packet, by the clock of the device. Returns
+// 1, or 0 if it is not known (`xdp:eth0?rx_timestamps=on` asks for it).
+int wirelane_batch_hardware_timestamp(wirelane_batch batch, size_t index, uint64_t *nanoseconds);
 
-// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not known
-// (`xdp:eth0?rx_hash=on` asks for it).
-int wirelane_batch_rx_hash(wirelane_batch batch,
-                           size_t index,
-                           uint32_t *hash);
+// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not
+// known (`xdp:eth0?rx_hash=on` asks for it).
+int wirelane_batch_rx_hash(wirelane_batch batch, size_t index, uint32_t *hash);
 
-// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or cutting it into
-// packets: transmitting ends do it. Otherwise 0.
-int wirelane_batch_is_unfinished(wirelane_batch batch,
-                                 size_t index);
+// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or
+// cutting it into packets: transmitting ends do it. Otherwise 0.
+int wirelane_batch_is_unfinished(wirelane_batch batch, size_t index);
 
-// Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network order. Every checksum that
-// covers it follows, also one that a device will complete.
+// Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network
+// order. Every checksum that covers it follows, also one that a device will complete.
 int wirelane_batch_rewrite(wirelane_batch batch,
                            size_t index,
                            uint32_t field,
