@@ -7,9 +7,10 @@
 //! Reading order: [`privileged`], [`tools`] and [`kernel`] (may this test run?), [`netns`] and
 //! [`veth`] and [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and
 //! [`tshark`] (what is right), [`c`] and [`libpcap`] (programs in C, and over which libpcap they
-//! run), [`installed`] (other programs).
+//! run), [`installed`] (other programs), [`files`] (what they left).
 
 pub mod c;
+pub mod files;
 pub mod installed;
 pub mod kernel;
 pub mod libpcap;

@@ -54,7 +54,7 @@ pub(crate) struct Modes {
     /// Whether packets may take several frames: XDP_USE_SG, of 6.6.
     pub(crate) sg: bool,
     /// In which words the kernel's engine is refused on igb.
-    pub(crate) sending: Option<&'static str>,
+    pub(crate) engine_refusal: Option<&'static str>,
     /// Whether the kernel sends by itself: BPF_F_TEST_XDP_LIVE_FRAMES, of 5.18.
     pub(crate) sends: bool,
 }
@@ -82,7 +82,7 @@ impl Modes {
             // What a driver does with frames of XDP programs is told since 6.3
             // (NETDEV_CMD_DEV_GET). igb of 6.12 sends them only while it has a program; that of
             // 7.3 always does.
-            sending: match () {
+            engine_refusal: match () {
                 () if is_at_least(6, 13) => None,
                 () if is_at_least(6, 3) => Some("igb0 does not transmit frames of programs now"),
                 () => Some("before Linux 6.3 the kernel does not say"),
@@ -113,7 +113,7 @@ pub(crate) fn all(modes: Modes) -> Vec<Program> {
             let words = "virtio_net would crash the kernel";
             programs.push(refused("crash", &send(&format!("{driver}0")), words));
         }
-        let engines = if modes.sending.is_none() && !crashes { 3 } else { 2 };
+        let engines = if modes.engine_refusal.is_none() && !crashes { 3 } else { 2 };
         programs.extend(bench(driver, mode, engines));
         if !crashes {
             programs.push(noloss(driver, mode, modes.sends));
@@ -123,7 +123,7 @@ pub(crate) fn all(modes: Modes) -> Vec<Program> {
         let capture = "wirelane capture xdp:igb0?mode=native&sg=on --all --count 1";
         programs.push(refused("sg", capture, "sg=on"));
     }
-    if let Some(words) = modes.sending {
+    if let Some(words) = modes.engine_refusal {
         // 5.10 has no live frames either, but the interface is asked first.
         programs.push(refused("kernel-engine", &send("igb0"), words));
     }

@@ -1,47 +1,50 @@
-//! Prose is as wide as CONTRIBUTING.md says: in documents, and in comments of sources. Tables,
-//! drawings, links, commands and code may be wider.
+//! Lines are as wide as CONTRIBUTING.md says: all of the README; those of ARCHITECTURE.md and
+//! CONTRIBUTING.md but tables and links; prose of other documents, and of comments in sources.
+//! There, tables, drawings, links, commands and code may be wider.
 
 use std::fs;
 use std::path::Path;
+
+use wirelane_testkit::files;
 
 use super::document::documents;
 
 const COLUMNS: usize = 100;
 
 #[test]
-fn prose_has_100_columns() {
-    let (root, mut paths) = documents();
-    paths
-        .extend(["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+fn lines_have_100_columns() {
+    let (root, mut chapters) = documents();
+    chapters.retain(|path| !path.ends_with("README.md"));
+    chapters.push(root.join("CHANGELOG.md"));
+    let is_source = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    let mut sources: Vec<_> = ["crates", "fuzz/fuzz_targets", "xtask"]
+        .iter()
+        .flat_map(|it| files::below(&root.join(it)))
+        .collect();
+    sources.retain(|path| is_source(path));
     let mut wide = Vec::new();
-    for path in paths {
-        collect(&path, in_document, &mut wide);
+    collect(&root.join("README.md"), all, &mut wide);
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        collect(&root.join(name), but_tables, &mut wide);
     }
-    for folder in ["crates", "fuzz", "xtask"] {
-        look_through(&root.join(folder), &mut wide);
-    }
+    chapters.iter().for_each(|path| collect(path, in_document, &mut wide));
+    sources.iter().for_each(|path| collect(path, in_source, &mut wide));
     assert!(wide.is_empty(), "wider than {COLUMNS} columns:\n{}", wide.join("\n"));
 }
 
-/// Collects from the sources below `folder`.
-fn look_through(folder: &Path, wide: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
-                look_through(&path, wide);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            collect(&path, in_source, wide);
-        }
-    }
+/// Collects the wide lines of the file at `path`, of those that `chosen` chooses.
+fn collect(path: &Path, chosen: fn(&str) -> Vec<(usize, &str)>, wide: &mut Vec<String>) {
+    let text = fs::read_to_string(path).unwrap();
+    let found = chosen(&text).into_iter().filter(|(_, line)| line.chars().count() > COLUMNS);
+    wide.extend(found.map(|(number, line)| format!("{}:{number}: {line}", path.display())));
 }
 
-/// Collects the wide lines of the file at `path` that `prose` finds.
-fn collect(path: &Path, prose: fn(&str) -> Vec<(usize, &str)>, wide: &mut Vec<String>) {
-    let text = fs::read_to_string(path).unwrap();
-    let found = prose(&text).into_iter().filter(|(_, line)| line.chars().count() > COLUMNS);
-    wide.extend(found.map(|(number, line)| format!("{}:{number}: {line}", path.display())));
+fn all(text: &str) -> Vec<(usize, &str)> {
+    numbered(text, |_| true)
+}
+
+fn but_tables(text: &str) -> Vec<(usize, &str)> {
+    numbered(text, |line| !line.starts_with(['|', '[']))
 }
 
 /// The lines of prose of a document, with their numbers.
@@ -64,9 +67,10 @@ fn in_source(text: &str) -> Vec<(usize, &str)> {
     })
 }
 
-fn numbered(text: &str, mut is_prose: impl FnMut(&str) -> bool) -> Vec<(usize, &str)> {
+/// The lines for which `is_chosen` holds, with their numbers.
+fn numbered(text: &str, mut is_chosen: impl FnMut(&str) -> bool) -> Vec<(usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-    lines.filter(|(_, line)| is_prose(line)).collect()
+    lines.filter(|(_, line)| is_chosen(line)).collect()
 }
 
 #[test]

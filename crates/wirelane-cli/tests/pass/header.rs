@@ -1,5 +1,6 @@
 //! A capture says where and how it was made, as dumpcap's does.
 
+use wirelane_testkit::files;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 
@@ -50,15 +51,9 @@ fn privileged_a_capture_says_what_dumpcap_says() {
     // In the segments of a store, too.
     let store = files.path("store");
     run(wirelane(["record", "-q", "sim:1?count=100"]).arg(&store).args(["--comment", "of mine"]));
-    let mut segments: Vec<_> = walk(&store);
+    let mut segments: Vec<_> = files::below(&store);
     segments.retain(|path| path.extension().is_some_and(|suffix| suffix == "pcapng"));
     let comments = about_its("Capture comment", &segments[0]);
     assert_eq!(comments[0], "of mine");
     assert!(comments[1].contains(" record -q sim:1?count=100 "), "{comments:?}");
-}
-
-/// All files below a directory.
-fn walk(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

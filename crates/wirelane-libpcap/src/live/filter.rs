@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     /// `vlan 5`, as libpcap writes it for an interface.
-    const VLAN_5: &str = "9,48 0 0 4294963248,21 2 0 1,40 0 0 12,21 0 4 33024,48 0 0 4294963244,84 \
-                          0 0 4095,21 0 1 5,6 0 0 200,6 0 0 0";
+    const VLAN_5: &str = "9,48 0 0 4294963248,21 2 0 1,40 0 0 12,21 0 4 33024,\
+                          48 0 0 4294963244,84 0 0 4095,21 0 1 5,6 0 0 200,6 0 0 0";
 
     fn tagged(tci: u16) -> Vec<u8> {
         let mut frame = vec![0; 64];

@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use wirelane_testkit::process::{self, ChildGuard, Output};
 
-use crate::files::files;
 use crate::foreign::foreign;
 use crate::machines::{Cluster, fill, query};
 use crate::s3::{LIMIT, S3};
+use wirelane_testkit::files;
 
 /// Seconds of work for every task: all pairs of flows.
 const LONG: &str = "SELECT count(*) AS pairs, max(a.octets * 7 + b.octets) AS most FROM flows a \
@@ -81,7 +81,7 @@ fn what_a_cluster_lacks_is_named() {
     cluster.add(&environment);
     fails(&mut query(&server, Some(&url), sql), &["SignatureDoesNotMatch"]);
     // A file that is half there, as a host that died would leave it in a directory.
-    let whole = files(&server.bucket("flows")).remove(0);
+    let whole = files::below(&server.bucket("flows")).remove(0);
     let mut bytes = fs::read(&whole).unwrap();
     bytes.truncate(bytes.len() / 2);
     fs::write(whole.with_file_name("half.parquet"), bytes).unwrap();

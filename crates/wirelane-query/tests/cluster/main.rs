@@ -3,8 +3,6 @@
 
 mod answers;
 mod failures;
-#[path = "../shared/files.rs"]
-mod files;
 #[path = "../shared/foreign.rs"]
 mod foreign;
 mod machines;

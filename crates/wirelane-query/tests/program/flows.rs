@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use wirelane_testkit::process::{self, ChildGuard};
 
-use crate::files::files;
 use crate::rows::packets_of;
+use wirelane_testkit::files;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ pub(crate) fn wirelane() -> Command {
 
 /// Packets of all rows of all files, and the number of rows.
 fn written(directory: &Path) -> (u64, u64) {
-    let rows: Vec<u64> = files(directory).iter().flat_map(|path| packets_of(path)).collect();
+    let rows: Vec<u64> = files::below(directory).iter().flat_map(|path| packets_of(path)).collect();
     (rows.iter().sum(), rows.len() as u64)
 }
 
@@ -39,7 +39,7 @@ fn the_packets_of_a_port_are_in_the_rows_of_its_files() {
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(summary["totals"]["received"], 5000);
     let is_of_probe = |path: &PathBuf| path.iter().any(|part| part == "host=probe");
-    assert!(files(&to).iter().all(is_of_probe), "{:?}", files(&to));
+    assert!(files::below(&to).iter().all(is_of_probe), "{:?}", files::below(&to));
     let (packets, rows) = written(&to);
     assert_eq!(packets, 5000);
     let export = &summary["flows"]["exports"][0];

@@ -1,8 +1,6 @@
 //! The program, alone and behind `wirelane flows -w`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-#[path = "../shared/files.rs"]
-mod files;
 mod flows;
 #[path = "../shared/foreign.rs"]
 mod foreign;

@@ -7,9 +7,9 @@ use std::process::Output;
 use arrow_ipc::reader::StreamReader;
 use serde_json::Value;
 
-use crate::files::files;
 use crate::made::{flows, messages, sink};
 use crate::rows::{packets, packets_of};
+use wirelane_testkit::files;
 
 fn told(ended: &Output) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()
@@ -26,7 +26,7 @@ fn every_flow_is_in_the_file_of_its_hour() {
         (&told["flows"], &told["files"], &told["lost"]),
         (&1000.into(), &3.into(), &0.into())
     );
-    let paths = files(&to);
+    let paths = files::below(&to);
     let size: u64 = paths.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert_eq!(told["bytes"], size);
     let mut all = Vec::new();
@@ -45,7 +45,8 @@ fn what_came_before_a_broken_message_is_written() {
     let whole = messages(&flows(2000));
     let ended = sink(directory.path(), &["--json"], &whole[..whole.len() - 10]);
     assert_eq!(ended.status.code(), Some(1));
-    let written: usize = files(directory.path()).iter().map(|path| packets_of(path).len()).sum();
+    let written: usize =
+        files::below(directory.path()).iter().map(|path| packets_of(path).len()).sum();
     assert!(written > 0 && written < 2000);
     assert_eq!(told(&ended)["flows"], written);
 }
@@ -61,7 +62,7 @@ fn a_store_that_takes_nothing_is_named_and_flows_are_counted() {
     assert_eq!((&told["flows"], &told["lost"]), (&0.into(), &10.into()), "{told}");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(said.contains("10 of 10 flows were not written"), "{said}");
-    assert_eq!(files(directory.path()).len(), 1);
+    assert_eq!(files::below(directory.path()).len(), 1);
 }
 
 #[test]

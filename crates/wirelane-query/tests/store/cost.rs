@@ -9,7 +9,7 @@ use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{EndReason, Flow, Half};
 use wirelane_wire::{Protocol, TcpFlags};
 
-use crate::files::files;
+use wirelane_testkit::files;
 
 /// 2026-11-23, 02:00:00.
 const START: u64 = 1_795_399_200_000_000_000;
@@ -84,7 +84,8 @@ fn a_flow_takes_as_many_bytes_as_the_manual_says() {
     let mut sink = sink.arg("sink").arg(directory.path()).stdin(Stdio::piped()).spawn().unwrap();
     sink.stdin.take().unwrap().write_all(&messages).unwrap();
     assert!(sink.wait().unwrap().success());
-    let bytes: u64 = files(directory.path()).iter().map(|it| fs::metadata(it).unwrap().len()).sum();
+    let bytes: u64 =
+        files::below(directory.path()).iter().map(|it| fs::metadata(it).unwrap().len()).sum();
     let each = bytes as f64 / FLOWS as f64;
     assert!((95.0..105.0).contains(&each), "{each}");
 }

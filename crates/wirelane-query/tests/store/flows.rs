@@ -13,8 +13,8 @@ use wirelane_flow::Flow;
 use wirelane_flow::ipfix::Pipe;
 use wirelane_testkit::process::{self, ChildGuard, Output};
 
-use crate::files::files;
 use crate::s3::{LIMIT, S3, program};
+use wirelane_testkit::files;
 
 /// A capture of 50 conversations.
 fn capture(directory: &Path) -> PathBuf {
@@ -37,7 +37,7 @@ fn summary(ended: &Output) -> Value {
 /// The rows of all files, by their directories.
 fn rows(root: &Path) -> BTreeMap<PathBuf, Vec<RecordBatch>> {
     let mut rows: BTreeMap<PathBuf, Vec<RecordBatch>> = BTreeMap::new();
-    for path in files(root) {
+    for path in files::below(root) {
         let file = File::open(&path).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
         let directory = path.parent().unwrap().strip_prefix(root).unwrap().to_owned();
@@ -82,7 +82,7 @@ fn a_store_that_refuses_is_named_and_nobody_waits() {
         assert_eq!((&export["flows"], &export["lost"]), (&0.into(), &50.into()), "{export}");
     }
     for bucket in ["flows", "fixed"] {
-        assert!(files(&server.bucket(bucket)).is_empty());
+        assert!(files::below(&server.bucket(bucket)).is_empty());
     }
     assert!(!server.bucket("missing").exists());
 }

@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod cost;
-#[path = "../shared/files.rs"]
-mod files;
 mod flows;
 mod packets;
 mod readers;

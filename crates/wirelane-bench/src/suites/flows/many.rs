@@ -44,11 +44,11 @@ pub(super) fn many(
         Ok(folder) => folder,
         Err(error) => return report.skip(SUITE, CASE, error.to_string()),
     };
-    let mut cases = [0, 1].map(|number| {
-        let (flows, readings) = (FLOWS[number], readings[number]);
+    let case = |(flows, readings): (u64, u64)| {
         let file = folder.file(&flows.to_string());
         Many { file, own: plan.own, flows, readings, samples: Vec::new() }
-    });
+    };
+    let mut cases: Vec<_> = FLOWS.into_iter().zip(readings).map(case).collect();
     turns::take(SUITE, plan, &mut cases, report, stop, progress);
     report.rows.extend(cases.iter().filter(|case| !case.samples.is_empty()).map(Many::row));
 }

@@ -166,11 +166,8 @@ impl Cable {
 fn push(tx: &mut Tx, frames: &[Vec<u8>], window: Duration) -> Result<f64> {
     let mut batch = Batch::default();
     let (before, begin) = (tx.counters().packets.value(), Instant::now());
-    let is_to_go_on = |tx: &Tx| {
-        let limit = if tx.counters().packets.value() > before { window } else { PATIENCE };
-        begin.elapsed() < limit.max(window)
-    };
-    while is_to_go_on(tx) {
+    let sent = |tx: &Tx| tx.counters().packets.value() - before;
+    while begin.elapsed() < window || sent(tx) == 0 && begin.elapsed() < PATIENCE {
         let kept = batch.len();
         let room = batch.room();
         tx.allocate(&mut batch, room);
@@ -178,14 +175,14 @@ fn push(tx: &mut Tx, frames: &[Vec<u8>], window: Duration) -> Result<f64> {
             // The frames of the port are longer than any packet of ours.
             let _ = frame.fill(bytes);
         }
-        let sent = tx.transmit(&mut batch);
+        let taken = tx.transmit(&mut batch);
         tx.flush()?;
-        if sent == 0 {
+        if taken == 0 {
             tx.wait(ROOM)?;
         }
     }
     let elapsed = begin.elapsed();
-    let packets = tx.counters().packets.value() - before;
+    let packets = sent(tx);
     if packets == 0 {
         let cause = format!("sent nothing in {:.1} s", elapsed.as_secs_f64());
         return Err(Error::failed("packet socket", cause));

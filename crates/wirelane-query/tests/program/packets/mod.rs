@@ -13,10 +13,10 @@ use wirelane_pcap::{CaptureWriter, LINK_TYPE_ETHERNET, Record, Source, WriterOpt
 use wirelane_testkit::packets::{Packet, tcp4, tcp6, udp4, udp6};
 use wirelane_testkit::process::{self, Output};
 
-use crate::files::files;
 use crate::flows::wirelane;
 use crate::made::{HOUR, START};
 use crate::rows::batches_of;
+use wirelane_testkit::files;
 
 /// A capture of so many packets of TCP and UDP in three hours, a millisecond apart; every seventh
 /// is cut.
@@ -70,7 +70,7 @@ fn assert_conserved(summary: &Value) {
 
 /// All rows of all files, in order of their paths.
 fn rows(directory: &Path) -> Vec<RecordBatch> {
-    files(directory).iter().flat_map(|path| batches_of(path)).collect()
+    files::below(directory).iter().flat_map(|path| batches_of(path)).collect()
 }
 
 fn count(rows: &[RecordBatch]) -> usize {

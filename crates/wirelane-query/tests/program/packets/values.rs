@@ -10,8 +10,8 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use wirelane_testkit::{process, tools, tshark};
 
 use super::{capture, count, flows, rows, summary, text};
-use crate::files::files;
 use crate::flows::wirelane;
+use wirelane_testkit::files;
 
 /// Columns, and tshark's fields for them; several for one that is in several headers.
 const COLUMNS: [(&str, &[&str]); 11] = [
@@ -60,7 +60,7 @@ fn rows_have_what_tshark_reads_and_lie_in_their_hours() {
     let summary = summary(&ended);
     let export = &summary["packets"]["exports"][0];
     assert_eq!((&export["packets"], &export["files"]), (&COUNT.into(), &4.into()), "{export}");
-    let paths = files(&to);
+    let paths = files::below(&to);
     let size: u64 = paths.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert_eq!(export["bytes"], size);
     for (path, hour) in paths.iter().zip(["02", "03", "04", "05"]) {
@@ -91,7 +91,7 @@ fn files_say_what_is_where() {
     let (file, to) = (directory.path().join("a.pcap"), directory.path().join("rows/"));
     capture(&file, 300);
     summary(&flows(&["--json", "--data", "-w", text(&to), text(&file)]));
-    let path = &files(&to)[0];
+    let path = &files::below(&to)[0];
     let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
     let metadata = reader.metadata();
     let said = metadata.file_metadata().key_value_metadata().unwrap();

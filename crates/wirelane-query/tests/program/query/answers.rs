@@ -12,9 +12,9 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use super::{answer, query, three_hours};
-use crate::files::files;
 use crate::made::{START, write};
 use crate::rows::{packets, packets_of};
+use wirelane_testkit::files;
 
 fn rows(sql: &str, sources: &[&Path]) -> Vec<Value> {
     let text = answer(&[sql, "--format", "json"], sources);
@@ -117,7 +117,7 @@ fn one_answer_has_many_formats() {
 fn single_files_and_parts_of_directories_are_sources_too() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), &three_hours());
-    let all = files(directory.path());
+    let all = files::below(directory.path());
     let sql = "SELECT count(*) AS n, min(hour) AS hour, min(host) AS host FROM flows";
     let day = directory.path().join("date=2026-11-23");
     let of = |n: u64, hour: &str| json!({"n": n, "hour": hour, "host": "probe"});

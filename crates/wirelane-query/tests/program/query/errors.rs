@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::{answer, refusal, three_hours};
-use crate::files::files;
 use crate::foreign::foreign;
 use crate::made::write;
+use wirelane_testkit::files;
 
 const COUNT: &str = "SELECT sum(packets) FROM flows";
 
@@ -31,7 +31,7 @@ fn sources_that_are_none_are_named() {
 fn files_that_are_not_flows_are_named() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), &three_hours());
-    let whole = files(directory.path())[1].clone();
+    let whole = files::below(directory.path())[1].clone();
     let name = whole.file_name().unwrap().to_str().unwrap().to_owned();
 
     let bytes = fs::read(&whole).unwrap();
@@ -88,7 +88,7 @@ fn an_answer_that_finds_no_room_leaves_no_file() {
     let path = to.path().join("answer.csv");
     let sql = "SELECT CAST(source AS INT) FROM flows";
     says(&refusal(&[sql, "-w", path.to_str().unwrap()], &[directory.path()]), 1, &["Cannot cast"]);
-    assert_eq!(files(to.path()).len(), 0);
+    assert_eq!(files::below(to.path()).len(), 0);
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl XdpPlan {
             if let Some(pools) = pools.get_mut(i) {
                 pools.rx = pool;
             }
-            let place = (mode, request.number);
-            let explain = |error| negotiate::explain(&self.device, &self.shape, place, error);
+            let explain =
+                |error| negotiate::explain(&self.device, &self.shape, mode, request.number, error);
             bound.queues.push(opened.map_err(explain)?);
         }
         if let Some((queue, _)) = bound.queues.first() {

@@ -177,7 +177,8 @@ pub(super) fn lacks_pieces(name: &str) -> Error {
 pub(super) fn explain(
     device: &Device,
     shape: &Shape,
-    (mode, queue): (Mode, u16),
+    mode: Mode,
+    queue: u16,
     error: wirelane_os::OsError,
 ) -> Error {
     let name = device.name.as_str();

@@ -1,0 +1,16 @@
+//! What is below a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files below a directory, whatever their names, in order.
+#[must_use]
+pub fn below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { found.extend(below(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
