@@ -108,8 +108,8 @@ impl Kernel {
         let work = || {
             // A machine that does not let us choose has its scheduler's choice.
             let _ = affinity::pin(self.cpu);
-            push(&mut tx, &self.frames, window / 4)?;
-            let sent = push(&mut tx, &self.frames, window)?;
+            self.push(&mut tx, window / 4)?;
+            let sent = self.push(&mut tx, window)?;
             tx.drain(FAREWELL).map(|_| sent)
         };
         let panicked =
@@ -117,6 +117,37 @@ impl Kernel {
         let sent = thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(panicked));
         port.control().stop();
         sent
+    }
+
+    /// Sends for so long, or until the first packet has been sent: nanoseconds per packet.
+    fn push(&self, tx: &mut Tx, window: Duration) -> Result<f64> {
+        let mut batch = Batch::default();
+        let (before, begin) = (tx.counters().packets.value(), Instant::now());
+        let sent = |tx: &Tx| tx.counters().packets.value() - before;
+        while begin.elapsed() < window || sent(tx) == 0 && begin.elapsed() < PATIENCE {
+            let kept = batch.len();
+            let room = batch.room();
+            tx.allocate(&mut batch, room);
+            for (frame, bytes) in batch.iter_mut().skip(kept).zip(self.frames.iter().cycle()) {
+                // The frames of the port are longer than any packet of ours.
+                let _ = frame.fill(bytes);
+            }
+            let taken = tx.transmit(&mut batch);
+            tx.flush()?;
+            if taken == 0 {
+                tx.wait(ROOM)?;
+            }
+        }
+        let elapsed = begin.elapsed();
+        let packets = sent(tx);
+        if packets == 0 {
+            let cause = format!("sent nothing in {:.1} s", elapsed.as_secs_f64());
+            let error = Error::failed(self.interface.as_str(), cause);
+            return Err(
+                error.help(format!("look whether it has a link: ip link show {}", self.interface))
+            );
+        }
+        Ok(elapsed.as_nanos() as f64 / packets as f64)
     }
 
     pub(super) fn rows(&self) -> Vec<Row> {
@@ -162,40 +193,30 @@ impl Cable {
     }
 }
 
-/// Sends for so long, or until the first packet has been sent: nanoseconds per packet.
-fn push(tx: &mut Tx, frames: &[Vec<u8>], window: Duration) -> Result<f64> {
-    let mut batch = Batch::default();
-    let (before, begin) = (tx.counters().packets.value(), Instant::now());
-    let sent = |tx: &Tx| tx.counters().packets.value() - before;
-    while begin.elapsed() < window || sent(tx) == 0 && begin.elapsed() < PATIENCE {
-        let kept = batch.len();
-        let room = batch.room();
-        tx.allocate(&mut batch, room);
-        for (frame, bytes) in batch.iter_mut().skip(kept).zip(frames.iter().cycle()) {
-            // The frames of the port are longer than any packet of ours.
-            let _ = frame.fill(bytes);
-        }
-        let taken = tx.transmit(&mut batch);
-        tx.flush()?;
-        if taken == 0 {
-            tx.wait(ROOM)?;
-        }
-    }
-    let elapsed = begin.elapsed();
-    let packets = sent(tx);
-    if packets == 0 {
-        let cause = format!("sent nothing in {:.1} s", elapsed.as_secs_f64());
-        return Err(Error::failed("packet socket", cause));
-    }
-    Ok(elapsed.as_nanos() as f64 / packets as f64)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::process::Command;
+
     use wirelane_testkit::privileged;
+    use wirelane_testkit::process::run;
+
+    use super::*;
 
     const WINDOW: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn privileged_a_cable_without_a_link_is_named() {
+        if !privileged::require() {
+            return;
+        }
+        let mut kernel = Kernel::new(None).unwrap();
+        let far = &kernel.cable.as_ref().unwrap().lab.far;
+        let down = || run(Command::new("ip").args(["link", "set", far.interface(), "down"]));
+        far.inside(down).unwrap();
+        let error = kernel.measure(WINDOW).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: sent nothing in ", kernel.interface)), "{error}");
+        assert!(error.ends_with(&format!("ip link show {}", kernel.interface)), "{error}");
+    }
 
     #[test]
     fn what_queues_nothing_is_refused() {
