@@ -70,6 +70,8 @@ const LOADS: [f64; 4] = [100.0, 90.0, 50.0, 10.0];
 const FCS: usize = 4;
 /// Longest burst that is tried (RFC 2544, section 26.4: at least two seconds).
 const LONGEST_BURST: Duration = Duration::from_secs(2);
+/// Departures that are closer together have no rate: a batch has one time of departure.
+const SHORTEST_SPAN: f64 = 10e-6;
 /// Trials as fast as possible, to see what can be sent, are not longer than this.
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
@@ -141,10 +143,11 @@ impl Bench<'_, '_> {
         let passages = self.trial(f64::INFINITY, duration.min(LONGEST_LOOK), None)?;
         nothing_arrived(&passages)?;
         let able = worst(&passages, |shot| -shot.rate).map_or(0.0, |shot| shot.rate);
-        let max = self.campaign.max_rate.map_or(able, |rate| rate.min(able));
+        let limit = self.campaign.max_rate.filter(|rate| *rate <= able);
+        let max = limit.unwrap_or(able);
         self.own.sender_max_pps = Some(able);
         if tests.throughput || tests.latency {
-            self.throughput(max)?;
+            self.throughput(max, limit)?;
         }
         let found = self.own.throughput.first().map_or(0.0, |throughput| throughput.pps);
         if tests.latency && found > 0.0 {
@@ -163,7 +166,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    fn throughput(&mut self, max: f64) -> Result<(), Ended> {
+    fn throughput(&mut self, max: f64, limit: Option<f64>) -> Result<(), Ended> {
         self.doing = "throughput";
         let Campaign { duration, repeat, exceed_ratio, width, method, .. } = *self.campaign;
         let goal = |loss_ratio: &f64| Goal {
@@ -189,7 +192,7 @@ impl Bench<'_, '_> {
         let found = search.found().into_iter().zip(&self.campaign.loss_ratios);
         let length = self.own.length;
         self.own.throughput =
-            found.map(|(found, ratio)| Throughput::new(found, *ratio, length)).collect();
+            found.map(|(found, ratio)| Throughput::new(found, *ratio, length, limit)).collect();
         outcome
     }
 
@@ -227,7 +230,8 @@ impl Bench<'_, '_> {
             packets = passed + (failed - passed) / 2;
         }
         let unlimited = passed == longest;
-        self.own.back_to_back = Some(BackToBack { packets: passed, unlimited, pps: rate });
+        let pps = (passed as f64 >= rate * SHORTEST_SPAN && rate > 0.0).then_some(rate);
+        self.own.back_to_back = Some(BackToBack { packets: passed, unlimited, pps });
         Ok(())
     }
 

@@ -58,8 +58,13 @@ pub struct Throughput {
     pub forwarded_pps: f64,
     /// The lowest rate above it that failed.
     pub failed_pps: Option<f64>,
-    /// All that can be sent passed: the sender was measured.
+    /// All that can be sent passed: the sender, or the device that it sends through, was measured.
     pub sender_bound: bool,
+    /// The highest rate that was asked for ([`Campaign::max_rate`]) passed: the sender and the path
+    /// may both be faster.
+    ///
+    /// [`Campaign::max_rate`]: super::Campaign::max_rate
+    pub at_max_rate: bool,
     /// Trials of this search, for all loss ratios, in which the sender did not reach the rate. Each
     /// was made again, up to twice at a rate.
     pub void_trials: u64,
@@ -71,14 +76,23 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    pub(super) fn new(found: Found, loss_ratio: f64, length: Option<usize>) -> Self {
+    /// `limit` is the highest rate that was asked for, if the sender could have sent more.
+    pub(super) fn new(
+        found: Found,
+        loss_ratio: f64,
+        length: Option<usize>,
+        limit: Option<f64>,
+    ) -> Self {
+        // A sender that did not reach the limit is the one that was measured.
+        let at_max_rate = found.sender_bound && limit.is_some_and(|limit| found.asked >= limit);
         Self {
             loss_ratio,
             pps: found.rate,
             bps: length.map(|length| found.rate * length as f64 * 8.0),
             forwarded_pps: found.forwarded,
             failed_pps: found.failed,
-            sender_bound: found.sender_bound,
+            sender_bound: found.sender_bound && !at_max_rate,
+            at_max_rate,
             void_trials: found.void_trials,
             sender_late: found.sender_late,
             complete: found.complete,
@@ -283,10 +297,32 @@ pub struct BackToBack {
     pub packets: u64,
     /// As long as was tried: nothing was lost.
     pub unlimited: bool,
-    /// Packets per second within the burst.
-    pub pps: f64,
+    /// Packets per second within the burst; `None` if its departures have no measurable distance.
+    pub pps: Option<f64>,
 }
 
 pub(super) fn ratio(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_user_is_not_the_sender() {
+        let found = Found { rate: 5e3, asked: 5e3, sender_bound: true, ..Found::default() };
+        let bounds = |found, limit| {
+            let Throughput { sender_bound, at_max_rate, .. } =
+                Throughput::new(found, 0.0, None, limit);
+            (sender_bound, at_max_rate)
+        };
+        assert_eq!(bounds(found, Some(5e3)), (false, true));
+        assert_eq!(bounds(found, None), (true, false));
+        // It was to send 5,000 and sent 4,000 in all trials.
+        let late = Found { rate: 4e3, asked: 4e3, ..found };
+        assert_eq!(bounds(late, Some(5e3)), (true, false));
+        let path = Found { sender_bound: false, rate: 3e3, asked: 3e3, ..found };
+        assert_eq!(bounds(path, Some(5e3)), (false, false));
+    }
 }

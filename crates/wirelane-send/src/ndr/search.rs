@@ -36,6 +36,8 @@ pub struct Probe {
 pub struct Found {
     /// The highest rate that passed, in packets per second as they were really sent; 0 if none did.
     pub rate: f64,
+    /// The same rate as it was asked for; `rate` if the sender never reached that.
+    pub asked: f64,
     /// What arrived at that rate (the conditional throughput of MLRsearch).
     pub forwarded: f64,
     /// The lowest rate above it that failed, in packets per second as asked for.
@@ -173,7 +175,8 @@ impl Search {
                 passed.iter().map(|shot| of(shot)).sum::<f64>() / passed.len().max(1) as f64
             };
             let (rate, forwarded) = (mean(|shot| shot.rate), mean(Shot::forwarded));
-            Found { rate, forwarded, sender_bound, ..known }
+            let asked = if lower.void < Self::ATTEMPTS { lower.rate } else { rate };
+            Found { rate, asked, forwarded, sender_bound, ..known }
         };
         self.goals.iter().enumerate().map(found).collect()
     }
@@ -360,11 +363,13 @@ mod tests {
             let new = || Search::new(1e6, vec![goal(0.0, 0.02)], method);
             let (found, trials, _) = search(new(), &bottleneck(2e6));
             assert!(found[0].sender_bound && found[0].rate == 1e6, "{found:?}");
+            assert_eq!(found[0].asked, 1e6);
             assert!(trials <= 6, "{trials}");
             // It measured itself as faster than it is.
             let path = Bottleneck { able: 0.7e6, ..bottleneck(2e6) };
             let (found, _, _) = search(new(), &path);
             assert!(found[0].sender_bound && found[0].rate == 0.7e6, "{found:?}");
+            assert_eq!(found[0].asked, 0.7e6);
         }
     }
 

@@ -1,12 +1,12 @@
 //! What was found, as a page.
 
 use maud::{Markup, html};
-use wirelane_page::{Axis, Line, Lines, number};
+use wirelane_page::{Axis, Line, Lines};
 use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
 
 use super::document::Document;
 use super::text::{percent, time};
-use crate::output::grouped;
+use crate::output::{grouped, scaled};
 
 /// The page.
 pub(super) fn render(document: &Document<'_>) -> String {
@@ -63,10 +63,10 @@ fn throughput(sizes: &[SizeReport]) -> Markup {
                 @for size in sizes { @for found in &size.throughput { tr {
                     td { (frame(size)) }
                     td { (percent(found.loss_ratio)) }
-                    td { span class="here" { (number(found.pps)) } }
-                    td { @if let Some(bps) = found.bps { (number(bps)) } }
-                    td { @if let Some(failed) = found.failed_pps { (number(failed)) } }
-                    td { @if found.sender_bound { "the sender" } @else if found.sender_late { "perhaps the sender" } @else if !found.complete { "ended early" } @else { "the path" } }
+                    td { span class="here" { (scaled(found.pps)) } }
+                    td { @if let Some(bps) = found.bps { (scaled(bps)) } }
+                    td { @if let Some(failed) = found.failed_pps { (scaled(failed)) } }
+                    td { @if found.at_max_rate { "the rate asked for" } @else if found.sender_bound { "the sender" } @else if found.sender_late { "perhaps the sender" } @else if !found.complete { "ended early" } @else { "the path" } }
                 } } }
             }
         } }
@@ -91,7 +91,7 @@ fn latencies(sizes: &[SizeReport]) -> Markup {
                 tbody {
                     @for load in &size.loads { tr {
                         td { @match load.percent { Some(percent) => { (percent) " %" } None => "as asked" } }
-                        td { (number(load.directions.iter().map(|way| way.sent_pps).fold(0.0, f64::max))) }
+                        td { (scaled(load.directions.iter().map(|way| way.sent_pps).fold(0.0, f64::max))) }
                         td { (grouped(load.directions.iter().map(|way| way.lost).sum())) }
                         @if let Some(delay) = slowest(load) {
                             @for value in [delay.p50_ns, delay.p90_ns, delay.p99_ns, delay.p999_ns, delay.max_ns, delay.pdv_p99_ns] {
@@ -158,7 +158,7 @@ fn bursts(sizes: &[SizeReport]) -> Markup {
             h2 id="bursts" { "Back-to-back frames" }
             p { "The longest burst, as fast as it can be sent, of which nothing was lost (RFC 2544, section 26.4)." }
             ul { @for (frame, burst) in found {
-                li { (frame) ": " @if burst.unlimited { "at least " } (grouped(burst.packets)) " packets at " (number(burst.pps)) "pps" }
+                li { (frame) ": " @if burst.unlimited { "at least " } (grouped(burst.packets)) " packets" @if let Some(pps) = burst.pps { " at " (scaled(pps)) "pps" } }
             } }
         }
     }

@@ -49,7 +49,10 @@ fn of_size(size: &SizeReport, directions: &[String]) -> Vec<String> {
     if let Some(burst) = size.back_to_back {
         let least = if burst.unlimited { "at least " } else { "" };
         let packets = grouped(burst.packets);
-        lines.push(format!("{between}: a burst of {least}{packets} packets without loss{frame}"));
+        let rate = burst.pps.map(|pps| format!(" at {}pps", scaled(pps))).unwrap_or_default();
+        lines.push(format!(
+            "{between}: a burst of {least}{packets} packets{rate} without loss{frame}"
+        ));
     }
     lines
 }
@@ -72,9 +75,10 @@ fn throughput(found: &Throughput, directions: usize) -> String {
         return format!("no rate passes{each} {without}{}", held_up(found));
     }
     let bits = found.bps.map(|bps| format!(", {}bit/s", scaled(bps))).unwrap_or_default();
-    let bound = match (found.sender_bound, found.complete) {
-        (true, _) => ", which is all that can be sent",
-        (_, false) => ", and perhaps more",
+    let bound = match found {
+        Throughput { at_max_rate: true, .. } => ", the highest rate that was asked for",
+        Throughput { sender_bound: true, .. } => ", as fast as this port sends",
+        Throughput { complete: false, .. } => ", and perhaps more",
         _ => "",
     };
     format!("{}pps{each} {without}{bits}{bound}{}", scaled(found.pps), held_up(found))
