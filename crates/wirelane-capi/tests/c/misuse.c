@@ -94,6 +94,8 @@ static void opening(void) {
     EXPECT(strstr(error.text, "nonsense") != NULL);
     FAILS(WIRELANE_ERROR_FAILED, wirelane_open("file:/no/such/file", NULL, &port, &error));
     EXPECT(error.os_error == 2); /* ENOENT */
+    FAILS(WIRELANE_ERROR_FAILED, wirelane_open("packet:wl-none", NULL, &port, &error));
+    EXPECT(error.os_error == 19); /* ENODEV */
     EXPECT(wirelane_open("sim:x", NULL, &port, NULL) == WIRELANE_ERROR_USAGE);
 
     /* Forgotten, or filled with anything. */

@@ -81,6 +81,9 @@ def test_errors_are_those_of_the_library():
     with pytest.raises(FileNotFoundError, match="/nowhere/at.pcap") as raised:
         wirelane.read("/nowhere/at.pcap")
     assert isinstance(raised.value, wirelane.Error) and raised.value.errno == 2
+    with pytest.raises(wirelane.NotFoundError, match="no such interface") as raised:
+        wirelane.open("packet:wl-none")
+    assert raised.value.errno == 19
     with pytest.raises(ValueError, match="sim:x") as raised:
         wirelane.open("sim:x")
     assert isinstance(raised.value, wirelane.UsageError)

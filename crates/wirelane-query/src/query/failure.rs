@@ -75,6 +75,13 @@ pub(crate) fn store(error: StoreError) -> Error {
 fn sql(text: &str) -> Error {
     let error = Error::usage("SQL", line(text));
     let text = text.to_ascii_lowercase();
+    if ["ddl not supported", "dml not supported", "statement not supported"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        return Error::usage("SQL", "a query only reads, and this statement changes something")
+            .help("ask by SELECT; -w FILE writes the answer");
+    }
     if text.contains("'datafusion.public.flows' not found") {
         return error.help("name a directory, a file or a URL with Parquet files of flows");
     }

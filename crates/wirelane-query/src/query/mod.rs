@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod bars;
 mod check;
+mod depth;
 mod failure;
 mod flows;
 mod hours;
@@ -30,6 +31,7 @@ use tokio::runtime::Runtime;
 use wirelane::{Error, ErrorKind, Result};
 
 pub(crate) use arguments::QueryArgs;
+pub(crate) use depth::STACK;
 
 use asking::Asking;
 use interrupts::Interrupts;
@@ -50,6 +52,9 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         return Err(Error::usage("--svg", "only ready queries are drawn").help("see --list"));
     }
     let sources = Sources::parse(sources)?;
+    for target in args.write.iter().chain(&args.svg) {
+        sources.refuse_to_replace(target)?;
+    }
     let is_shell = matches!(question, Question::Elsewhere) && io::stdin().is_terminal();
     let input = match question {
         Question::Elsewhere if !is_shell => request::sql_of_input(io::stdin().lock())?,
@@ -59,6 +64,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         tempfile::tempdir().map_err(|error| Error::io("temporary directory", "mkdir", error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_stack_size(STACK)
         .build()
         .map_err(|error| Error::io("threads", "clone", error))?;
     let interrupts = Interrupts::listen()?;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use datafusion::datasource::listing::ListingTableUrl;
@@ -36,6 +37,32 @@ impl Sources {
             }
         }
         Ok(sources)
+    }
+
+    /// Refuses an output that would replace a source, or a file of a directory that is one.
+    ///
+    /// # Errors
+    /// `target` is such a file.
+    pub(crate) fn refuse_to_replace(&self, target: &Path) -> Result<()> {
+        let Ok(target_path) = fs::canonicalize(target) else { return Ok(()) };
+        let Ok(about) = fs::metadata(&target_path) else { return Ok(()) };
+        if !about.is_file() {
+            return Ok(());
+        }
+        let flows = self.flows.iter().filter_map(|url| Url::parse(url.as_str()).ok());
+        let flows = flows.filter_map(|url| url.to_file_path().ok());
+        for source in flows.chain(self.packets.iter().cloned()) {
+            let Ok(source_path) = fs::canonicalize(&source) else { continue };
+            let is_same = fs::metadata(&source_path)
+                .is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()));
+            let is_part = source_path.is_dir() && target_path.starts_with(&source_path);
+            if is_same || is_part {
+                let cause = format!("it is a source of the query ({})", source.display());
+                return Err(Error::usage(target.display().to_string(), cause)
+                    .help("write the answer to another file"));
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, path: &Path) -> Result<()> {
@@ -103,6 +130,27 @@ fn parsed(url: Url) -> Result<ListingTableUrl> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_answer_replaces_a_source() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir(path("flows")).unwrap();
+        for name in ["flows/a.parquet", "b.parquet", "c.pcap", "answer.csv"] {
+            fs::write(path(name), "PAR1").unwrap();
+        }
+        std::os::unix::fs::symlink(path("c.pcap"), path("link")).unwrap();
+        fs::hard_link(path("b.parquet"), path("hard")).unwrap();
+        let words = ["flows", "b.parquet", "c.pcap"].map(|name| path(name).into_os_string());
+        let sources = Sources::parse(&words).unwrap();
+        for name in ["flows/a.parquet", "b.parquet", "c.pcap", "link", "hard"] {
+            let error = sources.refuse_to_replace(&path(name)).unwrap_err().to_string();
+            assert!(error.contains("it is a source of the query"), "{error}");
+        }
+        for name in ["answer.csv", "new.csv", "flows/new.parquet"] {
+            sources.refuse_to_replace(&path(name)).unwrap();
+        }
+    }
 
     #[test]
     fn sources_are_told_apart() {

@@ -166,7 +166,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
 /// The interface of this name, and who answers for its driver.
 fn find(name: &str) -> Result<(Link, Ethtool)> {
     let link = netdev::link(name).map_err(|error| match error.errno() {
-        Some(ENODEV) => missing(name),
+        Some(ENODEV) => missing(name).caused_by(error),
         _ => Error::os(name, error),
     })?;
     let ethtool = Ethtool::open(&link.name).map_err(|error| Error::os(name, error))?;
@@ -200,7 +200,8 @@ impl Failures {
     /// Something failed that makes the rest of the answer worthless.
     fn check(&mut self, name: &str) -> Result<()> {
         if self.gone {
-            return Err(missing(name));
+            let gone = OsError::new("ioctl SIOCETHTOOL", name, rustix::io::Errno::NODEV);
+            return Err(missing(name).caused_by(gone));
         }
         self.exhausted.take().map_or(Ok(()), |error| Err(Error::os(name, error)))
     }

@@ -30,6 +30,7 @@ fn an_unknown_interface_says_what_to_do() {
             error.to_string(),
             format!("{name}: the interface does not exist; `wirelane queues` lists the interfaces")
         );
+        assert_eq!(error.errno(), Some(rustix::io::Errno::NODEV.raw_os_error()));
     }
 }
 

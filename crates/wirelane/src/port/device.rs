@@ -7,6 +7,8 @@ use crate::frame::SinkGso;
 use crate::inspect::{self, InterfaceQueues, Offloads, QueueMapping, TxBinding, TxWay};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::spec::Spec;
+use rustix::io::Errno;
+use wirelane_os::error::OsError;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 
@@ -42,7 +44,9 @@ impl Device {
                 "any" => "every interface at once is for `wirelane capture` only",
                 _ => "`wirelane queues` lists the interfaces",
             };
-            return Err(Error::failed(name, "there is no such interface").help(help));
+            return Err(Error::failed(name, "there is no such interface")
+                .help(help)
+                .caused_by(no_device(name)));
         }
         let os = |error| Error::os(name, error);
         let index = iface::index(name).map_err(os)?;
@@ -263,6 +267,12 @@ impl Device {
 pub(super) fn removed(name: &str) -> Error {
     Error::failed(name, "the interface was removed, or moved to another network namespace")
         .help("packets received before are valid")
+        .caused_by(no_device(name))
+}
+
+/// `ENODEV`: programs tell an interface that does not exist from other failures by it.
+fn no_device(name: &str) -> OsError {
+    OsError::new("ioctl SIOCGIFINDEX", name, Errno::NODEV)
 }
 
 pub(super) const ETHERNET: u16 = 1;

@@ -2,6 +2,7 @@
 //! they come.
 
 use std::io::{self, Write};
+use std::iter;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
@@ -10,6 +11,9 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 /// Rows that are held back to see how wide columns are.
 const FIRST: usize = 1000;
 const GAP: &str = "  ";
+
+/// Columns are no wider, in characters; a longer cell reaches beyond its column.
+const WIDEST: usize = 200;
 
 /// Writes a table.
 pub(crate) struct Table<W> {
@@ -29,7 +33,7 @@ impl<W: Write> Table<W> {
     pub(crate) fn new(to: W, schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| {
             let name = clean(field.name());
-            let width = name.chars().count();
+            let width = name.chars().count().min(WIDEST);
             Column { name, is_number: is_number(field.data_type()), width }
         });
         Self { to, columns: columns.collect(), waiting: Some(Vec::new()) }
@@ -67,7 +71,7 @@ impl<W: Write> Table<W> {
         let Some(waiting) = self.waiting.take() else { return Ok(()) };
         for row in &waiting {
             for (column, cell) in self.columns.iter_mut().zip(row) {
-                column.width = column.width.max(cell.chars().count());
+                column.width = column.width.max(cell.chars().count().min(WIDEST));
             }
         }
         let names: Vec<_> = self.columns.iter().map(|column| column.name.clone()).collect();
@@ -81,11 +85,12 @@ impl<W: Write> Table<W> {
         let mut line = String::new();
         for (at, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
             let gap = if at > 0 { GAP } else { "" };
-            let width = column.width;
-            match column.is_number {
-                true => line += &format!("{gap}{cell:>width$}"),
-                false => line += &format!("{gap}{cell:<width$}"),
-            }
+            let room = column.width.saturating_sub(cell.chars().count());
+            let (before, behind) = if column.is_number { (room, 0) } else { (0, room) };
+            line += gap;
+            line.extend(iter::repeat_n(' ', before));
+            line += cell;
+            line.extend(iter::repeat_n(' ', behind));
         }
         writeln!(self.to, "{}", line.trim_end())
     }
@@ -125,5 +130,21 @@ mod tests {
         let text = String::from_utf8(table.finish().unwrap()).unwrap();
         let expected = "source         n\n10.0.0.1       1\n            1000\na\\u{1b}[1m    20\n";
         assert_eq!(text, expected, "{text}");
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_written_whole() {
+        let long = "a".repeat(70_000);
+        let columns: [(&str, ArrayRef); 2] = [
+            ("data", Arc::new(StringArray::from(vec![long.as_str(), "b"]))),
+            ("n", Arc::new(UInt64Array::from(vec![1, 2]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut table = Table::new(Vec::new(), &batch.schema());
+        table.write(&batch).unwrap();
+        let text = String::from_utf8(table.finish().unwrap()).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  1"));
+        assert_eq!(lines[2], format!("b{}  2", " ".repeat(WIDEST - 1)));
     }
 }

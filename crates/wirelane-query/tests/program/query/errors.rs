@@ -105,3 +105,35 @@ fn what_does_not_fit_into_memory_is_spilled_and_leaves_nothing() {
     assert!(spills > 0, "{}", ended.stdout);
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_query_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &three_hours());
+    let before = files::below(directory.path());
+    let target = tempfile::tempdir().unwrap();
+    let file = target.path().join("v.csv");
+    fs::write(&file, "precious").unwrap();
+    let copy = format!("COPY (SELECT 1) TO '{}' STORED AS CSV", file.display());
+    let external = "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/hostname'";
+    let insert = "INSERT INTO flows SELECT * FROM flows";
+    let explained = "EXPLAIN ANALYZE INSERT INTO flows SELECT * FROM flows";
+    let set = "SET datafusion.execution.batch_size = 1";
+    let view = "CREATE VIEW v AS SELECT 1";
+    for sql in [copy.as_str(), external, insert, explained, set, view, "DROP TABLE flows"] {
+        says(&refusal(&[sql], &[directory.path()]), 2, &["SQL", "only reads", "SELECT"]);
+    }
+    assert_eq!(files::below(directory.path()), before);
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    let whole = before[0].clone();
+    let to = whole.to_str().unwrap();
+    let said = refusal(&[COUNT, "-w", to, "--format", "parquet"], &[directory.path()]);
+    says(&said, 2, &["source of the query", "another file"]);
+}
+
+#[test]
+fn a_sum_of_thousands_of_terms_needs_no_more_stack_than_there_is() {
+    let sum = |terms: usize| format!("SELECT {} AS n", vec!["1"; terms].join(" + "));
+    assert_eq!(answer(&[&sum(2_000), "--format", "csv"], &[]), "n\n2000\n");
+    says(&refusal(&[&sum(20_000)], &[]), 2, &["19999 operators", "2500 are possible"]);
+}
