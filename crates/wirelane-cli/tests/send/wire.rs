@@ -222,3 +222,46 @@ fn privileged_the_kernel_sends_by_itself_where_it_can() {
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("come from a file"), "{}", ended.stderr);
 }
+
+/// The other end of a veth pair drops frames longer than its own MTU, and the kernel answers as if
+/// its queue was full.
+#[test]
+fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new(1);
+    wire.right.run("ip", ["link", "set", &wire.pair.b.interface, "mtu", "1000"]);
+    let directory = tempdir().unwrap();
+    let [file, path] = ["x.pcap", "y.pcapng"].map(|name| directory.path().join(name));
+    // One alone, several in a row, and one as the last.
+    let mut frames = frames(600);
+    let is_refused = |n: usize| n % 10 == 3 || (200..220).contains(&n) || n == 599;
+    for (n, frame) in frames.iter_mut().enumerate() {
+        frame.resize(if is_refused(n) { 1300 } else { 60 + n % 900 }, n as u8);
+    }
+    write(&file, 1, &frames);
+    let file = file.display().to_string();
+    let refused = (0..600).filter(|n| is_refused(*n)).count();
+    let expected: Vec<_> = frames.into_iter().filter(|frame| frame.len() != 1300).collect();
+    let port = wire.port("packet:");
+    let source = format!("file:{file}");
+    for args in [
+        &["send", &port, &file, "--top-speed"][..],
+        &["send", &port, &file, "--rate", "1kpps"],
+        &["forward", &source, &port],
+    ] {
+        let seen = wire.captured(&path, expected.len(), || {
+            let mut command = wire.left.command(WIRELANE);
+            let ended = ChildGuard::spawn(command.args(args).args(["-q", "--json"])).wait(PATIENCE);
+            let summary = summary(&ended);
+            let tx = summary["tx"].as_array().unwrap().last().unwrap();
+            let counts = ["packets", "refused", "errors"].map(|key| number(&tx[key]) as usize);
+            assert_eq!(counts, [expected.len(), refused, refused], "{args:?}: {summary}");
+            let told = format!("{refused} packets refused by the kernel (at first with ENOBUFS)");
+            let notes = summary["ports"].to_string();
+            assert!(args[0] == "forward" || notes.contains(&told), "{notes}");
+        });
+        assert!(seen == expected, "{args:?}: not what was sent");
+    }
+}

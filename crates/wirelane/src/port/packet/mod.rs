@@ -50,7 +50,7 @@
 //! which packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
 //! `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the
 //! walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop),
-//! `tx_ring` and `tx`, `open`.
+//! `tx_ring`, `refused` and `tx`, `open`.
 
 mod config;
 mod control;
@@ -59,6 +59,7 @@ mod idle;
 mod link;
 mod open;
 mod plan;
+mod refused;
 mod rejections;
 mod ring;
 mod rings;

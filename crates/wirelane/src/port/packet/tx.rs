@@ -28,9 +28,11 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wirelane_os::affinity;
+use wirelane_os::netdev::LinkReader;
 use wirelane_os::packet::PacketSocket;
+use wirelane_os::{affinity, clock};
 
+use super::refused::Refused;
 use super::tx_ring::TxRing;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Gso, Offload};
@@ -57,6 +59,9 @@ pub(super) const LONGEST: usize = 65_535;
 const LONG_FRAMES: u32 = 128;
 /// Send buffer for them: what a device has in flight.
 const LONG_BUFFER: usize = 4 << 20;
+/// Which of what is refused.
+const RING: usize = 0;
+const PAST: usize = 1;
 /// How long a full device is left alone.
 const CONGESTED: Duration = Duration::from_micros(200);
 
@@ -79,6 +84,10 @@ pub(super) struct Transmitter {
     limits: FrameLimits,
     pool: Pool,
     counters: Arc<TxCounters>,
+    /// What the kernel refuses in the ring, and past it.
+    refused: [Refused; 2],
+    /// Asked whether the interface sends, once something was refused.
+    link: Option<LinkReader>,
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
     interface: Arc<str>,
@@ -233,6 +242,8 @@ impl Transmitter {
             limits,
             pool,
             counters,
+            refused: [Refused::new(), Refused::new()],
+            link: None,
             pending: Arc::default(),
             interface: device.name.as_str().into(),
         })
@@ -333,19 +344,41 @@ impl Transmitter {
             let (frames, was_home) = (self.ring.unsent(), self.is_home());
             let sent = self.socket.send_pending();
             self.note_strayed(frames.into(), was_home);
-            let refusal = match self.may_go_later(&sent) {
-                true => None,
-                false => sent.err(),
-            };
+            if sent.is_ok() && self.refused[RING].is_open() {
+                self.refused[RING].end(clock::monotonic_ns());
+            }
+            let may_go_later = self.may_go_later(&sent);
             self.ring.look_whether_sent();
-            let Some(error) = refusal else { break };
-            self.reclaim();
-            if !self.ring.remove_refused() {
-                return Err(failed(&self.interface, "sendto", error));
+            let Err(error) = sent else { break };
+            if may_go_later {
+                if !self.is_refused_for_good(&error) {
+                    break;
+                }
+                self.reclaim();
+                self.ring.remove_head();
+            } else {
+                self.reclaim();
+                if !self.ring.remove_wrong() {
+                    return Err(failed(&self.interface, "sendto", error));
+                }
             }
             self.counters.refuse(&error);
         }
         Ok(())
+    }
+
+    /// Whether the frame that the kernel stands at has been refused for so long that it is given
+    /// up.
+    #[cold]
+    fn is_refused_for_good(&mut self, error: &std::io::Error) -> bool {
+        if !is_refusal(error) {
+            return false;
+        }
+        let Some(head) = self.ring.head() else { return false };
+        let now = clock::monotonic_ns();
+        let Self { socket, handing_on, interface, link, .. } = self;
+        let sockets = [Some(&*socket), handing_on.as_ref()];
+        self.refused[RING].is_for_good(head, now, || is_idle(sockets, interface, link))
     }
 
     /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue
@@ -356,7 +389,7 @@ impl Transmitter {
             return true;
         };
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => true,
+            Some(Errno::NOBUFS | Errno::NOMEM | Errno::AGAIN | Errno::INTR) => true,
             Some(Errno::NETDOWN) => {
                 self.counters.hold(Some(error));
                 true
@@ -368,6 +401,32 @@ impl Transmitter {
             _ => false,
         }
     }
+}
+
+/// Whether the kernel answers so to a frame that something drops: validate_xmit_skb() drops with
+/// ENOMEM.
+fn is_refusal(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::NOBUFS | Errno::NOMEM))
+}
+
+/// Whether nothing of the sockets is under way, and the interface sends: without a carrier the
+/// kernel refuses everything that goes past the queueing disciplines (`__dev_direct_xmit`).
+#[cold]
+fn is_idle(
+    sockets: [Option<&PacketSocket>; 2],
+    interface: &str,
+    link: &mut Option<LinkReader>,
+) -> bool {
+    let mut sockets = sockets.into_iter().flatten();
+    if sockets.any(|socket| socket.outstanding().is_ok_and(|bytes| bytes > 0)) {
+        return false;
+    }
+    if link.is_none() {
+        *link = LinkReader::open(interface).ok();
+    }
+    // Who is not told lets the frame wait no longer.
+    link.as_mut().and_then(|link| link.read().ok()).is_none_or(|link| link.is_running())
 }
 
 /// What a call of the kernel for the whole ring failed with.
@@ -406,9 +465,17 @@ impl Transmitter {
             self.counters.packets.add(1);
             self.counters.bytes.add(frame.len() as u64);
             self.note_strayed(1, was_home);
+            if self.refused[PAST].is_open() {
+                self.refused[PAST].end(clock::monotonic_ns());
+            }
             return true;
         };
-        if may_go_later {
+        let is_given_up = is_refusal(&error) && {
+            let Self { socket, handing_on, interface, link, .. } = self;
+            let (sockets, now) = ([Some(&*socket), handing_on.as_ref()], clock::monotonic_ns());
+            self.refused[PAST].is_for_good(0, now, || is_idle(sockets, interface, link))
+        };
+        if may_go_later && !is_given_up {
             self.is_congested = true;
             return false;
         }
@@ -416,6 +483,7 @@ impl Transmitter {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             // The frame is not what its offload says.
             Some(Errno::INVAL | Errno::MSGSIZE) => {}
+            _ if is_given_up => {}
             _ => self.failure = Some(failed(&self.interface, "sendmsg", error)),
         }
         true

@@ -223,22 +223,59 @@ impl TxRing {
         (packets, bytes - packets * self.vnet_header as u64)
     }
 
-    /// Takes the packet out that the kernel refuses and stands at, by moving those after it up:
-    /// the kernel goes on at that very slot. False if there is none.
+    /// The slot that the kernel stands at.
     #[cold]
-    pub(super) fn remove_refused(&mut self) -> bool {
-        let refused = (1..=self.used).rev().find(|back| {
+    pub(super) fn head(&self) -> Option<u32> {
+        self.untaken().map(|back| self.slot_before(back))
+    }
+
+    /// How many slots before the next one the first is that the kernel has not taken.
+    fn untaken(&self) -> Option<u32> {
+        let is_taken = |back: u32| {
+            let status = self.status(self.slot_before(back)).load(Ordering::Acquire);
+            status & TP_STATUS_SEND_REQUEST == 0
+        };
+        // It takes them in order.
+        let (mut taken, mut next) = (self.used + 1, 0);
+        while taken - next > 1 {
+            let middle = next + (taken - next) / 2;
+            if is_taken(middle) { taken = middle } else { next = middle }
+        }
+        (next > 0).then_some(next)
+    }
+
+    /// Takes the packet out that the kernel has marked as wrong, by moving those after it up: the
+    /// kernel goes on at that very slot. False if there is none.
+    #[cold]
+    pub(super) fn remove_wrong(&mut self) -> bool {
+        let wrong = (1..=self.used).rev().find(|back| {
             let status = self.status(self.slot_before(*back)).load(Ordering::Acquire);
             status & TP_STATUS_WRONG_FORMAT != 0
         });
-        let Some(refused) = refused else { return false };
+        wrong.is_some_and(|back| {
+            self.remove(back);
+            true
+        })
+    }
+
+    /// The same with the packet that the kernel stands at.
+    #[cold]
+    pub(super) fn remove_head(&mut self) {
+        if let Some(head) = self.untaken() {
+            self.remove(head);
+        }
+    }
+
+    /// Takes the packet `refused` places before the next one out, at which the kernel stands.
+    fn remove(&mut self, refused: u32) {
         for back in (1..refused).rev() {
             let (to, from) = (self.slot_before(back + 1), self.slot_before(back));
             // SAFETY: neither slot is with the device, as the kernel has not got beyond the first,
             // and both are of the ring's frame size. The status words are left out.
             unsafe {
                 let skip = size_of::<u32>();
-                let n = self.request.frame_size as usize - skip;
+                let length = self.slot(from).cast::<Tpacket2Hdr>().as_ref().len as usize;
+                let n = (DATA + length).min(self.request.frame_size as usize) - skip;
                 let (to, from) = (self.slot(to).add(skip), self.slot(from).add(skip));
                 std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), n);
             }
@@ -248,6 +285,5 @@ impl TxRing {
         self.status(self.next).store(TP_STATUS_AVAILABLE, Ordering::Release);
         self.used -= 1;
         self.unsent = self.used;
-        true
     }
 }
