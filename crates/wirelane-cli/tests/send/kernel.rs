@@ -1,5 +1,8 @@
 //! The kernel as the engine: when it is chosen, and that nothing else arrives than with sockets.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use tempfile::tempdir;
 use wirelane_testkit::privileged;
 
@@ -59,4 +62,39 @@ fn privileged_the_kernel_is_chosen_where_it_can() {
     assert_eq!(summary_of(&["--top-speed"])["engine"], "kernel");
     assert_eq!(summary_of(&["--rate", "10kpps"])["engine"], "kernel");
     assert_eq!(summary_of(&["--rate", "10kpps", "--engine", "sockets"])["engine"], "sockets");
+}
+
+/// However uneven the threads are, the numbers are those of the first packets.
+#[test]
+fn privileged_the_kernel_sends_the_first_packets_by_number() {
+    if !privileged::require() {
+        return;
+    }
+    const COUNT: usize = 3000;
+    let wire = Wire::new(2);
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("y.pcapng");
+    // A busy machine, whose threads are not equally fast.
+    let busy = AtomicBool::new(true);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| while busy.load(Ordering::Relaxed) {});
+        }
+        for rate in ["3kpps", "100kpps"] {
+            let seen = wire.captured(&path, COUNT, || {
+                let what = ["--packet", "ipv4 id=0-65535 udp dst=4791", "--size", "60"];
+                let how = ["-c", "3000", "--engine", "kernel", "--rate", rate];
+                let port = wire.port("");
+                let args = [&["-q", port.as_str()][..], &what, &how].concat();
+                let summary = sent(&summary(&wire.send(&args).wait(PATIENCE)));
+                assert_eq!(summary["tx"].as_array().unwrap().len(), 2, "{summary}");
+            });
+            let id = |frame: &Vec<u8>| usize::from(u16::from_be_bytes([frame[18], frame[19]]));
+            let mut numbers: Vec<_> = seen.iter().map(id).collect();
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..COUNT), "{rate}: not the first packets");
+        }
+        busy.store(false, Ordering::Relaxed);
+    });
 }

@@ -52,8 +52,6 @@ const ASK: u64 = 1_000_000_000;
 pub(super) struct Shared {
     pub(super) interface: String,
     pub(super) config: SendConfig,
-    /// Packets that may still be begun, if there is a limit.
-    budget: Option<AtomicU64>,
     /// On the monotonic clock.
     pub(super) start: AtomicU64,
     stopping: AtomicBool,
@@ -74,7 +72,6 @@ impl Shared {
         Ok(Self {
             interface: interface.to_owned(),
             config: config.clone(),
-            budget: config.packets.map(AtomicU64::new),
             start: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             losses: Mutex::new(Losses::new(interface)?),
@@ -88,21 +85,6 @@ impl Shared {
 
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// Takes up to `wanted` packets of those that may still be begun.
-    fn take(&self, wanted: u64) -> u64 {
-        let Some(left) = &self.budget else { return wanted };
-        let take = |left: u64| Some(left.saturating_sub(wanted));
-        let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        before.unwrap_or_default().min(wanted)
-    }
-
-    /// Gives back what was not used.
-    fn give_back(&self, packets: u64) {
-        if let Some(left) = &self.budget {
-            left.fetch_add(packets, Ordering::Relaxed);
-        }
     }
 
     /// Nanoseconds after the start at which sending ends.
@@ -167,13 +149,14 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(sender: Sender, stream: &Stream, lane: Lane) -> Self {
+    /// The part of `lane` in the first `count` packets of the stream; in all of them if `None`.
+    pub(super) fn new(sender: Sender, stream: &Stream, lane: Lane, count: Option<u64>) -> Self {
         let (index, of) = (u64::from(lane.index), u64::from(lane.of));
         let share = |count: u64| count / of + u64::from(index < count % of);
         Self {
             _anchor: Anchor::of(&sender.program).ok(),
             sender,
-            count: stream.count.map_or(u64::MAX, share),
+            count: count.map_or(u64::MAX, share),
             sent: 0,
             lengths: LaneLengths::new(stream, lane),
             stream: stream.clone(),
@@ -308,7 +291,7 @@ impl KernelLane {
         let mut now = clock::monotonic_ns();
         let (mut sent, mut from) = (0, None);
         let mut ended = Ok(());
-        while !shared.is_stopping() && now < deadline && ended.is_ok() {
+        while !shared.is_stopping() && now < deadline && ended.is_ok() && !self.is_over() {
             let at = due(sent);
             if at >= end {
                 break;
@@ -336,7 +319,7 @@ impl KernelLane {
                 0
             });
             now = clock::monotonic_ns();
-            if ended.is_err() || done == 0 && self.is_over() {
+            if ended.is_err() {
                 break;
             }
             sent += done;
@@ -363,15 +346,13 @@ impl KernelLane {
 
     /// Whether there is nothing more to send.
     fn is_over(&self) -> bool {
-        let spent =
-            self.shared.budget.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0);
-        spent || self.shares.iter().all(|share| share.sent >= share.count)
+        self.shares.iter().all(|share| share.sent >= share.count)
     }
 
     /// Has the kernel send up to `wanted` packets of a stream; returns how many it did.
     fn call(&mut self, index: usize, wanted: u64, batch: u64) -> Result<u64> {
         let Some(share) = self.shares.get_mut(index) else { return Ok(0) };
-        let wanted = self.shared.take(wanted.min(share.count - share.sent.min(share.count)));
+        let wanted = wanted.min(share.count - share.sent.min(share.count));
         if wanted == 0 {
             return Ok(0);
         }
@@ -383,7 +364,6 @@ impl KernelLane {
         let frames = state.frames() - share.sent;
         let bytes = share.lengths.until(state.frames()) - share.lengths.until(share.sent);
         share.sent = state.frames();
-        self.shared.give_back(wanted - frames.min(wanted));
         match called {
             // A signal ends a call early.
             Err(error) if error.errno() != Some(Errno::INTR.raw_os_error()) => {

@@ -65,10 +65,11 @@ pub fn start(
     let shared = Arc::new(Shared::new(&interface, lanes, config)?);
     let paced = streams.iter().any(|stream| stream.rate != Rate::Max);
     let (mut jobs, mut counters) = (Vec::new(), Vec::new());
+    let counts = counts(streams, config.packets);
     for index in 0..of {
         let lane = Lane { index, of };
         let mut shares = Vec::new();
-        for (position, stream) in (0..).zip(streams) {
+        for ((position, stream), count) in (0..).zip(streams).zip(&counts) {
             let flow = signature::flow(position, lane);
             let key = key.filter(|_| stream.template.reserved() == signature::LEN);
             let signature = key.zip(flow);
@@ -77,7 +78,7 @@ pub fn start(
                 FieldError::Refused(refusal) => named(&refusal),
                 FieldError::Os(error) => refused(&interface, error),
             })?;
-            shares.push(Share::new(sender, stream, lane));
+            shares.push(Share::new(sender, stream, lane, *count));
         }
         let queue = info.queues.get(index as usize).copied().unwrap_or(index as u16);
         let own = Arc::new(TxCounters::new(queue));
@@ -92,6 +93,28 @@ pub fn start(
         Ok(())
     })?;
     Ok(Kernel { crew, port, monitor, shared })
+}
+
+/// How many packets each stream sends, `most` together; all that it has if `None`. The streams have
+/// equal parts. So each thread knows which numbers are its own, and none depends on how fast the
+/// others are.
+fn counts(streams: &[Stream], most: Option<u64>) -> Vec<Option<u64>> {
+    let mut counts: Vec<_> = streams.iter().map(|stream| stream.count).collect();
+    let Some(mut left) = most else { return counts };
+    // Those with the fewest first: what they leave is for the others.
+    let mut order: Vec<_> = (0..counts.len()).collect();
+    order.sort_by_key(|position| {
+        counts.get(*position).copied().flatten().map_or((u64::MAX, *position), |n| (n, *position))
+    });
+    for (rank, position) in order.iter().enumerate() {
+        let others = (order.len() - rank) as u64;
+        if let Some(count) = counts.get_mut(*position) {
+            let part = count.unwrap_or(u64::MAX).min(left.div_ceil(others));
+            *count = Some(part);
+            left -= part;
+        }
+    }
+    counts
 }
 
 /// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent

@@ -161,6 +161,18 @@ fn privileged_streams_take_turns_and_lanes_share() {
 }
 
 #[test]
+fn streams_share_a_number_of_packets_equally() {
+    let of = |own: [Option<u64>; 3], most| {
+        let streams = own.map(|count| Stream { count, ..stream("ipv4 udp", None, 0) });
+        counts(&streams, most)
+    };
+    assert_eq!(of([None, Some(7), None], None), [None, Some(7), None]);
+    assert_eq!(of([None; 3], Some(11)), [4, 4, 3].map(Some));
+    assert_eq!(of([None, Some(2), None], Some(11)), [5, 2, 4].map(Some));
+    assert_eq!(of([Some(1), Some(2), Some(3)], Some(11)), [1, 2, 3].map(Some));
+}
+
+#[test]
 fn privileged_drops_are_not_counted_as_sent() {
     if !privileged::require() {
         return;
