@@ -38,6 +38,9 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
 
 /// Takes bytes as they come.
 trait Decode {
+    /// Zero bytes may stand behind a frame.
+    const HAS_PADDING: bool;
+
     /// Decodes what it can of `input` into `output`, neither of which needs to be used up.
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded;
 }
@@ -82,6 +85,11 @@ impl<R: Read, D: Decode> Read for Frames<R, D> {
             // More of the source may be long in coming.
             let bytes = if self.is_full { &[] } else { self.source.fill_buf()? };
             let is_end = bytes.is_empty() && !self.is_full;
+            if D::HAS_PADDING && !self.in_frame && bytes.first() == Some(&0) {
+                let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+                self.source.consume(zeros);
+                continue;
+            }
             if is_end && !self.in_frame {
                 return Ok(0);
             }
@@ -113,6 +121,9 @@ impl GzipDecoder {
 }
 
 impl Decode for GzipDecoder {
+    /// Tapes and devices fill their last block with zeros, and gzip(1) ignores them.
+    const HAS_PADDING: bool = true;
+
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded {
         let before = (self.0.total_in(), self.0.total_out());
         let status = self.0.decompress(input, output, FlushDecompress::None);
@@ -138,6 +149,8 @@ impl ZstdDecoder {
 }
 
 impl Decode for ZstdDecoder {
+    const HAS_PADDING: bool = false;
+
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded {
         let (mut input, mut output) = (InBuffer::around(input), OutBuffer::around(output));
         let left = self.0.decompress_stream(&mut output, &mut input);
@@ -420,6 +433,24 @@ mod tests {
             let (all, end) =
                 read(Compression::Lz4, pieces(&linked(&content), &cuts), at_once, |_| {});
             prop_assert!(all == content && end.is_ok(), "{end:?}");
+        }
+
+        /// As gzip(1) reads them; of the other formats, zeros are no end.
+        #[test]
+        fn gzip_may_end_with_zeros(
+            chunks in chunks(),
+            cuts in proptest::collection::vec(any::<usize>(), 0..12),
+            zeros in 1..300_000_usize,
+        ) {
+            for compression in Compression::ALL {
+                let bytes = [compressed(compression, &chunks).concat(), vec![0; zeros]].concat();
+                let (all, end) = read(compression, pieces(&bytes, &cuts), 10_000, |_| {});
+                prop_assert!(all == chunks.concat(), "{compression:?}");
+                prop_assert_eq!(end.is_ok(), compression == Compression::Gzip);
+                let garbage = [bytes, b"x".to_vec()].concat();
+                let (all, end) = read(compression, pieces(&garbage, &cuts), 10_000, |_| {});
+                prop_assert!(all == chunks.concat() && end.is_err(), "{compression:?}");
+            }
         }
 
         #[test]

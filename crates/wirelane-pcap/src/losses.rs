@@ -12,6 +12,8 @@ pub struct Losses {
     pub file_options: u64,
     /// Interfaces whose names, options and counters the format has no place for.
     pub interfaces: u64,
+    /// Blocks with counters of an interface that the file describes later or nowhere.
+    pub statistics: u64,
     /// Blocks with names of hosts.
     pub names: u64,
     /// Blocks with secrets for decryption.
@@ -64,7 +66,17 @@ impl Losses {
             plural(self.not_repeated, "block", "blocks")
                 + " of names or secrets are in one file of the rotation only: they are too large"
         });
-        [lack, private, untranslated, repeated].into_iter().flatten().collect()
+        let statistics = (self.statistics > 0).then(|| {
+            plural(self.statistics, "block", "blocks")
+                + " of counters skipped: of an interface that is not described before"
+        });
+        [lack, statistics, private, untranslated, repeated].into_iter().flatten().collect()
+    }
+
+    /// What also those have to know who write no copy: what was skipped in reading.
+    #[must_use]
+    pub fn of_reading(self) -> Self {
+        Self { statistics: self.statistics, ..Self::default() }
     }
 
     /// Whether nothing was lost.
@@ -81,6 +93,7 @@ impl Losses {
             packet_options: self.packet_options + other.packet_options,
             file_options: self.file_options + other.file_options,
             interfaces: self.interfaces + other.interfaces,
+            statistics: self.statistics + other.statistics,
             names: self.names + other.names,
             secrets: self.secrets + other.secrets,
             other_blocks: self.other_blocks + other.other_blocks,

@@ -13,11 +13,14 @@ use crate::record::{Direction, Record, Source};
 
 pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
 pub(crate) const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
-/// Packets with extra fields, from patched kernels and libpcaps of the 1990s.
+/// Packets with extra fields, as patched libpcaps wrote them in the 1990s and routers still do.
 pub(crate) const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
 
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
+/// Behind the usual fields: the index of an interface (32 bits), EtherType (16), packet type (8) and
+/// padding, by `struct pcap_sf_patched_pkthdr` of libpcap. No reader trusts them.
+const MODIFIED_PACKET_HEADER: usize = 24;
 
 /// The unit of the fraction of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +107,8 @@ pub struct PcapReader<R> {
     window: Window<R>,
     swapped: bool,
     resolution: Resolution,
+    /// Bytes before the data of each packet.
+    packet_header: usize,
     /// The one interface, once the header is read.
     source: Option<Source>,
     packets: u64,
@@ -127,6 +132,7 @@ impl<R: Read> PcapReader<R> {
             window: Window::new(source, name.into()),
             swapped: false,
             resolution: Resolution::Microseconds,
+            packet_header: PACKET_HEADER,
             source: None,
             packets: 0,
             finished: false,
@@ -203,7 +209,7 @@ impl<R: Read> PcapReader<R> {
     #[inline]
     fn packet(&mut self) -> Result<bool, CaptureError> {
         self.open()?;
-        match self.window.need(PACKET_HEADER)? {
+        match self.window.need(self.packet_header)? {
             Filled::Whole => {}
             Filled::Partial => return Err(self.truncated()),
             Filled::Empty => return Ok(false),
@@ -217,7 +223,7 @@ impl<R: Read> PcapReader<R> {
         if captured > MAX_PACKET {
             return Err(self.malformed("packet longer than 256 KiB"));
         }
-        if self.window.need(PACKET_HEADER + captured)? != Filled::Whole {
+        if self.window.need(self.packet_header + captured)? != Filled::Whole {
             return Err(self.truncated());
         }
         let nanoseconds = u64::from(fraction) * u64::from(self.resolution.nanoseconds());
@@ -225,10 +231,10 @@ impl<R: Read> PcapReader<R> {
             // 2³² seconds and 2³² microseconds are below 2⁶⁴ nanoseconds together.
             timestamp: u64::from(seconds) * 1_000_000_000 + nanoseconds,
             original_len,
-            start: self.window.position() + PACKET_HEADER,
+            start: self.window.position() + self.packet_header,
             len: captured,
         };
-        self.window.consume(PACKET_HEADER + captured);
+        self.window.consume(self.packet_header + captured);
         if self.swapped {
             self.turn_link_header();
         }
@@ -253,15 +259,8 @@ impl<R: Read> PcapReader<R> {
             MAGIC_MICROSECONDS => Resolution::Microseconds,
             MAGIC_NANOSECONDS => Resolution::Nanoseconds,
             MAGIC_MODIFIED => {
-                let (what, help) = (
-                    "modified pcap of the 1990s (magic a1b2cd34)",
-                    "convert it with `editcap -F nsecpcap IN OUT`",
-                );
-                return Err(CaptureError::Unsupported {
-                    name: self.window.name().into(),
-                    what,
-                    help,
-                });
+                self.packet_header = MODIFIED_PACKET_HEADER;
+                Resolution::Microseconds
             }
             _ => return Err(self.malformed("it does not start with the magic number of pcap")),
         };

@@ -172,6 +172,16 @@ impl CaptureReader {
         }
     }
 
+    /// Bytes of the frame check sequence at the end of the current packet, if the file says it of
+    /// the packet or of its interface. They are among its data unless it was cut.
+    #[must_use]
+    pub fn fcs_len(&self) -> Option<u8> {
+        match &self.decoder {
+            Decoder::Pcap(reader) => reader.interfaces().first().and_then(|one| one.fcs_len),
+            Decoder::Pcapng(reader) => reader.fcs_len(),
+        }
+    }
+
     /// What of the file so far is not given to who copies it.
     #[must_use]
     pub fn lost(&self) -> Losses {

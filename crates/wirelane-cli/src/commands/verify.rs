@@ -85,7 +85,7 @@ struct Audit {
     /// What was not shown.
     omitted: u64,
     /// Of the file itself.
-    odd_times: OddTimes,
+    notes: Vec<String>,
     damage: Option<CaptureError>,
 }
 
@@ -132,7 +132,11 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
     auditor.finish(&mut show);
     match failed {
         Some(error) => Err(error),
-        None => Ok(Audit { auditor, findings, omitted, odd_times: reader.odd_times(), damage }),
+        None => {
+            let mut notes = reader.odd_times().notes();
+            notes.extend(reader.lost().of_reading().notes());
+            Ok(Audit { auditor, findings, omitted, notes, damage })
+        }
     }
 }
 
@@ -176,7 +180,7 @@ fn page(args: &VerifyArgs, audit: &Audit) -> String {
         n => format!(", {}", plural(n, "violation")),
     };
     page += &format!(", {}\n", plural(summary.notes(), "note"));
-    for note in audit.odd_times.notes() {
+    for note in &audit.notes {
         page += &format!("{note}\n");
     }
     for rule in Rule::ALL {
@@ -335,7 +339,7 @@ impl<'a> Document<'a> {
             trailers: summary.trailers,
             evicted_flows: summary.evicted_flows,
             evicted_fragments: summary.evicted_fragments,
-            times: audit.odd_times.notes(),
+            times: audit.notes.clone(),
             damage: audit.damage.as_ref().map(ToString::to_string),
         }
     }

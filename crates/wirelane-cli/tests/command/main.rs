@@ -15,6 +15,7 @@ mod count;
 mod exec;
 mod file;
 mod filter;
+mod foreign;
 mod full_disk;
 mod habits;
 mod host;

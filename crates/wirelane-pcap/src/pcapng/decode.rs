@@ -71,7 +71,7 @@ struct Current {
     interface: u32,
     timestamp: u64,
     original_len: u32,
-    direction: Direction,
+    flags: u32,
     start: usize,
     len: usize,
     options: Place,
@@ -179,7 +179,11 @@ impl<R: Read> PcapngReader<R> {
             interface: self.current.interface,
             timestamp: self.current.timestamp,
             original_len: self.current.original_len,
-            direction: self.current.direction,
+            direction: match self.current.flags & 3 {
+                1 => Direction::Inbound,
+                2 => Direction::Outbound,
+                _ => Direction::Unknown,
+            },
             data: self.window.slice(self.current.start, self.current.len),
         }
     }
@@ -193,6 +197,14 @@ impl<R: Read> PcapngReader<R> {
             Place::Nowhere => &[],
             place => self.at(place),
         }
+    }
+
+    /// Bytes of the frame check sequence at the end of the current packet, if the file says it.
+    /// What it says of the packet overrides what it says of the interface (`epb_flags`).
+    pub fn fcs_len(&self) -> Option<u8> {
+        let own = (self.current.flags >> 5 & 15) as u8;
+        let of_interface = || self.interfaces.get(self.current.interface as usize)?.fcs_len;
+        if own > 0 { Some(own) } else { of_interface() }
     }
 
     /// The block that [`PcapngReader::step`] moved to.
@@ -324,15 +336,15 @@ impl<R: Read> PcapngReader<R> {
             return Err("packet longer than its block");
         }
         let padded = (captured + 3) & !3;
-        let (direction, options) = match padded < room {
+        let (flags, options) = match padded < room {
             true => self.packet_options(PACKET_HEADER + padded, len - 4),
-            false => (Direction::Unknown, Place::Nowhere),
+            false => (0, Place::Nowhere),
         };
         self.current = Current {
             interface,
             timestamp: scale.of_packet(high, low, &mut self.odd_times),
             original_len,
-            direction,
+            flags,
             start: self.window.position() + PACKET_HEADER,
             len: captured,
             options,
@@ -355,7 +367,7 @@ impl<R: Read> PcapngReader<R> {
             interface,
             timestamp: 0,
             original_len,
-            direction: Direction::Unknown,
+            flags: 0,
             start: self.window.position() + 12,
             len: (limit as usize).min(len - 16),
             options: Place::Nowhere,
@@ -376,15 +388,14 @@ impl<R: Read> PcapngReader<R> {
         let (high, low) = (self.word(12), self.word(16));
         let timestamp = scale.of_packet(high, low, &mut self.odd_times);
         // The codes of its options are those of the block that replaced it.
-        let (direction, options) =
-            self.packet_options(PACKET_HEADER + ((captured + 3) & !3), len - 4);
+        let (flags, options) = self.packet_options(PACKET_HEADER + ((captured + 3) & !3), len - 4);
         // 0xffff: not known.
         self.lost.packet_options += u64::from(!matches!(self.half(10), 0 | 0xffff));
         self.current = Current {
             interface,
             timestamp,
             original_len: self.word(24),
-            direction,
+            flags,
             start: self.window.position() + PACKET_HEADER,
             len: captured,
             options,
@@ -449,7 +460,11 @@ impl<R: Read> PcapngReader<R> {
         if len < 24 {
             return Err("interface statistics too short");
         }
-        let (interface, scale) = self.interface_of(self.word(8))?;
+        let Ok((interface, scale)) = self.interface_of(self.word(8)) else {
+            // dumpcap and others write them for interfaces that they describe later or nowhere.
+            self.lost.statistics += 1;
+            return Ok(Block::Other);
+        };
         let view = View {
             bytes: self.window.bytes().get(..len).unwrap_or_default(),
             is_swapped: self.swapped,
@@ -479,9 +494,9 @@ impl<R: Read> PcapngReader<R> {
         Block::Annex
     }
 
-    /// The direction and the options of a packet, which lie between two places of its block.
+    /// The flags and the options of a packet, which lie between two places of its block.
     #[inline(never)]
-    fn packet_options(&mut self, start: usize, end: usize) -> (Direction, Place) {
+    fn packet_options(&mut self, start: usize, end: usize) -> (u32, Place) {
         let bytes = self.window.bytes().get(start..end).unwrap_or_default();
         let mut found = survey(bytes);
         let mut place = Place::Window(self.window.position() + start, found.len);
@@ -492,12 +507,7 @@ impl<R: Read> PcapngReader<R> {
             found = survey(out);
             place = Place::Translated;
         }
-        let direction = match found.flags.map(|flags| flags & 3) {
-            Some(1) => Direction::Inbound,
-            Some(2) => Direction::Outbound,
-            _ => Direction::Unknown,
-        };
-        (direction, if found.len > 0 { place } else { Place::Nowhere })
+        (found.flags.unwrap_or(0), if found.len > 0 { place } else { Place::Nowhere })
     }
 
     /// Index over all sections, and time scale, of interface `id` of this section.

@@ -250,9 +250,6 @@ fn what_is_no_capture_says_so() {
     assert!(open(b"").contains("it is empty"));
     assert!(open(b"\x0a\x0d").contains("it begins with the bytes 0a 0d"));
     assert!(open(&0xA1B2_CD34u32.to_be_bytes()).contains("cut short"));
-    let mut modified = 0xA1B2_CD34u32.to_be_bytes().to_vec();
-    modified.resize(24, 0);
-    assert!(open(&modified).contains("modified pcap of the 1990s"));
     assert!(open(b"\x1f\x8b\x08\0not deflate data").starts_with("x: damaged at byte 0"));
 
     let error = CaptureReader::open("/nonexistent/a.pcapng").map(|_| ()).unwrap_err();

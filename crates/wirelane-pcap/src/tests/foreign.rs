@@ -156,6 +156,100 @@ fn classic_pcap_in_both_byte_orders_and_resolutions() {
     }
 }
 
+/// Behind the usual header of a packet: interface, EtherType, packet type, padding.
+#[test]
+fn modified_pcap_in_both_byte_orders() {
+    for big in [false, true] {
+        let file = Builder { big, bytes: Vec::new() };
+        let mut bytes = file.words(&[0xA1B2_CD34]);
+        bytes.extend([file.u16(2), file.u16(4)].concat());
+        bytes.extend(file.words(&[0, 0, 262_144, 1]));
+        for number in 0..3 {
+            bytes.extend(file.words(&[number, 7, 3, 60, 2]));
+            bytes.extend([&file.u16(8)[..], &[4, 0xff, number as u8, 8, 9]].concat());
+        }
+        for cut in 0..bytes.len() {
+            let source = std::io::Cursor::new(bytes[..cut].to_vec());
+            let whole = cut.saturating_sub(24) / 27;
+            match CaptureReader::from_reader(source, "test") {
+                Ok(mut reader) => {
+                    let (packets, error) =
+                        drain(|| reader.next_record().map(|r| r.map(|r| Owned::of(&r))));
+                    assert_eq!((packets.len(), error.is_none()), (whole, (cut - 24) % 27 == 0));
+                }
+                Err(_) => assert!(cut < 24),
+            }
+        }
+        let (packets, error) = read_pcap(&bytes);
+        assert!(error.is_none(), "{error:?}");
+        let expected = |number: u64| Owned {
+            interface: 0,
+            timestamp: number * 1_000_000_000 + 7000,
+            original_len: 60,
+            direction: Direction::Unknown,
+            data: vec![number as u8, 8, 9],
+        };
+        assert_eq!(packets, (0..3).map(expected).collect::<Vec<_>>(), "big-endian: {big}");
+    }
+}
+
+/// Statistics may name an interface that is described later or nowhere: the packets are what counts.
+#[test]
+fn statistics_of_unknown_interfaces_are_skipped_and_counted() {
+    for big in [false, true] {
+        let mut file = Builder { big, bytes: Vec::new() };
+        file.section();
+        let received = |file: &Builder, count: u64| {
+            file.option(4, &if big { count.to_be_bytes() } else { count.to_le_bytes() })
+        };
+        file.block(5, &[&file.words(&[0, 0, 9]), &received(&file, 1)]);
+        file.interface(1, 0, &[]);
+        file.block(6, &[&file.words(&[0, 0, 5, 1, 1]), b"a"]);
+        file.block(5, &[&file.words(&[7, 0, 9]), &received(&file, 2)]);
+        file.block(6, &[&file.words(&[0, 0, 6, 1, 1]), b"b"]);
+        file.block(5, &[&file.words(&[0, 0, 9]), &received(&file, 3)]);
+        // A section begins without interfaces.
+        file.section();
+        file.block(5, &[&file.words(&[0, 0, 9]), &received(&file, 4)]);
+        let mut reader =
+            CaptureReader::from_reader(std::io::Cursor::new(file.bytes), "test").unwrap();
+        let (packets, error) = drain(|| reader.next_record().map(|r| r.map(|r| Owned::of(&r))));
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(packets.len(), 2);
+        assert_eq!(reader.lost().statistics, 3);
+        let known: Vec<_> = reader.statistics().iter().map(|one| one.received).collect();
+        assert_eq!(known, [Some(3)]);
+    }
+}
+
+/// What the flags of a packet say of its frame check sequence overrides what its interface says.
+#[test]
+fn the_frame_check_sequence_is_that_of_the_packet() {
+    for big in [false, true] {
+        let mut file = Builder { big, bytes: Vec::new() };
+        file.section();
+        file.interface(1, 0, &[]);
+        file.interface(1, 0, &[file.option(13, &[2])]);
+        for interface in [0, 1] {
+            for flags in [None, Some(1), Some(1 | 4 << 5)] {
+                let flags = flags.map(|flags: u32| file.option(2, &file.u32(flags)));
+                let head = file.words(&[interface, 0, 5, 1, 1]);
+                file.block(6, &[&head, b"a\0\0\0", &flags.unwrap_or_default()]);
+            }
+        }
+        let mut reader =
+            CaptureReader::from_reader(std::io::Cursor::new(file.bytes), "test").unwrap();
+        let mut found = Vec::new();
+        while reader.advance().unwrap() {
+            found.push((reader.fcs_len(), reader.current().direction));
+        }
+        use Direction::{Inbound, Unknown};
+        let expected = [(None, Unknown), (None, Inbound), (Some(4), Inbound), (Some(2), Unknown)];
+        let expected = expected.into_iter().chain([(Some(2), Inbound), (Some(4), Inbound)]);
+        assert_eq!(found, expected.collect::<Vec<_>>(), "big-endian: {big}");
+    }
+}
+
 #[test]
 fn blocks_larger_than_the_buffer_and_reads_of_one_byte() {
     /// Gives one byte at a time, and an interruption before each.

@@ -36,13 +36,15 @@ pub(super) struct Adapter {
 }
 
 impl Adapter {
-    /// Writes the packet as an Ethernet frame into `frame`.
+    /// Writes the packet as an Ethernet frame into `frame`, without the frame check sequence of
+    /// `check` bytes at its end, which the network card makes anew.
     ///
     /// # Errors
     /// Its link type is none that becomes Ethernet.
     pub(super) fn frame(
         &self,
         record: &Record<'_>,
+        check: usize,
         source: Option<&Source>,
         name: &str,
         frame: &mut Vec<u8>,
@@ -50,7 +52,6 @@ impl Adapter {
         let link_type = source.map_or(LINK_TYPE_ETHERNET, |source| source.link_type);
         let mut data = record.data;
         let mut len = (record.original_len as usize).max(data.len());
-        let check = source.and_then(|source| source.fcs_len).map_or(0, usize::from);
         if link_type == LINK_TYPE_ETHERNET && check > 0 && len > check {
             // Bits of a length in words, but in practice 0 or 4 bytes.
             len -= check;

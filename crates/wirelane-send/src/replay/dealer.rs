@@ -147,7 +147,9 @@ impl Dealer {
         let record = reader.current();
         self.meter.advance(record.timestamp);
         let source = reader.interfaces().get(record.interface as usize);
-        let adapted = self.adapter.frame(&record, source, reader.name(), &mut self.frame)?;
+        let check = reader.fcs_len().map_or(0, usize::from);
+        let frame = &mut self.frame;
+        let adapted = self.adapter.frame(&record, check, source, reader.name(), frame)?;
         let Some(file) = self.report.files.get_mut(index) else { return Ok(false) };
         let len = match adapted {
             Adapted::Frame(len) => len,

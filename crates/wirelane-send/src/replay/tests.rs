@@ -297,8 +297,29 @@ fn other_link_types_get_a_header_or_are_named() {
     // A frame check sequence is not part of the frame.
     let path = directory.path().join("fcs.pcapng");
     let with_check = [&frame[..], &[1, 2, 3, 4]].concat();
-    write(&path, 1, Some(4), &[(1, 0, with_check)]);
+    write(&path, 1, Some(4), &[(1, 0, with_check.clone())]);
     assert_eq!(one_lane(&ReplayConfig::new(vec![path]))[0].1, frame);
+    // Nor is one that only its packet tells of: flags (code 2) with a length of 4 bytes.
+    let path = directory.path().join("flags.pcapng");
+    let options = WriterOptions::of_path(&path);
+    let mut writer = CaptureWriter::create(
+        &path,
+        &[Interface { link_type: 1, ..Interface::default() }],
+        options,
+        0,
+    )
+    .unwrap();
+    for (data, flags) in [(with_check.as_slice(), 1 | 4_u32 << 5), (&frame, 1)] {
+        let direction = Direction::Unknown;
+        let original_len = data.len() as u32;
+        let record = Record { interface: 0, timestamp: 1, original_len, direction, data };
+        let head = [2_u16.to_ne_bytes(), 4_u16.to_ne_bytes()].concat();
+        writer.write_with(&record, &[head, flags.to_ne_bytes().to_vec()].concat()).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    for (_, sent) in one_lane(&ReplayConfig::new(vec![path])) {
+        assert_eq!(sent, frame);
+    }
 }
 
 #[test]

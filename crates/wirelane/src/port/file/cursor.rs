@@ -271,8 +271,10 @@ impl Cursor {
     }
 
     fn end(&mut self) {
-        if self.beside.is_wanted() && self.shift == 0 {
-            *lock(&self.progress.lost) = self.lost();
+        if self.shift == 0 {
+            let is_wanted = self.beside.is_wanted();
+            let lost = if is_wanted { self.lost() } else { self.reader.lost().of_reading() };
+            *lock(&self.progress.lost) = lost;
         }
         self.is_over = true;
         self.is_at_packet = false;

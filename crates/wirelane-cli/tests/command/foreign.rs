@@ -1,0 +1,131 @@
+//! Files of other programs: what the formats allow and Wirelane itself never writes.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::*;
+use tempfile::{TempDir, tempdir};
+
+/// A UDP packet from port 1000 + `number`, of 62 bytes.
+fn udp(number: u8) -> Vec<u8> {
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    packet.extend([0x45, 0, 0, 48, 0, number, 0, 0, 64, 17, 0, 0]);
+    packet.extend([192, 0, 2, 1, 198, 51, 100, 2]);
+    packet.extend((1000 + u16::from(number)).to_be_bytes());
+    packet.extend([0, 9, 0, 28, 0, 0]);
+    packet.extend([number; 20]);
+    packet
+}
+
+/// Words of this machine.
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// A pcapng block.
+fn block(kind: u32, body: &[&[u8]]) -> Vec<u8> {
+    let mut body = body.concat();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let len = body.len() as u32 + 12;
+    [words(&[kind, len]), body, words(&[len])].concat()
+}
+
+fn option(code: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = [code.to_ne_bytes(), (value.len() as u16).to_ne_bytes()].concat();
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn section() -> Vec<u8> {
+    block(0x0A0D_0D0A, &[&words(&[0x1A2B_3C4D]), &words(&[1, u32::MAX, u32::MAX])])
+}
+
+fn interface(link_type: u16, name: &str) -> Vec<u8> {
+    block(1, &[&words(&[link_type.into(), 0]), &option(2, name.as_bytes())])
+}
+
+/// A packet, so many microseconds after 1970, with options.
+fn packet(interface: u32, time: u32, data: &[u8], options: &[u8]) -> Vec<u8> {
+    let len = data.len() as u32;
+    let mut padded = data.to_vec();
+    padded.resize(data.len().next_multiple_of(4), 0);
+    block(6, &[&words(&[interface, 0, time, len, len]), &padded, options])
+}
+
+/// Counters of an interface: 1 packet received.
+fn statistics(interface: u32) -> Vec<u8> {
+    block(5, &[&words(&[interface, 0, 9]), &option(4, &1_u64.to_ne_bytes())])
+}
+
+/// A directory, and a file in it of these parts.
+fn file(name: &str, parts: &[Vec<u8>]) -> (TempDir, String) {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join(name);
+    fs::write(&path, parts.concat()).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+/// What the command prints on both streams; it has to succeed.
+#[track_caller]
+fn said(args: &[&str]) -> (String, String) {
+    let ended = output(&mut wirelane(args));
+    assert_eq!(ended.status.code(), Some(0), "{args:?}: {}", ended.stderr);
+    (ended.stdout, ended.stderr)
+}
+
+/// Packets are given; a note says what was skipped.
+#[test]
+fn statistics_of_unknown_interfaces_end_nothing() {
+    let parts = [
+        section(),
+        statistics(0),
+        interface(1, "if0"),
+        packet(0, 5, &udp(0), &[]),
+        statistics(7),
+        packet(0, 7, &udp(1), &[]),
+    ];
+    let (directory, path) = file("a.pcapng", &parts);
+    let note = "2 blocks of counters skipped";
+    let (lines, notes) = said(&["capture", "-n", "-r", &path]);
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    assert!(notes.contains(note), "{notes}");
+    let copy = directory.path().join("b.pcapng");
+    let copy = copy.to_str().unwrap();
+    let (out, notes) = said(&["convert", &path, copy]);
+    assert!((out + &notes).contains(note), "{notes}");
+    assert_eq!(packets(copy).len(), 2);
+    let (out, notes) = said(&["verify", &path]);
+    assert!((out + &notes).contains(note), "{notes}");
+}
+
+/// As FRITZ!Box writes it.
+#[test]
+fn modified_pcap_is_read() {
+    let head = words(&[0xA1B2_CD34, u32::from_ne_bytes([2, 0, 4, 0]), 0, 0, 262_144, 1]);
+    let mut parts = vec![head];
+    for number in 0..3 {
+        parts.push(words(&[7, u32::from(number), 62, 62, 2, 8]));
+        parts.push(udp(number));
+    }
+    let (_directory, path) = file("a.pcap", &parts);
+    let found = packets(&path);
+    let data: Vec<_> = found.into_iter().map(|packet| packet.data).collect();
+    assert_eq!(data, [udp(0), udp(1), udp(2)]);
+    let (lines, _) = said(&["capture", "-n", "-r", &path]);
+    assert!(lines.contains("192.0.2.1.1002 > 198.51.100.2.9"), "{lines}");
+}
+
+/// Zero bytes behind gzip are padding, for gzip(1), too.
+#[test]
+fn gzip_with_zeros_behind_it_is_whole() {
+    let parts = [section(), interface(1, "if0"), packet(0, 5, &udp(0), &[])];
+    let (directory, path) = file("a.pcapng", &parts);
+    let packed = directory.path().join("b.pcapng.gz");
+    said(&["convert", &path, packed.to_str().unwrap()]);
+    let mut end = File::options().append(true).open(&packed).unwrap();
+    end.write_all(&[0; 700]).unwrap();
+    let (lines, notes) = said(&["capture", "-n", "-r", packed.to_str().unwrap()]);
+    assert_eq!(lines.lines().count(), 1, "{notes}");
+}
