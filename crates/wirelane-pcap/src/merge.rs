@@ -80,7 +80,7 @@ impl MergeControl {
         Self { snaplen, ..self }
     }
 
-    /// Ends after so many packets.
+    /// Ends after so many packets. Those behind them are counted when the output is finished.
     #[must_use]
     pub fn limit(self, packets: Option<u64>) -> Self {
         Self { packets, ..self }
@@ -103,6 +103,9 @@ pub struct MergedInput {
     pub packets: u64,
     /// Packets that were left out.
     pub left: u64,
+    /// Packets behind the last one that [`MergeControl::limit`] let pass. `None` if only part of
+    /// them can be counted: the input is a pipe or damaged, or somebody asked for the end.
+    pub omitted: Option<u64>,
     /// Its interfaces.
     pub interfaces: usize,
     /// Packets that are older than the one before them in this input.
@@ -167,11 +170,14 @@ pub fn merge_selected(
         // The header stands for all of them.
         streams.iter_mut().for_each(Stream::share_header);
     }
-    let mut merge = Merge { streams, writer, control, out_of_order: 0 };
+    let mut merge = Merge { streams, writer, control, out_of_order: 0, unread: Vec::new() };
     let failure = merge.run(select).err();
-    let Merge { streams, writer, out_of_order, .. } = merge;
+    let Merge { mut streams, writer, out_of_order, unread, .. } = merge;
     let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
     let lost = streams.iter().map(Stream::lost).fold(writer.lost(), Losses::plus);
+    for (index, standing) in unread {
+        streams.get_mut(index).into_iter().for_each(|one| one.count_rest(standing, &control.halt));
+    }
     let inputs = streams.into_iter().map(|stream| stream.report).collect();
     Ok(MergeReport { inputs, written: writer.written(), lost, out_of_order, stopped, failure })
 }
@@ -215,6 +221,9 @@ struct Merge<'a> {
     writer: CaptureWriter,
     control: &'a MergeControl,
     out_of_order: u64,
+    /// Inputs that were not read to their end because of the limit, and how many packets were
+    /// looked at and not taken.
+    unread: Vec<(usize, u64)>,
 }
 
 impl Merge<'_> {
@@ -223,7 +232,7 @@ impl Merge<'_> {
         &mut self,
         select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
     ) -> Result<(), CaptureError> {
-        let Self { streams, writer, control, out_of_order } = self;
+        let Self { streams, writer, control, out_of_order, unread } = self;
         // Interfaces first where they are known first, so that the output begins as a capture
         // would.
         for stream in streams.iter_mut() {
@@ -251,6 +260,8 @@ impl Merge<'_> {
                     }
                     newest = time;
                     if control.packets == Some(taken) {
+                        drop(PeekMut::pop(head));
+                        unread.push((index, 0));
                         break;
                     }
                 }
@@ -261,6 +272,10 @@ impl Merge<'_> {
                 Some(time) => *head = Reverse((time, index)),
                 None => drop(PeekMut::pop(head)),
             }
+        }
+        if !unread.is_empty() {
+            // The others stand at a packet.
+            unread.extend(heads.into_iter().map(|Reverse((_, index))| (index, 1)));
         }
         let mut statistics = Vec::new();
         for stream in streams {
@@ -293,6 +308,7 @@ impl Stream {
             path: path.into(),
             packets: 0,
             left: 0,
+            omitted: Some(0),
             interfaces: 0,
             out_of_order: 0,
             odd_times: OddTimes::default(),
@@ -338,6 +354,24 @@ impl Stream {
         self.report.odd_times = self.reader.odd_times();
         self.time = time;
         Ok(Some(time))
+    }
+
+    /// Counts the packets that nobody asked for, beside `standing` ones. More may come by a pipe
+    /// for ever.
+    fn count_rest(&mut self, standing: u64, halt: &Halt) {
+        let taken = self.reader.packets();
+        let is_file = self.reader.file().is_some();
+        while is_file && !halt.is_asked() {
+            match self.reader.advance() {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.report.omitted = Some(standing + self.reader.packets() - taken);
+                    return;
+                }
+                Err(_) => break,
+            }
+        }
+        self.report.omitted = None;
     }
 
     /// What of it cannot be given to anyone.

@@ -103,6 +103,11 @@ impl Copying<'_> {
             if input.left > 0 {
                 text += &format!(", {} left out", grouped(input.left));
             }
+            match input.omitted {
+                Some(0) => {}
+                Some(count) => text += &format!(", {} behind them omitted", grouped(count)),
+                None => text += ", the rest omitted",
+            }
             if input.out_of_order > 0 {
                 text += &format!(", {} out of order", grouped(input.out_of_order));
             }
@@ -164,6 +169,9 @@ struct Input {
     packets: u64,
     /// Packets that were not asked for.
     left_out: u64,
+    /// Packets behind the first ones, if only those were asked for; `null` if it is not known how
+    /// many.
+    omitted: Option<u64>,
     interfaces: usize,
     out_of_order: u64,
     /// What is not in the output as it was, in words.
@@ -188,6 +196,7 @@ impl Document {
             path: input.path.display().to_string(),
             packets: input.packets,
             left_out: input.left,
+            omitted: input.omitted,
             interfaces: input.interfaces,
             out_of_order: input.out_of_order,
             notes: notes(input),

@@ -452,6 +452,8 @@ fn times_that_change_are_told() {
         |name: &str| content(Path::new(&text(name))).1.iter().map(|one| one.1).collect::<Vec<_>>();
     let last = 1000 * (1 << 32) * 1000 - 10_000_000_000;
     told(&capture(&[&port, "-w", &text("y.pcapng")])["ports"][0]["notes"].to_string());
+    assert_eq!(times("y.pcapng"), [0, 0, u64::MAX, last]);
+    capture(&[&port, "--sort", "-w", &text("y.pcapng")]);
     assert_eq!(times("y.pcapng"), [0, 0, last, u64::MAX]);
     let forwarded =
         output(&mut wirelane(["forward", "--json", &port, &format!("file:{}", text("z.pcapng"))]));
@@ -468,11 +470,11 @@ fn times_that_change_are_told() {
     // A file with steps of time begins no file for each of the packets at the end of time.
     let rotated = capture(&[&port, "-G", "1h", "-w", &text("r.pcapng")]);
     assert!(rotated["totals"]["files"].as_u64().unwrap() <= 3, "{rotated}");
-    // Classic pcap ends in 2106. A capture sorts, so the last one of the file is before it.
+    // Classic pcap ends in 2106. Sorted, the last one of the file is before it.
     let (pcap, sink) = (text("c.pcap"), format!("file:{}", text("c.pcap")));
     let runs = [
-        (["capture", &port, "-w", &pcap], &[0, 0, last][..]),
-        (["forward", "-q", &port, &sink], &[0, 0]),
+        (&["capture", "--sort", &port, "-w", &pcap][..], &[0, 0, last][..]),
+        (&["forward", "-q", &port, &sink], &[0, 0]),
     ];
     for (args, expected) in runs {
         let refused = output(&mut wirelane(args));

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use super::*;
 use tempfile::{TempDir, tempdir};
+use wirelane_testkit::process;
 
 /// A UDP packet from port 1000 + `number`, of 62 bytes.
 fn udp(number: u8) -> Vec<u8> {
@@ -128,4 +129,60 @@ fn gzip_with_zeros_behind_it_is_whole() {
     end.write_all(&[0; 700]).unwrap();
     let (lines, notes) = said(&["capture", "-n", "-r", packed.to_str().unwrap()]);
     assert_eq!(lines.lines().count(), 1, "{notes}");
+}
+
+/// As tcpdump does; `verify` counts in this order, too.
+#[test]
+fn a_file_keeps_its_order() {
+    let times = [30, 10, 20, 10];
+    let mut parts = vec![section(), interface(1, "if0")];
+    parts.extend((0..).zip(times).map(|(number, time)| packet(0, time, &udp(number), &[])));
+    let (directory, path) = file("a.pcapng", &parts);
+    let ports = |lines: &str| -> Vec<u32> {
+        let port = |line: &str| line.split("192.0.2.1.").nth(1)?.split(' ').next()?.parse().ok();
+        lines.lines().filter_map(port).collect()
+    };
+    let of = |args: &[&str]| ports(&said(&[&["capture", "-n", "-r", &path], args].concat()).0);
+    assert_eq!(of(&[]), [1000, 1001, 1002, 1003]);
+    assert_eq!(of(&["-c", "2"]), [1000, 1001]);
+    assert_eq!(of(&["--sort"]), [1001, 1003, 1002, 1000]);
+    for (index, name) in ["b.pcapng", "b.pcap", "b.pcapng.gz"].into_iter().enumerate() {
+        let copy = directory.path().join(name);
+        let copy = copy.to_str().unwrap();
+        said(&["capture", "-q", "-r", &path, "-w", copy]);
+        let found: Vec<_> = packets(copy).iter().map(|packet| packet.timestamp / 1000).collect();
+        assert_eq!(found, times.map(u64::from), "{index}");
+        said(&["capture", "-q", "-r", &path, "--sort", "-w", copy]);
+        assert!(packets(copy).is_sorted_by_key(|packet| packet.timestamp));
+    }
+}
+
+#[test]
+fn convert_says_how_many_packets_it_omitted() {
+    let mut parts = vec![section(), interface(1, "if0")];
+    parts.extend((0..14).map(|number| packet(0, number.into(), &udp(number), &[])));
+    let (directory, path) = file("a.pcapng", &parts);
+    let copy = directory.path().join("b.pcapng");
+    let copy = copy.to_str().unwrap();
+    for (count, text, omitted) in [("10", "4 behind them omitted", 4), ("14", "", 0)] {
+        let notes = said(&["convert", "-c", count, &path, copy]).1;
+        assert!(notes.contains(text), "{notes}");
+        assert_eq!(notes.contains("omitted"), omitted > 0, "{notes}");
+        assert_eq!(packets(copy).len().to_string(), count);
+        let json = said(&["convert", "--json", "-c", count, &path, copy]).0;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["inputs"][0]["omitted"], omitted, "{json}");
+    }
+    // What may come for ever is not waited for.
+    let mut command = Command::new("sh");
+    let script = "exec \"$0\" convert -c 10 - \"$2\" < \"$1\"";
+    let fifo = directory.path().join("fifo");
+    process::run(Command::new("mkfifo").arg(&fifo));
+    let mut pipe = File::options().read(true).write(true).open(&fifo).unwrap();
+    pipe.write_all(&fs::read(&path).unwrap()).unwrap();
+    command.args(["-c", script, WIRELANE]).arg(&fifo).arg(copy);
+    let ended = ChildGuard::spawn(&mut command).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the rest omitted"), "{}", ended.stderr);
+    assert_eq!(packets(copy).len(), 10);
 }

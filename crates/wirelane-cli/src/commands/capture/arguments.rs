@@ -45,6 +45,10 @@ pub(crate) struct CaptureArgs {
     /// and .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
+    /// Put packets of a file in order of time that are near each other; without it, they keep the
+    /// order of the file
+    #[arg(long, help_heading = "Output")]
+    pub(super) sort: bool,
     /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the
     /// default) to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not
     /// compress
@@ -156,6 +160,7 @@ impl CaptureArgs {
             packets: self.session.count,
             buffer: usize::try_from(self.buffer).unwrap_or(usize::MAX),
             statistics_every: self.statistics_every,
+            sort: self.sort,
             prompt: self.packet_buffered,
         })
     }

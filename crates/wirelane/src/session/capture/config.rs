@@ -25,6 +25,9 @@ pub struct CaptureConfig {
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
+    /// Puts the packets of a file in order of time. Otherwise they keep the order of the file, if it
+    /// is the only input; several inputs always become one order of time.
+    pub sort: bool,
     /// Writes each packet as soon as it is there, not once a second or when there are many.
     pub prompt: bool,
 }
@@ -57,6 +60,7 @@ impl Default for CaptureConfig {
             packets: None,
             buffer: 256 << 20,
             statistics_every: Duration::from_secs(10),
+            sort: false,
             prompt: false,
         }
     }

@@ -13,6 +13,8 @@ use crate::pcap::Record;
 
 pub(super) struct ChunkMerge {
     inputs: Vec<Input>,
+    /// Of one input: packets leave in the order in which they came.
+    keeps_order: bool,
     /// Timestamp of the newest packet that has left.
     newest: u64,
     violations: u64,
@@ -68,10 +70,20 @@ impl<'a> Run<'a> {
 }
 
 impl ChunkMerge {
-    pub(super) fn new(inputs: usize) -> Self {
+    /// For so many inputs. `keeps_order`: it is one, whose packets leave in the order in which they
+    /// came.
+    pub(super) fn new(inputs: usize, keeps_order: bool) -> Self {
         let input =
             || Input { chunks: VecDeque::new(), offset: 0, passed: 0, head: None, watermark: 0 };
-        Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
+        let inputs = (0..inputs).map(|_| input()).collect();
+        Self { inputs, keeps_order, newest: 0, violations: 0 }
+    }
+
+    /// Queues a chunk behind those of the same input, whatever its times.
+    pub(super) fn append(&mut self, input: usize, chunk: Chunk) {
+        let input = &mut self.inputs[input];
+        input.chunks.push_back(chunk);
+        input.find_head();
     }
 
     /// Queues a chunk, whose packets are in order, behind those of the same input. If it is older
@@ -131,13 +143,13 @@ impl ChunkMerge {
                 limit = limit.min(time);
             }
         }
-        if first == usize::MAX || oldest > limit {
+        if first == usize::MAX || oldest > limit && !self.keeps_order {
             return Ok(None);
         }
         let Input { chunks, offset, passed, head, .. } = &mut self.inputs[first];
         let Some(chunk) = chunks.front() else { return Ok(None) };
         let (start, mut end, mut packets) = (*offset, *offset, 0);
-        if chunk.newest() <= limit && oldest >= self.newest {
+        if self.keeps_order || chunk.newest() <= limit && oldest >= self.newest {
             // All that is left of it, in order. Its blocks lie in the cache of another CPU: they
             // are not looked at.
             (self.newest, *head) = (chunk.newest(), None);
@@ -251,7 +263,7 @@ mod tests {
 
     #[test]
     fn waits_for_a_silent_input_and_no_longer() {
-        let mut merge = ChunkMerge::new(2);
+        let mut merge = ChunkMerge::new(2, false);
         push(&mut merge, 0, &[10, 20, 30]);
         merge.set_watermark(0, 30);
         assert_eq!(pop_all(&mut merge, 0), []);
@@ -268,8 +280,20 @@ mod tests {
     }
 
     #[test]
+    fn one_input_may_keep_its_order() {
+        let mut merge = ChunkMerge::new(1, true);
+        let mut out = Vec::new();
+        for times in [&[30, 10, 20][..], &[5, u64::MAX, 0], &[7]] {
+            merge.append(0, chunk(0, times));
+            out.extend(pop_all(&mut merge, 0).into_iter().map(|(_, time)| time));
+        }
+        assert_eq!(out, [30, 10, 20, 5, u64::MAX, 0, 7]);
+        assert_eq!(merge.violations(), 0);
+    }
+
+    #[test]
     fn a_queue_out_of_order_is_sorted() {
-        let mut merge = ChunkMerge::new(1);
+        let mut merge = ChunkMerge::new(1, false);
         push(&mut merge, 0, &[3, 1, 2, 2]);
         merge.set_watermark(0, 2);
         assert_eq!(pop_all(&mut merge, 0), [(0, 1), (0, 2), (0, 2)]);
@@ -282,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_counted() {
-        let mut merge = ChunkMerge::new(1);
+        let mut merge = ChunkMerge::new(1, false);
         push(&mut merge, 0, &[1, 2, 3]);
         let mut lost = Vec::new();
         assert!(merge.take_unwritten(0, |record| lost.push(record.original_len)).is_some());
@@ -299,7 +323,7 @@ mod tests {
             cut in 1usize..7,
             disorder in 0usize..3,
         ) {
-            let mut merge = ChunkMerge::new(inputs.len());
+            let mut merge = ChunkMerge::new(inputs.len(), false);
             let mut expected: Vec<(usize, u64)> = Vec::new();
             let mut queues: Vec<Vec<u64>> = inputs;
             for (i, times) in queues.iter_mut().enumerate() {

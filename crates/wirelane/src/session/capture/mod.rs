@@ -50,7 +50,7 @@ use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
-use crate::port::{Beside, Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Backend, Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
@@ -343,7 +343,10 @@ impl Writers {
                 Some(input)
             }
         };
+        // Who reads a file counts its packets, as others do.
+        let is_file = ports.iter().all(|port| port.info().backend == Backend::File);
         for (path, members) in files {
+            let keeps_order = is_file && !config.sort && members.len() == 1;
             let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
             let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
             let counters = all().map(|one| Arc::clone(&one.counters)).collect();
@@ -419,6 +422,7 @@ impl Writers {
                 view,
                 inputs: writer_inputs,
                 ended: 0,
+                keeps_order,
                 shelves,
                 roster,
                 counters,

@@ -54,6 +54,8 @@ pub(super) struct WriterThread {
     pub(super) inputs: Vec<Input>,
     /// How many of them have ended.
     pub(super) ended: usize,
+    /// There is one input, whose packets leave as they come, whatever their times.
+    pub(super) keeps_order: bool,
     /// Blocks of files that are read, for the file.
     pub(super) shelves: Vec<Arc<Shelf>>,
     /// The interfaces of the file, and their counters as far as they are described in it.
@@ -126,7 +128,7 @@ impl WriterThread {
     /// nothing disappears silently, and no worker waits for a dead writer.
     pub(super) fn run(mut self) -> Finished {
         let started = clock::realtime_ns();
-        let mut merge = ChunkMerge::new(self.inputs.len());
+        let mut merge = ChunkMerge::new(self.inputs.len(), self.keeps_order);
         let error = self.write_all(&mut merge, started).err();
         // What was merged can be seen to its end.
         self.view = None;
@@ -217,6 +219,10 @@ impl WriterThread {
             let time = input.watermark.get();
             input.filled.receive(&mut self.fresh, usize::MAX);
             for mut chunk in self.fresh.drain(..) {
+                if self.keeps_order {
+                    merge.append(i, chunk);
+                    continue;
+                }
                 chunk.sort(&mut self.scratch);
                 merge.push(i, chunk, &mut self.scratch, |absorbed| {
                     give_back(&mut input.spent, absorbed);

@@ -53,6 +53,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
         single: look.single,
         placement: look.placement(&args.session)?,
         packets: args.session.count,
+        sort: true,
         ..CaptureConfig::default()
     };
     let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
