@@ -260,7 +260,7 @@ impl Merge<'_> {
                     }
                     newest = time;
                     if control.packets == Some(taken) {
-                        drop(PeekMut::pop(head));
+                        PeekMut::pop(head);
                         unread.push((index, 0));
                         break;
                     }

@@ -193,7 +193,7 @@ fn modified_pcap_in_both_byte_orders() {
     }
 }
 
-/// Statistics may name an interface that is described later or nowhere: the packets are what counts.
+/// Statistics may name an interface that is described later or nowhere: the packets count.
 #[test]
 fn statistics_of_unknown_interfaces_are_skipped_and_counted() {
     for big in [false, true] {
