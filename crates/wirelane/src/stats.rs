@@ -36,6 +36,16 @@ pub struct RxCounters {
     pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
     pub(crate) unwritten_bytes: Counter,
+    /// Packets beyond the limit of the session (`-c`): nobody asked for them, so they count as not
+    /// received. The thread that receives owns this counter.
+    pub(crate) beyond: Counter,
+    /// Bytes of those packets.
+    pub(crate) beyond_bytes: Counter,
+    /// The same, of packets that had been handed on before. The thread that merges owns this
+    /// counter.
+    pub(crate) cut: Counter,
+    /// Bytes of those packets.
+    pub(crate) cut_bytes: Counter,
     /// Frames whose sender asked for offloads that make no sense, so that nobody could send them
     /// right.
     pub(crate) bad_header: Counter,
@@ -74,6 +84,10 @@ impl RxCounters {
             writer_bytes: Counter::default(),
             unwritten: Counter::default(),
             unwritten_bytes: Counter::default(),
+            beyond: Counter::default(),
+            beyond_bytes: Counter::default(),
+            cut: Counter::default(),
+            cut_bytes: Counter::default(),
             bad_header: Counter::default(),
             merged: Counter::default(),
             filtered: Counter::default(),
@@ -139,6 +153,19 @@ impl RxCounters {
         }
     }
 
+    /// Counts a packet that was received beyond the limit of the session. Only the thread that
+    /// receives may call this.
+    pub(crate) fn count_beyond(&self, bytes: u64) {
+        self.beyond.add(1);
+        self.beyond_bytes.add(bytes);
+    }
+
+    /// As [`RxCounters::count_beyond`], for the thread that merges.
+    pub(crate) fn count_cut(&self, bytes: u64) {
+        self.cut.add(1);
+        self.cut_bytes.add(bytes);
+    }
+
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
@@ -159,7 +186,8 @@ impl RxCounters {
         let seen = self.filtered.value();
         let rejected = seen + self.filtered_kernel.value();
         let filtered = (self.filtered_unseen.value() == 0).then_some(rejected);
-        let gone = unwritten + seen + tx_full;
+        let unasked = self.beyond.value() + self.cut.value();
+        let gone = unwritten + seen + tx_full + unasked;
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
@@ -170,7 +198,8 @@ impl RxCounters {
             packets,
             bytes: known(&self.unwritten_bytes).zip(known(&self.undelivered_bytes)).map(
                 |(unwritten, undelivered)| {
-                    let lost = self.writer_bytes.value() + unwritten + undelivered;
+                    let unasked = self.beyond_bytes.value() + self.cut_bytes.value();
+                    let lost = self.writer_bytes.value() + unwritten + undelivered + unasked;
                     self.bytes.value().saturating_sub(lost)
                 },
             ),

@@ -143,7 +143,10 @@ impl Chunk {
     }
 
     /// Timestamp and place of every packet from byte `at` on.
-    fn blocks(&self, mut at: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    pub(super) fn blocks(
+        &self,
+        mut at: usize,
+    ) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         std::iter::from_fn(move || {
             let block = self.block(at)?;
             let start = at;

@@ -19,7 +19,7 @@ pub struct CaptureConfig {
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after this many packets.
+    /// End after this many packets: the first ones of all queues, in order of time.
     pub packets: Option<u64>,
     /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
     pub buffer: usize,
@@ -43,10 +43,11 @@ impl CaptureConfig {
         self.packets.is_some_and(|packets| packets <= OpenOptions::FEW)
     }
 
-    /// Memory before the writer, of which `least` are not missed: what a short capture may come to,
-    /// if it is less than the buffer.
-    pub(super) fn most_before_writer(&self, least: usize) -> usize {
-        let of_all = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(LONG);
+    /// Memory before the writer, of which `least` are not missed: what a short capture by so many
+    /// receiving ends may come to, if it is less than the buffer.
+    pub(super) fn most_before_writer(&self, ends: usize, least: usize) -> usize {
+        let long = LONG.saturating_mul(ends);
+        let of_all = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(long);
         self.packets.map_or(usize::MAX, of_all).max(least).min(self.buffer)
     }
 }

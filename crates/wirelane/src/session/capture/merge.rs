@@ -116,18 +116,29 @@ impl ChunkMerge {
         self.violations
     }
 
+    /// Whether nothing is queued.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.iter().all(|input| input.chunks.is_empty())
+    }
+
+    /// Timestamp of the oldest packet that is queued.
+    pub(super) fn oldest(&self) -> u64 {
+        self.inputs.iter().filter_map(|input| input.head).min().unwrap_or(u64::MAX)
+    }
+
     /// No packet older than this is still to come, as far as the inputs have promised.
     pub(super) fn horizon(&self) -> u64 {
         self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes the next run that is not younger than `limit` and passes it to `write`; says from
-    /// which input it was, or `None` if there is none. Give [`ChunkMerge::take_spent`] a chance
-    /// afterwards.
+    /// Takes the next run that is not younger than `limit`, of at most `most` packets, and passes it
+    /// to `write`; says from which input it was, or `None` if there is none. Give
+    /// [`ChunkMerge::take_spent`] a chance afterwards.
     #[inline]
     pub(super) fn pop<E>(
         &mut self,
         mut limit: u64,
+        most: u64,
         write: impl FnOnce(Run<'_>) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
         // The oldest head, and up to when its input may go on alone.
@@ -143,24 +154,29 @@ impl ChunkMerge {
                 limit = limit.min(time);
             }
         }
-        if first == usize::MAX || oldest > limit && !self.keeps_order {
+        if self.keeps_order {
+            limit = u64::MAX;
+        }
+        if first == usize::MAX || oldest > limit || most == 0 {
             return Ok(None);
         }
         let Input { chunks, offset, passed, head, .. } = &mut self.inputs[first];
         let Some(chunk) = chunks.front() else { return Ok(None) };
         let (start, mut end, mut packets) = (*offset, *offset, 0);
-        if self.keeps_order || chunk.newest() <= limit && oldest >= self.newest {
+        let rest = chunk.packets() - *passed;
+        let in_order = chunk.newest() <= limit && oldest >= self.newest;
+        if rest <= most && (self.keeps_order || in_order) {
             // All that is left of it, in order. Its blocks lie in the cache of another CPU: they
             // are not looked at.
             (self.newest, *head) = (chunk.newest(), None);
-            (end, packets) = (chunk.bytes().len(), chunk.packets() - *passed);
+            (end, packets) = (chunk.bytes().len(), rest);
         } else {
             *head = loop {
                 let Some(block) = chunk.block(end) else { break None };
-                if block.timestamp > limit {
+                if block.timestamp > limit || packets == most {
                     break Some(block.timestamp);
                 }
-                self.violations += u64::from(block.timestamp < self.newest);
+                self.violations += u64::from(block.timestamp < self.newest && !self.keeps_order);
                 self.newest = self.newest.max(block.timestamp);
                 end += block.len;
                 packets += 1;
@@ -249,7 +265,7 @@ mod tests {
     fn pop_all(merge: &mut ChunkMerge, overdue: u64) -> Vec<(usize, u64)> {
         let mut out = Vec::new();
         let limit = merge.horizon().max(overdue);
-        while let Ok(Some(from)) = merge.pop(limit, |run| {
+        while let Ok(Some(from)) = merge.pop(limit, u64::MAX, |run| {
             let records: Vec<_> = run.records().collect();
             assert_eq!(records.len() as u64, run.packets);
             assert!(records.iter().all(|record| record.data == [run.input as u8; 5]));
@@ -302,6 +318,36 @@ mod tests {
         merge.set_watermark(0, 9);
         assert_eq!(pop_all(&mut merge, 0), [(0, 2), (0, 3), (0, 5)]);
         assert_eq!(merge.violations(), 0);
+    }
+
+    #[test]
+    fn so_many_packets_leave_and_the_rest_stays() {
+        let mut merge = ChunkMerge::new(2, false);
+        push(&mut merge, 0, &[10, 20, 50]);
+        push(&mut merge, 1, &[30, 40]);
+        merge.set_watermark(0, u64::MAX);
+        merge.set_watermark(1, u64::MAX);
+        let (mut left, mut out) = (4, Vec::new());
+        while let Ok(Some(from)) = merge.pop(u64::MAX, left, |run| {
+            assert!(run.packets <= left);
+            left -= run.packets;
+            out.extend(run.records().map(|record| record.timestamp));
+            Ok::<_, ()>(())
+        }) {
+            merge.take_spent(from);
+        }
+        assert_eq!(out, [10, 20, 30, 40]);
+        let mut rest = Vec::new();
+        assert!(merge.take_unwritten(0, |record| rest.push(record.timestamp)).is_some());
+        assert!(rest == [50] && merge.is_empty());
+        // The middle of a chunk is as good an end.
+        push(&mut merge, 0, &[60, 70, 80]);
+        let popped = merge.pop(u64::MAX, 2, |run| {
+            assert_eq!(run.records().map(|record| record.timestamp).collect::<Vec<_>>(), [60, 70]);
+            Ok::<_, ()>(())
+        });
+        assert_eq!(popped, Ok(Some(0)));
+        assert!(merge.take_spent(0).is_none() && !merge.is_empty());
     }
 
     #[test]

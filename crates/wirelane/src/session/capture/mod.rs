@@ -19,6 +19,7 @@
 mod chunk;
 mod config;
 mod credit;
+mod limit;
 mod merge;
 mod names;
 mod roster;
@@ -39,11 +40,13 @@ use wirelane_os::clock;
 
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
+use self::limit::Limit;
+pub use self::limit::needs_merge;
 use self::names::Names;
 use self::roster::{Found, Numbers, Roster};
 pub use self::view::View;
 use self::view::ViewThread;
-use self::worker::{Lane, Route, Worker};
+use self::worker::{Lane, Quota, Route, Worker};
 use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
@@ -82,6 +85,8 @@ struct Writers {
     /// What is in files, by writing thread.
     written: Vec<Arc<Progress>>,
     failed: Arc<AtomicBool>,
+    /// Applied behind the merge.
+    limit: Option<Arc<Limit>>,
     lateness: u64,
     /// Notes for the user.
     notes: Vec<String>,
@@ -96,7 +101,7 @@ impl Capture {
     /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses
     /// to start.
     pub fn start(ports: Vec<Port>, config: &CaptureConfig) -> Result<Self> {
-        Self::launch(ports, config, None)
+        Self::launch(ports, None, config, None)
     }
 
     /// As [`Capture::start`]; `view` sees the packets, too.
@@ -109,15 +114,30 @@ impl Capture {
         config: &CaptureConfig,
         view: Box<dyn View>,
     ) -> Result<Self> {
-        Self::launch(ports, config, Some(view))
+        Self::launch(ports, None, config, Some(view))
+    }
+
+    /// As [`Capture::start_with_view`], with the receiving ends of each port, which were taken
+    /// before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with_ends(
+        ports: Vec<Port>,
+        ends: Vec<Vec<Rx>>,
+        config: &CaptureConfig,
+        view: Box<dyn View>,
+    ) -> Result<Self> {
+        Self::launch(ports, Some(ends), config, Some(view))
     }
 
     fn launch(
         mut ports: Vec<Port>,
+        ends: Option<Vec<Vec<Rx>>>,
         config: &CaptureConfig,
         view: Option<Box<dyn View>>,
     ) -> Result<Self> {
-        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let inputs: Vec<Vec<Rx>> = ends.unwrap_or_else(|| ports.iter_mut().map(Port::rx).collect());
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
@@ -126,21 +146,25 @@ impl Capture {
             view: None,
             written: Vec::new(),
             failed: Arc::default(),
+            limit: None,
             lateness: lateness + SLACK,
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
-        let routes = if config.output.is_some() || view.is_some() {
+        let is_merged = needs_merge(config.packets, &inputs);
+        let routes = if config.output.is_some() || view.is_some() || is_merged {
             writers.start(&ports, &inputs, config, view)?
         } else {
             let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
             inputs.iter().map(none).collect()
         };
-        let budget = Arc::new(Budget::new(config.packets));
+        let limit = writers.limit.clone();
+        let budget = Arc::new(Budget::new(config.packets.filter(|_| !is_merged)));
         let job = |(port, ends): (usize, Vec<End>)| {
             let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let allowance = Allowance::new(&budget);
-            let make = move |_: &[Rx]| Worker { routes, allowance };
+            let limit = limit.clone();
+            let make = move |_: &[Rx]| Worker { routes, allowance, limit };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let zip =
@@ -311,7 +335,8 @@ impl Writers {
         let lossless = ports.iter().all(|port| port.info().lossless);
         let waits = lossless && !merges;
         // As much again as lanes have of their own, so that it is not scarce from the start.
-        let wanted = config.most_before_writer(2 * OWN * lanes * CHUNK);
+        let ends = inputs.iter().flatten().count();
+        let wanted = config.most_before_writer(ends, 2 * OWN * lanes * CHUNK);
         let wanted = wanted.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
@@ -320,9 +345,13 @@ impl Writers {
         let chunks = credit.of_one();
         let all = (chunks + OWN * lanes.saturating_sub(1)) * CHUNK;
         memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
+        let packets = config.packets.filter(|_| needs_merge(config.packets, inputs));
+        self.limit = packets.map(|packets| Arc::new(Limit::new(packets, files.len())));
         let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
             let lossless = port.info().lossless;
-            let route = move |rx| Route { lanes: Vec::new(), placing: Placing::of(rx), lossless };
+            let quota = packets.map(Quota::new);
+            let route =
+                move |rx| Route { lanes: Vec::new(), placing: Placing::of(rx), lossless, quota };
             inputs.iter().map(route).collect::<Vec<_>>()
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
@@ -337,15 +366,20 @@ impl Writers {
         let mut view_input = match view {
             None => None,
             Some(view) => {
-                let (thread, input) =
-                    ViewThread::start(view, lossless, Arc::clone(&self.failed), &self.running)?;
+                let needs_all = view.needs_all();
+                let (thread, input) = ViewThread::start(
+                    view,
+                    lossless || needs_all,
+                    Arc::clone(&self.failed),
+                    &self.running,
+                )?;
                 self.view = Some(thread);
                 Some(input)
             }
         };
         // Who reads a file counts its packets, as others do.
         let is_file = ports.iter().all(|port| port.info().backend == Backend::File);
-        for (path, members) in files {
+        for (place, (path, members)) in files.into_iter().enumerate() {
             let keeps_order = is_file && !config.sort && members.len() == 1;
             let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
             let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
@@ -430,6 +464,8 @@ impl Writers {
                 bell,
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
+                share: self.limit.as_ref().map(|limit| limit.share(place)),
+                lossless,
                 prompt: config.prompt,
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written,

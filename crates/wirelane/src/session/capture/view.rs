@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::pcap::{Record, Source};
 use crate::ring::{Receiver, Sender, channel};
 use crate::session::viewed::Viewed;
-use crate::sync::{Counter, Doorbell, lock};
+use crate::sync::{Counter, Doorbell, Watermark, lock};
 use crate::threads::{Count, spawn};
 
 /// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown
@@ -49,6 +49,22 @@ pub trait View: Send {
     /// As above.
     fn packet(&mut self, record: &Record<'_>) -> Result<()>;
 
+    /// No packet older than `time` follows, in nanoseconds since the epoch. Called from time to
+    /// time, also while no packets come.
+    ///
+    /// # Errors
+    /// As above.
+    fn advance(&mut self, time: u64) -> Result<()> {
+        let _ = time;
+        Ok(())
+    }
+
+    /// Whether packets wait until the view has had them, however slow it is. Otherwise those that
+    /// find no room are not shown.
+    fn needs_all(&self) -> bool {
+        false
+    }
+
     /// No packet waits: a good moment to flush.
     ///
     /// # Errors
@@ -66,6 +82,8 @@ struct Tally {
     no_room: Counter,
     /// Came after the view had failed.
     discarded: Counter,
+    /// No packet older than this is still to be shown beside those that are on their way.
+    horizon: Watermark,
     /// The interfaces, by number. There are more of them before the first packet of each comes.
     sources: Mutex<Vec<Source>>,
 }
@@ -182,11 +200,14 @@ impl ViewInput {
         }
     }
 
-    /// Nothing more comes for now: what is here may be seen, unless there is more than enough to
-    /// see already.
-    pub(super) fn pause(&mut self) {
+    /// Nothing more comes for now, and later nothing older than `horizon`: what is here may be
+    /// seen, unless there is more than enough to see already.
+    pub(super) fn pause(&mut self, horizon: u64) {
         if self.filled.room(CHUNKS) == CHUNKS {
             self.hand_over();
+        }
+        if self.current.as_ref().is_none_or(Chunk::is_empty) {
+            self.tally.horizon.set(horizon);
         }
     }
 
@@ -246,6 +267,8 @@ impl Eye {
         let mut error = None;
         let mut fresh = Vec::new();
         loop {
+            // Read before the ring: everything older was handed over before.
+            let horizon = self.tally.horizon.get();
             while self.filled.receive(&mut fresh, 1) > 0 {
                 for chunk in fresh.drain(..) {
                     let outcome = match &error {
@@ -261,7 +284,8 @@ impl Eye {
                 }
             }
             if error.is_none() {
-                error = self.view.pause().err();
+                let advanced = if horizon < u64::MAX { self.view.advance(horizon) } else { Ok(()) };
+                error = advanced.and_then(|()| self.view.pause()).err();
             }
             if error.is_some() {
                 self.failed.store(true, Ordering::Release);

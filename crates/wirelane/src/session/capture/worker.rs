@@ -7,6 +7,7 @@ use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
+use super::limit::Limit;
 use super::roster::Numbers;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
@@ -22,6 +23,9 @@ use crate::sync::{Doorbell, Watermark};
 /// The writer looks for chunks periodically; it is woken for this many. A wake-up costs as much as
 /// encoding thousands of packets.
 const WORTH_WAKING: usize = 4;
+/// Longest sleep while a merge has to find the first packets: others wait for the time of this end.
+const LIMITED_SLEEP: Duration = Duration::from_millis(50);
+
 /// One receiving end's way to the writer, or to the writers of its strands.
 #[derive(Default)]
 pub(super) struct Route {
@@ -30,6 +34,23 @@ pub(super) struct Route {
     pub(super) placing: Placing,
     /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
+    /// Of how many packets a merge finds the first ones; `None` if all are wanted.
+    pub(super) quota: Option<Quota>,
+}
+
+/// How many more packets of a receiving end may be among the first ones of all ends. It bounds the
+/// memory that packets take which nobody asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Quota {
+    left: u64,
+    /// Timestamp of the newest packet so far. Once none are left, only older packets count.
+    newest: u64,
+}
+
+impl Quota {
+    pub(super) fn new(packets: u64) -> Self {
+        Self { left: packets, newest: 0 }
+    }
 }
 
 /// A way to one writer.
@@ -67,19 +88,28 @@ pub(super) struct Worker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
     pub(super) allowance: Allowance,
+    /// Applied behind the merge.
+    pub(super) limit: Option<Arc<Limit>>,
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
-            route.encode(batch);
+            route.take(batch);
         }
         Ok(())
     }
 
     fn capacity(&mut self) -> usize {
+        if self.limit.as_ref().is_some_and(|limit| limit.is_reached()) {
+            return 0;
+        }
         self.allowance.admit(Batch::DEFAULT)
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.limit.as_ref().map(|_| LIMITED_SLEEP)
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
@@ -113,39 +143,83 @@ impl Consumer for Worker {
 }
 
 impl Route {
-    fn encode(&mut self, batch: &Batch) {
+    #[inline]
+    fn take(&mut self, batch: &Batch) {
+        match self.quota {
+            None => {
+                self.encode(batch);
+            }
+            Some(quota) => self.quota = Some(self.take_within(quota, batch)),
+        }
+    }
+
+    /// Takes the frames that may be among the first ones; what is left of the quota.
+    fn take_within(&mut self, mut quota: Quota, mut frames: &[Frame]) -> Quota {
+        while quota.left > 0 && !frames.is_empty() {
+            let most =
+                usize::try_from(quota.left).map_or(frames.len(), |left| left.min(frames.len()));
+            let (within, rest) = frames.split_at(most);
+            // What finds no room is lost, and no first packet.
+            quota.left -= self.encode(within);
+            quota.newest = within.iter().map(Frame::timestamp).fold(quota.newest, u64::max);
+            frames = rest;
+        }
+        for frame in frames {
+            if frame.timestamp() < quota.newest {
+                self.encode(std::slice::from_ref(frame));
+            } else if let Some((lane, (strand, _))) = self.lane_of(frame)
+                && let Some(counters) = lane.counters_of(strand)
+            {
+                counters.count_beyond(u64::from(frame.original_len()));
+            }
+        }
+        quota
+    }
+
+    /// Encodes frames; how many found room.
+    fn encode(&mut self, frames: &[Frame]) -> u64 {
         let Self { placing, lossless, .. } = self;
         let lossless = *lossless;
         match self.lanes.as_mut_slice() {
-            [] => {}
-            [lane] => lane.encode(batch, lossless, |frame| placing.place_late(frame)),
-            lanes => {
-                for frame in batch.iter() {
-                    let (strand, direction) = placing.place_late(frame);
-                    let place = strand as usize;
-                    // What has no file of its own is found by the first one.
-                    let (place, strand) =
-                        if place < lanes.len() { (place, 0) } else { (0, 1 + place - lanes.len()) };
-                    if let Some(lane) = lanes.get_mut(place) {
-                        let frames = std::slice::from_ref(frame);
-                        lane.encode(frames, lossless, |_| (strand as u32, direction));
+            [] => 0,
+            [lane] => lane.encode(frames, lossless, |frame| placing.place_late(frame)),
+            _ => {
+                let mut encoded = 0;
+                for frame in frames {
+                    if let Some((lane, place)) = self.lane_of(frame) {
+                        encoded += lane.encode(std::slice::from_ref(frame), lossless, |_| place);
                     }
                 }
+                encoded
             }
         }
+    }
+
+    /// The lane of a frame, and its place there.
+    fn lane_of(&mut self, frame: &Frame) -> Option<(&mut Lane, (u32, Direction))> {
+        let Self { placing, lanes, .. } = self;
+        let (strand, direction) = placing.place_late(frame);
+        let (place, strand) = match (strand as usize, lanes.len()) {
+            (strand, 1) => (0, strand),
+            (place, lanes) if place < lanes => (place, 0),
+            // What has no file of its own is found by the first one.
+            (place, lanes) => (0, 1 + place - lanes),
+        };
+        Some((lanes.get_mut(place)?, (strand as u32, direction)))
     }
 }
 
 impl Lane {
     /// Copies the frames into chunks, each as a packet of interface `place`, relative to the lane's
-    /// first; counts frames for which there is no chunk.
+    /// first; counts frames for which there is no chunk. Says how many were copied.
     #[inline]
     fn encode(
         &mut self,
         frames: &[Frame],
         lossless: bool,
         place: impl Fn(&Frame) -> (u32, Direction),
-    ) {
+    ) -> u64 {
+        let mut encoded = 0;
         for (done, frame) in frames.iter().enumerate() {
             if self.current.as_ref().is_some_and(|chunk| !chunk.has_room_for(frame)) {
                 self.hand_over();
@@ -154,7 +228,8 @@ impl Lane {
                 self.current = self.empty_chunk(lossless);
             }
             let Some(chunk) = &mut self.current else {
-                return self.lose(frames.get(done..).unwrap_or_default(), place);
+                self.lose(frames.get(done..).unwrap_or_default(), place);
+                return encoded;
             };
             let (strand, direction) = place(frame);
             let interface = if strand < self.fixed {
@@ -166,23 +241,27 @@ impl Lane {
                 *number
             };
             chunk.push(interface, direction, frame);
+            encoded += 1;
         }
+        encoded
     }
 
     #[cold]
     fn lose(&mut self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
         for frame in frames {
-            let strand = place(frame).0;
-            let counters = if strand < self.fixed {
-                self.counters.get(strand as usize)
-            } else {
-                let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
-                found.flatten().map(|(_, counters)| counters)
-            };
-            if let Some(counters) = counters {
+            if let Some(counters) = self.counters_of(place(frame).0) {
                 counters.count_unstored(1, u64::from(frame.original_len()));
             }
         }
+    }
+
+    /// The counters of the interface at this place.
+    fn counters_of(&mut self, strand: u32) -> Option<&Arc<RxCounters>> {
+        if strand < self.fixed {
+            return self.counters.get(strand as usize);
+        }
+        let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
+        found.flatten().map(|(_, counters)| counters)
     }
 
     /// One round of receiving is done, after which nothing older than `time` comes; `idle` says

@@ -9,6 +9,7 @@ use wirelane_os::clock;
 
 use super::chunk::Chunk;
 use super::credit::Credit;
+use super::limit::Share;
 use super::merge::ChunkMerge;
 use super::roster::Roster;
 use super::view::ViewInput;
@@ -68,6 +69,10 @@ pub(super) struct WriterThread {
     pub(super) lateness: u64,
     /// The memory of the lanes.
     pub(super) credit: Arc<Credit>,
+    /// How many packets may leave; `None` if all may.
+    pub(super) share: Option<Share>,
+    /// All ports wait for us.
+    pub(super) lossless: bool,
     /// What has been merged is written at once.
     pub(super) prompt: bool,
     /// How often the counters are written, in nanoseconds.
@@ -135,6 +140,7 @@ impl WriterThread {
         let violations = merge.violations();
         if error.is_some() {
             self.failed.store(true, Ordering::Release);
+            self.share = None;
             let written = self.file.as_ref().map(CaptureWriter::written).unwrap_or_default();
             self.written.set(written);
             self.count_unwritten(merge, written.packets);
@@ -180,7 +186,13 @@ impl WriterThread {
                 self.file.iter_mut().for_each(|file| file.keep_statistics(&statistics));
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.view.iter_mut().for_each(ViewInput::pause);
+            self.cut_rest(merge);
+            // Who shares a limit with others may have to wait for them.
+            let finished = finished && (self.share.is_none() || merge.is_empty());
+            let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
+            // Packets may wait for those of other writers.
+            let horizon = merge.horizon().min(merge.oldest());
+            self.view.iter_mut().for_each(|view| view.pause(horizon));
             let due = now >= next_statistics;
             let statistics = (due && !finished).then(|| self.statistics(started, None));
             if let Some(file) = &mut self.file {
@@ -191,7 +203,9 @@ impl WriterThread {
                 if !finished {
                     statistics.iter().for_each(|statistics| file.write_statistics(statistics));
                     file.flush_if_older(clock::monotonic_ns())?;
-                    file.advance(merge.horizon().min(now))?;
+                    if !is_over {
+                        file.advance(horizon.min(now))?;
+                    }
                 }
             }
             if finished {
@@ -207,6 +221,10 @@ impl WriterThread {
     /// How long to wait for a silent input now. Rather out of order than lost: waiting packets take
     /// memory.
     fn wait(&self) -> u64 {
+        if self.share.is_some() && self.lossless && !self.credit.is_scarce() {
+            // Packets of a file are old, and no reason to leave the order of several.
+            return u64::MAX;
+        }
         let short = self.inputs.len() == 1 || self.credit.is_scarce();
         if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
     }
@@ -224,6 +242,9 @@ impl WriterThread {
                     continue;
                 }
                 chunk.sort(&mut self.scratch);
+                if let Some(share) = &self.share {
+                    share.announce(chunk.blocks(0).map(|(time, _)| time));
+                }
                 merge.push(i, chunk, &mut self.scratch, |absorbed| {
                     give_back(&mut input.spent, absorbed);
                 });
@@ -271,40 +292,63 @@ impl WriterThread {
     /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
-        let Self { file, view, ledger, inputs, refused, counters, .. } = self;
+        let Self { file, view, ledger, inputs, refused, counters, share, .. } = self;
         let limit = merge.horizon().max(overdue);
         let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
-        while let Some(from) = merge.pop(limit, |run| {
-            if let Some(view) = view {
-                view.take(&run);
-            }
-            let Some(file) = file else { return Ok(()) };
-            match inputs.get(run.input).and_then(Input::interface) {
-                Some(interface) => ledger.enter(interface, run.packets),
-                None => run
-                    .records()
-                    .filter(|record| !refused.contains_key(&record.interface))
-                    .for_each(|record| ledger.enter(record.interface, 1)),
-            }
-            if takes_blocks {
-                return file.write_blocks(run.bytes(), run.packets);
-            }
-            run.with_options().try_for_each(|(record, options)| {
-                if !refused.contains_key(&record.interface) {
-                    return file.write_with(&record, options);
+        share.iter_mut().for_each(|share| share.decide(merge.horizon(), overdue));
+        let mut packets = 0;
+        while let Some(from) =
+            merge.pop(limit, share.as_ref().map_or(u64::MAX, Share::room), |run| {
+                packets = run.packets;
+                if let Some(view) = view {
+                    view.take(&run);
                 }
-                if let Some(counters) = counters.get(record.interface as usize) {
-                    counters.count_unwritten(1, Some(u64::from(record.original_len)));
+                let Some(file) = file else { return Ok(()) };
+                match inputs.get(run.input).and_then(Input::interface) {
+                    Some(interface) => ledger.enter(interface, run.packets),
+                    None => run
+                        .records()
+                        .filter(|record| !refused.contains_key(&record.interface))
+                        .for_each(|record| ledger.enter(record.interface, 1)),
                 }
-                Ok(())
-            })
-        })? {
+                if takes_blocks {
+                    return file.write_blocks(run.bytes(), run.packets);
+                }
+                run.with_options().try_for_each(|(record, options)| {
+                    if !refused.contains_key(&record.interface) {
+                        return file.write_with(&record, options);
+                    }
+                    if let Some(counters) = counters.get(record.interface as usize) {
+                        counters.count_unwritten(1, Some(u64::from(record.original_len)));
+                    }
+                    Ok(())
+                })
+            })?
+        {
+            share.iter_mut().for_each(|share| share.use_up(packets));
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
                 file.iter().for_each(|file| ledger.settle(file.written().packets));
             }
         }
         Ok(())
+    }
+
+    /// Once the limit is reached, nobody asked for the rest.
+    fn cut_rest(&mut self, merge: &mut ChunkMerge) {
+        if !self.share.as_ref().is_some_and(Share::is_used_up) {
+            return;
+        }
+        for (i, input) in self.inputs.iter_mut().enumerate() {
+            let cut = |record: Record<'_>| {
+                if let Some(counters) = self.counters.get(record.interface as usize) {
+                    counters.count_cut(u64::from(record.original_len));
+                }
+            };
+            while let Some(chunk) = merge.take_unwritten(i, cut) {
+                give_back(&mut input.spent, chunk);
+            }
+        }
     }
 
     /// The counters of every interface, as statistics blocks say them.
