@@ -30,11 +30,13 @@
 
 mod by;
 mod decode;
+mod in_order;
 mod key;
 mod session;
 mod sum;
 mod table;
 mod tables;
+mod teller;
 
 pub use self::by::By;
 pub use self::decode::Reason;

@@ -10,15 +10,18 @@ use wirelane::pipeline::{
 };
 use wirelane::placement::Placement;
 use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use wirelane::session::capture::{Capture, CaptureConfig, needs_merge};
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::QueueStats;
 use wirelane::{Batch, Error, Frame, Result};
 
 use crate::by::By;
+use crate::in_order::InOrder;
 use crate::key::Key;
 use crate::sum::{Load, Sum};
 use crate::tables::{Counts, Row, Tables};
+use crate::teller::Teller;
 
 /// Threads look after this time at the latest whether their tables are asked for.
 const ANSWER: Duration = Duration::from_millis(300);
@@ -37,7 +40,7 @@ pub struct CountConfig {
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after this many packets.
+    /// End after this many packets: the first ones of all queues, in order of time.
     pub packets: Option<u64>,
 }
 
@@ -72,7 +75,7 @@ pub struct CountOutcome {
 
 /// A running count. Dropping it stops it; [`Counting::join`] also returns the outcome.
 pub struct Counting {
-    running: Running<Worker>,
+    way: Way,
     monitor: Monitor,
     by: Vec<By>,
     /// What the threads have handed over.
@@ -84,6 +87,14 @@ pub struct Counting {
     threads: Arc<AtomicUsize>,
     /// Each interface that is known from the start, with the position of its port.
     interfaces: Vec<(usize, Interface)>,
+}
+
+/// Who counts.
+enum Way {
+    /// The threads of the queues.
+    Queues(Running<Worker>),
+    /// One thread behind a merge by time: it alone knows which packets are the first.
+    InOrder(Capture),
 }
 
 impl Counting {
@@ -98,34 +109,29 @@ impl Counting {
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
-        let budget = Arc::new(Budget::new(config.packets));
-        let (mut known, mut ends) = (Vec::new(), Vec::new());
-        for (position, (port, inputs)) in ports.iter().zip(inputs).enumerate() {
-            let info = port.info();
-            let growing = |rx: &Rx| interfaces(info, rx).into_iter().map(|one| (position, one));
+        let mut known = Vec::new();
+        for (position, (port, inputs)) in ports.iter().zip(&inputs).enumerate() {
+            let growing =
+                |rx: &Rx| interfaces(port.info(), rx).into_iter().map(|one| (position, one));
             known.extend(inputs.iter().flat_map(growing));
-            let end = |rx| (Links::of(info, &rx), rx);
-            ends.push(inputs.into_iter().map(end).collect::<Vec<_>>());
         }
-        let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
-            let (links, rx) = ends.into_iter().unzip();
-            let consumer = Worker {
-                links,
-                tables: room.next(),
-                allowance: Allowance::new(&budget),
-                asked: Arc::clone(&asked),
-                answered: 0,
-                hand_over: hand_over.clone(),
-                threads: Arc::clone(&threads),
+        let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
+        let way = if needs_merge(config.packets, &inputs) {
+            threads.store(1, Ordering::Release);
+            let capture = CaptureConfig {
+                single: config.single,
+                placement: config.placement.clone(),
+                packets: config.packets,
+                prompt: true,
+                ..CaptureConfig::default()
             };
-            Work { port, rx, consumer }
+            let view = Box::new(InOrder::new(teller()));
+            Way::InOrder(Capture::start_with_ends(ports, inputs, &capture, view)?)
+        } else {
+            Way::Queues(Self::start_queues(ports, inputs, config, teller, &threads)?)
         };
-        let spread = if config.single { Spread::One } else { Spread::Queue };
-        let work: Vec<_> = by_thread(ends, spread, |(_, rx)| rx).into_iter().map(work).collect();
-        threads.store(work.len(), Ordering::Release);
-        let crew = Threads::default().placed(config.placement.clone()).each_alone();
         Ok(Self {
-            running: crew.start(ports, work)?,
+            way,
             monitor,
             by: config.by.clone(),
             tables: Mutex::new(Tables::new(&config.by, config.keys, config.inner)),
@@ -136,14 +142,46 @@ impl Counting {
         })
     }
 
+    /// A thread per queue.
+    fn start_queues(
+        ports: Vec<Port>,
+        inputs: Vec<Vec<Rx>>,
+        config: &CountConfig,
+        teller: impl Fn() -> Teller,
+        threads: &AtomicUsize,
+    ) -> Result<Running<Worker>> {
+        let budget = Arc::new(Budget::new(config.packets));
+        let of_port = |(port, inputs): (&Port, Vec<Rx>)| {
+            let end = |rx| (Links::of(port.info(), &rx), rx);
+            inputs.into_iter().map(end).collect::<Vec<_>>()
+        };
+        let ends = ports.iter().zip(inputs).map(of_port).collect();
+        let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
+            let (links, rx) = ends.into_iter().unzip();
+            let consumer = Worker { links, teller: teller(), allowance: Allowance::new(&budget) };
+            Work { port, rx, consumer }
+        };
+        let spread = if config.single { Spread::One } else { Spread::Queue };
+        let work: Vec<_> = by_thread(ends, spread, |(_, rx)| rx).into_iter().map(work).collect();
+        threads.store(work.len(), Ordering::Release);
+        Threads::default().placed(config.placement.clone()).each_alone().start(ports, work)
+    }
+
     /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.running.ports()
+        let (queues, in_order) = match &self.way {
+            Way::Queues(running) => (Some(running.ports()), None),
+            Way::InOrder(capture) => (None, Some(capture.ports())),
+        };
+        queues.into_iter().flatten().chain(in_order.into_iter().flatten())
     }
 
     /// Masks, filter and stop of each port, for any thread.
     pub fn controls(&self) -> &[Arc<dyn Control>] {
-        self.running.controls()
+        match &self.way {
+            Way::Queues(running) => running.controls(),
+            Way::InOrder(capture) => capture.controls(),
+        }
     }
 
     /// Reads all counters, from any thread.
@@ -154,7 +192,10 @@ impl Counting {
     /// Waits until the count has ended by itself (enough packets, the end of every source, an
     /// error), or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(Some(timeout))
+        match &self.way {
+            Way::Queues(running) => running.wait(Some(timeout)),
+            Way::InOrder(capture) => capture.wait(timeout),
+        }
     }
 
     /// What was counted so far, but for packets of the last moment.
@@ -174,13 +215,23 @@ impl Counting {
 
     /// Lets no more packets in, counts those on their way, and reports.
     pub fn join(self) -> CountOutcome {
-        self.running.stop();
-        let Self { running, tables, handed_over, by, interfaces, .. } = self;
-        let Outcome { queues, ports, frames: each, errors, .. } = running.join();
+        let Self { way, tables, handed_over, by, interfaces, .. } = self;
+        let mut frames = FrameCounts::default();
+        let (queues, ports, errors) = match way {
+            Way::Queues(running) => {
+                running.stop();
+                let Outcome { queues, ports, frames: each, errors, .. } = running.join();
+                each.into_iter().for_each(|of_port| frames += of_port);
+                (queues, ports, errors)
+            }
+            Way::InOrder(capture) => {
+                let outcome = capture.join();
+                frames += outcome.frames;
+                (outcome.queues, outcome.ports, outcome.errors)
+            }
+        };
         let mut tables = tables.into_inner().unwrap_or_else(PoisonError::into_inner);
         handed_over.try_iter().for_each(|last| tables.join(last));
-        let mut frames = FrameCounts::default();
-        each.into_iter().for_each(|of_port| frames += of_port);
         let tables = counts(&by, &tables, &interfaces, &queues, &ports);
         CountOutcome { tables, ports, queues, frames, errors }
     }
@@ -220,7 +271,8 @@ fn by_queue(
     };
     let spec = |port: usize| ports.get(port).map_or("", |info| info.spec.as_str());
     for (port, Interface { source, counters }) in interfaces {
-        let load = Load { packets: counters.packets.value(), bytes: counters.bytes.value() };
+        let stats = counters.snapshot(*port);
+        let load = Load { packets: stats.packets, bytes: stats.bytes.unwrap_or(0) };
         add(spec(*port), &source.name, counters.class().as_str(), counters.queue(), load);
     }
     for QueueStats { port, interface, class, queue, packets, bytes, .. } in queues {
@@ -268,28 +320,18 @@ impl Links {
 struct Worker {
     /// One per receiving end.
     links: Vec<Links>,
-    tables: Tables,
+    teller: Teller,
     allowance: Allowance,
-    asked: Arc<AtomicU64>,
-    answered: u64,
-    hand_over: mpsc::Sender<Tables>,
-    threads: Arc<AtomicUsize>,
-}
-
-impl Worker {
-    fn answer(&mut self) {
-        let next = self.tables.next();
-        // Nobody may be there any more.
-        let _ = self.hand_over.send(std::mem::replace(&mut self.tables, next));
-    }
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         let Some(links) = self.links.get_mut(input) else { return Ok(()) };
+        let tables = self.teller.tables();
         for frame in batch.iter() {
-            self.tables.count(links.of_frame(frame), frame);
+            let link_type = links.of_frame(frame);
+            tables.count(link_type, frame.data(), frame.original_len(), frame.timestamp());
         }
         Ok(())
     }
@@ -303,18 +345,13 @@ impl Consumer for Worker {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        let asked = self.asked.load(Ordering::Acquire);
-        if asked != self.answered {
-            self.answered = asked;
-            self.answer();
-        }
+        self.teller.answer_if_asked();
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
-        self.answer();
-        self.threads.fetch_sub(1, Ordering::AcqRel);
+        self.teller.finish();
         Ok(())
     }
 }

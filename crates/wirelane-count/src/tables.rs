@@ -4,8 +4,6 @@ use std::cmp::Reverse;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use wirelane::Frame;
-
 use crate::by::By;
 use crate::decode::{Front, Reason, decode};
 use crate::key::{self, Key, PackedFlow, PackedHost};
@@ -38,12 +36,11 @@ impl Tables {
 
     /// Counts a packet of a LINKTYPE_ value.
     #[inline]
-    pub(crate) fn count(&mut self, link_type: u16, frame: &Frame) {
+    pub(crate) fn count(&mut self, link_type: u16, data: &[u8], bytes: u32, time: u64) {
         if !self.decodes {
             return;
         }
-        let (bytes, time) = (frame.original_len(), frame.timestamp());
-        let front = decode(link_type, frame.data(), self.inner);
+        let front = decode(link_type, data, self.inner);
         for one in &mut self.tables {
             if let Err(reason) = one.kind.count(&front, bytes, time)
                 && let Some(load) = one.without.get_mut(reason as usize)

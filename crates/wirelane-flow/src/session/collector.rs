@@ -96,6 +96,13 @@ impl Collector {
     /// Takes the flows of a table that have ended, if they are enough to be worth it.
     pub fn take_from(&self, meter: &mut Meter) {
         if meter.ready() >= PARCEL {
+            self.take_all_from(meter);
+        }
+    }
+
+    /// Takes the flows of a table that have ended.
+    pub(crate) fn take_all_from(&self, meter: &mut Meter) {
+        if meter.ready() > 0 {
             let mut flows = Vec::with_capacity(meter.ready());
             meter.take(&mut flows);
             self.outbox.send(&mut flows, meter.now());

@@ -19,7 +19,7 @@ pub struct FlowConfig {
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after this many packets.
+    /// End after this many packets: the first ones of all queues, in order of time.
     pub packets: Option<u64>,
     /// Makes the choice of places in tables unpredictable for senders.
     pub seed: u64,

@@ -4,12 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::pipeline::{Allowance, Budget, Running, Threads, Work, by_queue};
+use wirelane::pipeline::{Allowance, Budget, Outcome, Running, Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
+use wirelane::session::capture::{Capture, CaptureConfig, needs_merge};
 use wirelane::session::monitor::Monitor;
 
 use super::collector::{Collector, FlowCounts};
 use super::config::{FlowConfig, FlowOutcome};
+use super::in_order::InOrder;
 use super::worker::{self, Worker};
 use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
@@ -17,10 +19,18 @@ use crate::table::Room;
 
 /// A running metering. Dropping it stops it; [`Metering::join`] also returns the outcome.
 pub struct Metering {
-    running: Running<Worker>,
-    collector: Collector,
+    way: Way,
+    collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
     monitor: Monitor,
+}
+
+/// Who meters.
+enum Way {
+    /// The threads of the queues.
+    Queues(Running<Worker>),
+    /// One thread behind a merge by time: it alone knows which packets are the first.
+    InOrder(Capture),
 }
 
 impl Metering {
@@ -35,6 +45,9 @@ impl Metering {
     ) -> Result<Self> {
         let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
+        if needs_merge(config.packets, &inputs) {
+            return Self::start_in_order(ports, inputs, monitor, sinks, config);
+        }
         let groups = |(port, inputs): (usize, Vec<Rx>)| {
             let groups = match config.single && !inputs.is_empty() {
                 true => vec![inputs],
@@ -64,18 +77,49 @@ impl Metering {
             work.push(Work { port, rx, consumer });
         }
         let threads = Threads::default().placed(config.placement.clone()).each_alone();
-        let running = threads.start(ports, work)?;
-        Ok(Self { running, collector, counts, monitor })
+        let way = Way::Queues(threads.start(ports, work)?);
+        Ok(Self { way, collector: Arc::new(collector), counts, monitor })
+    }
+
+    /// One table for the packets of all queues, in order of time.
+    fn start_in_order(
+        ports: Vec<Port>,
+        inputs: Vec<Vec<Rx>>,
+        monitor: Monitor,
+        sinks: Vec<Box<dyn Sink>>,
+        config: &FlowConfig,
+    ) -> Result<Self> {
+        let lossless = ports.iter().all(|port| port.info().lossless);
+        let collector = Arc::new(Collector::start(sinks, 1, 0, config.max_flows, lossless)?);
+        let meter = Meter::new(config.meter, Arc::new(Room::new(config.max_flows)), config.seed);
+        let counts = Arc::new(Mutex::new(MeterCounts::default()));
+        let view = InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts));
+        let capture = CaptureConfig {
+            single: config.single,
+            placement: config.placement.clone(),
+            packets: config.packets,
+            prompt: true,
+            ..CaptureConfig::default()
+        };
+        let capture = Capture::start_with_ends(ports, inputs, &capture, Box::new(view))?;
+        Ok(Self { way: Way::InOrder(capture), collector, counts: vec![counts], monitor })
     }
 
     /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.running.ports()
+        let (queues, in_order) = match &self.way {
+            Way::Queues(running) => (Some(running.ports()), None),
+            Way::InOrder(capture) => (None, Some(capture.ports())),
+        };
+        queues.into_iter().flatten().chain(in_order.into_iter().flatten())
     }
 
     /// Masks, filter and stop of each port, for any thread.
     pub fn controls(&self) -> &[Arc<dyn Control>] {
-        self.running.controls()
+        match &self.way {
+            Way::Queues(running) => running.controls(),
+            Way::InOrder(capture) => capture.controls(),
+        }
     }
 
     /// Reads all counters of the ports, from any thread.
@@ -96,22 +140,35 @@ impl Metering {
     /// Waits until it has ended by itself (enough packets, the end of the source, an error), or
     /// `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(Some(timeout))
+        match &self.way {
+            Way::Queues(running) => running.wait(Some(timeout)),
+            Way::InOrder(capture) => capture.wait(timeout),
+        }
     }
 
     /// Lets no more packets in, ends all flows, gives them away, and reports.
     pub fn join(self) -> FlowOutcome {
-        let Self { running, collector, counts, monitor } = self;
-        running.stop();
-        let mut ended = running.join();
-        let (flows, failure) = collector.join();
+        let Self { way, collector, counts, monitor } = self;
+        let (ports, frames, mut errors) = match way {
+            Way::Queues(running) => {
+                running.stop();
+                let Outcome { ports, frames, errors, .. } = running.join();
+                (ports, frames, errors)
+            }
+            Way::InOrder(capture) => {
+                let outcome = capture.join();
+                (outcome.ports, vec![outcome.frames], outcome.errors)
+            }
+        };
+        // Whoever metered is gone.
+        let (flows, failure) = Arc::into_inner(collector).map(Collector::join).unwrap_or_default();
         // What a sink refuses stops every thread, with an error that says no more than that.
-        ended.errors.retain(|error| failure.is_none() || error.cause() != worker::UNWANTED);
-        let errors = failure.into_iter().chain(ended.errors).collect();
+        errors.retain(|error| failure.is_none() || error.cause() != worker::UNWANTED);
+        let errors = failure.into_iter().chain(errors).collect();
         FlowOutcome {
-            ports: ended.ports,
+            ports,
             queues: monitor.queues(),
-            frames: ended.frames,
+            frames,
             metered: sum(&counts),
             flows,
             errors,

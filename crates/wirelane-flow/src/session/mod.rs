@@ -3,6 +3,7 @@
 
 mod collector;
 mod config;
+mod in_order;
 mod metering;
 mod worker;
 

@@ -13,7 +13,7 @@ use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
 /// Flows wait so long for others, in ns of the time of packets.
-const PATIENCE: u64 = 500_000_000;
+pub(super) const PATIENCE: u64 = 500_000_000;
 
 /// The cause of an error that only says that a sink has failed.
 pub(super) const UNWANTED: &str = "nobody takes them any more";

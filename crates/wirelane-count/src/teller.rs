@@ -1,0 +1,57 @@
+//! The tables of one thread, which others may ask for while it counts.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use crate::tables::Tables;
+
+/// What a counting thread has.
+pub(crate) struct Teller {
+    tables: Tables,
+    asked: Arc<AtomicU64>,
+    answered: u64,
+    hand_over: mpsc::Sender<Tables>,
+    threads: Arc<AtomicUsize>,
+}
+
+impl Teller {
+    /// With empty tables. `asked` says how often all threads were asked for theirs, `threads` how
+    /// many are not at an end.
+    pub(crate) fn new(
+        tables: Tables,
+        asked: &Arc<AtomicU64>,
+        hand_over: &mpsc::Sender<Tables>,
+        threads: &Arc<AtomicUsize>,
+    ) -> Self {
+        let (asked, threads) = (Arc::clone(asked), Arc::clone(threads));
+        Self { tables, asked, answered: 0, hand_over: hand_over.clone(), threads }
+    }
+
+    /// Where packets are counted.
+    #[inline]
+    pub(crate) fn tables(&mut self) -> &mut Tables {
+        &mut self.tables
+    }
+
+    /// Hands over what was counted since the last time, if anybody asks.
+    #[inline]
+    pub(crate) fn answer_if_asked(&mut self) {
+        let asked = self.asked.load(Ordering::Acquire);
+        if asked != self.answered {
+            self.answered = asked;
+            self.answer();
+        }
+    }
+
+    /// Hands over the rest: the thread is at its end.
+    pub(crate) fn finish(&mut self) {
+        self.answer();
+        self.threads.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn answer(&mut self) {
+        let next = self.tables.next();
+        // Nobody may be there any more.
+        let _ = self.hand_over.send(std::mem::replace(&mut self.tables, next));
+    }
+}

@@ -1,0 +1,108 @@
+//! Metering behind a merge by time, for the first packets of several queues (`-c`).
+
+use std::sync::{Arc, Mutex};
+
+use wirelane::pcap::{Record, Source};
+use wirelane::session::capture::View;
+use wirelane::{Error, Result};
+
+use super::collector::Collector;
+use super::worker::{PATIENCE, UNWANTED};
+use crate::meter::{Meter, MeterCounts};
+use crate::packet::Packet;
+
+/// What the thread does that sees all packets.
+pub(super) struct InOrder {
+    meter: Meter,
+    collector: Arc<Collector>,
+    counts: Arc<Mutex<MeterCounts>>,
+    interfaces: Vec<Interface>,
+    /// When flows went to the sinks last.
+    sent: u64,
+}
+
+struct Interface {
+    number: u16,
+    link_type: u16,
+    queue: u16,
+}
+
+impl InOrder {
+    pub(super) fn new(
+        meter: Meter,
+        collector: Arc<Collector>,
+        counts: Arc<Mutex<MeterCounts>>,
+    ) -> Self {
+        Self { meter, collector, counts, interfaces: Vec::new(), sent: 0 }
+    }
+
+    /// Gives flows away if they have waited long enough.
+    fn send_if_due(&mut self) -> Result<()> {
+        if self.collector.has_failed() {
+            // The first error is that of the sink.
+            return Err(Error::failed("flows", UNWANTED));
+        }
+        let now = self.meter.now();
+        if now.saturating_sub(self.sent) > PATIENCE {
+            self.sent = now;
+            self.tell();
+            self.collector.take_all_from(&mut self.meter);
+        }
+        Ok(())
+    }
+
+    fn tell(&self) {
+        if let Ok(mut counts) = self.counts.lock() {
+            *counts = self.meter.counts();
+        }
+    }
+}
+
+impl View for InOrder {
+    fn interface(&mut self, source: &Source) -> Result<()> {
+        self.interfaces.push(Interface {
+            number: self.meter.interface(&source.name),
+            link_type: source.link_type,
+            queue: source.queue.and_then(|queue| u16::try_from(queue).ok()).unwrap_or(0),
+        });
+        Ok(())
+    }
+
+    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+        let Some(interface) = self.interfaces.get(record.interface as usize) else { return Ok(()) };
+        self.meter.push(&Packet {
+            link_type: interface.link_type,
+            data: record.data,
+            original_len: record.original_len,
+            time: record.timestamp,
+            interface: interface.number,
+            queue: interface.queue,
+        });
+        self.collector.take_from(&mut self.meter);
+        self.send_if_due()
+    }
+
+    fn advance(&mut self, time: u64) -> Result<()> {
+        self.meter.flush();
+        self.meter.advance(time);
+        Ok(())
+    }
+
+    fn needs_all(&self) -> bool {
+        true
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.meter.flush();
+        self.send_if_due()
+    }
+}
+
+impl Drop for InOrder {
+    /// Ends all flows.
+    fn drop(&mut self) {
+        self.meter.flush();
+        self.collector.finish(&mut self.meter);
+        self.tell();
+    }
+}
