@@ -20,6 +20,7 @@ mod full_disk;
 mod habits;
 mod host;
 mod json;
+mod limit;
 mod links;
 mod masks;
 mod memory;

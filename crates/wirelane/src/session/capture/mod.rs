@@ -11,6 +11,9 @@
 //! Who looks at the packets meanwhile ([`View`]) gets copies of what the writer has merged, as far
 //! as there is room.
 //!
+//! `-c N` takes the first packets in order of time, so the limit is applied behind the merge
+//! (`limit.rs`).
+//!
 //! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
 //! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
 //! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its

@@ -1,0 +1,195 @@
+//! `-c N` delivers the first N packets of all queues, in order of time.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+
+use tempfile::tempdir;
+use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
+
+use super::*;
+
+/// Two ports or one, with requests and answers on different queues.
+const SOURCE: &str = "sim:4?count=6000&rate=200kpps&tx=3&other=5&flows=40&seed=7";
+const FIRST: u64 = 777;
+
+/// Exactly so many packets were received, and all of them delivered.
+#[track_caller]
+fn assert_exact(summary: &Value, packets: u64) {
+    let totals = &summary["totals"];
+    let keys = ["received", "delivered", "dropped"];
+    assert_eq!(keys.map(|key| number(&totals[key])), [packets, packets, 0], "{totals}");
+}
+
+/// The first packets are in these files, those of each in order.
+#[track_caller]
+fn assert_first(files: &[PathBuf]) {
+    let stream = stream(SOURCE);
+    let mut all = Vec::new();
+    for file in files {
+        let numbers = predicted_numbers(&stream, &packets(file));
+        assert!(numbers.is_sorted(), "{}", file.display());
+        all.extend(numbers);
+    }
+    all.sort_unstable();
+    assert!(all.iter().copied().eq(0..FIRST), "{all:?}");
+}
+
+/// All files there, by name.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn the_first_packets_are_written() {
+    for options in [&[][..], &["--single"], &["--split"], &["--rotate-packets", "100"]] {
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("x.pcapng");
+        let limit = FIRST.to_string();
+        let args = [&[SOURCE, "-c", &limit, "-w", file.to_str().unwrap()], options].concat();
+        let summary = capture(&args);
+        assert_exact(&summary, FIRST);
+        assert_eq!(number(&summary["written"]["packets"]), FIRST, "{options:?}");
+        let files = files(directory.path());
+        assert_first(&files);
+        match options {
+            [] | ["--single"] => {
+                assert!(is_in_order(&packets(&file)));
+                assert_counters(&summary, &file);
+            }
+            ["--split"] => assert!(files.len() > 4, "{files:?}"),
+            _ => assert_eq!(files.len(), 8, "{files:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_first_packets_are_printed_counted_and_metered() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let (path, limit) = (file.to_str().unwrap(), FIRST.to_string());
+    // A file is one stream of packets: what it has of the first ones is beyond doubt.
+    let whole = directory.path().join("whole.pcapng");
+    capture(&[SOURCE, "-w", whole.to_str().unwrap()]);
+    capture(&["-r", whole.to_str().unwrap(), "-c", &limit, "-w", path]);
+    assert_first(std::slice::from_ref(&file));
+    let printed = |source: &[&str]| {
+        let mut command = wirelane(["capture", "-q", "-t", "-n"]);
+        output(command.args(source)).stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = printed(&["-r", path]);
+    assert_eq!(expected.len() as u64, FIRST);
+    for options in [&[][..], &["--single"]] {
+        assert!(printed(&[&[SOURCE, "-c", &limit], options].concat()) == expected, "{options:?}");
+        let count = |source: &[&str]| {
+            let mut command = wirelane(["count", "-q", "--json", "--by", "proto,flow,queue"]);
+            let mut summary = summary(&output(command.args(source).args(options)));
+            assert_exact(&summary, FIRST);
+            let tables = summary["tables"].as_array_mut().unwrap();
+            let rows = |table: &mut Value| -> BTreeMap<String, [u64; 2]> {
+                let row = |row: &Value| {
+                    (row["key"].to_string(), ["packets", "bytes"].map(|what| number(&row[what])))
+                };
+                table["rows"].as_array().unwrap().iter().map(row).collect()
+            };
+            tables.iter_mut().map(rows).collect::<Vec<_>>()
+        };
+        assert_eq!(count(&[SOURCE, "-c", &limit]), count(&[path]), "{options:?}");
+        let flows = |source: &[&str]| {
+            let mut command = wirelane(["flows", "-q", "--format=json", "--top=0"]);
+            command.args(source).args(options);
+            let said = output(&mut command);
+            assert_eq!((said.status.code(), said.stderr.as_str()), (Some(0), ""));
+            let flow = |line: &str| {
+                let flow: Value = serde_json::from_str(line).unwrap();
+                let keys = ["source", "destination", "source_port", "destination_port"];
+                let place: Vec<_> = keys.iter().map(|key| flow[key].to_string()).collect();
+                (place, number(&flow["packets"]))
+            };
+            let mut flows: Vec<_> = said.stdout.lines().map(flow).collect();
+            flows.sort();
+            flows
+        };
+        assert_eq!(flows(&[SOURCE, "-c", &limit]), flows(&[path]), "{options:?}");
+    }
+}
+
+/// A request and its answer, microseconds apart, by different queues: no command may take one and
+/// leave out the other, which came before.
+#[test]
+fn privileged_requests_and_answers_of_different_queues_stay_together() {
+    if !privileged::require() {
+        return;
+    }
+    const ROUNDS: u32 = 60;
+    const LIMIT: usize = 31;
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    pair.a.steering(4).select(1);
+    pair.b.steering(4).select(3);
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let spec = format!("packet:{}{QUICK}", pair.a.interface);
+    let limit = LIMIT.to_string();
+    let written = [path("limit"), path("single"), path("whole")];
+    let limited = ["-c", &limit, "-w"];
+    let start = |args: &[&str]| {
+        let mut command = near.command(WIRELANE);
+        let mut running = Running { child: ChildGuard::spawn(command.args(args)) };
+        running.wait_until_ready();
+        running
+    };
+    let common = |name: &'static str| vec![name, spec.as_str(), "-q"];
+    let captures = [
+        start(&[&common("capture")[..], &["--json"], &limited, &[&written[0]]].concat()),
+        start(&[&common("capture")[..], &["--json", "--single"], &limited, &[&written[1]]].concat()),
+    ];
+    let whole = start(&[&common("capture")[..], &["--json", "-w", &written[2]]].concat());
+    let lines = start(&[&common("capture")[..], &["-n", "-t", "-c", &limit]].concat());
+    let count = start(&[&common("count")[..], &["--json", "--by=flow", "-c", &limit]].concat());
+    let flows = start(&[&common("flows")[..], &["--format=json", "-c", &limit]].concat());
+    let socket = |end: &wirelane_testkit::veth::End, ns: &Namespace| {
+        ns.inside(|| UdpSocket::bind((end.address, 4000)).unwrap())
+    };
+    let (server, client) = (socket(&pair.a, &near), socket(&pair.b, &far));
+    let mut bytes = [0; 4];
+    for round in 0..ROUNDS {
+        client.send_to(&(2 * round).to_be_bytes(), (pair.a.address, 4000)).unwrap();
+        server.recv_from(&mut bytes).unwrap();
+        server.send_to(&(2 * round + 1).to_be_bytes(), (pair.b.address, 4000)).unwrap();
+        client.recv_from(&mut bytes).unwrap();
+    }
+    let outputs = captures.map(|running| summary(&running.child.wait(PATIENCE)));
+    outputs.iter().for_each(|summary| assert_exact(summary, LIMIT as u64));
+    let lines = lines.child.wait(PATIENCE).stdout;
+    let count = summary(&count.child.wait(PATIENCE));
+    let flows = flows.child.wait(PATIENCE).stdout;
+    let mut whole = whole;
+    whole.wait_for(u64::from(2 * ROUNDS));
+    whole.finish();
+    let whole = packets(&written[2]);
+    let number = |packet: &Packet| packet.data.get(42..46).map(<[u8]>::to_vec);
+    let numbers = |packets: &[Packet]| packets.iter().map(number).collect::<Vec<_>>();
+    assert!(whole.iter().any(|packet| packet.queue == Some(1)));
+    assert!(whole.iter().any(|packet| packet.queue == Some(3)));
+    for file in &written[..2] {
+        assert_eq!(numbers(&packets(file)), numbers(&whole[..LIMIT]), "{file}");
+    }
+    assert_exact(&count, LIMIT as u64);
+    let row = &count["tables"][0]["rows"][0];
+    let of = |direction: &str| super::number(&row[direction]["packets"]);
+    let mut both = [of("sent"), of("received")];
+    both.sort_unstable();
+    let half = LIMIT as u64 / 2;
+    assert_eq!(both, [half, half + 1], "{row}");
+    let client = format!("{}.4000 > ", pair.b.address);
+    let requests = lines.lines().filter(|line| line.contains(&client)).count() as u64;
+    assert_eq!((lines.lines().count(), requests), (LIMIT, half + 1), "{lines}");
+    assert_eq!(flows.lines().count(), 1, "{flows}");
+    let flow: Value = serde_json::from_str(&flows).unwrap();
+    assert_eq!(flow["source"], pair.b.address.to_string(), "{flow}");
+    assert_eq!(super::number(&flow["packets"]), LIMIT as u64, "{flow}");
+}
