@@ -131,8 +131,8 @@ impl ChunkMerge {
         self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes the next run that is not younger than `limit`, of at most `most` packets, and passes it
-    /// to `write`; says from which input it was, or `None` if there is none. Give
+    /// Takes the next run that is not younger than `limit`, of at most `most` packets, and passes
+    /// it to `write`; says from which input it was, or `None` if there is none. Give
     /// [`ChunkMerge::take_spent`] a chance afterwards.
     #[inline]
     pub(super) fn pop<E>(
