@@ -11,6 +11,7 @@ mod mending;
 mod moment;
 mod netns;
 mod output;
+mod overwrite;
 mod print;
 mod privilege;
 mod provenance;

@@ -1,9 +1,10 @@
 //! Stores, as arguments name them.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use wirelane::pcap::LINK_TYPE_ETHERNET;
+use wirelane::pcap::{FileId, LINK_TYPE_ETHERNET};
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
 use wirelane_record::failure;
@@ -38,6 +39,22 @@ pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
 /// One is no store, or cannot be read.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
+}
+
+/// The segments of stores and their indexes: an answer must not be written over one.
+///
+/// # Errors
+/// A store cannot be read.
+pub(crate) fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
+    let mut files = Vec::new();
+    for store in stores {
+        for segment in store.segments().map_err(failure)? {
+            let names = [segment.name.file_name(), segment.name.index_name()];
+            let opened = names.iter().filter_map(|name| File::open(store.path_of(name)).ok());
+            files.extend(opened.filter_map(|file| FileId::of(&file)));
+        }
+    }
+    Ok(files)
 }
 
 /// The expression, if there is one.

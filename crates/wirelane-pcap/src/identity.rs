@@ -1,7 +1,12 @@
 //! Which file it is, whatever it is called.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use crate::error::CaptureError;
 
 /// A file by its device and inode: the same through hard and symbolic links, `/dev/stdin` and
 /// redirections.
@@ -16,7 +21,50 @@ impl FileId {
     /// pipe or a terminal.
     #[must_use]
     pub fn of(file: &File) -> Option<Self> {
-        let metadata = file.metadata().ok()?;
+        Self::told(&file.metadata().ok()?)
+    }
+
+    /// That of the file that a path leads to, through links; `None` as for [`FileId::of`], or if
+    /// there is none.
+    #[must_use]
+    pub fn at(path: &Path) -> Option<Self> {
+        Self::told(&fs::metadata(path).ok()?)
+    }
+
+    /// That of the file that `path` names to a command that reads it: `-` is standard input.
+    #[must_use]
+    pub fn of_input(path: &Path) -> Option<Self> {
+        if path.as_os_str() == "-" { Self::open(io::stdin()) } else { Self::at(path) }
+    }
+
+    /// That of the file that `path` names to a command that writes it: `-` is standard output.
+    #[must_use]
+    pub fn of_output(path: &Path) -> Option<Self> {
+        if path.as_os_str() == "-" { Self::open(io::stdout()) } else { Self::at(path) }
+    }
+
+    /// Keeps a command from writing over what it reads. Only before anything is opened for writing
+    /// does this help.
+    ///
+    /// # Errors
+    /// `output` leads to one of the files `inputs`.
+    pub fn refuse(output: &Path, inputs: &[Self]) -> Result<(), CaptureError> {
+        match Self::of_output(output).is_some_and(|id| inputs.contains(&id)) {
+            true => Err(CaptureError::IsInput { name: output.display().to_string() }),
+            false => Ok(()),
+        }
+    }
+
+    fn open(file: impl AsFd) -> Option<Self> {
+        Self::of(&File::from(file.as_fd().try_clone_to_owned().ok()?))
+    }
+
+    /// That of the file that has this name itself.
+    pub(crate) fn named(path: &Path) -> Option<Self> {
+        Self::told(&fs::symlink_metadata(path).ok()?)
+    }
+
+    fn told(metadata: &Metadata) -> Option<Self> {
         let kind = metadata.file_type();
         let holds = kind.is_file() || kind.is_block_device();
         holds.then(|| Self { device: metadata.dev(), inode: metadata.ino() })

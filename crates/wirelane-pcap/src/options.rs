@@ -24,6 +24,9 @@ pub struct WriterOptions {
     pub rotation: Rotation,
     /// Who writes the file.
     pub section: Section,
+    /// Only a new file: if one of the name exists, this one gets a number behind its name, as in
+    /// `NAME-1.pcapng`. The files of a rotation are always new.
+    pub fresh: bool,
     /// Files that are being read; never overwritten, under any name and at any time.
     pub inputs: Vec<FileId>,
     /// Who may read what is written.
@@ -45,6 +48,7 @@ impl WriterOptions {
             compression: Compression::of_path(path).map(CompressionOptions::fastest),
             rotation: Rotation::default(),
             section: Section { application, ..Section::default() },
+            fresh: false,
             inputs: Vec::new(),
             access: Access::default(),
             halt: Halt::default(),

@@ -9,10 +9,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use wirelane_os::halt::{Halt, NAP};
 
@@ -25,6 +25,7 @@ use crate::packer::{Chunk, Packer};
 use crate::pcapng::{Annex, MAX_PACKET};
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
+use crate::rotate::spare;
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
@@ -32,6 +33,9 @@ const CHUNK: usize = 128 * 1024;
 const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
+
+/// Names that are tried, if others are taken.
+const SPARES: u32 = 100_000;
 
 /// One open file, FIFO or standard output of one format.
 ///
@@ -45,6 +49,8 @@ const MAX_DELAY: u64 = 1_000_000_000;
 /// [`Packer`], and written by later calls, in order. Only what is in the file counts as safe.
 pub(crate) struct Output {
     name: String,
+    /// Where the file is.
+    path: PathBuf,
     file: File,
     format: FileFormat,
     packer: Option<Packer>,
@@ -75,12 +81,16 @@ impl Output {
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
     /// the sources do not fit into the format; a FIFO had no reader until [`WriterOptions::halt`]
     /// was requested.
+    ///
+    /// `fresh`: under the first name of [`spare`] that is free, which no file had before.
     pub(crate) fn create(
         path: &Path,
+        fresh: bool,
         options: &WriterOptions,
         sources: &[Source],
         packer: &mut Option<Packer>,
     ) -> Result<Self, CaptureError> {
+        let mut path = path.to_path_buf();
         let is_stdout = path.as_os_str() == "-" && options.open.is_none();
         let is_ours = !is_stdout && options.open.is_none();
         let name = if is_stdout { "standard output".into() } else { path.display().to_string() };
@@ -92,10 +102,13 @@ impl Output {
         let opened = match &options.open {
             Some(file) => file.try_clone(),
             None if is_stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
-            None => open(path, &options.halt),
+            None if fresh => create_new(&mut path),
+            None => open(&path, &options.halt),
         };
         let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
         let file = opened.map_err(failed)?;
+        let name = if is_ours { path.display().to_string() } else { name };
+        let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
         // Only what is open cannot become another file behind its name.
         if FileId::of(&file).is_some_and(|id| options.inputs.contains(&id)) {
             return Err(CaptureError::IsInput { name });
@@ -120,6 +133,7 @@ impl Output {
             is_read,
             halt: options.halt.clone(),
             name,
+            path,
             file,
             format: options.format,
             packer: packer.take(),
@@ -132,6 +146,36 @@ impl Output {
             waiting_since: None,
             failed: false,
         })
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file it is.
+    pub(crate) fn id(&self) -> Option<FileId> {
+        FileId::of(&self.file)
+    }
+
+    /// Gives the file this name, or the first of its [`spare`] names that is free. It keeps its own
+    /// if its file system cannot rename without replacing, or somebody has moved it.
+    pub(crate) fn rename(&mut self, path: &Path) {
+        for number in 0..SPARES {
+            let to = spare(path, number);
+            if to == self.path {
+                return;
+            }
+            match renameat_with(CWD, &self.path, CWD, &to, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                Err(_) => return,
+                Ok(()) => {
+                    self.name = to.display().to_string();
+                    self.path = to;
+                    return;
+                }
+            }
+        }
     }
 
     /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].
@@ -397,6 +441,26 @@ impl Drop for Output {
 /// A chunk is passed on once it is full, so one packet more than a chunk is the most it holds.
 fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
+}
+
+/// Creates a file at `path`, or at the first of its [`spare`] names that is free, which it then has;
+/// for its owner alone.
+fn create_new(path: &mut PathBuf) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(Access::OWNER);
+    let mut number = 0;
+    loop {
+        let free = spare(path, number);
+        match options.open(&free) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < SPARES => {
+                number += 1;
+            }
+            opened => {
+                *path = free;
+                return opened;
+            }
+        }
+    }
 }
 
 /// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the

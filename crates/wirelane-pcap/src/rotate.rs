@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use wirelane_os::{Class, date};
 
 use crate::compression::Compression;
+use crate::identity::FileId;
 use crate::record::Source;
 
 /// When a capture continues in a new file. Limits combine: the first one reached counts. 0 or
@@ -14,6 +16,10 @@ use crate::record::Source;
 ///
 /// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a
 ///   number from 1 and the time the file begins at, in UTC. The number has five digits at least.
+/// * The time is that of packets: that of the file's first one, or where its step of `max_age`
+///   begins. Until its first packet comes, the first file has the time at which it was created.
+/// * No file is opened that exists. If a name is taken, the file gets the next one that is not:
+///   `NAME_00001_20261120213000-1.pcapng`.
 /// * Every file is complete: it begins with all headers and ends with the statistics known then.
 /// * The first file begins at once, even if no packet comes; a later one only when there is a
 ///   packet for it, or when the previous one held a packet and its time is over.
@@ -30,8 +36,8 @@ pub struct Rotation {
     pub max_age: Option<u64>,
     /// Most packets per file.
     pub max_packets: Option<u64>,
-    /// Most files to keep: the oldest of this capture is deleted before another one begins. As
-    /// tcpdump `-C -W` and dumpcap `-b files`.
+    /// Most files to keep: the oldest of this capture is deleted before another one begins, unless
+    /// its name is another file's by then. As tcpdump `-C -W` and dumpcap `-b files`.
     pub max_files: Option<u32>,
 }
 
@@ -78,36 +84,64 @@ pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     insert(path, &format!("{port}.{}{queue}", source.class.map_or("queue", Class::as_str)))
 }
 
-/// Names the files of a rotation and remembers which of them exist.
+/// Names the files of a rotation and remembers those that were made, if some are to be deleted.
 pub(crate) struct Names {
     path: PathBuf,
     count: u64,
-    existing: VecDeque<PathBuf>,
+    max_files: Option<u32>,
+    made: VecDeque<(PathBuf, Option<FileId>)>,
 }
 
 impl Names {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.into(), count: 0, existing: VecDeque::new() }
+    pub(crate) fn new(path: &Path, max_files: Option<u32>) -> Self {
+        Self { path: path.into(), count: 0, max_files, made: VecDeque::new() }
     }
 
-    /// Name of the next file, which begins at `time`; and the files to delete so that with it
-    /// `max_files` remain.
-    pub(crate) fn next(&mut self, time: u64, max_files: Option<u32>) -> (PathBuf, Vec<PathBuf>) {
+    /// Name of the next file, which begins at `time`.
+    pub(crate) fn next(&mut self, time: u64) -> PathBuf {
         self.count += 1;
-        let name = insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)));
-        let mut obsolete = Vec::new();
-        if let Some(keep) = max_files {
-            while self.existing.len() >= keep.max(1) as usize {
-                obsolete.extend(self.existing.pop_front());
-            }
-            self.existing.push_back(name.clone());
+        self.current(time)
+    }
+
+    /// Name of the current file if it begins at `time`.
+    pub(crate) fn current(&self, time: u64) -> PathBuf {
+        insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)))
+    }
+
+    /// Takes a file that was made.
+    pub(crate) fn add(&mut self, path: &Path, id: Option<FileId>) {
+        if self.max_files.is_some() {
+            self.made.push_back((path.into(), id));
         }
-        (name, obsolete)
+    }
+
+    /// The last one has another name.
+    pub(crate) fn rename(&mut self, path: &Path) {
+        if let Some((last, _)) = self.made.back_mut() {
+            *last = path.into();
+        }
+    }
+
+    /// Deletes the oldest files, so that with another one as many as wanted remain. What somebody
+    /// has moved away or put there instead stays.
+    pub(crate) fn make_room(&mut self) {
+        let keep = self.max_files.unwrap_or(u32::MAX).max(1) as usize;
+        while self.made.len() >= keep {
+            let Some((path, id)) = self.made.pop_front() else { return };
+            if FileId::named(&path) == id {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
+}
+
+/// The `number`th name to try if `path` is taken; the 0th is `path`.
+pub(crate) fn spare(path: &Path, number: u32) -> PathBuf {
+    if number == 0 { path.into() } else { insert(path, &format!("-{number}")) }
 }
 
 /// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz`, `.lz4` or `.zst` after
@@ -179,13 +213,34 @@ mod tests {
             assert_eq!(split_name(Path::new("a.pcap.gz"), Some(port), &rx), Path::new(expected));
         }
 
-        let mut names = Names::new(Path::new("/tmp/x.pcapng"));
+        let mut names = Names::new(Path::new("/tmp/x.pcapng"), Some(2));
         let time = 1_795_210_200 * 1_000_000_000;
-        let (first, obsolete) = names.next(time, Some(2));
-        assert_eq!(first, Path::new("/tmp/x_00001_20261120213000.pcapng"));
-        assert!(obsolete.is_empty());
-        assert!(names.next(time, Some(2)).1.is_empty());
-        assert_eq!(names.next(time, Some(2)).1, [first]);
+        let first = Path::new("/tmp/x_00001_20261120213000.pcapng");
+        assert_eq!((names.next(time).as_path(), names.current(time).as_path()), (first, first));
+        for (path, number, expected) in [
+            ("d/a.pcapng", 0, "d/a.pcapng"),
+            ("d/a.pcapng", 2, "d/a-2.pcapng"),
+            ("a.pcap.zst", 1, "a-1.pcap.zst"),
+        ] {
+            assert_eq!(spare(Path::new(path), number), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn only_own_files_are_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut names = Names::new(&path("x"), Some(1));
+        for (name, is_ours) in [("own", true), ("replaced", false), ("gone", true)] {
+            fs::write(path(name), "").unwrap();
+            names.add(&path(name), FileId::at(&path(name)));
+            if !is_ours {
+                fs::write(path("other"), "").unwrap();
+                fs::rename(path("other"), path(name)).unwrap();
+            }
+            names.make_room();
+            assert_eq!(path(name).exists(), !is_ours, "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Writes a capture: one file, or a rotation of files that are each complete.
 
-use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -29,11 +28,15 @@ pub struct Written {
 
 /// Writes packets to one file, or to a rotation of files.
 pub struct CaptureWriter {
-    path: PathBuf,
     options: WriterOptions,
     sources: Vec<Source>,
     output: Output,
     names: Option<Names>,
+    /// Files whose name was taken: how many, and of the first the name and the one that it has.
+    displaced: u64,
+    first_displaced: Option<(PathBuf, PathBuf)>,
+    /// The first file of a rotation has its name from no packet yet.
+    is_unnamed: bool,
     /// The last statistics given, which end every file.
     statistics: Vec<Statistics>,
     /// Names and secrets, which every file begins with.
@@ -50,8 +53,9 @@ pub struct CaptureWriter {
 
 impl CaptureWriter {
     /// Creates the (first) file; `-` is standard output. Waits for the reader of a FIFO. `now` is
-    /// where the grid of [`Rotation::max_age`](crate::Rotation::max_age) starts and what the first
-    /// file of a rotation is named after, in nanoseconds since the Unix epoch.
+    /// where the grid of [`Rotation::max_age`](crate::Rotation::max_age) starts, unless the first
+    /// packet is older, and what the first file of a rotation is named after until a packet comes,
+    /// in nanoseconds since the Unix epoch.
     ///
     /// # Errors
     /// The file cannot be created, or the sources or the rotation do not fit the format or the
@@ -89,8 +93,7 @@ impl CaptureWriter {
                     help,
                 });
             }
-            let names = names.insert(Names::new(path));
-            (first, _) = names.next(now, options.rotation.max_files);
+            first = names.insert(Names::new(path, options.rotation.max_files)).next(now);
         }
         let packer = options.compression.map(Packer::start).transpose();
         let mut packer = packer.map_err(|source| CaptureError::Open {
@@ -98,25 +101,35 @@ impl CaptureWriter {
             action: "start the threads that compress",
             source,
         })?;
-        let output = Output::create(&first, &options, sources, &mut packer)?;
+        let fresh = names.is_some() || options.fresh;
+        let output = Output::create(&first, fresh, &options, sources, &mut packer)?;
+        if let Some(names) = &mut names {
+            names.add(output.path(), output.id());
+        }
         let mut lost = Losses::default();
         if options.format != FileFormat::Pcapng {
             lost.file_options = pcapng::options(&options.section.options).count() as u64;
             lost.interfaces = sources.iter().filter(|source| source.says_more()).count() as u64;
         }
-        Ok(Self {
-            path: first,
+        let mut writer = Self {
             keepsakes: Keepsakes::default(),
             lost,
             sources: sources.to_vec(),
             output,
+            is_unnamed: names.is_some(),
             names,
+            displaced: 0,
+            first_displaced: None,
             statistics: Vec::new(),
             closed: Written::default(),
             origin: now,
             boundary: options.rotation.max_age.and_then(|age| now.checked_add(age.max(1))),
             options,
-        })
+        };
+        if !writer.is_unnamed {
+            writer.note_name(first);
+        }
+        Ok(writer)
     }
 
     /// Adds a packet, after beginning a new file if one is due.
@@ -137,8 +150,13 @@ impl CaptureWriter {
     /// See [`CaptureWriter::write`].
     #[inline]
     pub fn write_with(&mut self, record: &Record<'_>, options: &[u8]) -> Result<(), CaptureError> {
-        if self.names.is_some() && self.is_due(record, options) {
-            self.rotate_for(record.timestamp)?;
+        if self.names.is_some() {
+            if self.is_unnamed {
+                self.name_for(record.timestamp);
+            }
+            if self.is_due(record, options) {
+                self.rotate_for(record.timestamp)?;
+            }
         }
         if !options.is_empty() && self.options.format != FileFormat::Pcapng {
             let (comments, others) = pcapng::count_options(options);
@@ -174,6 +192,17 @@ impl CaptureWriter {
     #[must_use]
     pub fn lost(&self) -> Losses {
         self.lost
+    }
+
+    /// Which files are not called what they were to be, because others were there; in words.
+    #[must_use]
+    pub fn displaced(&self) -> Option<String> {
+        let (name, other) = self.first_displaced.as_ref()?;
+        let (name, other) = (name.display(), other.display());
+        Some(match self.displaced {
+            1 => format!("{name} was there already, so {other} was written"),
+            n => format!("{n} names were taken: {name} was there already, so {other} was written"),
+        })
     }
 
     /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are,
@@ -266,7 +295,7 @@ impl CaptureWriter {
     /// The file being written.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.output.path()
     }
 
     /// What is safely written so far.
@@ -335,23 +364,47 @@ impl CaptureWriter {
         let Some(names) = &mut self.names else { return Ok(()) };
         self.output.statistics(&self.statistics);
         self.output.flush()?;
-        let (path, obsolete) = names.next(begins, self.options.rotation.max_files);
-        for file in obsolete {
-            // Someone may have moved it away; the capture goes on.
-            let _ = fs::remove_file(file);
-        }
+        let path = names.next(begins);
+        names.make_room();
         let mut packer = self.output.take_packer();
-        let created = Output::create(&path, &self.options, &self.sources, &mut packer);
+        let created = Output::create(&path, true, &self.options, &self.sources, &mut packer);
         self.output.put_packer(packer);
         let mut next = created?;
+        names.add(next.path(), next.id());
         for annex in self.keepsakes.iter() {
             next.annex(annex)?;
         }
         self.closed.packets += self.output.packets();
         self.closed.bytes += self.output.bytes();
         self.output = next;
-        self.path = path;
+        self.note_name(path);
         Ok(())
+    }
+
+    /// Names the first file after what comes first, at `time`.
+    #[cold]
+    fn name_for(&mut self, time: u64) {
+        self.is_unnamed = false;
+        if time < self.origin {
+            // Packets of a file: their time counts.
+            self.origin = time;
+            let age = self.options.rotation.max_age;
+            self.boundary = age.and_then(|age| time.checked_add(age.max(1)));
+        }
+        let (begins, _) = self.step_at(time);
+        let Some(names) = &mut self.names else { return };
+        let name = names.current(begins);
+        self.output.rename(&name);
+        names.rename(self.output.path());
+        self.note_name(name);
+    }
+
+    /// Takes what the current file was to be called.
+    fn note_name(&mut self, name: PathBuf) {
+        if self.options.open.is_none() && name != self.output.path() {
+            self.displaced += 1;
+            self.first_displaced.get_or_insert_with(|| (name, self.output.path().to_path_buf()));
+        }
     }
 
     /// Whether the time of the current file is over.

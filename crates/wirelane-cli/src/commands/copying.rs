@@ -14,6 +14,7 @@ use wirelane::pcap::{
 use wirelane::{Error, Result};
 
 use crate::output::{self, grouped, plural, scaled};
+use crate::overwrite;
 
 /// How often it is looked whether it has come to its end, and whether somebody asks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -37,13 +38,13 @@ pub(crate) struct Copying<'a> {
 
 impl Copying<'_> {
     /// # Errors
-    /// Options contradict each other.
+    /// Options contradict each other; the output is one of the inputs.
     pub(crate) fn check(&self) -> Result<()> {
         if self.json && self.output.as_os_str() == "-" {
             return Err(Error::usage("--json", "standard output already takes the packets of `-`")
                 .help("write the packets to a file"));
         }
-        Ok(())
+        overwrite::refuse(self.output, self.inputs)
     }
 
     /// Copies the packets that `select` takes, tells how far it is whenever SIGUSR1 asks, and

@@ -1,6 +1,7 @@
 //! `wirelane forward`: between two ports, or back through one with swapped addresses.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,11 @@ use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
-use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges, Screen, SessionArgs, VerboseArgs};
 use crate::take::{self, Purpose, TakeArgs, Toll};
+use crate::{args, overwrite};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -196,6 +197,9 @@ impl Plan {
                 let on_interface = |spec: &Spec| {
                     matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp))
                 };
+                if is_file(second) {
+                    overwrite::refuse_ports(Path::new(&second.name), std::slice::from_ref(first))?;
+                }
                 if on_interface(first) && on_interface(second) && first.name == second.name {
                     return Err(same_port(first.name_text()));
                 }

@@ -184,3 +184,93 @@ fn limits_combine_with_split_and_compression() {
     all.sort_unstable();
     assert!(all.into_iter().eq(0..10_000));
 }
+
+/// Names in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A file of 50 packets, ten in each second from 2023-11-14 22:13:20 on.
+fn write_old(path: &Path) {
+    let words = [0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 262_144, 1];
+    let mut file: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+    for number in 0..50 {
+        for word in [1_700_000_000 + number / 10, number % 10 * 100_000, 60, 60] {
+            file.extend_from_slice(&u32::to_le_bytes(word));
+        }
+        file.extend_from_slice(&[number as u8; 60]);
+    }
+    fs::write(path, file).unwrap();
+}
+
+/// Names come from the times of packets alone, and a second run replaces nothing of the first.
+#[test]
+fn a_second_run_keeps_the_files_of_the_first() {
+    let files = |suffix: &str| {
+        let of = |at: u32| format!("x_{:05}_2023111422{}{suffix}.pcapng", at + 1, 1320 + at);
+        (0..5).map(of).collect::<Vec<_>>()
+    };
+    for options in [["--rotate-packets", "10"], ["-G", "1s"]] {
+        let directory = tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let source = directory.path().join("old");
+        write_old(&source);
+        let run = || {
+            let args = ["-r", &path("old"), "-w", &path("x.pcapng")];
+            capture(&[&args[..], &options].concat())
+        };
+        run();
+        let mut expected = [vec!["old".to_owned()], files("")].concat();
+        assert_eq!(names(directory.path()), expected, "{options:?}");
+        let again = run();
+        expected.extend(files("-1"));
+        expected.sort();
+        assert_eq!(names(directory.path()), expected, "{options:?}");
+        let notes = again["ports"][0]["notes"].to_string();
+        assert!(notes.contains("5 names were taken"), "{notes}");
+        let all = expected.iter().filter(|name| *name != "old");
+        assert_eq!(all.map(|name| packets(path(name)).len()).sum::<usize>(), 100);
+    }
+}
+
+/// A ring deletes what it has made, and nothing that other runs have.
+#[test]
+fn a_ring_deletes_only_its_own_files() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    write_old(&directory.path().join("old"));
+    let old = path("old");
+    let run = |file: &str| {
+        let options = ["--rotate-packets", "10", "-W", "2"];
+        capture(&[&["-r", &old, "-w", &path(file)], &options[..]].concat())
+    };
+    run("x.pcapng");
+    run("x.pcapng");
+    let kept = ["old", "x_00004_20231114221323-1.pcapng", "x_00004_20231114221323.pcapng"];
+    let last = ["x_00005_20231114221324-1.pcapng", "x_00005_20231114221324.pcapng"];
+    assert_eq!(names(directory.path()), [&kept[..], &last].concat());
+}
+
+#[test]
+fn the_files_of_queues_replace_none() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng.zst");
+    let args = ["sim:2?count=100", "--split", "-w", path.to_str().unwrap()];
+    capture(&args);
+    let before: Vec<_> =
+        names(directory.path()).iter().map(|name| fs::read(directory.path().join(name))).collect();
+    let before: Vec<_> = before.into_iter().map(Result::unwrap).collect();
+    let again = capture(&args);
+    let expected = ["rx0-1", "rx0", "rx1-1", "rx1"].map(|part| format!("x.{part}.pcapng.zst"));
+    assert_eq!(names(directory.path()), expected);
+    for (name, bytes) in ["rx0", "rx1"].iter().zip(before) {
+        let file = directory.path().join(format!("x.{name}.pcapng.zst"));
+        assert!(fs::read(file).unwrap() == bytes, "{name}");
+    }
+    let notes = again["ports"][0]["notes"].to_string();
+    assert!(notes.contains("was there already"), "{notes}");
+}

@@ -15,7 +15,7 @@ use crate::output::summary::Summary;
 use crate::print::Lines;
 use crate::provenance::Provenance;
 use crate::session::{self, Privileges, Screen};
-use crate::{habits, netns};
+use crate::{habits, netns, overwrite};
 
 /// Runs the command.
 ///
@@ -44,6 +44,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
     if let Some(output) = &mut config.output {
+        // Names that are made up are new.
+        if !output.split && !output.options.rotation.is_active() {
+            overwrite::refuse_ports(&output.path, &specs)?;
+        }
         let mask = look.mask();
         let is_live = specs.iter().any(|spec| spec.backend != Some(Backend::File));
         let provenance = Provenance { filter: look.filter(), mask: &mask, is_live };

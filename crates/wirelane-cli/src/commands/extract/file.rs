@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use wirelane::halt::Halt;
 use wirelane::pcap::{
-    Access, CaptureError, CaptureWriter, FileFormat, FileId, LINK_TYPE_ETHERNET, Record, Source,
+    Access, CaptureError, CaptureWriter, FileFormat, LINK_TYPE_ETHERNET, Record, Source,
     WriterOptions, Written,
 };
 use wirelane::{Error, Result};
 use wirelane_store::{Directory, Found};
 
-use crate::args;
-use wirelane_record::failure;
+use crate::{args, overwrite, stores};
 
 /// A capture file, made when the first packet is there: only then its interfaces are known.
 pub(crate) struct Output<'a> {
@@ -30,7 +29,7 @@ impl<'a> Output<'a> {
     /// Nothing is written yet.
     ///
     /// # Errors
-    /// What is asked for contradicts itself, or a store cannot be read.
+    /// What is asked for contradicts itself, or a store cannot be read or has this file.
     pub(super) fn new(
         path: &'a Path,
         compress: Option<args::Compress>,
@@ -39,7 +38,8 @@ impl<'a> Output<'a> {
         halt: &Halt,
     ) -> Result<Self> {
         let options = args::writer(path, compress)?;
-        let inputs = files(stores)?;
+        let inputs = stores::files(stores)?;
+        overwrite::refuse_files(path, &inputs)?;
         let options = WriterOptions { inputs, access, halt: halt.clone(), ..options };
         Ok(Self::with(path, options))
     }
@@ -122,17 +122,4 @@ impl<'a> Output<'a> {
         self.writer = Some(writer);
         Ok(())
     }
-}
-
-/// The segments of stores and their indexes: an answer must not be written over one.
-fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
-    let mut files = Vec::new();
-    for store in stores {
-        for segment in store.segments().map_err(failure)? {
-            let names = [segment.name.file_name(), segment.name.index_name()];
-            let opened = names.iter().filter_map(|name| File::open(store.path_of(name)).ok());
-            files.extend(opened.filter_map(|file| FileId::of(&file)));
-        }
-    }
-    Ok(files)
 }

@@ -7,9 +7,11 @@ use wirelane::{Result, clock};
 use wirelane_flow::session::Metering;
 
 use super::arguments::FlowsArgs;
+use super::program;
 use super::sinks::Sinks;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
+use crate::overwrite;
 use crate::session::{self, Privileges, Screen};
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
@@ -18,6 +20,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let (specs, filter) = args.sources()?;
     let config = args.config()?;
     Sinks::check(args)?;
+    program::check_output(args.write.as_deref(), |path| overwrite::refuse_ports(path, &specs))?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;

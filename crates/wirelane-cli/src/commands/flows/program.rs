@@ -33,6 +33,18 @@ pub(super) fn takes(path: &Path) -> bool {
     is_url(path) || path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
+/// Has `check` look at where rows go, if that is one file or standard output.
+///
+/// # Errors
+/// Those of `check`.
+pub(super) fn check_output(
+    write: Option<&Path>,
+    check: impl Fn(&Path) -> Result<()>,
+) -> Result<()> {
+    let output = write.unwrap_or(Path::new("-"));
+    if takes(output) { Ok(()) } else { check(output) }
+}
+
 /// Whether it is no path of this machine.
 pub(super) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.contains("://"))

@@ -13,10 +13,11 @@ use wirelane_store::query::{self, Query, Report};
 use wirelane_store::random_number;
 
 use super::arguments::FlowsArgs;
+use super::program;
 use super::sinks::Sinks;
 use crate::output::summary::{FlowFigures, Summary};
 use crate::session::{self, Privileges};
-use crate::{output, stores};
+use crate::{output, overwrite, stores};
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let access = args.access.access()?;
@@ -25,6 +26,9 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     Sinks::check(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
+    program::check_output(args.write.as_deref(), |path| {
+        overwrite::refuse_files(path, &stores::files(&stores)?)
+    })?;
     privileges.give_away(&[])?;
     let (sinks, told) =
         Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;

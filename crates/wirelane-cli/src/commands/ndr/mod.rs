@@ -19,8 +19,7 @@ pub(crate) use self::arguments::NdrArgs;
 use self::document::Document;
 use self::live::Live;
 use self::traffic::Both;
-use crate::output;
-use crate::ssh;
+use crate::{output, overwrite, ssh};
 
 /// Runs the command.
 ///
@@ -38,6 +37,9 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     if a.name == b.name {
         let cause = "both ports are the same interface; packets leave by one and arrive at another";
         return Err(Error::usage("ports", cause));
+    }
+    if let Some(page) = &args.page {
+        overwrite::refuse(page, &args.flows)?;
     }
     let campaign = args.campaign()?;
     let traffic = traffic::of(args, &a, &b)?;

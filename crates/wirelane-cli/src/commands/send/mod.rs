@@ -10,13 +10,14 @@ mod print;
 mod replay;
 mod rewrite;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{
-    self, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
+    self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
 };
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result, clock};
@@ -27,10 +28,10 @@ pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
-use crate::output;
 use crate::output::headline;
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges};
+use crate::{output, overwrite};
 
 /// Runs the command.
 ///
@@ -44,13 +45,24 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         return print::run(args, packets, &halt);
     }
     let placement = args.session.placement()?;
-    let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
+    let target = target(args)?;
+    let is_file = target.backend == Some(Backend::File);
+    let mut content = None;
+    if is_file {
+        overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
+        // A file is replaced only by what can be read.
+        privileges.give_away(&[])?;
+        let opened = Content::open(args, None, 1, &halt);
+        content = Some(opened.map_err(|error| privileges.explain(error))?);
+    }
+    let opened = open(args, &target, &placement, &halt);
+    let (port, lanes) = opened.map_err(|error| privileges.explain(error))?;
     // The kernel's engine needs them, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
         privileges.give_away(&[])?;
     }
-    let content = Content::open(args, port.info().speed, lanes, &halt);
-    let mut content = content.map_err(|error| privileges.explain(error))?;
+    let opened = content.map_or_else(|| Content::open(args, port.info().speed, lanes, &halt), Ok);
+    let mut content = opened.map_err(|error| privileges.explain(error))?;
     let config = SendConfig::default()
         .pacing(Pacing::default().burst(args.pace.burst))
         .packets(args.session.count)
@@ -58,7 +70,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         .placement(placement.clone())
         .cut(args.gso.is_some())
         .threads(lanes as usize);
-    let again = || open(args, &placement, &halt).map(|(port, _)| port);
+    let again = || open(args, &target, &placement, &halt).map(|(port, _)| port);
     let choice = engine::choose(args, port, &content, &config, again)?;
     let sending = match choice.sending {
         Ok(kernel) => Box::new(kernel) as Box<dyn Sending>,
@@ -97,14 +109,26 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
+/// The port that is named.
+///
+/// # Errors
+/// There is none; the kernel is to send into a file; the user's own connection comes through it.
+fn target(args: &SendArgs) -> Result<Spec> {
+    let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
+    let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
+    if args.engine == Engine::Kernel && spec.backend == Some(Backend::File) {
+        return Err(Error::usage("--engine kernel", "the kernel sends into no file")
+            .help("leave it out, or name an interface"));
+    }
+    guard::check(&spec, args.yes)?;
+    Ok(spec)
+}
+
 /// Opens the port; with the number of threads that are to send.
 ///
 /// # Errors
-/// It cannot be opened for sending, or the user's own connection comes through it.
-fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
-    let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
-    let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
-    guard::check(&spec, args.yes)?;
+/// It cannot be opened for sending.
+fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
     let options = OpenOptions::default()
         .receive(false)
         .transmit(true)
@@ -114,7 +138,7 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
         // Nothing is received, so nothing is taken: it only means that a bare name may be AF_XDP.
         .take(Take::All)
         .forwarding(Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true));
-    let mut port = port::open(&spec, &options)?;
+    let mut port = port::open(spec, &options)?;
     if port.info().link_type != 1 {
         let cause = format!("its link type is {}, not Ethernet", port.info().link_type);
         return Err(Error::failed(spec.to_string(), cause).help("name an Ethernet interface"));

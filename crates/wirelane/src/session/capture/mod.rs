@@ -362,6 +362,8 @@ impl Writers {
         let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
         let options = output.map(|output| WriterOptions {
             section: section(&output.options.section, &besides, ports.len()),
+            // Nobody has named these files.
+            fresh: output.options.fresh || output.split,
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()

@@ -170,7 +170,8 @@ impl WriterThread {
             // Who captures to pcap knows that it has no interfaces.
             lost.interfaces = 0;
         }
-        self.refused.iter().filter_map(of).chain(lost.notes()).collect()
+        let displaced = self.file.as_ref().and_then(CaptureWriter::displaced);
+        self.refused.iter().filter_map(of).chain(lost.notes()).chain(displaced).collect()
     }
 
     fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {

@@ -17,6 +17,7 @@ use crate::commands::flows::program::{self, Program};
 use crate::companion;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::{Export, Summary};
+use crate::overwrite;
 use crate::session::{self, Privileges, Screen};
 
 /// Bytes that may be on their way to the program: what it reads at once while the capture goes on.
@@ -27,6 +28,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let access = args.access.access()?;
     let (specs, filter) = args.sources()?;
     let destination = Destination::of(args)?;
+    program::check_output(args.write.as_deref(), |path| overwrite::refuse_ports(path, &specs))?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;

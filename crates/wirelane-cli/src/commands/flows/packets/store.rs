@@ -17,7 +17,7 @@ use crate::commands::flows::program::{self, Program};
 use crate::commands::flows::store;
 use crate::output::summary::{Export, Summary};
 use crate::session::{self, Privileges};
-use crate::{companion, stores};
+use crate::{companion, overwrite, stores};
 
 /// Bytes that may be on their way to the program.
 const PIPE: u32 = 1 << 20;
@@ -29,6 +29,9 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let destination = Destination::of(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
+    program::check_output(args.write.as_deref(), |path| {
+        overwrite::refuse_files(path, &stores::files(&stores)?)
+    })?;
     privileges.give_away(&[])?;
     let to = destination.open(access).map_err(|error| privileges.explain(error))?;
     let mut program = Program::start(to, &destination.options())?;
