@@ -94,7 +94,7 @@ enum Way {
     /// The threads of the queues.
     Queues(Running<Worker>),
     /// One thread behind a merge by time: it alone knows which packets are the first.
-    InOrder(Capture),
+    InOrder(Box<Capture>),
 }
 
 impl Counting {
@@ -126,7 +126,7 @@ impl Counting {
                 ..CaptureConfig::default()
             };
             let view = Box::new(InOrder::new(teller()));
-            Way::InOrder(Capture::start_with_ends(ports, inputs, &capture, view)?)
+            Way::InOrder(Box::new(Capture::start_with_ends(ports, inputs, &capture, view)?))
         } else {
             Way::Queues(Self::start_queues(ports, inputs, config, teller, &threads)?)
         };

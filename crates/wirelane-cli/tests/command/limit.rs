@@ -134,8 +134,9 @@ fn privileged_requests_and_answers_of_different_queues_stay_together() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     let spec = format!("packet:{}{QUICK}", pair.a.interface);
     let limit = LIMIT.to_string();
-    let written = [path("limit"), path("single"), path("whole")];
+    let written = [path("limit"), path("single"), path("any"), path("whole")];
     let limited = ["-c", &limit, "-w"];
+    let any = format!("any{QUICK}");
     let start = |args: &[&str]| {
         let mut command = near.command(WIRELANE);
         let mut running = Running { child: ChildGuard::spawn(command.args(args)) };
@@ -148,8 +149,9 @@ fn privileged_requests_and_answers_of_different_queues_stay_together() {
         start(
             &[&common("capture")[..], &["--json", "--single"], &limited, &[&written[1]]].concat(),
         ),
+        start(&[&["capture", &any, "-q", "--json"][..], &limited, &[&written[2]]].concat()),
     ];
-    let whole = start(&[&common("capture")[..], &["--json", "-w", &written[2]]].concat());
+    let whole = start(&[&common("capture")[..], &["--json", "-w", &written[3]]].concat());
     let lines = start(&[&common("capture")[..], &["-n", "-t", "-c", &limit]].concat());
     let count = start(&[&common("count")[..], &["--json", "--by=flow", "-c", &limit]].concat());
     let flows = start(&[&common("flows")[..], &["--format=json", "-c", &limit]].concat());
@@ -172,12 +174,12 @@ fn privileged_requests_and_answers_of_different_queues_stay_together() {
     let mut whole = whole;
     whole.wait_for(u64::from(2 * ROUNDS));
     whole.finish();
-    let whole = packets(&written[2]);
+    let whole = packets(&written[3]);
     let number = |packet: &Packet| packet.data.get(42..46).map(<[u8]>::to_vec);
     let numbers = |packets: &[Packet]| packets.iter().map(number).collect::<Vec<_>>();
     assert!(whole.iter().any(|packet| packet.queue == Some(1)));
     assert!(whole.iter().any(|packet| packet.queue == Some(3)));
-    for file in &written[..2] {
+    for file in &written[..3] {
         assert_eq!(numbers(&packets(file)), numbers(&whole[..LIMIT]), "{file}");
     }
     assert_exact(&count, LIMIT as u64);

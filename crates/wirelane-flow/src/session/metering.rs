@@ -30,7 +30,7 @@ enum Way {
     /// The threads of the queues.
     Queues(Running<Worker>),
     /// One thread behind a merge by time: it alone knows which packets are the first.
-    InOrder(Capture),
+    InOrder(Box<Capture>),
 }
 
 impl Metering {
@@ -102,7 +102,7 @@ impl Metering {
             ..CaptureConfig::default()
         };
         let capture = Capture::start_with_ends(ports, inputs, &capture, Box::new(view))?;
-        Ok(Self { way: Way::InOrder(capture), collector, counts: vec![counts], monitor })
+        Ok(Self { way: Way::InOrder(Box::new(capture)), collector, counts: vec![counts], monitor })
     }
 
     /// The ports.
