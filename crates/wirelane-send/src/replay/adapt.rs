@@ -12,6 +12,8 @@ use super::config::Cut;
 /// The longest frame that a cut one is padded to: 64 KiB of IP packet, the Ethernet header and two
 /// tags.
 const LONGEST: usize = 65_535 + 14 + 8;
+/// Where the checksum of a transport header ends at the latest.
+const HEADER: usize = 18;
 /// Shorter ones are no Ethernet frames.
 const SHORTEST: usize = 14;
 
@@ -19,7 +21,13 @@ const SHORTEST: usize = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adapted {
     /// A frame of this length; what its bytes lack are zeros.
-    Frame(usize),
+    Frame {
+        len: usize,
+        /// A snap length has cut it.
+        is_padded: bool,
+        /// A checksum of it was to be computed anew, and could not be.
+        is_unfixed: bool,
+    },
     /// Cut, and not to be sent.
     Cut,
     /// Too short for an Ethernet header.
@@ -81,10 +89,13 @@ impl Adapter {
         if is_cut && self.cut == Cut::Send {
             len = frame.len();
         }
-        if self.fix_checksums || len > frame.len() {
-            fix(frame, len);
+        let is_padded = len > frame.len();
+        if is_padded {
+            // Zeros where the checksum of a transport header belongs.
+            frame.resize(len.min(frame.len() + HEADER), 0);
         }
-        Ok(Adapted::Frame(len))
+        let is_unfixed = (self.fix_checksums || is_padded) && !fix(frame, len);
+        Ok(Adapted::Frame { len, is_padded, is_unfixed })
     }
 }
 
@@ -126,12 +137,12 @@ fn headless(name: &str, link_type: u16) -> Error {
 }
 
 /// Computes the checksums of a frame of `len` bytes, whose last ones are zeros if they are not
-/// there. Fragments, of which nobody has all, keep that of the transport header, and packets with a
-/// routing header.
-pub(super) fn fix(frame: &mut [u8], len: usize) {
-    let Ok(layers) = Layers::parse(frame) else { return };
+/// there. False if one stays that may be wrong: fragments, of which nobody has all, keep that of
+/// the transport header, and packets with a routing header.
+pub(super) fn fix(frame: &mut [u8], len: usize) -> bool {
+    let Ok(layers) = Layers::parse(frame) else { return true };
     let at = layers.network_offset;
-    let Some(transport) = layers.transport else { return };
+    let Some(transport) = layers.transport else { return true };
     let (begin, protocol) = (transport.offset, transport.protocol);
     let is_fragment = transport.is_fragment;
     // Of the packet, not what is there of it.
@@ -157,29 +168,30 @@ pub(super) fn fix(frame: &mut [u8], len: usize) {
             let sum = checksum::pseudo_v6(view.source(), view.destination(), protocol, length);
             (end, Some(sum).filter(|_| !is_routed))
         }
-        Network::Other(_) => return,
+        Network::Other(_) => return true,
+    };
+    let field_at = match protocol {
+        Protocol::TCP => 16,
+        Protocol::UDP => 6,
+        Protocol::ICMP | Protocol::ICMPV6 => 2,
+        _ => return true,
     };
     let Some(pseudo) = pseudo.filter(|_| !is_fragment && end >= begin && end <= len) else {
-        return;
+        return false;
     };
-    let (field_at, pseudo) = match protocol {
-        Protocol::TCP => (16, pseudo),
-        Protocol::UDP => (6, pseudo),
-        Protocol::ICMP => (2, Sum::ZERO),
-        Protocol::ICMPV6 => (2, pseudo),
-        _ => return,
-    };
+    let pseudo = if protocol == Protocol::ICMP { Sum::ZERO } else { pseudo };
     let end = end.min(frame.len());
     let Some(packet) = frame.get_mut(begin..end).filter(|it| it.len() >= field_at + 2) else {
-        return;
+        return false;
     };
     if protocol == Protocol::UDP && field(packet, 6) == Some(0) {
-        return;
+        return true;
     }
     put(packet, field_at, 0);
     let sum = pseudo.plus(Sum::of(packet));
     let sum = if protocol == Protocol::UDP { sum.checksum_nonzero() } else { sum.checksum() };
     put(packet, field_at, sum);
+    true
 }
 
 fn field(bytes: &[u8], at: usize) -> Option<u16> {

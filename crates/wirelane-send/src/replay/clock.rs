@@ -75,6 +75,11 @@ impl Meter {
             Timing::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
             Timing::Rate { rate: Rate::Max, .. } | Timing::Top => Unit::Nothing,
         };
+        // Times of the file go by faster or slower; that of the gap is of the clock.
+        let loop_gap = match *timing {
+            Timing::File(speed) => loop_gap.map(|gap| speed.file_time(gap)),
+            _ => loop_gap,
+        };
         let time =
             FileTime { max_gap, loop_gap, begins: Some(Begin::First), ..FileTime::default() };
         Self { unit, position: 0, time }
@@ -288,6 +293,20 @@ mod tests {
         meter.end_file();
         assert_eq!(places(&mut meter, &[5, 6]), [127, 128]);
         assert_eq!(meter.end_loop(), 135);
+    }
+
+    #[test]
+    fn the_gap_between_loops_is_the_same_at_any_speed() {
+        for (above, below) in [(1, 1), (2, 1), (1, 2), (3, 7), (100, 1)] {
+            let timing = Timing::File(Speed::new(above, below).unwrap());
+            let mut meter = Meter::new(&timing, None, Some(5000));
+            let mut scale = Scale::new(&timing).unwrap();
+            let last = *places(&mut meter, &[1000, 1700]).last().unwrap();
+            let last = scale.due(last);
+            let gap = scale.due(meter.end_loop()) - last;
+            // To a nanosecond of the file.
+            assert!((5000..=5001 + below / above).contains(&gap), "{above}/{below}: {gap}");
+        }
     }
 
     #[test]

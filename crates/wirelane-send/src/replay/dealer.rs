@@ -151,8 +151,11 @@ impl Dealer {
         let frame = &mut self.frame;
         let adapted = self.adapter.frame(&record, check, source, reader.name(), frame)?;
         let Some(file) = self.report.files.get_mut(index) else { return Ok(false) };
-        let len = match adapted {
-            Adapted::Frame(len) => len,
+        let (len, is_padded) = match adapted {
+            Adapted::Frame { len, is_padded, is_unfixed } => {
+                file.unfixed += u64::from(is_unfixed);
+                (len, is_padded)
+            }
             Adapted::Cut => {
                 file.cut += 1;
                 return Ok(true);
@@ -163,7 +166,7 @@ impl Dealer {
             }
         };
         let lacking = len - self.frame.len();
-        if lacking > 0 {
+        if is_padded {
             file.padded += 1;
         } else if self.adapter.cut == Cut::Send
             && (record.original_len as usize) > record.data.len()

@@ -37,6 +37,9 @@ pub struct FileReport {
     pub cut: u64,
     /// Packets that a snap length had cut and that are sent as they are.
     pub shortened: u64,
+    /// Packets whose checksum was to be computed anew, and stays: it covers several fragments, or
+    /// depends on a routing header, or on a length that is none.
+    pub unfixed: u64,
     /// Packets too short for an Ethernet header, which are not sent.
     pub short: u64,
 }
@@ -60,6 +63,7 @@ impl ReplayReport {
             padded: sum.padded + file.padded,
             cut: sum.cut + file.cut,
             shortened: sum.shortened + file.shortened,
+            unfixed: sum.unfixed + file.unfixed,
             short: sum.short + file.short,
         })
     }
@@ -81,6 +85,11 @@ impl ReplayReport {
                 "cut by a snap length: sent as short as in the file (--cut send)",
             ),
             note(total.cut, "cut by a snap length: not sent (--cut skip)"),
+            note(
+                total.unfixed,
+                "with the transport checksum of the file, which is right or wrong as it was: of \
+                 fragments, packets with a routing header and wrong lengths it cannot be computed",
+            ),
             note(total.short, "too short for an Ethernet header: not sent"),
             note(
                 backwards,

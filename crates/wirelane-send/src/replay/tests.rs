@@ -11,6 +11,7 @@ use wirelane::pcap::{CaptureWriter, Direction, Record, Source as Interface, Writ
 use wirelane_gen::Source;
 use wirelane_gen::rewrite::{Rewrite, Rule, VlanRule};
 use wirelane_testkit::packets;
+use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{FlowKey, MacAddr};
 
 use super::*;
@@ -245,6 +246,32 @@ fn what_was_cut_is_padded_skipped_or_sent() {
         notes.iter().any(|note| note.starts_with("2 packets cut by a snap length")),
         "{notes:?}"
     );
+}
+
+#[test]
+fn what_was_cut_in_the_transport_header_has_its_checksum() {
+    let mut echo = packets::udp4(1).length(200).build();
+    (echo[23], echo[34]) = (1, 8);
+    let frames = [echo, packets::tcp4(1).length(200).build(), packets::udp4(1).length(200).build()];
+    for (whole, len) in frames.iter().flat_map(|frame| (34..60).map(move |len| (frame, len))) {
+        let (_directory, path) = file(&[(1, (whole.len() - len) as u32, whole[..len].to_vec())]);
+        let config = ReplayConfig::new(vec![path]);
+        let report = Replay::open(&config, 1).unwrap().report();
+        assert_eq!((report.total().padded, report.total().unfixed), (1, 0), "{len}");
+        let sent = one_lane(&config).remove(0).1;
+        assert_eq!(sent.len(), 200);
+        let sum = Sum::of(&sent[34..]);
+        let (source, destination) = ([26, 30].map(|at| {
+            let bytes: [u8; 4] = sent[at..at + 4].try_into().unwrap();
+            std::net::Ipv4Addr::from(bytes)
+        }))
+        .into();
+        let protocol = wirelane_wire::Protocol(sent[23]);
+        let pseudo = checksum::pseudo_v4(source, destination, protocol, 166);
+        let sum = if sent[23] == 1 { sum } else { pseudo.plus(sum) };
+        let is_none = sent[23] == 17 && sent[40..42] == [0, 0];
+        assert!(is_none || sum.checksum() == 0, "protocol {}, {len} bytes", sent[23]);
+    }
 }
 
 /// Rules of checksums, lengths and fragments that the packets violate, as captured from the wire.
