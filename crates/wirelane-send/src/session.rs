@@ -1,15 +1,17 @@
 //! A running session that sends, whichever engine it is.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use wirelane::placement::Placement;
-use wirelane::port::{Control, FrameCounts, PortInfo};
+use wirelane::port::{Backend, Control, FrameCounts, PortInfo};
 use wirelane::segment::SegmentStats;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
+use wirelane_os::netdev::LinkReader;
 
 use crate::engine::Engine;
 use crate::pacer::Pacing;
@@ -21,7 +23,7 @@ use crate::timing::Timing;
 pub struct SendConfig {
     /// How exactly.
     pub pacing: Pacing,
-    /// End after this many packets of all threads.
+    /// End after this many packets of all threads, sent or not.
     pub packets: Option<u64>,
     /// End before the first packet that is due after this time; as fast as possible, when it has
     /// passed.
@@ -166,6 +168,37 @@ pub struct Skipped {
     pub too_long: u64,
     /// Written, and not taken by the port before the end.
     pub unsent: u64,
+}
+
+/// What ends a session when its interface has no link: the kernel drops everything then, and says
+/// that it was sent.
+pub(crate) fn has_no_link(interface: &str) -> Error {
+    let error = Error::failed(interface, "the interface has no link");
+    error.help("look at its cable, and whether the other end is up")
+}
+
+/// The interface whose link decides whether packets leave.
+pub(crate) fn on_interface(info: &PortInfo) -> Option<&str> {
+    let has_link = matches!(info.backend, Backend::Packet | Backend::Xdp);
+    info.interface.as_deref().filter(|_| has_link)
+}
+
+/// For so long a card may be without its link after an XDP program has come to it.
+const LINK: Duration = Duration::from_secs(5);
+
+/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent
+/// in vain. An interface that is down, or stays without one, is told of by who sends.
+pub(crate) fn wait_for_link(interface: &str) -> Result<()> {
+    let failed = |error| Error::os(interface, error);
+    let mut reader = LinkReader::open(interface).map_err(failed)?;
+    let end = Instant::now() + LINK;
+    loop {
+        let link = reader.read().map_err(failed)?;
+        if !link.is_up() || link.is_running() || Instant::now() >= end {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// What ends a session when its interface was set down.

@@ -13,6 +13,10 @@ fn what_cannot_be_is_refused() {
     refused(&["ndr", "lo", "lo0", "--rate", "80%"], 2, &["--rate", "share"]);
     refused(&["ndr", "lo", "lo0", "--loss", "2"], 2, &["--loss", "0.1%"]);
     refused(&["ndr", "lo", "lo0", "--sizes", "60"], 2, &["--sizes"]);
+    let mac = ["--back-mac", "02:bb:bb:bb:bb:02"];
+    for what in [["--packet", "udp"], ["--flows", "x.yaml"]] {
+        refused(&[&["ndr", "lo", "lo0"][..], &what, &mac].concat(), 2, &["cannot be used with"]);
+    }
     refused(&["ndr", "lo", "lo0", "--src-ip", "::1", "--dst-ip", "1.2.3.4"], 2, &["of one kind"]);
 }
 

@@ -74,6 +74,29 @@ fn privileged_a_full_disk_is_survived() {
     assert!(number(&summary["store"]["troubles"]) > 0);
 }
 
+/// A disk that is still full at the end: the command fails, and says why.
+#[test]
+fn privileged_a_disk_that_stays_full_is_an_error() {
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let script = "mount -t tmpfs -o size=20m none \"$0\" && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let store = directory.path().join("s");
+    command.args(["record", "-q", "--json", "sim:1?rate=20kpps&size=1500", "--duration", "5s"]);
+    let ended = output(
+        command.arg(&store).args(["--segment", "4M", "--buffer", "4M"]).args(["--min-free", "0%"]),
+    );
+    assert_refused(&ended, 1, &["No space left on device", "make room"]);
+    let summary = parse(&ended.stdout);
+    assert!(dropped(&summary, "writer") > 1000, "{summary}");
+    let trouble = summary["store"]["trouble"].as_str().unwrap_or_default();
+    assert!(trouble.contains("No space left on device"), "{summary}");
+}
+
 /// A disk that is too small for segments of the usual size gets shorter ones, and the recording
 /// says so.
 #[test]

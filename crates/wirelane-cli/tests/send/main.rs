@@ -9,6 +9,7 @@ mod shared;
 mod bad_input;
 mod files;
 mod kernel;
+mod nothing;
 mod print;
 mod replay;
 mod wire;

@@ -265,3 +265,28 @@ fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
         assert!(seen == expected, "{args:?}: not what was sent");
     }
 }
+
+/// The kernel drops what it is given for an interface without a link, and says that it was sent.
+#[test]
+fn privileged_an_interface_without_a_link_is_an_error() {
+    if !privileged::require() {
+        return;
+    }
+    for backend in ["packet:", "xdp:"] {
+        let wire = Wire::new(1);
+        let port = wire.port(backend);
+        let packet = ["--packet", "ipv4 udp", "--rate", "2kpps"];
+        let switch = |how| wire.right.run("ip", ["link", "set", &wire.pair.b.interface, how]);
+        let mut sending = wire.send(&[&[port.as_str()][..], &packet].concat());
+        sending.wait_until(PATIENCE, |_| wire.pair.b.statistic("rx_packets") > 100);
+        switch("down");
+        let while_sending = sending.wait(PATIENCE);
+        let at_first = wire.send(&[&[port.as_str(), "-c", "5"][..], &packet].concat());
+        for ended in [while_sending, at_first.wait(PATIENCE)] {
+            assert_eq!(ended.status.code(), Some(1), "{backend} {}", ended.stderr);
+            let told = format!("{}: the interface has no link; ", wire.pair.a.interface);
+            assert!(ended.stderr.contains(&told), "{backend} {}", ended.stderr);
+        }
+        switch("up");
+    }
+}

@@ -17,7 +17,7 @@ use super::live::not_sent;
 use super::probe::transmits;
 use super::program::{INTERVAL_SHIFT, Sender};
 use crate::pacer::{Pacer, Pacing};
-use crate::session::{SendConfig, is_down};
+use crate::session::{SendConfig, has_no_link, is_down};
 use crate::timing::Departures;
 
 /// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop
@@ -123,8 +123,7 @@ impl Losses {
             return Err(is_down(name));
         }
         if !link.is_running() {
-            let error = Error::failed(name, "the interface has no link");
-            return Err(error.help("look at its cable, and whether the other end is up"));
+            return Err(has_no_link(name));
         }
         if let Some(dropped) = link.tx_dropped {
             self.open += dropped.saturating_sub(self.seen);

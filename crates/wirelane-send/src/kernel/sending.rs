@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wirelane::port::{Control, Port, PortInfo};
 use wirelane::session::monitor::Monitor;
@@ -13,7 +12,6 @@ use wirelane::{Error, Result};
 use wirelane_gen::signature::{self, Key};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::{Lane, Rate};
-use wirelane_os::netdev::LinkReader;
 use wirelane_os::{clock, iface};
 
 use super::field::FieldError;
@@ -22,13 +20,11 @@ use super::live::refused;
 use super::probe::can;
 use super::program::{Parts, Sender};
 use crate::engine::Engine;
-use crate::session::{Progress, SendConfig, SendOutcome, Sending};
+use crate::session::{Progress, SendConfig, SendOutcome, Sending, wait_for_link};
 use crate::timing::Departures;
 
 /// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
 const LEAD: u64 = 2_000_000;
-/// For so long a card may be without its link after an XDP program has come to it.
-const LINK: Duration = Duration::from_secs(5);
 
 /// The kernel at work.
 pub struct Kernel {
@@ -115,21 +111,6 @@ fn counts(streams: &[Stream], most: Option<u64>) -> Vec<Option<u64>> {
         }
     }
     counts
-}
-
-/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent
-/// in vain. An interface that is down, or stays without one, is told of by who sends.
-fn wait_for_link(interface: &str) -> Result<()> {
-    let failed = |error| Error::os(interface, error);
-    let mut reader = LinkReader::open(interface).map_err(failed)?;
-    let end = Instant::now() + LINK;
-    loop {
-        let link = reader.read().map_err(failed)?;
-        if !link.is_up() || link.is_running() || Instant::now() >= end {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 impl Sending for Kernel {

@@ -61,6 +61,20 @@ impl Allowance {
         self.take_of_others()
     }
 
+    /// Whether there are no more, now and later.
+    #[inline]
+    pub(super) fn is_spent(&mut self) -> bool {
+        self.own == 0 && self.are_others_spent()
+    }
+
+    fn are_others_spent(&mut self) -> bool {
+        self.settle();
+        let Some(pool) = &self.pool else { return false };
+        // In this order: who settles has left what it leaves.
+        let are_settled = pool.unsettled.load(Ordering::Acquire) == 0;
+        are_settled && pool.left.load(Ordering::Acquire) == 0
+    }
+
     fn take_of_others(&mut self) -> Taken {
         let Some(pool) = self.pool.clone() else { return Taken::One };
         self.settle();
@@ -104,12 +118,14 @@ mod tests {
         assert_eq!(b.take(), Taken::One);
         drop(b);
         assert_eq!((take(&mut a), a.take()), (3, Taken::Later));
+        assert!(!a.is_spent() && !c.is_spent());
         assert_eq!((take(&mut c), c.take(), a.take()), (3, Taken::Nothing, Taken::Nothing));
+        assert!(a.is_spent() && c.is_spent());
     }
 
     #[test]
     fn without_a_limit_there_is_no_end() {
         let mut all = allowances(None, 1);
-        assert!((0..1000).all(|_| all[0].take() == Taken::One));
+        assert!((0..1000).all(|_| all[0].take() == Taken::One && !all[0].is_spent()));
     }
 }

@@ -139,7 +139,8 @@ impl LaneSender {
         let last = |time: u64| start.saturating_add(time).saturating_add(GRACE);
         let deadline = shared.duration.map_or(u64::MAX, last);
         let mut now = clock::monotonic_ns();
-        while !shared.is_stopping() && now < deadline {
+        // The time of a packet that will not be sent is not waited for.
+        while !shared.is_stopping() && now < deadline && !self.allowance.is_spent() {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;
             };
@@ -164,7 +165,10 @@ impl LaneSender {
             self.outlet.watch(now)?;
             let is_burst = self.times.len() == most;
             self.count(pacer, now);
-            if is_burst && let Some(next) = self.next()? {
+            if is_burst
+                && !self.allowance.is_spent()
+                && let Some(next) = self.next()?
+            {
                 pacer.after_burst(next.at, now);
             }
         }
@@ -219,15 +223,15 @@ impl LaneSender {
                 if pacer.due(next.at) > until || next.at >= duration {
                     return None;
                 }
+                taken = allowance.take();
+                if taken != Taken::One {
+                    return None;
+                }
                 let Some(packet) = room.get_mut(..next.len) else {
                     source.skip();
                     skipped += 1;
                     continue;
                 };
-                taken = allowance.take();
-                if taken != Taken::One {
-                    return None;
-                }
                 let leaves = if lead > 0 { now.max(pacer.due(next.at)) } else { now };
                 source.write(packet, leaves);
                 times.push(next.at);
@@ -274,7 +278,7 @@ impl LaneSender {
             self.outlet.push()?;
             let (now, so_far) = (clock::monotonic_ns(), self.outlet.sent());
             if self.outlet.pending() == 0 {
-                return Ok(());
+                return self.outlet.look();
             }
             if so_far > sent && !self.shared.is_stopping() {
                 (since, sent) = (now, so_far);

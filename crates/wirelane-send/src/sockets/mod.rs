@@ -28,7 +28,9 @@ pub(crate) use self::lane::LaneEnd;
 use self::lane::{LaneSender, Shared};
 use self::outlet::Outlet;
 use crate::engine::Engine;
-use crate::session::{MakeSource, Progress, SendConfig, SendOutcome, Sending};
+use crate::session::{
+    MakeSource, Progress, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
+};
 use crate::timing::Departures;
 
 /// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
@@ -73,6 +75,9 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         let place = places.next(&mut port, outlet.queue());
         let job = job(index, (outlet, place), packets, &shared, config);
         jobs.push((format!("wl-send{index}"), job));
+    }
+    if let Some(interface) = on_interface(port.info()) {
+        wait_for_link(interface)?;
     }
     let monitor = Monitor::of_sender(&port, counters, segments);
     let watch = places.watch();

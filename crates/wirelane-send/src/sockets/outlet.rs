@@ -7,8 +7,9 @@ use wirelane::port::{Backend, PortInfo, Tx, TxPlace};
 use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 use wirelane_os::clock;
+use wirelane_os::netdev::LinkReader;
 
-use crate::session::{SendConfig, is_down};
+use crate::session::{SendConfig, has_no_link, is_down, on_interface};
 
 /// A transmitting end, and memory for what it sends.
 pub(super) struct Outlet {
@@ -27,6 +28,9 @@ pub(super) struct Outlet {
     lead: u64,
     object: String,
     watch: Watch,
+    /// Asked whether there is a link, where packets need one, and when it was.
+    link: Option<LinkReader>,
+    looked: u64,
 }
 
 /// When something was sent last.
@@ -45,13 +49,15 @@ const LONG: PoolConfig =
 const LEAD: u64 = 1_000_000;
 /// How long an interface may be down, or refuse everything, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
+/// How often the link is looked at, in nanoseconds.
+const LOOK: u64 = 20_000_000;
 
 impl Outlet {
     /// # Errors
     /// There is no memory for long packets.
     pub(super) fn new(mut tx: Tx, info: &PortInfo, config: &SendConfig) -> Result<Self> {
-        let long = config.cut.then(|| Pool::new(LONG)).transpose()?;
         let is_file = info.backend == Backend::File;
+        let long = config.cut.then(|| Pool::new(LONG)).transpose()?;
         let ahead = || clock::realtime_ns().saturating_sub(clock::monotonic_ns());
         Ok(Self {
             has_slots: long.is_none() && tx.place(&mut |_| None).is_some(),
@@ -62,6 +68,9 @@ impl Outlet {
             lead: if info.launches { LEAD } else { 0 },
             object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
             watch: Watch::default(),
+            // One that cannot be opened leaves it to the port to say why.
+            link: on_interface(info).and_then(|name| LinkReader::open(name).ok()),
+            looked: 0,
             tx,
         })
     }
@@ -159,9 +168,13 @@ impl Outlet {
     /// Looks whether packets leave, `now`.
     ///
     /// # Errors
-    /// For a second the interface was down, or the kernel refused every packet.
+    /// For a second the interface was down, or the kernel refused every packet. It has no link.
     #[inline]
     pub(super) fn watch(&mut self, now: u64) -> Result<()> {
+        if now.saturating_sub(self.looked) > LOOK {
+            self.looked = now;
+            self.look()?;
+        }
         let sent = self.sent();
         if sent != self.watch.sent || self.watch.since == 0 {
             let refused = self.tx.counters().refused.value();
@@ -170,6 +183,19 @@ impl Outlet {
             return self.explain();
         }
         Ok(())
+    }
+
+    /// Asks whether there is a link.
+    ///
+    /// # Errors
+    /// There is none.
+    #[cold]
+    pub(super) fn look(&mut self) -> Result<()> {
+        let link = self.link.as_mut().and_then(|link| link.read().ok());
+        match link {
+            Some(link) if link.is_up() && !link.is_running() => Err(has_no_link(&self.object)),
+            _ => Ok(()),
+        }
     }
 
     /// Nothing has left for some time.

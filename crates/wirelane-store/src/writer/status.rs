@@ -145,6 +145,8 @@ struct Troubles {
     now: Vec<(Who, String)>,
     count: u64,
     last: Option<String>,
+    /// What there was when a lane gave up.
+    kept: Option<String>,
 }
 
 /// Who has trouble.
@@ -172,7 +174,7 @@ impl StoreStatus {
             buffered: self.buffered.get().cloned(),
             no_ring: self.no_ring.get().cloned(),
             short_segments: self.short.get().copied(),
-            trouble: trouble.now.first().map(|(_, text)| text.clone()),
+            trouble: trouble.now.first().map(|(_, text)| text).or(trouble.kept.as_ref()).cloned(),
             troubles: trouble.count,
             last_trouble: trouble.last.clone(),
         }
@@ -205,6 +207,13 @@ impl StoreStatus {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.count += 1;
         troubles.last = Some(text);
+    }
+
+    /// A lane gives up: what keeps its packets from the disk now did so until the end.
+    pub(crate) fn keep_trouble(&self) {
+        let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = troubles.now.first().map(|(_, text)| text.clone());
+        troubles.kept = now.or_else(|| troubles.last.clone());
     }
 
     /// It is over.

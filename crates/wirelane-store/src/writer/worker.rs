@@ -88,6 +88,7 @@ impl Worker {
                 break;
             }
             if self.is_hopeless() {
+                self.status.keep_trouble();
                 self.give_up();
                 break;
             }

@@ -1,6 +1,8 @@
 //! Where Wirelane's libpcap is.
 
 use std::env;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use wirelane::{Error, Result};
@@ -17,12 +19,18 @@ const DIRECTORY: &str = "../lib/wirelane";
 /// The library that was asked for, or that which belongs to this command.
 ///
 /// # Errors
-/// There is none: where it was looked for.
+/// There is none: where it was looked for. The file that was asked for is no such library: the
+/// dynamic linker would go on without it.
 pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = asked {
-        return path
-            .canonicalize()
-            .map_err(|error| Error::io(format!("library {}", path.display()), "realpath", error));
+        let object = || format!("library {}", path.display());
+        let found = path.canonicalize().map_err(|error| Error::io(object(), "realpath", error))?;
+        let bytes = begin(&found).map_err(|error| Error::io(object(), "read", error))?;
+        return match is_library(&bytes) {
+            true => Ok(found),
+            false => Err(Error::usage(object(), "it is not Wirelane's libpcap for this machine")
+                .help("name the file that `cargo build --release -p wirelane-libpcap` makes")),
+        };
     }
     let command = env::current_exe()
         .map_err(|error| Error::io("this command", "readlink /proc/self/exe", error))?;
@@ -37,6 +45,30 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
             )
         },
     )
+}
+
+/// The first bytes of a file, names of its functions included.
+fn begin(path: &Path) -> io::Result<Vec<u8>> {
+    const ENOUGH: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(ENOUGH).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether a file is a shared object for this machine (elf(5)) with libpcap's functions.
+fn is_library(bytes: &[u8]) -> bool {
+    const SHARED_OBJECT: u16 = 3;
+    const MARK: &[u8] = b"pcap_open_live\0";
+    let own = begin(Path::new("/proc/self/exe")).unwrap_or_default();
+    let half = |bytes: &[u8], at: usize| {
+        let half = bytes.get(at..at + 2)?.try_into().ok()?;
+        Some(u16::from_ne_bytes(half))
+    };
+    // Magic number, word size and byte order; then the kind of file, then the machine.
+    bytes.get(..6).is_some_and(|begin| begin.starts_with(b"\x7fELF") && own.starts_with(begin))
+        && half(bytes, 16) == Some(SHARED_OBJECT)
+        && half(bytes, 18) == half(&own, 18)
+        && bytes.windows(MARK.len()).any(|window| window == MARK)
 }
 
 /// The directory of the library, if it has libpcap's names there.
@@ -56,6 +88,18 @@ mod tests {
     fn a_library_that_is_not_there_is_an_error() {
         let error = find(Some(Path::new("/nonexistent.so"))).unwrap_err().to_string();
         assert!(error.contains("library /nonexistent.so"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_library_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let library = directory.path().join(BUILT);
+        let own = fs::read("/proc/self/exe").unwrap();
+        for bytes in [&b""[..], b"no library", &own[..100]] {
+            fs::write(&library, bytes).unwrap();
+            let error = find(Some(&library)).unwrap_err().to_string();
+            assert!(error.contains("it is not Wirelane's libpcap"), "{error}");
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(crate) struct NdrArgs {
     #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Packets")]
     pub(super) dst_mac: Option<MacAddr>,
     /// Ethernet address that B's packets go to [default: that of A's packets]
-    #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Packets")]
+    #[arg(long, value_name = "MAC", value_parser = mac, conflicts_with_all = ["packet", "flows"], help_heading = "Packets")]
     pub(super) back_mac: Option<MacAddr>,
     /// Address of A's packets [default: 198.18.0.1]
     #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]

@@ -20,9 +20,10 @@ use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
 };
 use wirelane::session::monitor::Monitor;
+use wirelane::stats::TxStats;
 use wirelane::{Error, Result, clock};
 use wirelane_os::affinity;
-use wirelane_send::{Engine, Pacing, SendConfig, Sending, sockets};
+use wirelane_send::{Engine, Pacing, SendConfig, SendOutcome, Sending, sockets};
 
 pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
@@ -102,6 +103,9 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
+    if outcome.errors.is_empty() && outcome.sent() == 0 && !halt.is_asked() {
+        outcome.errors.push(nothing_sent(&outcome, args));
+    }
     let summary = {
         let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
         Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
@@ -122,6 +126,31 @@ fn target(args: &SendArgs) -> Result<Spec> {
     }
     guard::check(&spec, args.yes)?;
     Ok(spec)
+}
+
+/// Why nothing was sent, although nothing has failed.
+fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
+    let sum = |of: fn(&TxStats) -> u64| outcome.tx.iter().map(of).sum::<u64>();
+    let error = |cause: &str, help: &'static str| {
+        Error::failed(outcome.port.spec.as_str(), format!("nothing was sent: {cause}")).help(help)
+    };
+    if outcome.skipped.too_long + sum(|tx| tx.wrong_length) > 0 {
+        let help = match args.gso {
+            Some(_) => "send shorter ones, or through a port with a larger MTU",
+            None => "--gso cuts those of TCP and UDP; or raise the MTU",
+        };
+        return error("the packets are longer than the MTU allows", help);
+    }
+    if sum(|tx| tx.refused) > 0 {
+        return error(
+            "the kernel refused every packet",
+            "look at the rules for egress (nft, tc), and at the MTU of the other end",
+        );
+    }
+    if args.session.duration.is_some() {
+        return error("--duration was over before the first packet", "send for longer");
+    }
+    error("no packet left before the end", "look at the notes above")
 }
 
 /// Opens the port; with the number of threads that are to send.

@@ -8,7 +8,7 @@ use super::control::Switch;
 use super::cursor::{Cursor, Replay};
 use super::origin::Origins;
 use super::sink::Sink;
-use super::source::Source;
+use super::source::{Source, large_frames};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
@@ -107,7 +107,8 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
     let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
-    let pool = pool(options)?;
+    // A file has no MTU: packets are as long as those that are read.
+    let pool = large_frames()?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
     let sink = Sink::new(writer, pool, Arc::clone(&counters), options, &switch.progress);

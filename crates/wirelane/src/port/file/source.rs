@@ -116,7 +116,8 @@ impl Source {
     }
 }
 
-fn large_frames() -> Result<Pool> {
+/// Frames for long packets.
+pub(super) fn large_frames() -> Result<Pool> {
     let region = Region::new(Region::bytes_for(LARGE.chunks, LARGE.chunk_size), None)?;
     Pool::in_region(&region, LARGE)
 }
