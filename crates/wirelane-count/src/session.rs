@@ -87,6 +87,8 @@ pub struct Counting {
     threads: Arc<AtomicUsize>,
     /// Each interface that is known from the start, with the position of its port.
     interfaces: Vec<(usize, Interface)>,
+    /// Who knows of those that come later, with the position of the port.
+    placings: Vec<(usize, Placing)>,
 }
 
 /// Who counts.
@@ -109,11 +111,13 @@ impl Counting {
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
-        let mut known = Vec::new();
+        let (mut known, mut placings) = (Vec::new(), Vec::new());
         for (position, (port, inputs)) in ports.iter().zip(&inputs).enumerate() {
             let growing =
                 |rx: &Rx| interfaces(port.info(), rx).into_iter().map(|one| (position, one));
             known.extend(inputs.iter().flat_map(growing));
+            // What a port finds later, it finds for all of its ends.
+            placings.extend(inputs.first().map(|rx| (position, Placing::of(rx))));
         }
         let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
         let way = if needs_merge(config.packets, &inputs) {
@@ -139,6 +143,7 @@ impl Counting {
             asked,
             threads,
             interfaces: known,
+            placings,
         })
     }
 
@@ -210,19 +215,19 @@ impl Counting {
             tables.join(answer);
         }
         let ports: Vec<_> = self.ports().cloned().collect();
-        counts(&self.by, &tables, &self.interfaces, &self.monitor.queues(), &ports)
+        counts(&self.by, &tables, &all(&self.interfaces, &self.placings), &ports)
     }
 
     /// Lets no more packets in, counts those on their way, and reports.
     pub fn join(self) -> CountOutcome {
-        let Self { way, tables, handed_over, by, interfaces, .. } = self;
+        let Self { way, monitor, tables, handed_over, by, interfaces, placings, .. } = self;
         let mut frames = FrameCounts::default();
         let (queues, ports, errors) = match way {
             Way::Queues(running) => {
                 running.stop();
-                let Outcome { queues, ports, frames: each, errors, .. } = running.join();
+                let Outcome { ports, frames: each, errors, .. } = running.join();
                 each.into_iter().for_each(|of_port| frames += of_port);
-                (queues, ports, errors)
+                (monitor.queues(), ports, errors)
             }
             Way::InOrder(capture) => {
                 let outcome = capture.join();
@@ -232,31 +237,34 @@ impl Counting {
         };
         let mut tables = tables.into_inner().unwrap_or_else(PoisonError::into_inner);
         handed_over.try_iter().for_each(|last| tables.join(last));
-        let tables = counts(&by, &tables, &interfaces, &queues, &ports);
+        let tables = counts(&by, &tables, &all(&interfaces, &placings), &ports);
         CountOutcome { tables, ports, queues, frames, errors }
     }
+}
+
+/// The interfaces that were there from the start, and those that came later.
+fn all(first: &[(usize, Interface)], placings: &[(usize, Placing)]) -> Vec<(usize, Interface)> {
+    let later = placings.iter().flat_map(|(port, placing)| {
+        placing.later().into_iter().map(|interface| (*port, interface))
+    });
+    first.iter().cloned().chain(later).collect()
 }
 
 fn counts(
     by: &[By],
     tables: &Tables,
     interfaces: &[(usize, Interface)],
-    queues: &[QueueStats],
     ports: &[PortInfo],
 ) -> Vec<Counts> {
     let of = |by: &By| match by {
-        By::Queue => Some(by_queue(interfaces, queues, ports)),
+        By::Queue => Some(by_queue(interfaces, ports)),
         by => tables.counts(*by),
     };
     by.iter().filter_map(of).collect()
 }
 
 /// What ports have counted themselves. Queues that nothing came by are left out.
-fn by_queue(
-    interfaces: &[(usize, Interface)],
-    queues: &[QueueStats],
-    ports: &[PortInfo],
-) -> Counts {
+fn by_queue(interfaces: &[(usize, Interface)], ports: &[PortInfo]) -> Counts {
     let mut sums: BTreeMap<String, Load> = BTreeMap::new();
     let mut add = |port: &str, interface: &str, class: &str, queue: Option<u16>, load| {
         let number = queue.map(|queue| format!(" {queue}")).unwrap_or_default();
@@ -267,19 +275,17 @@ fn by_queue(
             (false, "") => String::new(),
             (false, interface) => format!("{interface} "),
         };
-        *sums.entry(format!("{name}{class}{number}")).or_default() += load;
+        let name = format!("{name}{class}{number}").trim_end().to_owned();
+        *sums.entry(name).or_default() += load;
     };
     let spec = |port: usize| ports.get(port).map_or("", |info| info.spec.as_str());
     for (port, Interface { source, counters }) in interfaces {
-        let stats = counters.snapshot(*port);
-        let load = Load { packets: stats.packets, bytes: stats.bytes.unwrap_or(0) };
-        add(spec(*port), &source.name, counters.class().as_str(), counters.queue(), load);
-    }
-    for QueueStats { port, interface, class, queue, packets, bytes, .. } in queues {
-        // Those without a name were there from the start.
-        let Some(interface) = interface else { continue };
-        let load = Load { packets: *packets, bytes: bytes.unwrap_or(0) };
-        add(spec(*port), interface, class, *queue, load);
+        let QueueStats { class, queue, packets, bytes, .. } = counters.snapshot(*port);
+        let load = Load { packets, bytes: bytes.unwrap_or(0) };
+        // Of another program's file, the number of an interface is none of a queue.
+        let is_foreign = source.class.is_none() && !source.name.is_empty();
+        let (class, queue) = if is_foreign { ("", None) } else { (class, queue) };
+        add(spec(*port), &source.name, class, queue, load);
     }
     let rows = sums.into_iter().filter(|(_, load)| load.packets > 0).map(|(name, load)| Row {
         key: Key::Queue(name),

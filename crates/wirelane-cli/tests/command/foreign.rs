@@ -186,3 +186,53 @@ fn convert_says_how_many_packets_it_omitted() {
     assert!(ended.stderr.contains("the rest omitted"), "{}", ended.stderr);
     assert_eq!(packets(copy).len(), 10);
 }
+
+/// Files that describe an interface behind the first packets: in one section, and as `cat` makes.
+fn with_late_interfaces() -> [Vec<Vec<u8>>; 2] {
+    let one = vec![
+        section(),
+        interface(1, "if0"),
+        packet(0, 1, &udp(0), &[]),
+        interface(1, "if1"),
+        packet(1, 2, &udp(1), &[]),
+        packet(0, 3, &udp(2), &[]),
+        interface(1, "if2"),
+        packet(2, 4, &udp(3), &[]),
+    ];
+    let several = vec![
+        section(),
+        interface(1, "if0"),
+        packet(0, 1, &udp(0), &[]),
+        section(),
+        interface(1, "if1"),
+        packet(0, 2, &udp(1), &[]),
+        section(),
+        interface(1, "if0"),
+        interface(1, "if2"),
+        packet(0, 3, &udp(2), &[]),
+        packet(1, 4, &udp(3), &[]),
+    ];
+    [one, several]
+}
+
+#[test]
+fn late_interfaces_have_their_rows() {
+    for parts in with_late_interfaces() {
+        let (_directory, path) = file("a.pcapng", &parts);
+        let (table, _) = said(&["count", "-q", "--by", "queue", &path]);
+        let rows: Vec<Vec<_>> =
+            table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let found: Vec<_> =
+            rows.iter().map(|row| (row[0], row[row.len() - 3], row[row.len() - 1])).collect();
+        // The shares are those of all packets.
+        let expected = [("if0", "2", "50.0"), ("if1", "1", "25.0"), ("if2", "1", "25.0")];
+        assert_eq!(found.len(), 3, "{table}");
+        for (name, packets, share) in expected {
+            let row = rows.iter().find(|row| row[0] == name).unwrap();
+            assert!(row.contains(&packets) && row.contains(&share), "{table}");
+        }
+        let (json, _) = said(&["count", "--json", "-q", "--by", "queue", &path]);
+        let queues = parse(&json)["queues"].as_array().unwrap().len();
+        assert_eq!(queues, 3, "{json}");
+    }
+}

@@ -78,6 +78,22 @@ impl Placing {
         self.bundle.as_ref().map_or(0, |bundle| bundle.len() - bundle.strands().len())
     }
 
+    /// Those interfaces that were found while the port runs, or that a file has described behind
+    /// its first packets, so far.
+    pub fn later(&self) -> Vec<Interface> {
+        let interface = |(source, counters)| Interface { source, counters };
+        match (&self.bundle, &self.growing) {
+            (Some(bundle), _) => {
+                let numbers = bundle.strands().len()..bundle.len();
+                numbers.filter_map(|number| bundle.strand(number)).map(interface).collect()
+            }
+            (None, Some(growing)) => {
+                (0..).map_while(|number| growing.strand(number)).map(interface).collect()
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
     /// Whether there is only one interface.
     #[inline]
     pub fn is_one(&self) -> bool {
