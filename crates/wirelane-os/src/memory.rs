@@ -117,7 +117,7 @@ pub fn lift_lock_limit() -> bool {
 }
 
 /// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of
-/// it to have some of its own. To be called before there are any.
+/// it to have some of its own. Does nothing once there are some.
 pub fn spare_address_space() {
     if getrlimit(Resource::As).current.is_some() {
         share_heap();
@@ -125,16 +125,25 @@ pub fn spare_address_space() {
 }
 
 /// Threads share what malloc(3) has: for a program that starts some and allocates little in them,
-/// which a part of its own for each would cost more than it saves. To be called before there are
-/// any.
+/// which a part of its own for each would cost more than it saves. Does nothing once there are
+/// some.
 pub fn share_heap() {
+    if !is_alone() {
+        return;
+    }
     #[cfg(target_env = "gnu")]
-    // SAFETY: it sets a number that later calls of malloc() read.
+    // SAFETY: it sets numbers that malloc(3) reads, and no other thread is there to call it.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         // And the system is asked for more less often.
         libc::mallopt(libc::M_TOP_PAD, HEAP_STEP);
     }
+}
+
+/// Whether this thread is the only one of the process. Where that cannot be read, it is not.
+fn is_alone() -> bool {
+    let Ok(status) = file::small("/proc/self/status") else { return false };
+    field(&status, "Threads:") == Some(1)
 }
 
 /// Tells the CPU that the cache line where `place` begins is needed soon; it goes on meanwhile.

@@ -75,8 +75,13 @@ impl Batch {
             let first = self.frames.as_ptr().cast::<NonNull<Meta>>();
             std::slice::from_raw_parts(first, self.frames.len())
         };
-        // SAFETY: these handles are given up below.
-        unsafe { release_runs(&metas[start..end]) };
+        let released = &metas[start..end];
+        // Before the frames are given back: should an owner panic, the rest is lost, and none is
+        // given back twice.
+        // SAFETY: shorter than it was.
+        unsafe { self.frames.set_len(start) };
+        // SAFETY: these handles are beyond the length, so given up.
+        unsafe { release_runs(released) };
         // SAFETY: they are overwritten by those behind them, and the length says so.
         unsafe {
             let base = self.frames.as_mut_ptr();

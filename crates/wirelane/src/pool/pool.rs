@@ -59,8 +59,8 @@ impl Pool {
     /// A shape outside the documented limits; the region has too little left.
     pub(crate) fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
         config.check()?;
-        if !(GRAIN..=131_072).contains(&config.chunk_size) {
-            return Err(Error::usage(config.object(), "the frame size is 2048 to 131072"));
+        if !(GRAIN..=524_288).contains(&config.chunk_size) {
+            return Err(Error::usage(config.object(), "the frame size is 2048 to 524288"));
         }
         Self::carve(region, config)
     }
@@ -127,7 +127,8 @@ impl Pool {
     pub(crate) fn recall(&mut self) {
         let (first, count) = self.shared().returns.take_all();
         if count > 0 {
-            self.shared().returns.join(first, count, self.head);
+            // SAFETY: both lists are ours: the one was taken, the other is the free list.
+            unsafe { self.shared().returns.join(first, count, self.head) };
             (self.head, self.free) = (first, self.free + count);
             self.publish();
         }
@@ -210,7 +211,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         // From here on our own list counts among what came back.
         self.gauge.store(0, Ordering::Relaxed);
-        if self.shared().returns.close(self.head, self.free, self.size()) {
+        // SAFETY: the free list is ours, and is not used any more.
+        if unsafe { self.shared().returns.close(self.head, self.free, self.size()) } {
             // SAFETY: every frame is back and the pool is going, so nobody refers to it any more.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
         }

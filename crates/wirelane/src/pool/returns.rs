@@ -36,28 +36,35 @@ impl Returns {
         Some(Self { state: CachePadded(AtomicU64::new(0)), links: links.into() })
     }
 
-    /// The chunk after `index`. Only whoever owns `index` may ask; the last one's is arbitrary.
+    /// The chunk after `index`; the last one's is arbitrary.
+    ///
+    /// # Safety
+    /// The caller owns the chunk `index`.
     #[inline(always)]
-    pub(super) fn next(&self, index: u32) -> u32 {
+    pub(super) unsafe fn next(&self, index: u32) -> u32 {
         // SAFETY: the caller owns the chunk and so its link.
         self.links[index as usize].with(|link| unsafe { *link })
     }
 
     /// Gives `chunks` back; true if the pool is closed and these were the last of its `size`.
-    /// The caller owns them, and no longer does afterwards.
+    ///
+    /// # Safety
+    /// The caller owns them, each once, and no longer does afterwards.
     #[inline]
-    pub(super) fn give(&self, chunks: impl Iterator<Item = u32>, size: u32) -> bool {
+    pub(super) unsafe fn give(&self, chunks: impl Iterator<Item = u32>, size: u32) -> bool {
         let (mut first, mut last, mut count) = (None, 0, 0u64);
         for index in chunks {
             match first {
                 None => first = Some(index),
-                Some(_) => self.link(last, index),
+                // SAFETY: the caller owns it.
+                Some(_) => unsafe { self.link(last, index) },
             }
             last = index;
             count += 1;
         }
         let Some(first) = first else { return false };
-        self.push(first, last, count, 0, size)
+        // SAFETY: a chain of what the caller owns.
+        unsafe { self.push(first, last, count, 0, size) }
     }
 
     /// Takes everything that has come back: the first chunk and how many there are.
@@ -72,13 +79,16 @@ impl Returns {
     }
 
     /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] gave, in front
-    /// of the one that begins with `then`. The caller owns both.
-    pub(super) fn join(&self, first: u32, count: u32, then: u32) {
-        let mut last = first;
-        for _ in 1..count {
-            last = self.next(last);
+    /// of the one that begins with `then`.
+    ///
+    /// # Safety
+    /// The caller owns both.
+    pub(super) unsafe fn join(&self, first: u32, count: u32, then: u32) {
+        // SAFETY: the caller owns the chain.
+        unsafe {
+            let last = self.last(first, count);
+            self.link(last, then);
         }
-        self.link(last, then);
     }
 
     /// How many chunks have come back and were not taken.
@@ -88,24 +98,40 @@ impl Returns {
 
     /// The owner gives its own free list (`count` chunks from `first` on) back and is gone; true
     /// if no chunk of the pool's `size` is in use any more.
-    pub(super) fn close(&self, first: u32, count: u32, size: u32) -> bool {
+    ///
+    /// # Safety
+    /// The caller is the owner, of the list as well.
+    pub(super) unsafe fn close(&self, first: u32, count: u32, size: u32) -> bool {
         if count == 0 {
             let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
             return (before & COUNT) >> 32 == u64::from(size);
         }
-        let mut last = first;
-        for _ in 1..count {
-            last = self.next(last);
+        // SAFETY: the caller owns the chain.
+        unsafe {
+            let last = self.last(first, count);
+            self.push(first, last, u64::from(count), CLOSED, size)
         }
-        self.push(first, last, u64::from(count), CLOSED, size)
+    }
+
+    /// The last of a chain of `count` chunks.
+    ///
+    /// # Safety
+    /// The caller owns the chain.
+    unsafe fn last(&self, first: u32, count: u32) -> u32 {
+        // SAFETY: by contract.
+        (1..count).fold(first, |last, _| unsafe { self.next(last) })
     }
 
     /// Puts a chain in front; true if the pool is closed and complete.
+    ///
+    /// # Safety
+    /// The caller owns the chain, and no longer does afterwards.
     #[inline]
-    fn push(&self, first: u32, last: u32, count: u64, close: u64, size: u32) -> bool {
+    unsafe fn push(&self, first: u32, last: u32, count: u64, close: u64, size: u32) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);
         loop {
-            self.link(last, (old & FIRST) as u32);
+            // SAFETY: the caller owns it until it is in front.
+            unsafe { self.link(last, (old & FIRST) as u32) };
             let new = ((old & !FIRST) + count * ONE) | close | u64::from(first);
             // Acquire as well, because the last one frees what all the others have used.
             match self.state.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
@@ -115,8 +141,10 @@ impl Returns {
         }
     }
 
+    /// # Safety
+    /// The caller owns the chunk `index`.
     #[inline(always)]
-    fn link(&self, index: u32, next: u32) {
+    unsafe fn link(&self, index: u32, next: u32) {
         // SAFETY: the caller owns the chunk and so its link.
         self.links[index as usize].with_mut(|link| unsafe { *link = next });
     }
@@ -137,7 +165,10 @@ mod loom_tests {
                 .into_iter()
                 .map(|chunks| {
                     let returns = Arc::clone(&returns);
-                    thread::spawn(move || assert!(!returns.give(chunks.into_iter(), 3)))
+                    // SAFETY: nobody else has these chunks.
+                    thread::spawn(move || unsafe {
+                        assert!(!returns.give(chunks.into_iter(), 3));
+                    })
                 })
                 .collect();
             let mut seen = [0; 3];
@@ -145,7 +176,8 @@ mod loom_tests {
                 let (mut at, count) = returns.take_all();
                 for _ in 0..count {
                     seen[at as usize] += 1;
-                    at = returns.next(at);
+                    // SAFETY: it was taken.
+                    at = unsafe { returns.next(at) };
                 }
             };
             walk(&returns);
@@ -164,10 +196,12 @@ mod loom_tests {
                 .into_iter()
                 .map(|chunk| {
                     let returns = Arc::clone(&returns);
-                    thread::spawn(move || returns.give(std::iter::once(chunk), 3))
+                    // SAFETY: nobody else has this chunk.
+                    thread::spawn(move || unsafe { returns.give(std::iter::once(chunk), 3) })
                 })
                 .collect();
-            let mut last = u32::from(returns.close(2, 1, 3));
+            // SAFETY: the others have the chunks before it.
+            let mut last = u32::from(unsafe { returns.close(2, 1, 3) });
             for giver in givers {
                 last += u32::from(giver.join().unwrap());
             }

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use super::stats::LaneCounters;
@@ -90,7 +91,7 @@ impl<T> SpinLock<T> {
         if retries > 0 {
             lane.cas_retries.add(retries);
         }
-        Guard { lock: self, lane }
+        Guard { lock: self, lane, value: PhantomData }
     }
 
     /// The value without the lock.
@@ -110,6 +111,8 @@ impl<T> SpinLock<T> {
 pub(super) struct Guard<'a, T> {
     lock: &'a SpinLock<T>,
     lane: &'a LaneCounters,
+    /// Shared between threads only if the value may be, as with a reference to it.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -141,6 +144,18 @@ impl<T> Drop for Guard<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// Threads share a guard only of what they may share: this is ambiguous, and so no program, if
+    /// the guard is `Sync`.
+    const _: fn() = || {
+        trait IsSync<Answer> {
+            fn answer() {}
+        }
+        struct Yes;
+        impl<T: ?Sized> IsSync<()> for T {}
+        impl<T: ?Sized + Sync> IsSync<Yes> for T {}
+        let _ = <Guard<'_, std::cell::Cell<u8>> as IsSync<_>>::answer;
+    };
 
     #[test]
     fn every_operation_is_counted_and_no_increment_lost() {

@@ -52,7 +52,7 @@ impl Producer {
         consumer: NonNull<AtomicU32>,
         size: u32,
     ) -> Self {
-        debug_assert!(size.is_power_of_two());
+        assert!(size.is_power_of_two(), "a size that is no power of two");
         // SAFETY: valid by contract.
         let (next, seen) = unsafe {
             (producer.as_ref().load(Ordering::Relaxed), consumer.as_ref().load(Ordering::Acquire))
@@ -82,7 +82,7 @@ impl Producer {
     /// Hands the first `n` reserved and written slots to the consumer.
     #[inline]
     pub(crate) fn publish(&mut self, n: u32) {
-        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        assert!(n <= self.limit.wrapping_sub(self.next), "more than was reserved");
         self.next = self.next.wrapping_add(n);
         // SAFETY: valid by the constructor's contract.
         unsafe { self.producer.as_ref() }.store(self.next, Ordering::Release);
@@ -100,7 +100,7 @@ impl Consumer {
         consumer: NonNull<AtomicU32>,
         size: u32,
     ) -> Self {
-        debug_assert!(size.is_power_of_two());
+        assert!(size.is_power_of_two(), "a size that is no power of two");
         // SAFETY: valid by contract.
         let (next, limit) = unsafe {
             (consumer.as_ref().load(Ordering::Relaxed), producer.as_ref().load(Ordering::Acquire))
@@ -129,7 +129,7 @@ impl Consumer {
     /// Gives the first `n` available slots back to the producer.
     #[inline]
     pub(crate) fn release(&mut self, n: u32) {
-        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        assert!(n <= self.limit.wrapping_sub(self.next), "more than there was");
         self.next = self.next.wrapping_add(n);
         // SAFETY: valid by the constructor's contract.
         unsafe { self.consumer.as_ref() }.store(self.next, Ordering::Release);

@@ -233,7 +233,10 @@ impl Shared {
     /// A word of the descriptor of `block` that the kernel may write at any time.
     #[inline(always)]
     fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
-        debug_assert!(offset.is_multiple_of(4) && offset < size_of::<TpacketBlockDesc>());
+        assert!(
+            offset.is_multiple_of(4) && offset < size_of::<TpacketBlockDesc>(),
+            "no word of a descriptor"
+        );
         // SAFETY: inside the mapping, aligned, and used by the kernel as a word.
         unsafe { AtomicU32::from_ptr(self.block(block).add(offset).cast().as_ptr()) }
     }
