@@ -8,7 +8,7 @@ pub struct PoolConfig {
     /// Number of chunks, each of which holds one frame; 1 to 2²⁴.
     pub chunks: u32,
     /// Bytes per chunk, headroom included: a power of two from 256 to 65536, or in a region any
-    /// number from 2048 to 131072.
+    /// number from 2048 to 524288.
     pub chunk_size: u32,
     /// Bytes kept free before a packet, for headers that are prepended; less than the chunk.
     pub headroom: u32,

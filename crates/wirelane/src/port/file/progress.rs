@@ -4,13 +4,15 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::pcap::{Losses, OddTimes};
 use crate::pool::{PoolConfig, PoolGauge};
+use crate::port::options::OpenOptions;
 use crate::sync::Counter;
 use crate::sync::lock;
 
-/// Frames for packets that do not fit the usual ones: the longest IP packet, 65,535 bytes, has an
-/// Ethernet header and tags in front.
+/// Frames for packets that do not fit the usual ones: they hold the longest snap length, and some
+/// of what a file says of a packet.
 pub(super) const LARGE: PoolConfig =
-    PoolConfig { chunks: 64, chunk_size: 131_072, headroom: 64, numa_node: None };
+    PoolConfig { chunks: 64, chunk_size: 266_240, headroom: 64, numa_node: None };
+const _: () = assert!(MAX_PACKET >= OpenOptions::MAX_SNAPLEN as usize);
 /// Most bytes kept of a packet: a frame of the largest size.
 pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 
