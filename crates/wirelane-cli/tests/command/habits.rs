@@ -275,7 +275,7 @@ fn privileged_the_buffer_size_is_that_of_a_ring() {
         for _ in 0..COUNT {
             taker.send_to(b"mark", (Ipv4Addr::LOCALHOST, PORT)).unwrap();
         }
-        capture.wait_for(2 * COUNT as u64);
+        capture.wait_for(COUNT as u64);
         capture.finish();
     }
 }

@@ -31,6 +31,9 @@ pub struct Link {
     pub alias: Option<String>,
     /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,
+    /// Longest packet that the stack makes of several, sent or received, in bytes: the most of
+    /// `gso_max_size`, `gro_max_size` and the same for IPv4, or of the MTU.
+    pub longest_packet: Option<u32>,
     /// Packets that wait in a queue at most, where the driver heeds it (`txqueuelen`).
     pub tx_queue_len: Option<u32>,
     /// Packets that it was to send and dropped.
@@ -141,6 +144,9 @@ pub(super) fn parse_link(payload: &[u8]) -> Option<Link> {
         ..Link::default()
     };
     for (kind, value) in Attributes::new(payload.get(IFINFOMSG..)?) {
+        if [libc::IFLA_MTU, libc::IFLA_GSO_MAX_SIZE].contains(&kind) || LONGEST.contains(&kind) {
+            link.longest_packet = link.longest_packet.max(u32_at(value, 0));
+        }
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu = u32_at(value, 0),
@@ -184,6 +190,8 @@ pub(super) fn parse_xdp(payload: &[u8]) -> Option<Vec<(XdpMode, u32)>> {
     Some(programs)
 }
 
+/// `IFLA_GRO_MAX_SIZE` (Linux 5.19), `IFLA_GSO_IPV4_MAX_SIZE` and `IFLA_GRO_IPV4_MAX_SIZE` (6.3).
+const LONGEST: [u16; 3] = [58, 63, 64];
 /// Protocol 0, which is the default.
 pub(super) const NETLINK_ROUTE: Option<Protocol> = None;
 /// `sizeof(struct ifinfomsg)`.

@@ -79,6 +79,7 @@ pub(super) fn brief(name: &str) -> Result<Brief> {
         rx_queue_mapping: rx_mapping(driver.as_deref().unwrap_or_default()),
         driver,
         queues: device.counts(&link, &services),
+        longest_packet: link.longest_packet,
         offloads: offloads.into(),
     })
 }

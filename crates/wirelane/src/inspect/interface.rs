@@ -162,6 +162,8 @@ pub(crate) struct Brief {
     pub(crate) rx_queue_mapping: QueueMapping,
     /// How many there are: receive queues, and transmit queues.
     pub(crate) queues: [Option<u32>; 2],
+    /// See [`Link::longest_packet`](wirelane_os::netdev::Link::longest_packet).
+    pub(crate) longest_packet: Option<u32>,
     pub(crate) offloads: Offloads,
 }
 

@@ -21,6 +21,9 @@ pub(super) struct Device {
     pub(super) mapping: QueueMapping,
     pub(super) link_type: u16,
     pub(super) mtu: u32,
+    /// Bytes of the longest frame that comes or goes, as far as it is known.
+    pub(super) longest: usize,
+    pub(super) is_loopback: bool,
     /// Of an interface with Ethernet frames.
     pub(super) mac: Option<[u8; 6]>,
     pub(super) hardware: Option<String>,
@@ -70,6 +73,8 @@ impl Device {
             mapping: brief.rx_queue_mapping,
             link_type,
             mtu: iface::mtu(name).map_err(os)?,
+            longest: longest_frame(brief.longest_packet),
+            is_loopback: hardware_type == LOOPBACK,
             mac: iface::mac(name).ok().filter(|_| link_type == ETHERNET),
             hardware: brief.driver,
             speed: brief.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
@@ -77,6 +82,13 @@ impl Device {
             offloads: brief.offloads,
             inspected: OnceLock::new(),
         })
+    }
+
+    /// Whether a capture with this mask takes packets of a class and queue. What a loopback sends
+    /// it receives, as OTHER: a mask with both takes it once, as received.
+    pub(super) fn selects(&self, mask: &QueueMask, class: Class, queue: u16) -> bool {
+        let is_repeated = self.is_loopback && class == Class::Tx && mask.selects(Class::Other, 0);
+        !is_repeated && mask.selects(class, usize::from(queue))
     }
 
     /// None if the interface has gone since.
@@ -244,13 +256,6 @@ impl Device {
                 "{driver} does not mark packets that are tied to no queue: they count as RX queue 0"
             ));
         }
-        let flags = iface::flags(name);
-        if flags.is_ok_and(|flags| flags.is_loopback()) {
-            notes.push(format!(
-                "every packet on {name} is seen twice: transmitted (TX queue 0) and received \
-                 (OTHER)"
-            ));
-        }
         let offloads = &self.offloads;
         if offloads.gro == Some(true) || offloads.lro == Some(true) {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
@@ -261,6 +266,13 @@ impl Device {
         }
         notes
     }
+}
+
+/// Bytes of the longest frame where `packet` is the longest IP packet, at least that without BIG
+/// TCP: a link-layer header and tags are in front.
+pub(super) fn longest_frame(packet: Option<u32>) -> usize {
+    const HEADER: usize = 64;
+    packet.map_or(0, |bytes| bytes as usize).max(65_536) + HEADER
 }
 
 /// The error of a removed interface, at its receiving and transmitting ends alike.

@@ -99,7 +99,8 @@ fn privileged_every_subset_of_four_tx_queues() {
     }
 }
 
-/// A loopback records no queue: what it receives is OTHER, what it transmits is of queue 0.
+/// A loopback records no queue: what it receives is OTHER, what it transmits is of queue 0. A mask
+/// with both takes it once.
 #[test]
 fn privileged_other_apart_from_tx() {
     if !privileged::require() {
@@ -111,17 +112,17 @@ fn privileged_other_apart_from_tx() {
     for (tx, other) in [(false, false), (true, false), (false, true), (true, true)] {
         let queues: &[usize] = if tx { &[0] } else { &[] };
         let mut port = quick(&ns, "lo", &masked(mask(&[0], queues, other)));
-        assert!(port.info().notes.iter().any(|note| note.contains("twice")));
         let mut ends = port.rx();
         port.start().unwrap();
         for n in 0..50 {
             host.send_frame(&packets::raw(n)).unwrap();
         }
-        let count = 50 * (usize::from(tx) + usize::from(other));
+        let sent = tx && !other;
+        let count = 50 * (usize::from(sent) + usize::from(other));
         let got = finish_after(&*port.control(), &mut ends, count);
         let all: Vec<u64> = (0..50).collect();
         let expected = |on: bool| if on { all.clone() } else { Vec::new() };
-        assert_eq!(sequences(&got, Class::Tx, 0), expected(tx));
+        assert_eq!(sequences(&got, Class::Tx, 0), expected(sent));
         assert_eq!(sequences(&got, Class::Other, 0), expected(other));
         assert!(sequences(&got, Class::Rx, 0).is_empty());
         assert_conserved(&port);

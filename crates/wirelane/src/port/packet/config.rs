@@ -21,20 +21,27 @@ const FRAME: usize = 5 << 10;
 /// The least for such a program.
 const LEAST_OF_FEW: usize = 512 << 10;
 const MOST: usize = 16 << 20;
-/// Large blocks, because each that fills up before its time is a wake-up more. But the timer hands
-/// them over however empty they are: a consumer that stalls for `retire` times the number of blocks
-/// loses packets. So there are enough of them for this time, unless they would become too small for
-/// the packets of segmentation offload.
-const STALL: Duration = Duration::from_millis(400);
+/// The timer hands blocks over however empty they are: a consumer that stalls for `retire` times
+/// the number of blocks loses packets, at any rate. So there are enough of them for this time, as
+/// far as they still hold the longest frames; and where the user leaves `retire` open, it makes up
+/// for the rest.
+const STALL: Duration = Duration::from_millis(10_500);
+/// Larger ones save no wake-ups: a receiver naps while dense ones come.
 const BLOCK: usize = 2 << 20;
-const BLOCKS: usize = 8;
-const SMALL_BLOCK: usize = 128 << 10;
+/// So many blocks with the longest frames a ring has at least.
+const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
+/// A program that wants few packets has a block for each of so many.
+const BLOCKS_OF_FEW: usize = 64;
+/// What the kernel puts around a packet that is alone in its block: the descriptor, the headers.
+const AROUND: usize = 256;
 /// Most rings to open or to close at a time.
 const AT_ONCE: usize = 32;
 /// A wake-up per ring and this time, which at moderate rates is most of what receiving costs.
 const RETIRE: Duration = Duration::from_millis(50);
+/// What somebody who looks at the packets can still wait for.
+const LONGEST_RETIRE: Duration = Duration::from_millis(700);
 /// The kernel counts it in milliseconds.
 const SHORTEST_RETIRE: Duration = Duration::from_millis(1);
 
@@ -47,8 +54,10 @@ pub(super) struct Config {
     pub(super) block: Option<usize>,
     /// How many packets the program wants.
     pub(super) packets: Option<u64>,
-    /// After this time the kernel hands over a block that is not full.
-    pub(super) retire: Duration,
+    /// After this time the kernel hands over a block that is not full, if the user says it.
+    pub(super) retire: Option<Duration>,
+    /// The longest that this time may be otherwise.
+    pub(super) latency: Option<Duration>,
     /// Transmit past the queueing discipline.
     pub(super) bypass: bool,
     /// Hand frames that are to be cut to the kernel.
@@ -82,11 +91,9 @@ impl Config {
             let power = bytes(text)?.checked_next_power_of_two()?;
             (page_size()..=LARGEST_BLOCK).contains(&power).then_some(Some(power))
         })?;
-        let retire = open.latency.map_or(RETIRE, |time| time.clamp(SHORTEST_RETIRE, RETIRE));
-        let retire =
-            options.value("retire", retire, "a time such as 20ms, 1ms to 10s", |text| {
-                parse_time(text, "ms", "s").map(Duration::from_millis)
-            })?;
+        let retire = options.value("retire", None, "a time such as 20ms, 1ms to 10s", |text| {
+            parse_time(text, "ms", "s").map(|time| Some(Duration::from_millis(time)))
+        })?;
         let switch = |text: &str| match text {
             "on" => Some(true),
             "off" => Some(false),
@@ -109,13 +116,32 @@ impl Config {
             let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        let packets = open.packets;
-        Ok(Self { ring, block, packets, retire, bypass, vnet, share })
+        let (packets, latency) = (open.packets, open.latency);
+        Ok(Self { ring, block, packets, retire, latency, bypass, vnet, share })
     }
 
     /// Whether packets are wanted earlier than usual.
     pub(super) fn is_prompt(&self) -> bool {
-        self.retire < RETIRE
+        self.shortest_retire() < RETIRE
+    }
+
+    /// After which time the kernel hands over a block that is not full, in a ring of so many.
+    pub(super) fn retire(&self, blocks: usize) -> Duration {
+        let shortest = self.shortest_retire();
+        // A block for each packet is enough.
+        let of_few = |packets| usize::try_from(packets).is_ok_and(|packets| packets <= blocks);
+        if self.retire.is_some() || self.packets.is_some_and(of_few) {
+            return shortest;
+        }
+        let enough = STALL.as_millis().div_ceil(blocks.max(1) as u128);
+        let enough = Duration::from_millis(u64::try_from(enough).unwrap_or(u64::MAX));
+        enough.min(self.latency.unwrap_or(LONGEST_RETIRE).min(LONGEST_RETIRE)).max(shortest)
+    }
+
+    /// The same where there are enough blocks.
+    fn shortest_retire(&self) -> Duration {
+        let latency = self.latency.unwrap_or(RETIRE).clamp(SHORTEST_RETIRE, RETIRE);
+        self.retire.unwrap_or(latency)
     }
 
     /// How many rings to open or to close at a time. Few packets are worth few threads.
@@ -128,27 +154,39 @@ impl Config {
     pub(super) fn excluded(&self, selected: (usize, usize)) -> (usize, usize) {
         match self.ring.or(self.block) {
             Some(_) => selected,
-            None => (selected.0.min(LEAST / BLOCKS), selected.1.min(BLOCKS)),
+            None => (selected.0, selected.1.min((LEAST / selected.0).max(FEWEST_BLOCKS))),
         }
     }
 
-    /// Block size and number of blocks of each of `rings` rings.
-    pub(super) fn shape(&self, rings: usize) -> (usize, usize) {
-        let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST);
+    /// Block size and number of blocks of each of `rings` rings, for frames of which up to
+    /// `longest` bytes are kept.
+    pub(super) fn shape(&self, rings: usize, longest: usize) -> (usize, usize) {
+        let single = holding(longest);
+        let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST).max(BLOCKS * single);
         // All of them may lie in one ring.
-        let of_few = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(FRAME);
+        let of_few = |packets| {
+            let packets = usize::try_from(packets).unwrap_or(usize::MAX);
+            packets.saturating_mul(FRAME).max(packets.min(BLOCKS_OF_FEW) * single)
+        };
         let few = self.packets.map_or(usize::MAX, of_few).max(LEAST_OF_FEW);
         let share = share.min(few);
         let least = FEWEST_BLOCKS * self.block.unwrap_or(page_size());
         let ring = self.ring.unwrap_or(share).max(least);
         let block = self.block.unwrap_or_else(|| {
-            let blocks = (STALL.as_nanos() / self.retire.as_nanos().max(1)) as usize;
+            let blocks = STALL.as_nanos().div_ceil(self.shortest_retire().as_nanos().max(1));
             let power = |bytes: usize| 1 << bytes.max(1).ilog2();
-            let least = power(ring / FEWEST_BLOCKS).min(SMALL_BLOCK);
-            power(ring / blocks.max(BLOCKS)).clamp(least, BLOCK).max(page_size())
+            let least = power(ring / FEWEST_BLOCKS).min(single);
+            power(ring / (blocks as usize).max(2 * FEWEST_BLOCKS))
+                .clamp(least, BLOCK.max(least))
+                .max(page_size())
         });
         (block, (ring / block).max(FEWEST_BLOCKS))
     }
+}
+
+/// The smallest block that holds so many bytes of a frame. The kernel allocates powers of two.
+pub(super) fn holding(longest: usize) -> usize {
+    longest.saturating_add(AROUND).next_power_of_two().clamp(page_size(), LARGEST_BLOCK)
 }
 
 /// The next smaller ring to try when the kernel has no memory for this one.
@@ -168,6 +206,9 @@ fn bytes(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// Bytes of the longest frames of most interfaces.
+    const USUAL: usize = 65_600;
+
     fn parse(text: &str) -> Result<Config> {
         Config::parse(&text.parse().unwrap(), &OpenOptions::default())
     }
@@ -181,13 +222,14 @@ mod tests {
             ring: Some(64_000_000),
             block: Some(256 << 10),
             packets: None,
-            retire: Duration::from_millis(5),
+            retire: Some(Duration::from_millis(5)),
+            latency: None,
             bypass: true,
             vnet: Vnet::On,
             share: Sharing::parse("flow:7"),
         };
         assert_eq!(config, expected);
-        assert_eq!(config.shape(9), (256 << 10, 244));
+        assert_eq!(config.shape(9, USUAL), (256 << 10, 244));
         for (query, expected) in
             [("", Vnet::Auto), ("?vnet=auto", Vnet::Auto), ("?vnet=off", Vnet::Off)]
         {
@@ -223,15 +265,45 @@ mod tests {
     fn rings_share_a_budget_within_limits() {
         let default = parse("a").unwrap();
         for rings in [1, 3, 9, 33, 129, 4097] {
-            let (block, count) = default.shape(rings);
+            let (block, count) = default.shape(rings, USUAL);
             assert!(block.is_power_of_two() && count >= FEWEST_BLOCKS);
             let ring = block * count;
             assert!((LEAST / 2..=MOST).contains(&ring), "{rings}: {ring}");
             assert!(rings > 64 || ring * rings <= BUDGET + LEAST, "{rings}: {ring}");
         }
-        assert_eq!(default.shape(1), (2 << 20, 8));
-        assert_eq!(default.shape(1000), (256 << 10, 8));
-        assert_eq!(default.excluded((2 << 20, 8)), (256 << 10, 8));
+        assert_eq!(default.shape(1, USUAL), (128 << 10, 128));
+        assert_eq!(default.shape(1000, USUAL), (128 << 10, 16));
+        assert_eq!(default.excluded((128 << 10, 128)), (128 << 10, 16));
+        assert_eq!(default.excluded((512 << 10, 32)), (512 << 10, 4));
+    }
+
+    #[test]
+    fn rings_hold_ten_seconds_and_the_longest_frames() {
+        for longest in [96, 2048, USUAL, 180_000, 262_144] {
+            for rings in [1, 3, 9, 33, 129, 4097] {
+                let default = parse("a").unwrap();
+                let (block, count) = default.shape(rings, longest);
+                let held = default.retire(count) * u32::try_from(count).unwrap();
+                assert!(held >= STALL, "{longest} {rings}: {held:?}");
+                assert!(block >= longest + AROUND, "{longest} {rings}: {block}");
+            }
+        }
+        let retire = |text: &str, count| parse(text).unwrap().retire(count).as_millis();
+        assert_eq!([retire("a", 1000), retire("a", 128), retire("a", 4)], [50, 83, 700]);
+        assert_eq!([retire("a?retire=2ms", 4), retire("a?retire=5s", 4)], [2, 5000]);
+    }
+
+    #[test]
+    fn a_latency_limits_the_time() {
+        let retire = |latency| {
+            let open = OpenOptions::default().latency(Duration::from_millis(latency));
+            let config = Config::parse(&"a".parse().unwrap(), &open).unwrap();
+            (config.retire(100).as_millis(), config.is_prompt())
+        };
+        assert_eq!(retire(0), (1, true));
+        assert_eq!(retire(20), (20, true));
+        assert_eq!(retire(60), (60, false));
+        assert_eq!(retire(5000), (105, false));
     }
 
     #[test]
@@ -239,31 +311,38 @@ mod tests {
         let shape = |query: &str, packets, rings| {
             let spec = format!("packet:a{query}").parse().unwrap();
             let config = Config::parse(&spec, &OpenOptions::default().packets(packets)).unwrap();
-            (config.shape(rings), config.excluded(config.shape(rings)))
+            (config.shape(rings, USUAL), config.excluded(config.shape(rings, USUAL)))
         };
         let small = (128 << 10, 4);
-        for packets in [0, 1, 100] {
+        for packets in [0, 1, 4] {
             assert_eq!(shape("", packets, 5), (small, small));
         }
+        assert_eq!(shape("", 10, 5).0, (128 << 10, 10));
+        assert_eq!(shape("", 100, 5).0, (128 << 10, 64));
+        let few = OpenOptions::default().packets(10);
+        let few = Config::parse(&"a".parse().unwrap(), &few).unwrap();
+        assert_eq!([few.retire(10), few.retire(8)], [RETIRE, LONGEST_RETIRE]);
         // Never more than without a count.
         for (packets, rings) in [(1000, 5), (1000, 1000), (u64::MAX, 5), (u64::MAX, 1000)] {
             let (ring, excluded) = shape("", packets, rings);
-            let (most, least) = (parse("a").unwrap().shape(rings), (256 << 10, 8));
+            let (most, least) = (parse("a").unwrap().shape(rings, USUAL), (128 << 10, 16));
             assert!(ring.0 * ring.1 <= most.0 * most.1, "{ring:?}");
             assert!(ring.0 * ring.1 >= packets.min(200) as usize * FRAME && excluded <= least);
         }
-        assert_eq!(shape("", u64::MAX, 5).0, parse("a").unwrap().shape(5));
+        assert_eq!(shape("", u64::MAX, 5).0, parse("a").unwrap().shape(5, USUAL));
         // Who says how much it is to be gets that.
-        assert_eq!(shape("?ring=16Mi", 1, 5).0, parse("a?ring=16Mi").unwrap().shape(5));
+        assert_eq!(shape("?ring=16Mi", 1, 5).0, parse("a?ring=16Mi").unwrap().shape(5, USUAL));
     }
 
     #[test]
     fn short_times_have_many_blocks() {
-        assert_eq!(parse("packet:a?retire=20ms").unwrap().shape(1), (512 << 10, 32));
-        assert_eq!(parse("packet:a?retire=1ms").unwrap().shape(1), (128 << 10, 128));
+        let shape = |text: &str| parse(text).unwrap().shape(1, USUAL);
+        assert_eq!(shape("packet:a?retire=1s"), (1 << 20, 16));
+        assert_eq!(shape("packet:a?retire=20ms"), (128 << 10, 128));
+        assert_eq!(shape("packet:a?retire=1ms"), (128 << 10, 128));
         let tiny = parse("packet:a?ring=64Ki").unwrap();
-        assert_eq!(tiny.shape(1), (16 << 10, 4));
-        assert_eq!(tiny.excluded(tiny.shape(1)), tiny.shape(1));
+        assert_eq!(tiny.shape(1, USUAL), (16 << 10, 4));
+        assert_eq!(tiny.excluded(tiny.shape(1, USUAL)), tiny.shape(1, USUAL));
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Handle {
         }
         let selects = |ring: &Ring| {
             let selection = &ring.selection;
-            mask.selects(selection.class, usize::from(selection.queue))
+            self.device.selects(mask, selection.class, selection.queue)
         };
         self.rings.iter().map(selects).collect()
     }
@@ -228,7 +228,10 @@ impl Handle {
     ) -> Result<()> {
         let attached = if let Some(mask) = mask {
             let program = match &self.shared {
-                Some(shared) => shared.program(mask, self.snaplen, filter),
+                Some(shared) => {
+                    let takes = |class, queue| self.device.selects(mask, class, queue);
+                    shared.program(takes, self.snaplen, filter)
+                }
                 None => ring.selection.program(self.snaplen, filter),
             };
             selection::check_length(&program, "with the selection of queues")?;

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::control::{Binding, Handle};
 use super::idle;
@@ -9,7 +10,7 @@ use super::link::OnRemoval;
 use super::plan::PacketPlan;
 use super::rejections::Rejections;
 use super::ring::Ring;
-use super::rings::open_rings;
+use super::rings::{Rings, open_rings};
 use super::rx::{Receiver, Setup, Times};
 use super::sharing::Shared;
 use super::side_by_side::side_by_side;
@@ -116,9 +117,9 @@ impl PacketPlan {
                 .map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
         let mut notes = std::mem::take(&mut self.notes);
-        let (rings, entrance) = open_rings(&self, &mut notes)?;
+        let Rings { rings, entrance, retire } = open_rings(&self, &mut notes)?;
         let (tx, gauges) = self.transmitters()?;
-        let times = self.times(&rings);
+        let times = self.times(&rings, retire);
         let info = self.describe(notes, times.lateness);
         let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
         let sink = self.sink();
@@ -197,8 +198,8 @@ impl PacketPlan {
         Ok(ends?.into_iter().unzip())
     }
 
-    fn times(&self, rings: &[Ring]) -> Times {
-        let retire = u64::try_from(self.config.retire.as_nanos()).unwrap_or(u64::MAX);
+    fn times(&self, rings: &[Ring], retire: Duration) -> Times {
+        let retire = u64::try_from(retire.as_nanos()).unwrap_or(u64::MAX);
         let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
         let nap = idle::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
         let is_prompt = self.config.is_prompt();

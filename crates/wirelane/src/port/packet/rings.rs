@@ -1,6 +1,7 @@
 //! Opens the receive rings: their sizes, and which ring is offered which packet.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket, RingRequest};
@@ -18,25 +19,29 @@ use crate::sync::lock;
 /// Nominal frame size: the kernel checks it and packs packets regardless.
 pub(super) const FRAME_SIZE: usize = 2048;
 
-/// A block of less than this cuts the largest packets of segmentation offload.
-const LARGE_PACKET: usize = 128 << 10;
+/// The receive rings of a port.
+pub(super) struct Rings {
+    pub(super) rings: Vec<Ring>,
+    pub(super) entrance: Entrance,
+    /// After which time the kernel hands over a block that is not full.
+    pub(super) retire: Duration,
+}
 
 /// Opens all rings, of equal size; smaller ones if the kernel has no memory.
 ///
 /// # Errors
 /// The kernel has no memory for the smallest ones, or refuses.
-pub(super) fn open_rings(
-    plan: &PacketPlan,
-    notes: &mut Vec<String>,
-) -> Result<(Vec<Ring>, Entrance)> {
+pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<Rings> {
     let PacketPlan { config, device, selections, .. } = plan;
     if selections.is_empty() {
-        return Ok((Vec::new(), Entrance::open("nothing is received")));
+        let entrance = Entrance::open("nothing is received");
+        return Ok(Rings { rings: Vec::new(), entrance, retire: config.retire(usize::MAX) });
     }
     let is_selected = |ring: &&Selection| {
-        config.share.is_some() || plan.mask.selects(ring.class, usize::from(ring.queue))
+        config.share.is_some() || device.selects(&plan.mask, ring.class, ring.queue)
     };
-    let asked = config.shape(selections.iter().filter(is_selected).count());
+    let longest = device.longest.min(plan.snaplen as usize);
+    let asked = config.shape(selections.iter().filter(is_selected).count(), longest);
     let bytes = |shape| {
         let of = |(block, count)| block * count;
         let ring = |ring| of(if is_selected(&ring) { shape } else { config.excluded(shape) });
@@ -50,14 +55,16 @@ pub(super) fn open_rings(
     let mut shape = fitting.unwrap_or(asked);
     let open = |place: usize,
                 (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
-                shape| {
+                shape: (usize, usize)| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
+        // The same for all, as they wait for each other.
+        let retire = config.retire(shape.1);
         let socket = lock(socket).take();
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
             frame_size: block.min(FRAME_SIZE) as u32,
-            retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
+            retire_ms: u32::try_from(retire.as_millis()).unwrap_or(u32::MAX),
             fill_rxhash: false,
         };
         let socket = socket.map_or_else(|| plan.socket(), Ok)?;
@@ -98,10 +105,10 @@ pub(super) fn open_rings(
     };
     let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
     notes.extend(budget.note("bytes per ring", wanted, had));
-    if shape.0 < LARGE_PACKET {
+    if shape.0 < config::holding(longest) {
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
-    Ok((rings, entrance))
+    Ok(Rings { rings, entrance, retire: config.retire(shape.1) })
 }
 
 /// Lets the kernel offer each packet to one ring only.

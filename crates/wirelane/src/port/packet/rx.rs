@@ -7,7 +7,8 @@ use std::time::Duration;
 use wirelane_os::clock;
 use wirelane_os::packet::{
     SOCKADDR_LL_OFFSET_V3, SockaddrLl, TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING,
-    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
+    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, TpacketBlockDesc, VIRTIO_NET_HDR_GSO_NONE,
+    VirtioNetHdr,
 };
 
 use super::control::Progress;
@@ -30,7 +31,7 @@ const ERROR_PERIOD: u64 = 10_000_000;
 /// How often to read the kernel's counters without packets.
 const STATISTICS_PERIOD: u64 = 100_000_000;
 /// Blocks after which to read them under load.
-const STATISTICS_BLOCKS: u32 = 256;
+const STATISTICS_BLOCKS: u32 = 4096;
 /// Longest sleep, so that the watermark advances: others wait for it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody
@@ -105,6 +106,8 @@ pub(super) struct Receiver {
 #[derive(Default)]
 struct Ledger {
     delivered: u64,
+    /// Packets of which a block did not hold as much as was to be kept.
+    cut: u64,
     blocks_since: u32,
     next_reading: u64,
 }
@@ -193,6 +196,12 @@ impl Receiver {
         }
         self.offset += slot as u32;
         prefetch(start, slot);
+        // What a block does not hold is left out without a word (`max_frame_len` in `tpacket_rcv`).
+        if header.snaplen < header.len
+            && mac + captured + size_of::<TpacketBlockDesc>() >= block_size as usize
+        {
+            self.ledger.cut += 1;
+        }
         let place = match &mut self.setup.strands {
             Some(_) if mac < TPACKET3_HDRLEN => return None,
             Some(strands) => {
@@ -311,6 +320,14 @@ impl Receiver {
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \
                  as dropped by the kernel",
+                self.name()
+            ));
+        }
+        if self.ledger.cut > 0 {
+            let (cut, block) = (self.ledger.cut, self.setup.ring.block_size());
+            self.setup.progress.note(format!(
+                "{cut} packets of {} were cut to the block size of {block} bytes; block=512Ki \
+                 holds them whole",
                 self.name()
             ));
         }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket, SockFilter};
 
 use crate::error::{Error, Result};
-use crate::mask::{Class, QueueMask, QueueSet};
+use crate::mask::{Class, QueueSet};
 use crate::port::device::Device;
 use crate::port::selection::{Lot, by_queue};
 use crate::port::spec::Spec;
@@ -104,20 +104,20 @@ impl Shared {
         })
     }
 
-    /// A program that takes what `mask` selects, as `Selection::program` does for one queue and
+    /// A program that takes what `takes` approves of, as `Selection::program` does for one queue and
     /// class.
     pub(super) fn program(
         &self,
-        mask: &QueueMask,
+        takes: impl Fn(Class, u16) -> bool,
         snaplen: u32,
         filter: Option<&[SockFilter]>,
     ) -> Vec<SockFilter> {
-        let takes = |class, queue| {
+        let is_taken = |class, queue| {
             let is_open = class == Class::Other
                 || self.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(queue)));
-            is_open && mask.selects(class, usize::from(queue))
+            is_open && takes(class, queue)
         };
-        self.lot.program(takes, snaplen, filter)
+        self.lot.program(is_taken, snaplen, filter)
     }
 }
 

@@ -31,7 +31,7 @@ use super::link::OnRemoval;
 use super::open::SLACK;
 use super::rejections::Rejections;
 use super::ring::Ring;
-use super::rings::FRAME_SIZE;
+use super::rings::{FRAME_SIZE, Rings};
 use super::rx::{Receiver, Setup, Times};
 use super::side_by_side::side_by_side;
 use super::turnstile::{Choice, Entrance};
@@ -40,7 +40,7 @@ use crate::inspect::QueueMapping;
 use crate::mask::Class;
 use crate::memory::Allotment;
 use crate::port::accounting::Accounting;
-use crate::port::device::ETHERNET;
+use crate::port::device::{ETHERNET, longest_frame};
 use crate::port::growing::Growing;
 use crate::port::info::{PortInfo, PortMode};
 use crate::port::options::OpenOptions;
@@ -75,9 +75,10 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let names = names(&mut table);
     let spare = socket()?;
     let mut notes = Vec::new();
-    let (rings, entrance) = rings(&config, queues, options, &mut notes)?;
     let snaplen = options.clamped_snaplen();
-    let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
+    let longest = longest(&mut table).min(snaplen as usize);
+    let Rings { rings, entrance, retire } = rings(&config, (queues, longest), options, &mut notes)?;
+    let retire = u64::try_from(retire.as_nanos()).unwrap_or(u64::MAX);
     let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
     let nap = idle::longest_nap(rings.first().map_or(0, bytes), None, retire);
     let times = Times { retire, lateness: 2 * retire + SLACK, is_prompt: config.is_prompt(), nap };
@@ -144,6 +145,12 @@ fn queues(table: &mut LinkTable) -> u16 {
     u16::try_from(most + 1).unwrap_or(u16::MAX).min(MOST_QUEUES)
 }
 
+/// The longest frame of the interfaces of now, in bytes.
+fn longest(table: &mut LinkTable) -> usize {
+    let of = |link: &Link| longest_frame(link.longest_packet);
+    table.links().filter(|link| link.is_up()).map(of).max().unwrap_or(longest_frame(None))
+}
+
 /// The interfaces that are up, in words.
 fn names(table: &mut LinkTable) -> String {
     const SHOWN: usize = 6;
@@ -159,12 +166,12 @@ fn names(table: &mut LinkTable) -> String {
 /// A ring for each queue number, and one for those beyond; and what stands in front of them.
 fn rings(
     config: &Config,
-    queues: u16,
+    (queues, longest): (u16, usize),
     options: &OpenOptions,
     notes: &mut Vec<String>,
-) -> Result<(Vec<Ring>, Entrance)> {
+) -> Result<Rings> {
     let numbers: Vec<u16> = (0..=queues).collect();
-    let asked = config.shape(numbers.len());
+    let asked = config.shape(numbers.len(), longest);
     let budget = Allotment::of_rest_for(asked.0 * asked.1 * numbers.len());
     let mut shape = asked;
     while shape.0 * shape.1 * numbers.len() > budget.bytes {
@@ -177,7 +184,7 @@ fn rings(
                 block_size: u32::try_from(shape.0).unwrap_or(u32::MAX),
                 block_count: u32::try_from(shape.1).unwrap_or(u32::MAX),
                 frame_size: shape.0.min(FRAME_SIZE) as u32,
-                retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
+                retire_ms: u32::try_from(config.retire(shape.1).as_millis()).unwrap_or(u32::MAX),
                 fill_rxhash: false,
             };
             let selection = Selection {
@@ -206,7 +213,10 @@ fn rings(
     if entrance.turnstile().is_none() {
         distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
     }
-    Ok((rings, entrance))
+    if config.block.is_none() && shape.0 < config::holding(longest) {
+        notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
+    }
+    Ok(Rings { rings, entrance, retire: config.retire(shape.1) })
 }
 
 /// Lets the kernel offer each packet to the ring of its number.
