@@ -13,7 +13,8 @@ use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
 };
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
-use wirelane::session::forward::{Forward, ForwardConfig};
+use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
+use wirelane::stats::TxStats;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::control::{ControlServer, Served, Subject};
@@ -145,9 +146,22 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
-    let outcome = forward.join();
+    let mut outcome = forward.join();
+    outcome.errors.extend(nothing_sent(&outcome));
     let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+}
+
+/// Why no packet was sent, if there were some and nothing else has failed.
+fn nothing_sent(outcome: &ForwardOutcome) -> Option<Error> {
+    let sum = |of: fn(&TxStats) -> u64| outcome.tx.iter().map(of).sum::<u64>();
+    let unsent = sum(|tx| tx.wrong_length + tx.refused + tx.unfinished);
+    if !outcome.errors.is_empty() || unsent == 0 || sum(|tx| tx.packets) > 0 {
+        return None;
+    }
+    let (object, help) = ("forward", "the notes above say why, and what to do");
+    let cause = format!("none of the {unsent} packets to send could be sent");
+    Some(Error::failed(object, cause).help(help))
 }
 
 impl ForwardArgs {

@@ -76,3 +76,21 @@ fn privileged_a_file_passes_a_wire() {
 fn near_output(ns: &Namespace, args: &[&str]) -> wirelane_testkit::process::Output {
     output(ns.command(WIRELANE).args(args))
 }
+
+#[test]
+fn privileged_packets_of_which_none_can_be_sent_are_an_error() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let long = format!("file:{}", path.display());
+    let mut command = wirelane(["send", "-q", &long, "--packet", "udp", "--size", "4000"]);
+    assert!(output(command.args(["-c", "3", "--top-speed"])).status.success());
+    let sink = format!("packet:{}", pair.a.interface);
+    let ended = near_output(&near, &["forward", "-q", "--json", &long, &sink]);
+    assert_refused(&ended, 1, &["none of the 3 packets to send could be sent"]);
+    assert_eq!(parse(&ended.stdout)["totals"]["sent"], 0);
+}

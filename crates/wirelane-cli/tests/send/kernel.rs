@@ -1,5 +1,6 @@
 //! The kernel as the engine: when it is chosen, and that nothing else arrives than with sockets.
 
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -79,7 +80,11 @@ fn privileged_the_kernel_sends_the_first_packets_by_number() {
     let busy = AtomicBool::new(true);
     thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| while busy.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while busy.load(Ordering::Relaxed) {
+                    spin_loop();
+                }
+            });
         }
         for rate in ["3kpps", "100kpps"] {
             let seen = wire.captured(&path, COUNT, || {
