@@ -88,6 +88,8 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
             rings: opening.rings(),
             snaplen: snaplen.unsigned_abs() as usize,
             is_immediate: options.immediate,
+            retire: latency(options),
+            longest_retire: latency(options).max(timeout(options)),
         };
         let shape = need.shape();
         let said = |key: &str| spec.options.iter().find(|(said, _)| said == key);
@@ -97,7 +99,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         // What the user says counts.
         let (has_retire, has_ring) = (said("retire").is_some(), said("ring").is_some());
         if !has_retire {
-            let retire = format!("{}ms", latency(options).as_millis());
+            let retire = format!("{}ms", shape.retire.as_millis());
             spec.options.push(("retire".to_owned(), retire));
         }
         if let Some(block) = shape.block.filter(|_| block == 0 && !has_ring) {
@@ -142,6 +144,14 @@ fn longest_nap(ring: Option<usize>) -> Duration {
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
+
+/// The timeout that the program sets; none is 0.
+fn timeout(options: &Options) -> Duration {
+    /// Two rings are in step after twice the time of a block.
+    const LONGEST: u64 = 1000;
+    let timeout = if options.immediate { 0 } else { options.timeout_ms };
+    Duration::from_millis(u64::try_from(timeout).unwrap_or(0).min(LONGEST))
+}
 
 /// How long a packet may wait for others in its block. Two rings are in step after twice that time
 /// at the latest, so it is a part of what the program allows.

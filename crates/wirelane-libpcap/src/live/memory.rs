@@ -2,7 +2,10 @@
 //!
 //! The kernel hands a block over when it is full, or after the time `retire`, however little is in
 //! it. So a program that stalls loses nothing for as long as a ring has blocks for: their number
-//! times `retire`.
+//! times `retire`. At any rate that fits its bytes that is 10 s, unless the program wants packets
+//! sooner than enough blocks can be had for: then memory decides.
+
+use std::time::Duration;
 
 /// What libpcap takes for one ring, if the program does not say.
 const DEFAULT: usize = 2 << 20;
@@ -12,6 +15,10 @@ const EACH: usize = 32 << 20;
 const LEAST: usize = 1 << 20;
 const SMALLEST: usize = 16 << 10;
 const MOST: usize = 4 << 30;
+/// How long a program may stall.
+const STALL: Duration = Duration::from_millis(10_500);
+/// Most memory of all rings for that.
+const FOR_STALLS: usize = 80 << 20;
 /// A block for an uncut packet of segmentation offload.
 const BLOCK: usize = 128 << 10;
 const LARGEST_BLOCK: usize = 1 << 20;
@@ -34,6 +41,9 @@ pub(super) struct Need {
     pub(super) snaplen: usize,
     /// Packets are handed over one by one.
     pub(super) is_immediate: bool,
+    /// How long a packet may wait for others in its block, and at most, if that saves memory.
+    pub(super) retire: Duration,
+    pub(super) longest_retire: Duration,
 }
 
 /// Bytes of a ring and of its blocks.
@@ -42,6 +52,8 @@ pub(super) struct Shape {
     pub(super) ring: usize,
     /// A power of two. `None` leaves it to the port.
     pub(super) block: Option<usize>,
+    /// After which time the kernel hands over a block that is not full.
+    pub(super) retire: Duration,
 }
 
 impl Need {
@@ -51,17 +63,24 @@ impl Need {
         if let Some(all) = self.user {
             let ring = (all / rings).clamp(SMALLEST, MOST);
             let block = self.is_immediate.then(|| self.single().min(power(ring / 16)));
-            return Shape { ring, block: block.map(|block| block.max(SMALLEST_BLOCK)) };
+            let block = block.map(|block| block.max(SMALLEST_BLOCK));
+            return Shape { ring, block, retire: self.retire };
         }
         let asked = if self.program == 0 { DEFAULT } else { self.program };
         let all = asked.max(rings.saturating_mul(asked.min(DEFAULT)).min(EACH));
         let ring = (all / rings).clamp(LEAST, MOST);
         if !self.is_immediate {
-            return Shape { ring, block: Some(power(ring / 32).clamp(BLOCK, LARGEST_BLOCK)) };
+            let blocks = STALL.as_millis().div_ceil(self.retire.as_millis().max(1)) as usize;
+            let block = power(ring / blocks).clamp(self.single(), LARGEST_BLOCK);
+            let count = blocks.min(FOR_STALLS / rings / block).max(ring / block);
+            let enough = STALL.as_millis().div_ceil(count as u128);
+            let enough = Duration::from_millis(u64::try_from(enough).unwrap_or(u64::MAX));
+            let retire = enough.min(self.longest_retire).max(self.retire);
+            return Shape { ring: count * block, block: Some(block), retire };
         }
         let block = self.single();
         let count = (IMMEDIATE / rings / block).min(IMMEDIATE_BLOCKS);
-        Shape { ring: ring.max(count * block), block: Some(block) }
+        Shape { ring: ring.max(count * block), block: Some(block), retire: self.retire }
     }
 
     /// A block with room for one packet.
@@ -79,28 +98,50 @@ fn power(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    const NEED: Need =
-        Need { program: 0, user: None, rings: 3, snaplen: 262_144, is_immediate: false };
+    const NEED: Need = Need {
+        program: 0,
+        user: None,
+        rings: 3,
+        snaplen: 262_144,
+        is_immediate: false,
+        retire: Duration::from_millis(250),
+        longest_retire: Duration::from_millis(1000),
+    };
 
     fn shape(need: Need) -> (usize, usize) {
-        let Shape { ring, block } = need.shape();
+        let Shape { ring, block, .. } = need.shape();
         (ring, block.unwrap_or(0))
     }
 
     #[test]
-    fn few_rings_have_the_default_each_and_many_share() {
-        for (rings, ring) in
-            [(0, 2 << 20), (1, 2 << 20), (9, 2 << 20), (31, (32 << 20) / 31), (129, 1 << 20)]
+    fn rings_hold_ten_seconds() {
+        for (rings, blocks, retire) in
+            [(0, 42, 250), (3, 42, 250), (9, 42, 250), (31, 20, 525), (129, 8, 1000)]
         {
-            assert_eq!(shape(Need { rings, ..NEED }), (ring, BLOCK), "{rings}");
+            let need = Need { rings, ..NEED };
+            assert_eq!(shape(need), (blocks * BLOCK, BLOCK), "{rings}");
+            assert_eq!(need.shape().retire.as_millis(), retire, "{rings}");
         }
+        let quick = |millis, longest| {
+            let retire = Duration::from_millis(millis);
+            let longest_retire = Duration::from_millis(longest);
+            let Shape { ring, retire, .. } = Need { retire, longest_retire, ..NEED }.shape();
+            (ring / BLOCK, retire.as_millis())
+        };
+        assert_eq!([quick(50, 100), quick(5, 10), quick(8, 8)], [(210, 50), (213, 10), (213, 8)]);
+    }
+
+    #[test]
+    fn short_packets_have_small_blocks() {
+        let short = Need { snaplen: 96, retire: Duration::from_millis(50), ..NEED };
+        assert_eq!(shape(short), (256 * (8 << 10), 8 << 10));
     }
 
     #[test]
     fn programs_ask_for_all_rings_together() {
         let ask = |program| shape(Need { program, ..NEED });
-        assert_eq!(ask(1), (1 << 20, BLOCK));
-        assert_eq!(ask(64 << 20), ((64 << 20) / 3, 512 << 10));
+        assert_eq!(ask(1), (42 * BLOCK, BLOCK));
+        assert_eq!(ask(64 << 20), (42 * (512 << 10), 512 << 10));
         assert_eq!(ask(usize::MAX), (4 << 30, 1 << 20));
     }
 
