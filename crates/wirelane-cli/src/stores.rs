@@ -1,7 +1,6 @@
 //! Stores, as arguments name them.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use wirelane::pcap::{FileId, LINK_TYPE_ETHERNET};
@@ -50,7 +49,7 @@ pub(crate) fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
     for store in stores {
         for segment in store.segments().map_err(failure)? {
             let names = [segment.name.file_name(), segment.name.index_name()];
-            let opened = names.iter().filter_map(|name| File::open(store.path_of(name)).ok());
+            let opened = names.iter().filter_map(|name| store.open_file(name).ok().flatten());
             files.extend(opened.filter_map(|file| FileId::of(&file)));
         }
     }

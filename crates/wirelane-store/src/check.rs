@@ -1,18 +1,21 @@
 //! Reads a whole store, names what is damaged, and mends what can be mended: what a crash left, and
 //! lost or damaged indexes.
 
-use std::fs::OpenOptions;
-use std::io::Read;
+use std::fs::File;
 use std::ops::ControlFlow;
 
 use crate::directory::{Directory, SegmentEntry};
 use crate::error::{Error, Result};
+use crate::files::Opened;
 use crate::index::Index;
 use crate::mend::{self, Mended, mend_prelude, write_index};
 use crate::names::SegmentName;
 use crate::query::Damage;
-use crate::scan::GapKind;
+use crate::scan::{GapKind, ReadAt};
 use crate::survey::{Survey, survey};
+
+/// Bytes of an index that are compared at once.
+const CHUNK: usize = 64 << 10;
 
 /// What was found in a store, and done to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,6 +109,12 @@ fn check_segment(
         report.being_written += 1;
         return Ok(());
     }
+    if let Opened::Irregular(kind) = directory.open_any_kind(&entry.name.file_name())? {
+        let path = directory.path_of(&entry.name.file_name());
+        let what = format!("the segment is {kind}, not a regular file").into();
+        report.damage.push(Damage { path, offset: 0, what });
+        return Ok(());
+    }
     let Some((name, file)) = directory.open_segment(&entry.name)? else { return Ok(()) };
     let path = directory.path_of(&name.file_name());
     let survey = survey(&name, path.clone(), file)?;
@@ -116,7 +125,7 @@ fn check_segment(
     for gap in &survey.scan.gaps {
         if gap.kind == GapKind::Prelude && mending == Mending::All {
             let failed = |error: std::io::Error| Error::io(&path, "mend", &error);
-            let writable = OpenOptions::new().write(true).open(&path).map_err(failed)?;
+            let Some(writable) = directory.open_writable(&name.file_name())? else { continue };
             let notes = mend_prelude(&survey.scan, &writable, &name).map_err(failed)?;
             report.mended.extend(notes.into_iter().map(|what| Mended { path: path.clone(), what }));
             continue;
@@ -143,42 +152,57 @@ fn check_index(
 ) -> Result<()> {
     let index_name = name.index_name();
     let path = directory.path_of(&index_name);
-    let mut found = None;
-    if let Some(mut file) = directory.open_file(&index_name)? {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| Error::io(&path, "read", &error))?;
-        found = Some(bytes);
-    }
+    let found = directory.open_any_kind(&index_name)?;
     let id = survey.scan.segment;
     if !survey.is_whole() {
         // An index that was made before the damage knows more than one that could be made now.
         // Without one, every query scans the segment, and names the damage.
-        if let Some(bytes) = found
-            && Index::from_bytes(bytes, "").map(|index| index.segment()).ok() != id
-        {
+        let of = match found {
+            Opened::Missing => return Ok(()),
+            Opened::Irregular(_) => None,
+            Opened::File(file) => Index::from_file(file, &path).map(|index| index.segment()).ok(),
+        };
+        if of.is_none() || of != id {
             let what = "the index is damaged, too: made anew only of a whole segment".into();
             report.damage.push(Damage { path, offset: 0, what });
         }
         return Ok(());
     }
     let index = survey.into_index();
+    let failed = |error: std::io::Error| Error::io(&path, "read", &error);
     let what = match &found {
-        Some(found) if *found == index => return Ok(()),
-        Some(_) => "the index is damaged, or of another segment",
-        None => "the index is missing",
+        Opened::File(file) if holds(file, &index).map_err(failed)? => return Ok(()),
+        Opened::File(_) => "the index is damaged, or of another segment",
+        Opened::Irregular(_) => "the index is no regular file",
+        Opened::Missing => "the index is missing",
     };
     if mending == Mending::Nothing {
         report.damage.push(Damage { path, offset: 0, what: what.into() });
         return Ok(());
     }
     write_index(directory, name, &index)?;
-    if directory.open_file(&name.file_name())?.is_none() {
+    if !directory.exists(&name.file_name())? {
         // The recorder deleted the segment meanwhile.
         directory.remove(&index_name)?;
         return Ok(());
     }
     report.mended.push(Mended { path, what: format!("{what}: made anew") });
     Ok(())
+}
+
+/// Whether a file holds exactly these bytes. No more of it is read than that takes.
+fn holds(file: &File, bytes: &[u8]) -> std::io::Result<bool> {
+    if file.size()? != bytes.len() as u64 {
+        return Ok(false);
+    }
+    let mut chunk = vec![0; CHUNK];
+    for (at, part) in (0..).step_by(CHUNK).zip(bytes.chunks(CHUNK)) {
+        let len = file.read_at(&mut chunk, at)?.min(part.len());
+        if chunk.get(..len) != Some(part) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, statat};
 use rustix::io::Errno;
 use wirelane_pcap::Access;
 
@@ -45,8 +45,10 @@ impl Directory {
             && error.kind() == io::ErrorKind::NotFound
         {
             fs::create_dir_all(path).map_err(|error| Error::io(path, "make", &error))?;
-            let made = File::open(path).and_then(|dir| access.apply_to_directory(dir));
-            made.map_err(|error| Error::io(path, "set the permissions of", &error))?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = open(path, flags, Mode::empty()).map_err(io::Error::from);
+            made.and_then(|dir| access.apply_to_directory(dir))
+                .map_err(|error| Error::io(path, "set the permissions of", &error))?;
         }
         let mut directory = Self::open_any(path)?;
         if directory.id.is_none() {
@@ -91,8 +93,8 @@ impl Directory {
     /// Who may read it, as far as its files tell.
     #[must_use]
     pub fn access(&self) -> Access {
-        let stat = statat(&self.fd, STORE_FILE, AtFlags::empty());
-        let Ok(stat) = stat else { return Access::default() };
+        let Ok(Some(file)) = self.open_file(STORE_FILE) else { return Access::default() };
+        let Ok(stat) = fstat(file) else { return Access::default() };
         let mode = stat.st_mode & 0o777;
         let access = Access { mode: None, group: (mode & 0o060 != 0).then_some(stat.st_gid) };
         Access { mode: Some(mode).filter(|mode| *mode != access.file_mode()), ..access }
@@ -128,18 +130,6 @@ impl Directory {
                 Ok(file.map(|file| (entry.name, file)))
             }
             None => Ok(None),
-        }
-    }
-
-    /// Opens one of its files to read it; `None` if there is none of this name.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub fn open_file(&self, name: &str) -> Result<Option<File>> {
-        match openat(&self.fd, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(fd) => Ok(Some(fd.into())),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::io(&self.path_of(name), "open", &errno.into())),
         }
     }
 
@@ -202,10 +192,7 @@ impl Directory {
     fn write_store_file(&self, access: Access) -> Result<()> {
         let failed = |error: io::Error| Error::io(&self.path_of(STORE_FILE), "make", &error);
         let part = format!("{STORE_FILE}.{}", std::process::id());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o600);
-        let mut file: File =
-            openat(&self.fd, &part, flags, mode).map_err(|errno| failed(errno.into()))?.into();
+        let mut file = self.create_anew(&part)?;
         let written = file
             .write_all(format_store_file(random_number()).as_bytes())
             .and_then(|()| access.apply(&file))

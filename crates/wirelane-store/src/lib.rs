@@ -18,6 +18,7 @@ mod directory;
 mod error;
 mod extent;
 mod extent_set;
+mod files;
 pub mod index;
 mod key;
 mod lock;

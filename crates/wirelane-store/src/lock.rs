@@ -6,7 +6,7 @@ use std::io::{Read, Seek, Write};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use wirelane_os::disk::DirectWriter;
 use wirelane_pcap::Access;
@@ -44,10 +44,7 @@ impl Directory {
     pub fn lock_recorder(&self, access: Access) -> Result<RecorderLock> {
         let path = self.path_of(RECORDER_LOCK);
         let failed = |action| move |error: std::io::Error| Error::io(&path, action, &error);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let mut file: File = openat(self, RECORDER_LOCK, flags, Mode::from_raw_mode(0o600))
-            .map_err(|errno| failed.clone()("open")(errno.into()))?
-            .into();
+        let mut file = self.open_or_create(RECORDER_LOCK)?;
         if !try_lock(&file, TRIES).map_err(|errno| failed.clone()("lock")(errno.into()))? {
             let who = read_owner(&mut file)
                 .map_or("another process".into(), |id| format!("process {id}"));

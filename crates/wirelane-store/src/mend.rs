@@ -4,14 +4,12 @@
 //! every reader skips. What was being written in that moment, and was not on the disk completely,
 //! is taken off, or skipped as padding.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
-use rustix::fs::{
-    Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat, renameat_with,
-};
+use rustix::fs::{Gid, Mode, RenameFlags, Uid, fchmod, fchown, renameat, renameat_with};
 use rustix::io::Errno;
 
 use crate::directory::Directory;
@@ -86,7 +84,9 @@ fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Re
     if survey.scan.prelude.is_none() {
         return Ok(Vec::new());
     }
-    let writable = OpenOptions::new().write(true).open(&path).map_err(failed)?;
+    let Some(writable) = directory.open_writable(&name.file_name())? else {
+        return Ok(Vec::new());
+    };
     let holes = Holes::new(&survey, &file, name.is_compressed());
     let mut notes = mend_prelude(&survey.scan, &writable, name).map_err(failed)?;
     notes.extend(holes.fill(&writable, name.is_compressed()).map_err(failed)?);
@@ -134,10 +134,7 @@ pub(crate) fn write_index(directory: &Directory, name: &SegmentName, bytes: &[u8
     let (index, part) = (name.index_name(), format!("{}.part", name.index_name()));
     let path = directory.path_of(&index);
     let failed = |error: io::Error| Error::io(&path, "write", &error);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let mut file: File = openat(directory, &part, flags, Mode::from_raw_mode(0o600))
-        .map_err(|errno| failed(errno.into()))?
-        .into();
+    let mut file = directory.create_anew(&part)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if let Err(error) = written {
         directory.remove(&part)?;

@@ -1,6 +1,6 @@
 //! Pins, which keep segments from being deleted, and deletion, which looks for them.
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use wirelane_pcap::Access;
 
@@ -31,9 +31,7 @@ impl Directory {
         }
         let pin = name.pin_name();
         let failed = |error: std::io::Error| Error::io(&self.path_of(&pin), "make", &error);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
-        let file = openat(self, &pin, flags, Mode::from_raw_mode(0o600))
-            .map_err(|errno| failed(errno.into()))?;
+        let file = self.open_or_create(&pin)?;
         access.apply(file).map_err(failed)?;
         Ok(true)
     }
@@ -57,7 +55,7 @@ impl Directory {
     /// The system refuses.
     pub fn delete(&self, name: &SegmentName) -> Result<Deletion> {
         let _lock = self.try_lock_set()?;
-        if self.open_file(&name.pin_name())?.is_some() {
+        if self.exists(&name.pin_name())? {
             return Ok(Deletion::Pinned);
         }
         let (file, index) = (name.file_name(), name.index_name());

@@ -305,13 +305,11 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         let (mut at, mut is_zero) = (from, true);
         let mut chunk = vec![0; CHUNK];
         while at < size {
-            if is_zero {
-                // Nothing but zeros so far: what was never written need not be read.
-                at = match self.file.next_data(at) {
-                    Some(data) => (data / STEP * STEP).max(at),
-                    None => break,
-                };
-            }
+            // What was never written need not be read, however long it is.
+            at = match self.file.next_data(at) {
+                Some(data) => (data / STEP * STEP).max(at),
+                None => break,
+            };
             let len = match self.file.read_at(&mut chunk, at) {
                 Ok(0) => break,
                 Ok(len) => len,

@@ -4,5 +4,6 @@
 
 mod answers;
 mod bad_input;
+mod hostile;
 mod pins;
 mod store;

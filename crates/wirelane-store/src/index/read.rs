@@ -12,6 +12,7 @@ use super::sets;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
 use crate::extent_set::ExtentSet;
+use crate::files::{len_without_holes, open_path};
 use crate::key::{Field, Term};
 
 /// The index of a segment.
@@ -27,11 +28,18 @@ impl Index {
     /// Opens the index in this file.
     ///
     /// # Errors
-    /// The file cannot be read, is no index, or one of another version; its header or its list of
-    /// extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
+    /// The file cannot be read, is no regular one, no index, or one of another version; its header
+    /// or its list of extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io(path, "open", &error))?;
-        let len = file.metadata().map_err(|error| Error::io(path, "examine", &error))?.len();
+        Self::from_file(open_path(path)?, path)
+    }
+
+    /// The index in this file, which is open; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn from_file(file: File, path: &Path) -> Result<Self> {
+        let len = len_without_holes(&file).map_err(|error| Error::io(path, "examine", &error))?;
         Self::from_source(Source::File { file, len }, path.display().to_string())
     }
 
@@ -180,7 +188,11 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
 
 /// Where the bytes are.
 enum Source {
-    File { file: File, len: u64 },
+    /// `len` is what the file really has: memory is taken for no more.
+    File {
+        file: File,
+        len: u64,
+    },
     Bytes(Vec<u8>),
 }
 

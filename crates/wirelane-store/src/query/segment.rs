@@ -173,11 +173,13 @@ impl Segment {
 
     /// The index of a finished segment.
     fn open_index(&self, directory: &Directory, segment: u64) -> Result<Option<Index>> {
-        let path = directory.path_of(&self.name.index_name());
-        if self.name.is_part() || !path.exists() {
+        let name = self.name.index_name();
+        let path = directory.path_of(&name);
+        if self.name.is_part() {
             return Ok(None);
         }
-        let index = Index::open(&path)?;
+        let Some(file) = directory.open_file(&name)? else { return Ok(None) };
+        let index = Index::from_file(file, &path)?;
         if index.segment() != segment {
             return Err(Error::new(path.display().to_string(), "it is of another segment"));
         }

@@ -2,7 +2,6 @@
 //! second, and neither writing nor the next segment waits for it.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use rustix::fs::{Mode, OFlags, RenameFlags, fsync, ftruncate, openat, renameat, renameat_with};
+use rustix::fs::{RenameFlags, fsync, ftruncate, renameat, renameat_with};
 use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_pcap::Access;
@@ -178,11 +177,7 @@ impl FinisherParts {
             let _ = self.directory.remove(&part);
             Error::io(&path, "write", &error)
         };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(self.access.file_mode());
-        let file = openat(self.directory.as_fd(), &part, flags, mode)
-            .map_err(|errno| Error::io(&path, "make", &errno.into()))?;
-        let mut file = File::from(file);
+        let mut file = self.directory.create_anew(&part)?;
         file.write_all(bytes).and_then(|()| self.access.apply(&file)).map_err(failed)?;
         renameat(self.directory.as_fd(), &part, self.directory.as_fd(), &index)
             .map_err(|errno| failed(errno.into()))

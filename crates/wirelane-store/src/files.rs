@@ -1,0 +1,186 @@
+//! The one place that opens the files of a store.
+//!
+//! Whoever owns the directory may put anything there while root records, extracts or mends: links
+//! to other files, FIFOs, devices, files with more holes than bytes. So a file is opened without
+//! following links and without waiting, and used only if it is a regular one. A new file never
+//! takes the place of what is there. A file that has other names is not written to.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, openat, seek, statat};
+use rustix::io::Errno;
+
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+
+/// Of every file of a store.
+const SAFE: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// How often a file is opened or made while others make or delete it.
+const TRIES: u32 = 5;
+
+/// What is there under a name.
+pub(crate) enum Opened {
+    /// A regular file.
+    File(File),
+    /// Something else, and what it is.
+    Irregular(&'static str),
+    /// Nothing.
+    Missing,
+}
+
+impl Opened {
+    /// The file, if there is one; what is no regular file is an error.
+    fn file(self, path: &Path) -> Result<Option<File>> {
+        match self {
+            Self::File(file) => Ok(Some(file)),
+            Self::Missing => Ok(None),
+            Self::Irregular(what) => Err(irregular(path, what)),
+        }
+    }
+}
+
+impl Directory {
+    /// Opens one of its files to read it; `None` if there is none of this name. Reads never wait.
+    ///
+    /// # Errors
+    /// It is no regular file, or the system refuses.
+    pub fn open_file(&self, name: &str) -> Result<Option<File>> {
+        self.open_any_kind(name)?.file(&self.path_of(name))
+    }
+
+    /// As [`open_file`](Self::open_file), but what is no regular file is no error.
+    pub(crate) fn open_any_kind(&self, name: &str) -> Result<Opened> {
+        self.open_with(name, OFlags::RDONLY)
+    }
+
+    /// As [`open_file`](Self::open_file), to read and write it.
+    ///
+    /// # Errors
+    /// It has other names, too, as hard links have.
+    pub(crate) fn open_writable(&self, name: &str) -> Result<Option<File>> {
+        let path = self.path_of(name);
+        let Some(file) = self.open_with(name, OFlags::RDWR)?.file(&path)? else { return Ok(None) };
+        let links = file.metadata().map_err(|error| Error::io(&path, "look at", &error))?.nlink();
+        if links > 1 {
+            let error = Error::new(path.display().to_string(), "has other names (hard links)");
+            return Err(error.help("writing would change these, too: copy the file"));
+        }
+        Ok(Some(file))
+    }
+
+    /// Makes a file that only we may read and write. What has this name and is not in use, as a
+    /// process left it that was killed, is deleted before.
+    pub(crate) fn create_anew(&self, name: &str) -> Result<File> {
+        for _ in 0..TRIES {
+            if let Some(file) = self.create_file(name)? {
+                return Ok(file);
+            }
+            self.remove(name)?;
+        }
+        Err(Error::io(&self.path_of(name), "make", &Errno::EXIST.into()))
+    }
+
+    /// Makes a file that only we may read and write; `None` if there is one of this name.
+    pub(crate) fn create_file(&self, name: &str) -> Result<Option<File>> {
+        let flags = SAFE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        match openat(self, name, flags, Mode::from_raw_mode(0o600)) {
+            Ok(fd) => Ok(Some(fd.into())),
+            Err(Errno::EXIST) => Ok(None),
+            Err(errno) => Err(Error::io(&self.path_of(name), "make", &errno.into())),
+        }
+    }
+
+    /// Opens a file to read and write it, and makes it where there is none.
+    pub(crate) fn open_or_create(&self, name: &str) -> Result<File> {
+        for _ in 0..TRIES {
+            if let Some(file) = self.open_writable(name)? {
+                return Ok(file);
+            }
+            if let Some(file) = self.create_file(name)? {
+                return Ok(file);
+            }
+        }
+        Err(Error::io(&self.path_of(name), "open", &Errno::NOENT.into()))
+    }
+
+    /// Whether there is anything of this name.
+    pub(crate) fn exists(&self, name: &str) -> Result<bool> {
+        match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(Error::io(&self.path_of(name), "look at", &errno.into())),
+        }
+    }
+
+    fn open_with(&self, name: &str, how: OFlags) -> Result<Opened> {
+        let failed = |error: io::Error| Error::io(&self.path_of(name), "open", &error);
+        match openat(self, name, SAFE | how, Mode::empty()) {
+            Ok(fd) => checked(fd).map_err(failed),
+            Err(Errno::NOENT) => Ok(Opened::Missing),
+            Err(Errno::LOOP) => Ok(Opened::Irregular("a link")),
+            // A socket, a device without a driver; a directory to write to.
+            Err(Errno::NXIO | Errno::NODEV) => Ok(Opened::Irregular("a socket or a device")),
+            Err(Errno::ISDIR) => Ok(Opened::Irregular("a directory")),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+}
+
+/// Opens a file by its path, as [`Directory::open_file`] does.
+pub(crate) fn open_path(path: &Path) -> Result<File> {
+    let failed = |error: io::Error| Error::io(path, "open", &error);
+    let fd = match rustix::fs::open(path, SAFE | OFlags::RDONLY, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::LOOP) => return Err(irregular(path, "a link")),
+        Err(errno) => return Err(failed(errno.into())),
+    };
+    let file = checked(fd).map_err(failed)?.file(path)?;
+    file.ok_or_else(|| failed(Errno::NOENT.into()))
+}
+
+/// Bytes of a file up to its first hole: what it takes on the disk, whatever its length says. Where
+/// the file system knows no holes, these are all.
+pub(crate) fn len_without_holes(file: &File) -> io::Result<u64> {
+    let len = file.metadata()?.len();
+    match seek(file, SeekFrom::Hole(0)) {
+        Ok(hole) => Ok(hole.min(len)),
+        // An empty file.
+        Err(Errno::NXIO) => Ok(0),
+        Err(_) => Ok(len),
+    }
+}
+
+fn checked(fd: OwnedFd) -> io::Result<Opened> {
+    let file = File::from(fd);
+    Ok(match kind_of(file.metadata()?.file_type()) {
+        None => Opened::File(file),
+        Some(what) => Opened::Irregular(what),
+    })
+}
+
+/// What a file is that is not a regular one.
+fn kind_of(kind: fs::FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_fifo() {
+        Some("a FIFO")
+    } else if kind.is_dir() {
+        Some("a directory")
+    } else {
+        Some("a socket or a device")
+    }
+}
+
+fn irregular(path: &Path, what: &str) -> Error {
+    let error = Error::new(path.display().to_string(), format!("is {what}, not a regular file"));
+    error.help("see who may write to the store's directory")
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;
