@@ -16,7 +16,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
@@ -41,10 +41,12 @@ const LENGTH: usize = 12;
 const COUNT: usize = 16;
 const CHANGES: usize = 24;
 /// The text comes behind the numbers. Longer is nothing that is read.
-const LONGEST: usize = 16 << 20;
-const MOST: usize = 1 << 20;
-/// Boards of one process that are read.
+const LONGEST: usize = 1 << 20;
+const MOST: usize = 1 << 16;
+/// Boards of one process that are read, and the bytes of all of them: anybody can show boards to
+/// root.
 const BOARDS: usize = 1024;
+const BYTES: usize = 4 << 20;
 /// How often to look again while numbers change.
 const LOOKS: u32 = 100;
 /// After so many looks the writer lost its CPU amidst a change: time for it to come back.
@@ -186,6 +188,7 @@ pub fn of_process(pid: u32) -> io::Result<Vec<Shown>> {
     descriptors.sort_unstable();
     let mut owner = None;
     let mut found: Vec<((u64, u64), Shown)> = Vec::new();
+    let mut left = BYTES;
     for descriptor in descriptors {
         let path = format!("/proc/{pid}/fd/{descriptor}");
         if found.len() >= BOARDS || !leads_to_one(&path) {
@@ -195,9 +198,10 @@ pub fn of_process(pid: u32) -> io::Result<Vec<Shown>> {
         // It may be another one by now.
         if let Ok((file, identity)) = open(&path)
             && found.iter().all(|(other, _)| *other != identity)
-            && let Ok((by, shown)) = read(&file)
+            && let Ok((by, shown)) = read(&file, left)
             && owner == Some(by)
         {
+            left = left.saturating_sub(shown.text.len() + 8 * shown.numbers.len());
             found.push((identity, shown));
         }
     }
@@ -230,8 +234,8 @@ fn open(path: &str) -> io::Result<(File, (u64, u64))> {
     Ok((rustix::fs::open(own, flags, Mode::empty())?.into(), identity(status)))
 }
 
-/// Who wrote it, and what it shows. Nothing in it can be relied on.
-fn read(file: &File) -> io::Result<(u32, Shown)> {
+/// Who wrote it, and what it shows: `most` bytes at most. Nothing in it can be relied on.
+fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
     let invalid = || io::Error::from(ErrorKind::InvalidData);
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0)?;
@@ -239,6 +243,11 @@ fn read(file: &File) -> io::Result<(u32, Shown)> {
     let magic = part(&header, 0).map(u64::from_ne_bytes);
     let (owner, length, count) = (half(PROCESS)?, half(LENGTH)? as usize, half(COUNT)? as usize);
     if magic != Some(MAGIC) || length > LONGEST || count > MOST {
+        return Err(invalid());
+    }
+    // Memory that it does not have itself, as behind the end or in a hole, is not taken for it.
+    let shown = 8 * count + length;
+    if shown > most || file.metadata()?.blocks().saturating_mul(512) < (HEADER + shown) as u64 {
         return Err(invalid());
     }
     let mut text = vec![0; length];
@@ -402,7 +411,38 @@ mod tests {
     fn reread(bytes: &[u8]) -> io::Result<(u32, Shown)> {
         let file = File::from(rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
         file.write_all_at(bytes, 0).unwrap();
-        read(&file)
+        read(&file, BYTES)
+    }
+
+    /// Whoever shows boards of which nothing but the header is there, or very many, has the reader
+    /// take no memory for them.
+    #[test]
+    fn what_others_show_is_read_within_bounds() {
+        let header = |length: usize| {
+            let mut header = vec![0; HEADER];
+            header[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+            header[PROCESS..PROCESS + 4].copy_from_slice(&std::process::id().to_ne_bytes());
+            header[LENGTH..LENGTH + 4].copy_from_slice(&(length as u32).to_ne_bytes());
+            header
+        };
+        let memory = |length: usize, text: &str| {
+            let fd = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC).unwrap();
+            let file = File::from(fd);
+            file.write_all_at(&header(length), 0).unwrap();
+            file.write_all_at(text.as_bytes(), HEADER as u64).unwrap();
+            file.set_len((HEADER + length) as u64).unwrap();
+            file
+        };
+        assert!(read(&memory(5, "small"), BYTES).is_ok());
+        assert!(read(&memory(5, "small"), 4).is_err());
+        for sparse in [64 << 10, LONGEST, LONGEST + 1, 16 << 20] {
+            assert!(read(&memory(sparse, ""), BYTES).is_err(), "{sparse}");
+        }
+        let many: Vec<_> = (0..20).map(|_| memory(LONGEST, &"x".repeat(LONGEST))).collect();
+        let shown = of_process(std::process::id()).unwrap();
+        let bytes: usize = shown.iter().map(|shown| shown.text.len()).sum();
+        assert!((LONGEST..=BYTES).contains(&bytes), "{bytes}");
+        drop(many);
     }
 
     /// A copy of the process has a copy of the descriptor. What it sets changes nothing, and it

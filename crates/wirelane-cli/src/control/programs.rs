@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wirelane::clock;
 use wirelane_os::board::{self, Shown};
+use wirelane_os::text;
 
 use super::request::Identity;
 
@@ -110,18 +111,25 @@ fn identity(pid: u32) -> Option<Identity> {
     let handles = handles(pid).ok()?;
     let specs = |handle: &Handle| -> Vec<String> {
         let ports = handle.document["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
-        ports.iter().filter_map(|port| port["spec"].as_str().map(str::to_owned)).collect()
+        ports.iter().filter_map(|port| port["spec"].as_str().map(short)).collect()
     };
     Some(Identity {
         command: command(pid)?,
-        version: handles.first()?.version.clone(),
+        version: short(&handles.first()?.version),
         elapsed_s: elapsed_s(&handles),
-        ports: handles.iter().flat_map(specs).collect(),
+        ports: handles.iter().flat_map(specs).take(PORTS).collect(),
         library: Some(LIBRARY.into()),
     })
 }
 
 const LIBRARY: &str = "libpcap";
+/// Ports of a program that a list of programs names.
+const PORTS: usize = 64;
+
+/// Of many programs, each shows what it likes.
+fn short(text: &str) -> String {
+    text::brief(text).into_owned()
+}
 
 fn handles(pid: u32) -> io::Result<Vec<Handle>> {
     Ok(board::of_process(pid)?.into_iter().filter_map(handle).collect())

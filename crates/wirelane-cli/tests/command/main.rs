@@ -10,6 +10,7 @@ mod running;
 mod any;
 mod background;
 mod bad_input;
+mod boards;
 mod control;
 mod count;
 mod exec;
