@@ -1,5 +1,7 @@
 //! What cannot be sent is refused in words, before anything is.
 
+use std::process::Command;
+
 use tempfile::tempdir;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
@@ -47,6 +49,25 @@ fn files_that_cannot_be_sent_are_refused() {
     refused(&["send", "sim:1", &text("junk.pcap")], 1, &["junk.pcap"]);
     refused(&["send", "sim:1", "--flows", &text("flows.yaml")], 1, &["flows.yaml", "no flow"]);
     refused(&["send", "sim:1", "--flows", &text("none.yaml")], 1, &["none.yaml", "ENOENT"]);
+}
+
+/// A megabyte of aliases, or of keys, takes neither memory nor time.
+#[test]
+fn a_small_file_of_flows_stays_small() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("flows.yaml");
+    let long = "x".repeat(1_000_000);
+    let aliases = format!("a: &a \"{long}\"\nb: [{}]\n", "*a, ".repeat(20_000));
+    let keys: String = (0..80_000).map(|key| format!("k{key:07}: 1\n")).collect();
+    for (text, part) in [(aliases, "repeat too much"), (keys, "k0000000")] {
+        fs::write(&path, text).unwrap();
+        let mut command = Command::new("bash");
+        let script = "ulimit -v 1000000; exec timeout --signal=KILL 60 \"$@\"";
+        command.args(["-c", script, "-", env!("CARGO_BIN_EXE_wirelane"), "send", "--flows"]);
+        let out = output(command.arg(&path).args(["--print", "1"]));
+        assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
+        assert!(out.stderr.contains(part), "{part}: {}", out.stderr);
+    }
 }
 
 #[test]

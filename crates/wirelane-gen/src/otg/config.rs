@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::error::Error;
-use super::flow::{self, Metrics, off};
+use super::flow::{self, Metrics, Ports, off};
 use super::place::{Budget, Fields, Place};
 use super::{headers, payload, size, yaml};
 use crate::recipe::Recipe;
@@ -73,7 +73,7 @@ pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config,
         }
     }
     let ports = ports(top.part("ports"))?;
-    let names: Vec<String> = ports.iter().map(|port| port.name.clone()).collect();
+    let names = ports.iter().enumerate().map(|(at, port)| (port.name.clone(), at)).collect();
     let mut seen = HashSet::new();
     let flows = top.part("flows").each(|place| flow(place, &names, &mut seen, reserved))?;
     options(top.part("options"))?;
@@ -101,7 +101,7 @@ fn ports(place: Place<'_>) -> Result<Vec<Port>, Error> {
 
 fn flow(
     place: Place<'_>,
-    ports: &[String],
+    ports: &Ports,
     seen: &mut HashSet<String>,
     reserved: &dyn Fn(&Metrics) -> usize,
 ) -> Result<Flow, Error> {

@@ -1,5 +1,7 @@
 //! A flow of the model: where it goes, how it is paced, how long it lasts, what is measured.
 
+use std::collections::BTreeMap;
+
 use super::error::Error;
 use super::place::{Fields, Place};
 use crate::rate::Rate;
@@ -34,11 +36,11 @@ pub(super) struct Extent {
 /// A year, which no run outlasts.
 const LONGEST: f64 = 366.0 * 86_400.0;
 
+/// The ports of a file by their names, with their positions.
+pub(super) type Ports = BTreeMap<String, usize>;
+
 /// The names of the ports of a flow: one that sends and those that receive.
-pub(super) fn endpoints<'a>(
-    place: Place<'a>,
-    ports: &[String],
-) -> Result<(usize, Vec<usize>), Error> {
+pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>), Error> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
         let what = "emulated devices are not supported: nothing here answers ARP or speaks a \
@@ -64,10 +66,11 @@ pub(super) fn endpoints<'a>(
     Ok((tx, rx))
 }
 
-fn index(place: &Place<'_>, ports: &[String]) -> Result<usize, Error> {
+fn index(place: &Place<'_>, ports: &Ports) -> Result<usize, Error> {
     let name = place.text()?;
-    ports.iter().position(|port| port == name).ok_or_else(|| {
-        let known = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
+    ports.get(name).copied().ok_or_else(|| {
+        let known: Vec<_> = ports.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         place.error(format!("no port is called '{name}'; there are: {known}"))
     })
 }

@@ -3,7 +3,7 @@
 //! Scalars stay text: the reader of a field knows its type. So `name: 1` is a name, and a 64-bit
 //! number in quotes, as protobuf's JSON writes it, a number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
@@ -29,8 +29,11 @@ pub(super) enum Content {
 /// Containers in containers. The model needs about 20.
 const DEPTH: usize = 64;
 
-/// Nodes that aliases may repeat in all, so that a small file cannot fill the memory.
-const REPEATED: usize = 1 << 20;
+/// Memory that aliases and anchors may take for what they repeat, so that a small file cannot fill
+/// it: the nodes themselves, and the bytes of their texts and keys.
+const REPEATED: usize = 64 << 20;
+/// Of one node, without its text.
+const NODE: usize = size_of::<(String, Node)>();
 
 /// Reads the one document of `text`.
 pub(super) fn read(text: &str) -> Result<Node, Error> {
@@ -58,6 +61,7 @@ pub(super) fn read(text: &str) -> Result<Node, Error> {
 struct Reader {
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
+    /// Bytes of what anchors keep and aliases repeat.
     repeated: usize,
 }
 
@@ -67,15 +71,17 @@ struct Open {
     anchor: usize,
     /// The key of a map whose value is still to come.
     key: Option<(String, usize, usize)>,
-    /// The nodes in it, itself included, and how deep they are nested.
-    nodes: usize,
+    /// All keys of a map.
+    keys: HashSet<String>,
+    /// Bytes of the nodes in it, itself included, and how deep they are nested.
+    bytes: usize,
     height: usize,
 }
 
 /// What an alias repeats.
 struct Anchored {
     node: Node,
-    nodes: usize,
+    bytes: usize,
     height: usize,
 }
 
@@ -89,18 +95,19 @@ impl Reader {
                 }
                 let quoted = style != ScalarStyle::Plain;
                 let null = !quoted && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+                let bytes = NODE + text.len();
                 let content = if null {
                     Content::Null
                 } else {
                     Content::Text { text: text.into_owned(), quoted }
                 };
-                self.complete(at(span, content), anchor, 1, 1, span)
+                self.complete(at(span, content), anchor, bytes, 1, span)
             }
             Event::SequenceStart(anchor, _) => self.enter(Content::List(vec![]), anchor, span),
             Event::MappingStart(anchor, _) => self.enter(Content::Map(vec![]), anchor, span),
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open { node, anchor, nodes, height, .. }) => {
-                    self.complete(node, anchor, nodes, height + 1, span)
+                Some(Open { node, anchor, bytes, height, .. }) => {
+                    self.complete(node, anchor, bytes, height + 1, span)
                 }
                 None => Ok(None),
             },
@@ -108,13 +115,10 @@ impl Reader {
                 let Some(known) = self.anchors.get(&anchor) else {
                     return Err(wrong(span, "an alias inside what it stands for"));
                 };
-                self.repeated += known.nodes;
-                if self.repeated > REPEATED {
-                    return Err(wrong(span, "the aliases of this file repeat too much"));
-                }
+                let (bytes, height) = (known.bytes, known.height);
+                self.repeated = repeat(self.repeated, bytes, span)?;
                 let node = Node { content: known.node.content.clone(), ..at(span, Content::Null) };
-                let (nodes, height) = (known.nodes, known.height);
-                self.complete(node, 0, nodes, height, span)
+                self.complete(node, 0, bytes, height, span)
             }
             Event::Nothing
             | Event::StreamStart
@@ -133,7 +137,8 @@ impl Reader {
         if self.open.len() >= DEPTH {
             return Err(wrong(span, "nested too deeply"));
         }
-        self.open.push(Open { node: at(span, content), anchor, key: None, nodes: 1, height: 0 });
+        let (node, keys) = (at(span, content), HashSet::new());
+        self.open.push(Open { node, anchor, key: None, keys, bytes: NODE, height: 0 });
         Ok(None)
     }
 
@@ -142,7 +147,7 @@ impl Reader {
         &mut self,
         node: Node,
         anchor: usize,
-        nodes: usize,
+        bytes: usize,
         height: usize,
         span: Span,
     ) -> Result<Option<Node>, Error> {
@@ -150,19 +155,20 @@ impl Reader {
             return Err(wrong(span, "nested too deeply"));
         }
         if anchor != 0 {
-            self.anchors.insert(anchor, Anchored { node: node.clone(), nodes, height });
+            self.repeated = repeat(self.repeated, bytes, span)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), bytes, height });
         }
         let Some(open) = self.open.last_mut() else {
             return Ok(Some(node));
         };
-        open.nodes += nodes;
+        open.bytes += bytes;
         open.height = open.height.max(height);
         match (&mut open.node.content, open.key.take()) {
-            (Content::Map(entries), None) => {
+            (Content::Map(_), None) => {
                 let Content::Text { text, .. } = node.content else {
                     return Err(wrong(span, "a key that is no text"));
                 };
-                if entries.iter().any(|(key, _)| *key == text) {
+                if !open.keys.insert(text.clone()) {
                     return Err(wrong(span, format!("the key '{text}' for the second time")));
                 }
                 open.key = Some((text, node.line, node.column));
@@ -178,6 +184,12 @@ impl Reader {
         }
         Ok(None)
     }
+}
+
+/// So many bytes are repeated now.
+fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize, Error> {
+    let sum = before.checked_add(bytes).filter(|sum| *sum <= REPEATED);
+    sum.ok_or_else(|| wrong(span, "the aliases of this file repeat too much"))
 }
 
 fn at(span: Span, content: Content) -> Node {
@@ -232,6 +244,32 @@ mod tests {
         assert!(error.line >= 2 && error.what.starts_with("not valid YAML"), "{error}");
         let error = read("a: 1\nb: 2\na: 3\n").unwrap_err();
         assert_eq!(error.to_string(), "line 3, column 1: the key 'a' for the second time");
+    }
+
+    #[test]
+    fn aliases_of_long_texts_and_keys_repeat_within_bounds() {
+        let long = "x".repeat(1_000_000);
+        let aliases = "*a, ".repeat(20_000);
+        for text in [&long, &format!("{{{long}: 1}}"), &format!("[{long}]")] {
+            let bomb = format!("a: &a {text}\nb: [{aliases}]\n");
+            assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
+        }
+        // Anchors in anchors are kept as often as they are nested.
+        let nested: String = (0..60).map(|level| format!("&a{level} [")).collect();
+        let bomb = format!("{nested}{}", "x, ".repeat(300_000));
+        assert!(read(&format!("{bomb}{}", "]".repeat(60))).is_err());
+        assert!(read(&format!("a: &a {long}\nb: *a\n")).is_ok());
+    }
+
+    #[test]
+    fn many_keys_take_little_time() {
+        let keys: String = (0..200_000).map(|key| format!("k{key}: 1\n")).collect();
+        let started = std::time::Instant::now();
+        assert!(read(&keys).is_ok());
+        // Each searched among all before took minutes.
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+        let twice = read(&format!("{keys}k77: 2\n")).unwrap_err();
+        assert_eq!((twice.line, &*twice.what), (200_001, "the key 'k77' for the second time"));
     }
 
     #[test]
