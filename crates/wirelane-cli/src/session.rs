@@ -18,11 +18,11 @@ use wirelane::{Error, ErrorKind, QueueSet, Result};
 use wirelane_os::privilege::Set;
 
 use crate::args;
-use crate::output;
 use crate::output::headline;
 use crate::output::progress::Progress;
 use crate::output::report::Report;
 use crate::output::summary::Summary;
+use crate::output::{self, printable};
 use crate::privilege::{self, User};
 
 /// Options of such a command.
@@ -149,11 +149,14 @@ pub(crate) fn announce(doing: &str, info: &PortInfo) {
     for attempt in info.negotiation.iter().filter(refused) {
         let cause = attempt.cause.as_deref().unwrap_or("no cause given");
         let fix = attempt.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
-        output::line(format_args!("{} refused: {cause}{fix}", attempt.way));
+        let text = format!("{} refused: {cause}{fix}", attempt.way);
+        output::line(format_args!("{}", printable(&text)));
     }
     let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
     let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-    output::line(format_args!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode));
+    // The name of a file and what is in it may hold anything, also the end of a line.
+    let text = format!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode);
+    output::line(format_args!("{}", printable(&text)));
     tx_queues(info).iter().for_each(|text| output::line(format_args!("{text}")));
 }
 

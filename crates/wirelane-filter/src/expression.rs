@@ -7,6 +7,7 @@ use std::{fmt, thread};
 
 use wirelane_os::packet::SockFilter;
 use wirelane_os::pcap::{self, Libpcap, View};
+use wirelane_os::text::is_hostile;
 
 use crate::check::{self, MAX_INSTRUCTIONS};
 use crate::error::Error;
@@ -151,7 +152,7 @@ impl ExpressionError {
     pub fn caret(&self) -> Option<String> {
         let span = self.span.clone()?;
         let shown = |text: &str| -> String {
-            text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+            text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).collect()
         };
         let before = self.expression.get(..span.start)?.chars().count();
         let marked = self.expression.get(span).map_or(1, |text| text.chars().count()).max(1);

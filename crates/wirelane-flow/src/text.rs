@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use wirelane_os::date;
+use wirelane_os::text::is_hostile;
 
 use crate::community::write_community_id;
 use crate::fields::Fields;
@@ -126,7 +127,7 @@ impl Fields for Json<'_> {
             for c in value.chars() {
                 match c {
                     '"' | '\\' => to.out.extend([b'\\', c as u8]),
-                    c if c.is_control() => {
+                    c if is_hostile(c) => {
                         let _ = write!(to.out, "\\u{:04x}", c as u32);
                     }
                     c => to.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -162,10 +163,22 @@ impl Fields for Csv<'_> {
     }
 
     fn word(&mut self, _: &'static str, value: &str) {
-        if value.contains([',', '"', '\n', '\r']) {
-            let _ = write!(self.out, "\"{}\"", value.replace('"', "\"\""));
-        } else {
-            self.out.extend_from_slice(value.as_bytes());
+        let quotes = value.contains([',', '"']);
+        if quotes {
+            self.out.push(b'"');
+        }
+        for c in value.chars() {
+            match c {
+                '"' => self.out.extend_from_slice(b"\"\""),
+                // CSV is read on terminals, and has no escapes of its own.
+                c if is_hostile(c) => {
+                    let _ = write!(self.out, "{}", c.escape_default());
+                }
+                c => self.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        if quotes {
+            self.out.push(b'"');
         }
         self.out.push(b',');
     }
@@ -315,6 +328,6 @@ mod tests {
 
     #[test]
     fn words_of_csv_are_quoted() {
-        assert!(text(TextFormat::Csv, &[flow()]).contains(",forced,\"a\"\"b,\n\",1:AAAA"));
+        assert!(text(TextFormat::Csv, &[flow()]).contains(",forced,\"a\"\"b,\\n\",1:AAAA"));
     }
 }

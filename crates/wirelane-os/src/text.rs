@@ -1,7 +1,50 @@
-//! Text of others in messages of ours: cut where it is long, and on one line.
+//! Text of others in messages of ours: cut where it is long, on one line, and without what a
+//! terminal would obey instead of showing it. [`is_hostile`] is the one rule for that.
 
 use std::borrow::Cow;
 use std::fmt;
+
+/// Whether a terminal, or who reads there, would be misled by this character: it moves the cursor,
+/// changes colours or titles, ends a line, or changes the order of what stands around it.
+#[must_use]
+pub fn is_hostile(c: char) -> bool {
+    // UAX #9, table of directional formatting characters; line and paragraph separators.
+    let misleads = matches!(
+        c,
+        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{206F}'
+    );
+    c.is_control() || misleads
+}
+
+/// Text of others for people, on one line: a question mark for each hostile character.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_hostile(c) { '?' } else { c }).collect()
+}
+
+/// As [`printable`], of whole lines of ours with text of others in them.
+#[must_use]
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| is_hostile(c) && !matches!(c, '\n' | '\t');
+    match text.contains(is_bad) {
+        false => text.into(),
+        true => text.replace(is_bad, "?").into(),
+    }
+}
+
+/// A JSON document with the same content, and no hostile character but line feeds. A writer of
+/// JSON escapes only some, and the others are always inside of strings.
+#[must_use]
+pub fn printable_json(text: String) -> String {
+    if text.is_ascii() {
+        return text;
+    }
+    let escaped = |c: char| match c.is_ascii() || !is_hostile(c) {
+        true => c.to_string(),
+        false => format!("\\u{:04x}", c as u32),
+    };
+    text.chars().map(escaped).collect()
+}
 
 /// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or
 /// sent, may have any length, and what is wrong with it stands before or behind it.
@@ -21,7 +64,7 @@ pub fn brief(text: &str) -> Cow<'_, str> {
 /// What a user or a file wrote may hold control characters and be long; an error stays on one line
 /// that can be read.
 pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    brief(text).chars().try_for_each(|c| match c.is_control() {
+    brief(text).chars().try_for_each(|c| match is_hostile(c) {
         true => write!(f, "{}", c.escape_default()),
         false => write!(f, "{c}"),
     })
@@ -49,6 +92,26 @@ pub fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_terminals_obey_is_not_passed_on() {
+        for c in '\0'..=char::MAX {
+            let safe = !is_hostile(c);
+            assert_eq!(printable(&c.to_string()) == c.to_string(), safe, "{c:?}");
+            assert!(!c.is_control() || !safe, "{c:?}");
+        }
+        for c in ['\u{1b}', '\u{9b}', '\r', '\n', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}'] {
+            assert!(is_hostile(c), "{c:?}");
+        }
+        for c in "aä漢字😀א־ع\u{301}".chars() {
+            assert!(!is_hostile(c), "{c:?}");
+        }
+        assert_eq!(printable_lines("a\tb\nc\u{1b}d\u{202e}"), "a\tb\nc?d?");
+        assert_eq!(
+            printable_json("{\"ä\":\"\u{9b}\u{2066}\"}\n".into()),
+            "{\"ä\":\"\\u009b\\u2066\"}\n"
+        );
+    }
 
     #[test]
     fn what_is_long_is_cut_in_its_middle() {

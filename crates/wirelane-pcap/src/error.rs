@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
+use wirelane_os::text::is_hostile;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or
 /// `standard output`.
@@ -179,7 +180,7 @@ impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A path may hold control characters; an error stays on one line.
         for c in self.name().chars() {
-            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+            if is_hostile(c) { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
         }
         let (cause, help) = self.parts();
         write!(f, ": {cause}")?;

@@ -3,6 +3,7 @@
 //! A line takes less than a microsecond, so numbers are not formatted by `std::fmt`, which takes
 //! longer than all the rest.
 
+use wirelane_os::text::is_hostile;
 use wirelane_wire::MacAddr;
 
 /// Two digits for each byte.
@@ -131,7 +132,7 @@ impl<'t> Line<'t> {
     pub(crate) fn foreign(&mut self, bytes: &[u8]) -> &mut Self {
         for chunk in bytes.utf8_chunks() {
             for letter in chunk.valid().chars() {
-                if letter.is_control() {
+                if is_hostile(letter) {
                     let mut bytes = [0; 4];
                     self.escaped(letter.encode_utf8(&mut bytes).as_bytes());
                 } else {

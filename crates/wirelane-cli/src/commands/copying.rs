@@ -12,6 +12,7 @@ use wirelane::pcap::{
     MergeControl, MergeReport, MergedInput, Record, Source, Verdict, merge_selected,
 };
 use wirelane::{Error, Result};
+use wirelane_os::text::printable_lines;
 
 use crate::output::{self, grouped, plural, scaled};
 use crate::overwrite;
@@ -59,7 +60,8 @@ impl Copying<'_> {
             output::json(&Document::new(self, &report))?;
         } else if !self.quiet {
             // Nobody may be there to read it; that is no reason to fail.
-            let _ = io::stderr().write_all(self.summary(&report).as_bytes());
+            let summary = self.summary(&report);
+            let _ = io::stderr().write_all(printable_lines(&summary).as_bytes());
         }
         let name = name(self.output, "standard output");
         let stopped = (report.stopped && report.failure.is_none()).then(|| {

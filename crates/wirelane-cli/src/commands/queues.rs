@@ -315,7 +315,7 @@ fn text(value: Option<impl Display>) -> String {
 /// A labelled line. Text that came from a driver may hold control characters, which a terminal must
 /// not get.
 fn line(out: &mut String, label: &str, value: &str) {
-    let value: String = value.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let value = output::printable(value);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{}", format!("{label:<11}{value}").trim_end());
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
     if args.json {
         output::json(&Document::new(args, &audit))?;
     } else {
-        print(&mut io::stdout().lock(), page(args, &audit).as_bytes())?;
+        output::print(&page(args, &audit))?;
     }
     let name = name(&args.file);
     match (audit.damage, summary.violations()) {
@@ -109,7 +109,8 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
         if args.json {
             findings.push(finding.clone());
         } else if failed.is_none() {
-            failed = print(out, format!("{finding}\n").as_bytes()).err();
+            let line = output::printable(&finding.to_string());
+            failed = print(out, format!("{line}\n").as_bytes()).err();
         }
     };
     let damage = loop {

@@ -18,11 +18,15 @@ use std::io::{self, Write as _};
 
 use serde::Serialize;
 use wirelane::{Error, Result};
+use wirelane_os::text::{printable_json, printable_lines};
+
+pub(crate) use wirelane_os::text::printable;
 
 /// One line for people; on a terminal that is too narrow for it, several. If nobody can read it,
 /// that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
-    let text = text.to_string();
+    // Whatever the parts are: no text of others reaches a terminal as it is.
+    let text = printable_lines(&text.to_string()).into_owned();
     // Standard error has no buffer: each part of the text would be a system call.
     let text = match screen::width_of_errors() {
         Some(width) => folded(text, width) + "\n",
@@ -45,11 +49,15 @@ fn folded(text: String, width: usize) -> String {
 
 /// Exactly one JSON object on standard output.
 pub(crate) fn json(document: &impl Serialize) -> Result<()> {
-    print(&text(document)?)
+    write(&text(document)?)
 }
 
 /// What was asked for, on standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
+    write(&printable_lines(text))
+}
+
+fn write(text: &str) -> Result<()> {
     let write = || {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
@@ -81,7 +89,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 pub(crate) fn text(document: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(document);
     let text = text.map_err(|error| Error::io("summary", "encode", error.into()))?;
-    Ok(text + "\n")
+    Ok(printable_json(text) + "\n")
 }
 
 /// A number people can read, with three digits: `1.23 M`, `12.3 k`, `999`.
@@ -108,11 +116,6 @@ pub(crate) fn grouped(value: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// Foreign text for a terminal, on one line.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A counter, or `unknown`.

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::termios::tcgetwinsize;
 use wirelane::halt::is_in_foreground;
+use wirelane_os::text::printable;
 
 /// What stands there, and the columns and rows of the terminal by then.
 static SCREEN: Mutex<Screen> = Mutex::new(Screen { lines: Vec::new(), size: (0, 0) });
@@ -114,7 +115,7 @@ fn picture(lines: &[String], (columns, rows): (usize, usize)) -> String {
         if position > 0 {
             text.push_str("\r\n");
         }
-        text.extend(line.chars().map(|c| if c.is_control() { '?' } else { c }).take(columns));
+        text.extend(printable(line).chars().take(columns));
         text.push_str("\x1b[K");
     }
     text.push_str("\x1b[J");

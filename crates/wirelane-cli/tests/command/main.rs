@@ -20,6 +20,7 @@ mod foreign;
 mod full_disk;
 mod habits;
 mod host;
+mod hostile_text;
 mod json;
 mod limit;
 mod links;

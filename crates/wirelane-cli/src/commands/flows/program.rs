@@ -19,6 +19,7 @@ use wirelane_flow::{Flow, Sink};
 use super::arguments::Format;
 use super::files::FileArgs;
 use crate::companion::{self, NAME};
+use crate::output;
 
 /// Where it puts rows.
 pub(super) enum Target<'a> {
@@ -129,7 +130,7 @@ impl Program {
             match serde_json::from_str(line) {
                 Ok(value @ Value::Object(_)) => told = Some(value),
                 // Nobody may be there to read it.
-                _ => drop(writeln!(io::stderr(), "{line}")),
+                _ => drop(writeln!(io::stderr(), "{}", output::printable(line))),
             }
         }
         let outcome = match (read, status) {

@@ -99,7 +99,9 @@ impl<W: Write> Table<W> {
 /// Text of packets must not move the cursor.
 fn clean(text: &str) -> String {
     text.chars()
-        .flat_map(|it| if it.is_control() { it.escape_default().collect() } else { vec![it] })
+        .flat_map(|it| {
+            if wirelane_os::text::is_hostile(it) { it.escape_default().collect() } else { vec![it] }
+        })
         .collect()
 }
 

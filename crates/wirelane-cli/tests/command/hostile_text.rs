@@ -1,0 +1,154 @@
+//! Text of others does not command the terminal: every field of a capture file that is printed is
+//! printed without characters that a terminal would obey, and ends no line of ours.
+
+use tempfile::tempdir;
+use wirelane_os::text::is_hostile;
+
+use super::*;
+
+/// A title, a cleared screen, forged lines, colours (C0 and C1), and an order turned around.
+const HOSTILE: &str =
+    "\u{1b}]0;title\u{7}\u{1b}[2J\r\nwirelane: forged\n\u{9b}31m\u{202e}\u{2066}x";
+
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &len, &body, &len].concat()
+}
+
+fn option(code: u16, value: &[u8]) -> Vec<u8> {
+    let len = (value.len() as u16).to_le_bytes();
+    let mut option = [&code.to_le_bytes()[..], &len, value].concat();
+    option.resize(option.len().next_multiple_of(4), 0);
+    option
+}
+
+/// A file in which each text is `text`: of the section, the interface, its statistics, the packet.
+fn capture_file(text: &str) -> Vec<u8> {
+    let options = |codes: &[u16]| -> Vec<u8> {
+        codes.iter().flat_map(|code| option(*code, text.as_bytes())).chain([0; 4]).collect()
+    };
+    let filter = [&[0], text.as_bytes()].concat();
+    let mut section = vec![0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
+    section.extend([0xff; 8]);
+    section.extend(options(&[1, 2, 3, 4]));
+    let mut interface = vec![1, 0, 0, 0, 0, 0, 0, 0];
+    interface.extend(option(11, &filter));
+    interface.extend(options(&[1, 2, 3, 12, 15]));
+    let frame = wirelane_testkit::packets::udp4(1).build();
+    let len = (frame.len() as u32).to_le_bytes();
+    let mut packet = [&[0; 12][..], &len, &len, &frame].concat();
+    packet.resize(packet.len().next_multiple_of(4), 0);
+    packet.extend(options(&[1]));
+    let statistics = [&[0; 12][..], &options(&[1])].concat();
+    [block(0x0A0D_0D0A, &section), block(1, &interface), block(6, &packet), block(5, &statistics)]
+        .concat()
+}
+
+/// All that the commands print of such a file, for each of them: output and errors.
+fn printed(text: &str) -> Vec<(String, Output)> {
+    let root = tempdir().unwrap();
+    std::fs::write(root.path().join("f.pcapng"), capture_file(text)).unwrap();
+    let commands = [
+        "capture -r f.pcapng",
+        "capture -r f.pcapng -v",
+        "capture -r f.pcapng -e -XX",
+        "capture file:f.pcapng -w w.pcapng",
+        "capture file:f.pcapng -w j.pcapng --json",
+        "count f.pcapng",
+        "count f.pcapng --by queue",
+        "count f.pcapng --json",
+        "flows f.pcapng",
+        "flows f.pcapng --json",
+        "flows f.pcapng --format csv -w -",
+        "flows f.pcapng --format json -w -",
+        "top-talkers f.pcapng",
+        "record file:f.pcapng store --keep-privileges",
+        "record file:f.pcapng store2 --keep-privileges --json",
+        "extract store --list",
+        "extract store --list --json",
+        "extract store --count",
+        "extract store -w x.pcapng",
+        "record --check store",
+        "forward file:f.pcapng sim:1",
+        "send file:f.pcapng sim:1 --top-speed",
+        "convert f.pcapng c.pcapng",
+        "convert f.pcapng c.pcap",
+        "merge f.pcapng f.pcapng -w m.pcapng",
+        "verify f.pcapng --notes",
+        "verify f.pcapng --json",
+    ];
+    let run = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+        command.current_dir(root.path()).args(line.split(' '));
+        (line.to_owned(), output(&mut command))
+    };
+    commands.iter().map(|line| run(line)).collect()
+}
+
+#[test]
+fn no_field_of_a_file_commands_the_terminal() {
+    let (plain, hostile) = (printed("plain"), printed(HOSTILE));
+    let mut shown = 0;
+    for ((command, plain), (_, hostile)) in plain.iter().zip(&hostile) {
+        for (plain, hostile) in [(&plain.stdout, &hostile.stdout), (&plain.stderr, &hostile.stderr)]
+        {
+            let bad = |c: char| is_hostile(c) && !matches!(c, '\n' | '\t');
+            assert!(!hostile.contains(bad), "{command}: {hostile:?}");
+            assert_eq!(hostile.lines().count(), plain.lines().count(), "{command}: {hostile}");
+            assert!(hostile.lines().all(|line| line != "wirelane: forged"), "{command}");
+            shown += usize::from(plain.contains("plain"));
+        }
+        assert_eq!(hostile.status, plain.status, "{command}: {}", hostile.stderr);
+    }
+    assert!(shown >= 5, "names are printed at all: {shown}");
+}
+
+/// Whoever writes to the terminal by another way than `output` has to be looked at, and named
+/// here.
+#[test]
+fn every_line_passes_through_one_place() {
+    let mut others: Vec<String> = Vec::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut directories = vec![source.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let ways = ["println!(", "eprintln!(", " print!(", "stdout()", "stderr()"];
+            let name = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+            if ways.iter().any(|way| text.contains(way)) && !name.contains("test") {
+                others.push(name);
+            }
+        }
+    }
+    others.sort();
+    let known = [
+        // Tables of our own figures.
+        "commands/bench.rs",
+        "commands/bench/compare.rs",
+        // Each passes its lines through `wirelane_os::text`.
+        "commands/copying.rs",
+        "commands/flows/program.rs",
+        "commands/verify.rs",
+        // What clap says of the user's own words.
+        "main.rs",
+        // Only whether it is a terminal; a copy of the descriptor for records.
+        "commands/flows/arguments.rs",
+        "commands/flows/output.rs",
+        "commands/flows/sinks.rs",
+        "print/arguments.rs",
+        // Lines of packets, by `wirelane-print`.
+        "print/lines.rs",
+        // The place itself.
+        "output/mod.rs",
+        "output/screen.rs",
+    ];
+    let unknown: Vec<_> = others.iter().filter(|name| !known.contains(&name.as_str())).collect();
+    assert!(unknown.is_empty(), "these print, too: {unknown:?}");
+}
