@@ -8,6 +8,7 @@ mod background;
 mod bench;
 mod cargo;
 mod context;
+mod deny;
 mod fuzz;
 mod libtest;
 mod nextest;

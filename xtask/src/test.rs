@@ -10,18 +10,20 @@ use crate::api;
 use crate::background::{self, Background, Share};
 use crate::cargo;
 use crate::context::Context;
+use crate::deny;
 use crate::fuzz;
 use crate::nextest;
 use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
 
-const STEPS: [Step<Context>; 12] = [
+const STEPS: [Step<Context>; 13] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
     Step { name: "doc", about: "documentation, warnings denied", run: document },
     Step { name: "api", about: "the public items of the library crates", run: api::run },
+    Step { name: "deny", about: "advisories on dependencies", run: deny::run },
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
     Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
     Step { name: "vm", about: vm::ABOUT, run: vm::step },
@@ -32,7 +34,7 @@ const STEPS: [Step<Context>; 12] = [
 ];
 
 /// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
-const BEFORE_SETUP: [&str; 4] = ["fmt", "clippy", "doc", "api"];
+const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
 /// The steps that neither send packets nor measure: in a whole run they run in the background, in
 /// two processes, as much of each is one thread.
