@@ -52,6 +52,9 @@ pub(crate) struct LookArgs {
     /// types.
     #[arg(skip)]
     pub(crate) tells_apart: bool,
+    /// The command has to know all interfaces of a file before its first packet.
+    #[arg(skip)]
+    pub(crate) all_interfaces: bool,
     /// Only headers are looked at.
     #[arg(skip)]
     pub(crate) only_headers: bool,
@@ -117,6 +120,7 @@ impl LookArgs {
             .wait(self.wait)
             .every_interface(self.tells_apart)
             .mixed_links(self.tells_apart)
+            .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
             .latency(self.immediate_mode.then_some(IMMEDIATE))
             .packets(session.count)

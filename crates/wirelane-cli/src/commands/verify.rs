@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use wirelane::pcap::{CaptureError, CaptureReader, OddTimes};
+use wirelane::pcap::{CaptureError, CaptureReader};
 use wirelane::{Error, Result};
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, RuleCounts, Severity, Summary};
 

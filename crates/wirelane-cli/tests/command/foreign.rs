@@ -236,3 +236,105 @@ fn late_interfaces_have_their_rows() {
         assert_eq!(queues, 3, "{json}");
     }
 }
+
+/// The names of the interfaces of a file's packets.
+fn names(path: &Path) -> Vec<String> {
+    let mut reader = CaptureReader::open(path).unwrap();
+    let mut names = Vec::new();
+    while let Some(record) = reader.next_record().unwrap().map(|record| record.interface) {
+        names.push(reader.interfaces()[record as usize].name.clone());
+    }
+    names
+}
+
+#[test]
+fn late_interfaces_have_files_of_their_own() {
+    for parts in with_late_interfaces() {
+        let (directory, path) = file("a.pcapng", &parts);
+        let split = directory.path().join("split");
+        fs::create_dir(&split).unwrap();
+        for name in ["s.pcapng", "s.pcap"] {
+            let output = split.join(name);
+            said(&["capture", "-q", "-r", &path, "--split", "-w", output.to_str().unwrap()]);
+        }
+        let mut found = Vec::new();
+        let mut of_pcap = Vec::new();
+        for entry in fs::read_dir(&split).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().is_some_and(|suffix| suffix == "pcap") {
+                true => of_pcap.push(packets(&path).len()),
+                false => found.push(names(&path)),
+            }
+        }
+        found.sort();
+        of_pcap.sort();
+        assert_eq!(found, [vec!["if0"; 2], vec!["if1"], vec!["if2"]]);
+        assert_eq!(of_pcap, [1, 1, 2]);
+    }
+}
+
+#[test]
+fn late_interfaces_are_recorded() {
+    for parts in with_late_interfaces() {
+        let (directory, path) = file("a.pcapng", &parts);
+        let path_of = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let port = format!("file:{path}");
+        let (_, notes) = said(&["record", &port, &path_of("store")]);
+        assert!(!notes.contains("behind the first packets"), "{notes}");
+        said(&["extract", &path_of("store"), "-w", &path_of("b.pcapng")]);
+        let original = names(Path::new(&path));
+        assert_eq!(names(Path::new(&path_of("b.pcapng"))), original);
+    }
+}
+
+/// Classic pcap has one link type: nothing is begun that cannot be ended.
+#[test]
+fn late_link_types_are_split_or_refused_at_once() {
+    let cooked = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0][..], &udp(1)[14..]].concat();
+    let parts = [
+        section(),
+        interface(1, "ifA"),
+        packet(0, 1, &udp(0), &[]),
+        interface(113, "ifB"),
+        packet(1, 2, &cooked, &[]),
+    ];
+    let (directory, path) = file("a.pcapng", &parts);
+    let output_of = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let ended = output(&mut wirelane(["capture", "-r", &path, "-w", &output_of("t.pcap")]));
+    assert_refused(&ended, 1, &["one link type", "pcapng"]);
+    said(&["capture", "-q", "-r", &path, "--split", "-w", &output_of("s.pcap")]);
+    let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.to_str().unwrap().contains("/s.")).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files.iter().all(|path| packets(path).len() == 1));
+}
+
+/// In a file of `capture any`, the first interface stands for what was lost of all; it has no queue.
+/// No packet of another one is taken for one of it.
+#[test]
+fn packets_of_any_keep_their_interface_and_direction() {
+    let described = |name: &str, text: &str| {
+        block(1, &[&words(&[1, 0]), &option(2, name.as_bytes()), &option(3, text.as_bytes())])
+    };
+    let parts = [
+        section(),
+        described("any", "packets lost before their interface was known"),
+        described("eth0", "tx queue 0"),
+        packet(1, 1, &udp(0), &[]),
+        described("eth0", "rx queue 0"),
+        packet(2, 2, &udp(1), &[]),
+        packet(1, 3, &udp(2), &[]),
+    ];
+    let (directory, path) = file("a.pcapng", &parts);
+    let (lines, _) = said(&["capture", "-n", "-r", &path]);
+    let labels = lines.lines().map(|line| line.split_whitespace().skip(1).take(2));
+    let labels: Vec<String> = labels.map(|words| words.collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(labels, ["eth0 tx0", "eth0 rx0", "eth0 tx0"], "{lines}");
+    let (flows, _) = said(&["flows", "-q", "--format", "json", &path]);
+    assert_eq!(flows.matches("\"interface\":\"eth0\"").count(), 3, "{flows}");
+    let copy = directory.path().join("b.pcapng");
+    said(&["capture", "-q", "-r", &path, "-w", copy.to_str().unwrap()]);
+    assert_eq!(names(&copy), ["eth0"; 3]);
+    let (table, _) = said(&["count", "-q", "--by", "queue", &path]);
+    assert!(table.contains("eth0 tx 0") && !table.contains("any"), "{table}");
+}

@@ -59,6 +59,10 @@ pub struct OpenOptions {
     /// The packets of a file may have several link types, each that of its interface
     /// ([`interfaces`](crate::session::interfaces)). Otherwise such a file is refused.
     pub mixed_links: bool,
+    /// All interfaces of a file are known from the start, wherever it describes them: a regular
+    /// file is read once more before. Otherwise those that it describes behind the first packets
+    /// come when it is read up to there, as those of a pipe always do.
+    pub all_interfaces: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
     /// The program ends after receiving this many packets, so receive memory need not hold more;
@@ -208,6 +212,7 @@ setters!(OpenOptions:
     count_rejected: bool,
     every_interface: bool,
     mixed_links: bool,
+    all_interfaces: bool,
     ring_bytes: impl Into<Option<usize>>,
     packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
@@ -244,6 +249,7 @@ impl Default for OpenOptions {
             count_rejected: true,
             every_interface: false,
             mixed_links: false,
+            all_interfaces: false,
             ring_bytes: None,
             packets: None,
             latency: None,

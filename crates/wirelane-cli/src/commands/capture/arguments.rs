@@ -108,6 +108,12 @@ impl CaptureArgs {
         })
     }
 
+    /// The output has one link type, and begins with it.
+    pub(super) fn writes_pcap(&self) -> bool {
+        let format = self.write.as_deref().map(FileFormat::of_path);
+        matches!(format, Some(FileFormat::Pcap(_)))
+    }
+
     /// How to capture.
     ///
     /// # Errors

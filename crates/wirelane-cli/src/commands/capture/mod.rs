@@ -43,6 +43,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
+    look.all_interfaces = args.split || args.writes_pcap();
     if let Some(output) = &mut config.output {
         // Names that are made up are new.
         if !output.split && !output.options.rotation.is_active() {

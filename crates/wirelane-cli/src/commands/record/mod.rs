@@ -122,7 +122,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let is_live = Spec::try_from(name.as_os_str())?.backend != Some(Backend::File);
     let mut config = config(args, access, is_live, &halt)?;
-    let (port, toll) = args.look.open(name, &args.session, &halt)?;
+    let mut look = args.look.clone();
+    look.all_interfaces = true;
+    let (port, toll) = look.open(name, &args.session, &halt)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
     config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });

@@ -1,5 +1,6 @@
 //! Opening a capture file as a port, for reading or for writing.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use wirelane_os::clock;
@@ -10,6 +11,7 @@ use super::origin::Origins;
 use super::sink::Sink;
 use super::source::{Source, large_frames};
 use crate::error::{Error, Result};
+use crate::halt::Halt;
 use crate::mask::Class;
 use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig};
@@ -51,8 +53,14 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let input = pipe::open(spec.name.as_ref(), &halt)?;
     let reader = &input.reader;
     let file = reader.file();
+    let early = reader.interfaces().len();
+    let path = Path::new(&spec.name);
+    let interfaces = match options.all_interfaces && path.is_file() {
+        true => every_interface(path, &halt)?,
+        false => reader.interfaces().to_vec(),
+    };
     let mut origins = Origins::new(options.mixed_links);
-    origins.extend(reader.interfaces(), reader.name())?;
+    origins.extend(&interfaces, reader.name())?;
     let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
     let switch =
         Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, false)?);
@@ -60,14 +68,14 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let mut info = info(spec, options);
     info.queues =
         origins.queues(Class::Rx).members(usize::from(u16::MAX)).map(|q| q as u16).collect();
-    if let [first, others @ ..] = reader.interfaces() {
+    if let [first, others @ ..] = interfaces.as_slice() {
         info.link_type = first.link_type;
         info.hardware.clone_from(&first.hardware);
         info.speed = first.speed;
         let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
         info.interface = one.then(|| first.name.clone());
     }
-    let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);
+    let bundle = origins.bundle(&interfaces, early, options.snaplen).map(Arc::new);
     let pool = pool(options)?;
     let frames = pool.gauge();
     let counters = Arc::new(RxCounters::new(0, Class::Rx));
@@ -84,6 +92,18 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     port.beside = Some(beside);
     port.is_endless = false;
     Ok(port)
+}
+
+/// The interfaces of a file, wherever it describes them. Damage ends them as it ends the packets,
+/// and is told with those.
+fn every_interface(path: &Path, halt: &Halt) -> Result<Vec<pcap::Source>> {
+    let mut reader = pipe::open(path, halt)?.reader;
+    while reader.advance().unwrap_or(false) {
+        if reader.packets().is_multiple_of(4096) && halt.is_asked() {
+            break;
+        }
+    }
+    Ok(reader.interfaces().to_vec())
 }
 
 fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {

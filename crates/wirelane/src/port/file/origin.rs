@@ -1,10 +1,10 @@
 //! Which queue and class the packets of each interface of a file belong to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
-use crate::pcap::{Direction, Source};
+use crate::pcap::{Direction, Source, pcapng};
 use crate::port::Bundle;
 
 /// One interface of the file.
@@ -54,8 +54,11 @@ impl Origins {
                 return Err(Error::failed(name, cause).help(help));
             }
             let mut origin = Origin::new(number, source);
-            let place = (origin.class[0] as u8, origin.queue);
-            origin.is_hidden = !self.places.insert(place);
+            // One without a class takes the place of both.
+            let classes = BTreeSet::from(origin.class.map(|class| class as u8));
+            for class in classes {
+                origin.is_hidden |= !self.places.insert((class, origin.queue));
+            }
             if let Some(mask) = &self.mask {
                 origin.select(mask);
             }
@@ -114,12 +117,32 @@ impl Origins {
 
     /// The places that packets of `interfaces` come from: one for each, of which no packet is kept
     /// longer than `snaplen`. Those that say neither queue nor class keep what they say of
-    /// themselves, and packets that are marked as sent.
-    pub(super) fn bundle(&self, interfaces: &[Source], snaplen: u32) -> Option<Bundle> {
-        let strand = |(origin, source): (&Origin, &Source)| {
-            (cut(source, snaplen), origin.queue, origin.class.to_vec())
-        };
-        Bundle::new(self.list.iter().zip(interfaces).map(strand))
+    /// themselves, and packets that are marked as sent. Behind the first `early` ones, which the
+    /// file describes before its packets, what is described as another one is that one.
+    pub(super) fn bundle(
+        &mut self,
+        interfaces: &[Source],
+        early: usize,
+        snaplen: u32,
+    ) -> Option<Bundle> {
+        let mut known = HashMap::new();
+        let mut strands = Vec::new();
+        for (number, (origin, source)) in self.list.iter_mut().zip(interfaces).enumerate() {
+            let source = cut(source, snaplen);
+            if interfaces.len() > early {
+                let mut description = Vec::new();
+                pcapng::interface(&mut description, &source);
+                let strand = *known.entry(description).or_insert(strands.len() as u32);
+                if number >= early {
+                    (origin.strand, origin.is_hidden) = (strand, true);
+                }
+                if number >= early && (strand as usize) < strands.len() {
+                    continue;
+                }
+            }
+            strands.push((source, origin.queue, origin.class.to_vec()));
+        }
+        Bundle::new(strands)
     }
 
     /// The queues of a class.
