@@ -443,8 +443,8 @@ fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
-/// Creates a file at `path`, or at the first of its [`spare`] names that is free, which it then has;
-/// for its owner alone.
+/// Creates a file at `path`, or at the first of its [`spare`] names that is free, for its owner
+/// alone; `path` is then the one that it has.
 fn create_new(path: &mut PathBuf) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(Access::OWNER);
