@@ -67,6 +67,15 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a number of bytes above 0, such as 1500, 64k, 10M or 1G".into())
 }
 
+/// As [`size`], of a ring. A small number without a unit was to be one of something else.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    let size = size(text)?;
+    if size < 4096 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("write {text}M or {text}k: a plain number is in bytes"));
+    }
+    Ok(size)
+}
+
 /// A size in bytes that `option` asks for in memory.
 ///
 /// # Errors
@@ -116,6 +125,8 @@ mod tests {
     fn sizes_and_counts_are_above_zero() {
         assert_eq!((size("64k"), count("64k")), (Ok(65_536), Ok(64_000)));
         assert!(size("0").is_err() && count("0").is_err());
+        assert_eq!((memory("10M"), memory("65536")), (Ok(10 << 20), Ok(65_536)));
+        assert!(memory("10").unwrap_err().starts_with("write 10M or 10k"));
     }
 
     #[test]

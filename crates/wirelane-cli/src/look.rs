@@ -40,7 +40,7 @@ pub(crate) struct LookArgs {
     pub(crate) single: bool,
     /// Size of the receive ring of each queue, in bytes (k, M, G: units of 1024). With -B, a plain
     /// number is in KiB, as in tcpdump
-    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", value_parser = args::memory, help_heading = "Machine")]
     ring: Option<u64>,
     /// See --ring
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = kib, conflicts_with = "ring", hide = true)]

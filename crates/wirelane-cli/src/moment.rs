@@ -112,16 +112,25 @@ fn of_day(time: u64, near: u64, wanted: impl Fn(u64) -> bool, first: bool) -> Re
 
 /// A time as people read it: RFC 3339, in the local time zone.
 pub(crate) fn show(time: u64) -> String {
+    show_with(time, false)
+}
+
+/// As [`show`], with all nine digits of the fraction: times stand below each other.
+pub(crate) fn show_whole(time: u64) -> String {
+    show_with(time, true)
+}
+
+fn show_with(time: u64, is_whole: bool) -> String {
     let (seconds, nanos) = (time / SECOND, time % SECOND);
     let Some(local) = i64::try_from(seconds).ok().and_then(LocalTime::at) else {
         return format!("{seconds}.{nanos:09} s after 1970");
     };
     let LocalTime { year, month, day, hour, minute, second, offset } = local;
     let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    if nanos > 0 {
+    if nanos > 0 || is_whole {
         let fraction = format!("{nanos:09}");
         text += ".";
-        text += fraction.trim_end_matches('0');
+        text += if is_whole { &fraction } else { fraction.trim_end_matches('0') };
     }
     match offset {
         0 => text += "Z",

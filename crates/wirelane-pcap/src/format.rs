@@ -1,5 +1,7 @@
 //! The formats that are written, and where they differ.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::compression::Compression;
@@ -12,6 +14,9 @@ use crate::record::{Direction, Record, Section, Source, Statistics};
 /// trailer.
 const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
 
+/// Suffixes of formats that other programs write.
+const FOREIGN: [&str; 4] = ["snoop", "erf", "blf", "5vw"];
+
 /// The format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
@@ -22,19 +27,20 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz`, `.lz4` or
-    /// `.zst`; otherwise pcapng.
+    /// What a path asks for: pcap with nanoseconds for `.pcap` and `.cap`, also before `.gz`,
+    /// `.lz4` or `.zst`; otherwise pcapng.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
-        let stem = if Compression::of_path(path).is_some() {
-            path.with_extension("")
-        } else {
-            path.into()
-        };
-        match stem.extension().and_then(|extension| extension.to_str()) {
-            Some("pcap") => Self::Pcap(Resolution::Nanoseconds),
+        match plain(path).extension().and_then(OsStr::to_str) {
+            Some("pcap" | "cap") => Self::Pcap(Resolution::Nanoseconds),
             _ => Self::Pcapng,
         }
+    }
+
+    /// Whether the suffix of a path is that of a capture format which Wirelane does not write.
+    pub(crate) fn is_foreign(path: &Path) -> bool {
+        let plain = plain(path);
+        plain.extension().and_then(OsStr::to_str).is_some_and(|suffix| FOREIGN.contains(&suffix))
     }
 
     /// Appends what a file begins with. Classic pcap describes one interface, and all sources share
@@ -137,6 +143,14 @@ impl FileFormat {
             Self::Pcapng => STATISTICS_LEN * interfaces as u64,
             Self::Pcap(_) => 0,
         }
+    }
+}
+
+/// A path without the suffix of its compression.
+fn plain(path: &Path) -> Cow<'_, Path> {
+    match Compression::of_path(path) {
+        Some(_) => path.with_extension("").into(),
+        None => path.into(),
     }
 }
 

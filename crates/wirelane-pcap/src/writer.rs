@@ -59,8 +59,8 @@ impl CaptureWriter {
     ///
     /// # Errors
     /// The file cannot be created, or the sources or the rotation do not fit the format or the
-    /// path; the suffix is that of a compression that is not written, such as `.xz`; there is no
-    /// room for the threads that compress.
+    /// path; the suffix is that of a compression or a format that is not written, such as `.xz` or
+    /// `.snoop`; there is no room for the threads that compress.
     pub fn create(
         path: impl AsRef<Path>,
         sources: &[Source],
@@ -73,6 +73,13 @@ impl CaptureWriter {
                 name: path.display().to_string(),
                 what: "this suffix means a compression that is not written",
                 help: "end the name with .gz, .lz4 or .zst, or with none of them",
+            });
+        }
+        if options.open.is_none() && FileFormat::is_foreign(path) {
+            return Err(CaptureError::Unsupported {
+                name: path.display().to_string(),
+                what: "this suffix means a format that is not written",
+                help: "end the name with .pcapng or .pcap",
             });
         }
         if path.as_os_str() == "-" && io::stdout().is_terminal() {

@@ -220,6 +220,22 @@ fn suffixes_of_other_compressions_are_refused() {
     }
 }
 
+#[test]
+fn suffixes_of_other_formats_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a.snoop", "a.erf.gz"] {
+        let path = directory.path().join(name);
+        let options = WriterOptions::of_path(&path);
+        let error = CaptureWriter::create(&path, &[], options, 0).map(|_| ()).unwrap_err();
+        let text = "this suffix means a format that is not written; end the name with .pcapng or \
+                    .pcap";
+        assert_eq!(error.to_string(), format!("{}: {text}", path.display()));
+        assert!(!path.exists());
+    }
+    let pcap = FileFormat::of_path(Path::new("a.pcap"));
+    assert_eq!(FileFormat::of_path(Path::new("a.cap.zst")), pcap);
+}
+
 /// Whatever threads compress, rotated files are complete, within their limits, and hold everything
 /// in order.
 #[test]

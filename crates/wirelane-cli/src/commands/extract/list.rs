@@ -54,8 +54,8 @@ pub(super) fn table(listed: &[Listed]) -> String {
             false => format!("{} of {}", grouped(one.candidates), grouped(one.extents)),
         };
         table.row([
-            moment::show(one.oldest),
-            moment::show(one.newest),
+            moment::show_whole(one.oldest),
+            moment::show_whole(one.newest),
             grouped(one.packets),
             format!("{}B", scaled(one.bytes as f64)),
             extents,
