@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result};
 use wirelane_os::process;
 use wirelane_os::sysfs::Sysfs;
@@ -94,6 +95,25 @@ pub(crate) fn refuse_to_send(interface: &str, agreed: bool) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Keeps a command from flooding the port, if that is an interface by which the user's own
+/// connection may come, unless that is `meant`.
+///
+/// # Errors
+/// It may come through it.
+pub(crate) fn refuse_to_flood(spec: &Spec, meant: bool) -> Result<()> {
+    let is_interface = matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp));
+    if meant || !is_interface {
+        return Ok(());
+    }
+    let name = spec.name_text();
+    let own = connections().into_iter().find(|connection| connection.may_arrive_at(name));
+    own.map_or(Ok(()), |connection| {
+        let cause = format!("your own SSH connection, {connection}, may come through it");
+        Err(Error::usage(format!("interface {name}"), cause)
+            .help("packets that you send may end it; add --yes to send nevertheless"))
+    })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges, Screen, SessionArgs, VerboseArgs};
 use crate::take::{self, Purpose, TakeArgs, Toll};
-use crate::{args, overwrite};
+use crate::{args, overwrite, ssh};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -83,8 +83,12 @@ pub(crate) struct ForwardArgs {
           require_equals = true, value_parser = args::protocols)]
     gro: Option<Protocols>,
     /// Size of the receive ring of each queue, in bytes
-    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", value_parser = args::memory, help_heading = "Machine")]
     ring: Option<u64>,
+    /// Send what a file or a simulation holds through an interface even if your own SSH connection
+    /// comes through it
+    #[arg(long, help_heading = "Machine")]
+    yes: bool,
     #[command(flatten)]
     take: TakeArgs,
     #[command(flatten)]
@@ -184,7 +188,8 @@ impl Plan {
     /// What `args` ask for.
     ///
     /// # Errors
-    /// A usage error for ports that cannot be joined.
+    /// A usage error for ports that cannot be joined; the user's own connection may come through
+    /// one that packets of a file or a simulation leave by.
     fn new(args: &ForwardArgs) -> Result<Self> {
         let texts = [Some(&args.first), args.second.as_ref()];
         let specs: Vec<Spec> = texts
@@ -221,6 +226,15 @@ impl Plan {
             _ => {}
         }
         let one_way = args.one_way || specs.iter().any(is_file);
+        if let [first, second] = specs.as_slice() {
+            let ways = [(first, second), (second, first)];
+            for (source, sink) in ways.into_iter().take(if one_way { 1 } else { 2 }) {
+                // These packets were on their way nowhere.
+                if matches!(source.backend, Some(Backend::File | Backend::Sim)) {
+                    ssh::refuse_to_flood(sink, args.yes)?;
+                }
+            }
+        }
         Ok(Self { specs, one_way })
     }
 

@@ -1,5 +1,11 @@
 //! `wirelane trigger`: makes a recording write what it holds in memory, and what comes next.
 
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 use clap::Args;
 use serde::Serialize;
 use wirelane::{Error, Result};
@@ -12,12 +18,12 @@ use crate::output;
 ///
 /// The recording is one that was started with --trigger, --before or --after. It writes what came
 /// in the time before that it holds in memory, and what comes in the time after. SIGUSR2 does the
-/// same. Without PID, triggers the only recording that is running.
+/// same. Without PID or DIR, triggers the only recording that is running.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TriggerArgs {
-    /// Process id of the recording; `wirelane stats` lists them
-    #[arg(value_name = "PID")]
-    pid: Option<u32>,
+    /// The recording: its process id, which `wirelane stats` lists, or the directory of its store
+    #[arg(value_name = "PID|DIR")]
+    which: Option<OsString>,
     /// Print one JSON object (schema wirelane.trigger/1)
     #[arg(long)]
     json: bool,
@@ -36,7 +42,13 @@ struct Document {
 /// # Errors
 /// There is no such recording, or it has no trigger.
 pub(crate) fn run(args: &TriggerArgs) -> Result<()> {
-    let pid = args.pid.map_or_else(only, Ok)?;
+    let pid = match &args.which {
+        None => only()?,
+        Some(word) => match word.to_str().and_then(|word| word.parse().ok()) {
+            Some(pid) => pid,
+            None => into(Path::new(word))?,
+        },
+    };
     let triggered: Triggered = control::ask(pid, &Request::Trigger)?;
     if args.json {
         return output::json(&Document { schema: "wirelane.trigger/1", pid, triggered });
@@ -44,16 +56,47 @@ pub(crate) fn run(args: &TriggerArgs) -> Result<()> {
     output::print(&format!("{triggered}\n"))
 }
 
+/// The recordings of this user.
+fn recordings() -> Vec<Session> {
+    let sessions = control::sessions().known.into_iter();
+    sessions.filter(|session| session.identity.command == "record").collect()
+}
+
 /// The only recording of this user.
 fn only() -> Result<u32> {
-    let sessions = control::sessions().known.into_iter();
-    let recordings: Vec<_> =
-        sessions.filter(|session| session.identity.command == "record").collect();
-    match recordings.as_slice() {
+    match recordings().as_slice() {
         [Session { pid, .. }] => Ok(*pid),
         [] => Err(Error::failed("trigger", "no `wirelane record` of this user is running")
             .help("root sees the commands of all users")),
-        _ => Err(Error::usage("trigger", "several recordings are running")
-            .help("give the process id of one; `wirelane stats` lists them")),
+        several => {
+            let stores = several.iter().filter_map(|session| session.identity.store.as_deref());
+            let stores: Vec<_> = stores.map(output::printable).collect();
+            let cause = format!("several recordings are running, into {}", stores.join(", "));
+            Err(Error::usage("trigger", cause).help("name the directory or the process id of one"))
+        }
     }
+}
+
+/// The recording into this store.
+fn into(directory: &Path) -> Result<u32> {
+    let name = directory.display().to_string();
+    let unknown = |_| {
+        Error::usage(format!("'{name}'"), "it is neither a process id nor a directory")
+            .help("name the process id or the store of a recording; `wirelane stats` lists them")
+    };
+    let wanted = place(directory).map_err(unknown)?;
+    let is_it = |session: &Session| {
+        let store = session.identity.store.as_deref();
+        store.is_some_and(|store| place(Path::new(store)).is_ok_and(|place| place == wanted))
+    };
+    let found = recordings().into_iter().find(is_it).map(|session| session.pid);
+    found.ok_or_else(|| {
+        Error::failed(name, "no `wirelane record` of this user writes into it")
+            .help("root sees the commands of all users; `wirelane stats` lists them")
+    })
+}
+
+/// Device and inode of a directory.
+fn place(directory: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(directory).map(|about| (about.dev(), about.ino()))
 }

@@ -114,6 +114,7 @@ fn identity(pid: u32) -> Option<Identity> {
         ports.iter().filter_map(|port| port["spec"].as_str().map(short)).collect()
     };
     Some(Identity {
+        store: None,
         command: command(pid)?,
         version: short(&handles.first()?.version),
         elapsed_s: elapsed_s(&handles),

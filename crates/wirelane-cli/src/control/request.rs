@@ -36,6 +36,9 @@ pub(crate) struct Identity {
     pub(crate) elapsed_s: f64,
     /// The ports, as the user wrote them.
     pub(crate) ports: Vec<String>,
+    /// The directory that it records into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<String>,
     /// By which library of ours another program captures, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) library: Option<String>,

@@ -116,6 +116,7 @@ impl Subject {
             version: env!("CARGO_PKG_VERSION").into(),
             elapsed_s: self.started.elapsed().as_secs_f64(),
             ports: self.monitor.ports().iter().map(|info| info.spec.clone()).collect(),
+            store: self.store.as_ref().map(StoreView::place),
             library: None,
         }
     }

@@ -24,6 +24,12 @@ impl StoreView {
         Self { directory, status: recording.status(), trigger: recording.trigger() }
     }
 
+    /// Where it is, for who works in another directory.
+    pub(crate) fn place(&self) -> String {
+        let place = std::path::absolute(&self.directory);
+        place.map_or_else(|_| self.directory.clone(), |place| place.display().to_string())
+    }
+
     /// Its trigger, if it has one.
     pub(crate) fn trigger(&self) -> Option<&Trigger> {
         self.trigger.as_ref()

@@ -91,3 +91,44 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
         assert!(ended.stderr.contains(help) && ended.stdout.is_empty(), "{}", ended.stderr);
     }
 }
+
+/// What the program writes is for its owner, or for whom `--mode` says, whatever the umask.
+#[test]
+fn files_of_parquet_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let alone = path("wirelane");
+    wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
+    // In place of the program, which not everybody has built.
+    let script = "#!/bin/sh\nfor to; do :; done\nmkdir -p \"$to/hour\"\ncat >/dev/null\n\
+                  : >\"$to/hour/x.parquet\"\necho '{}'\n";
+    std::fs::write(path("wirelane-query"), script).unwrap();
+    std::fs::set_permissions(path("wirelane-query"), PermissionsExt::from_mode(0o755)).unwrap();
+    let run = |to: &str, more: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 002; exec \"$@\"", "sh"]).arg(&alone);
+        command.args(["flows", "-q", SOURCE, "-c", "10", "-w"]).arg(path(to)).args(more);
+        output(&mut command)
+    };
+    for (number, (more, file, folder)) in [
+        (&[][..], 0o600, 0o700),
+        (&["--packets", "--data"], 0o600, 0o700),
+        (&["--mode", "0640"], 0o640, 0o750),
+        (&["--packets", "--data", "--mode", "0644"], 0o644, 0o755),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let to = format!("{number}/");
+        let ended = run(&to, more);
+        assert_eq!(ended.status.code(), Some(0), "{more:?}: {}", ended.stderr);
+        let mode = |name: &str| path(&to).join(name).metadata().unwrap().permissions().mode();
+        let modes = [mode("hour/x.parquet") & 0o777, mode("hour") & 0o777];
+        assert_eq!(modes, [file, folder], "{more:?}");
+    }
+    let group = run("x/", &["--group", "0"]);
+    assert_eq!(group.status.code(), Some(2), "{}", group.stderr);
+    assert!(group.stderr.contains("the group of their directory"), "{}", group.stderr);
+    assert!(!path("x").exists());
+}

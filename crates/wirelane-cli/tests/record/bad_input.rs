@@ -27,7 +27,7 @@ fn wrong_arguments_are_refused() {
         (&["record", "sim:1", "x", "--trigger", "host and"], 2, &["host and"]),
         (&["record", "packet:wl-none", "x"], 1, &["wl-none"]),
         (&["trigger", "1"], 1, &["process 1"]),
-        (&["trigger", "x"], 2, &["'x'"]),
+        (&["trigger", "x"], 2, &["'x'", "neither a process id nor a directory"]),
     ] {
         refused(args, status, parts);
     }

@@ -106,3 +106,27 @@ fn others_cannot_be_triggered() {
     recording.child.signal(Signal::USR2);
     recording.finish();
 }
+
+/// Two recordings: which one is meant has to be said, and its store says it.
+#[test]
+fn a_store_names_its_recording() {
+    let (one, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let start = |directory: &tempfile::TempDir| {
+        let args = ["sim:1?rate=1kpps", directory.path().to_str().unwrap(), "--before", "1m"];
+        Running::start(None, &args)
+    };
+    let (first, second) = (start(&one), start(&other));
+    let refused = output(&mut wirelane(["trigger"]));
+    assert_refused(&refused, 2, &["several recordings", "the directory or the process id"]);
+    // From another directory, through a link.
+    let link = one.path().join("link");
+    std::os::unix::fs::symlink(other.path(), &link).unwrap();
+    let said = output(wirelane(["trigger", "link"]).current_dir(&one));
+    assert!(said.status.success(), "{}", said.stderr);
+    let nowhere = output(wirelane(["trigger", "."]).current_dir("/"));
+    assert_refused(&nowhere, 1, &["no `wirelane record` of this user writes into it"]);
+    let missing = output(wirelane(["trigger", "none"]).current_dir(&one));
+    assert_refused(&missing, 2, &["none", "neither a process id nor a directory"]);
+    assert_eq!(first.finish()["store"]["trigger"]["fired"], 0);
+    assert_eq!(second.finish()["store"]["trigger"]["fired"], 1);
+}

@@ -17,6 +17,7 @@ use crate::session::{self, Privileges, Screen};
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     args.check_no_span()?;
     let access = args.access.access()?;
+    program::check_access(args.write.as_deref(), access)?;
     let (specs, filter) = args.sources()?;
     let config = args.config()?;
     Sinks::check(args)?;

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::Mode;
+use rustix::process::{Pid, Signal, kill_process, umask};
 use serde_json::Value;
+use wirelane::pcap::Access;
 use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
@@ -24,9 +26,31 @@ use crate::output;
 /// Where it puts rows.
 pub(super) enum Target<'a> {
     /// Into files of Parquet, in a directory or a store.
-    Files(&'a Path, &'a FileArgs),
+    Files(&'a Path, &'a FileArgs, Access),
     /// To standard output, or into a file instead.
     Stream(Format, Option<File>),
+}
+
+impl Target<'_> {
+    /// Who may read its files.
+    fn access(&self) -> Access {
+        match self {
+            Self::Files(.., access) => *access,
+            Self::Stream(..) => Access::default(),
+        }
+    }
+}
+
+/// Keeps options of access from meaning nothing.
+///
+/// # Errors
+/// A group is to have files of Parquet.
+pub(super) fn check_access(write: Option<&Path>, access: Access) -> Result<()> {
+    match write.is_some_and(takes) && access.group.is_some() {
+        true => Err(Error::usage("--group", "files of Parquet have the group of their directory")
+            .help("give that one a group with chgrp and chmod g+s, and leave it out")),
+        false => Ok(()),
+    }
 }
 
 /// Whether rows that go there become files of Parquet: a directory, or a store by its URL.
@@ -62,7 +86,8 @@ impl Program {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(to: Target<'_>, options: &[OsString]) -> Result<Self> {
-        Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()))
+        let access = to.access();
+        Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()), access)
     }
 
     /// Starts it for rows that it reads by itself, as the options say. Only [`Program::stop`] ends
@@ -71,14 +96,16 @@ impl Program {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start_alone(to: Target<'_>, options: &[OsString]) -> Result<Self> {
-        Self::spawn(Self::command(to, options)?.stdin(Stdio::null()).process_group(0))
+        let access = to.access();
+        let mut command = Self::command(to, options)?;
+        Self::spawn(command.stdin(Stdio::null()).process_group(0), access)
     }
 
     fn command(to: Target<'_>, options: &[OsString]) -> Result<Command> {
         let mut command = Command::new(companion::find()?);
         command.args(["sink", "--json"]).args(options);
         match to {
-            Target::Files(path, files) => {
+            Target::Files(path, files, _) => {
                 command.args(files.words()).arg("--").arg(path).stdout(Stdio::piped());
             }
             // What it tells comes on standard error then.
@@ -92,8 +119,12 @@ impl Program {
         Ok(command)
     }
 
-    fn spawn(command: &mut Command) -> Result<Self> {
-        let child = command.spawn().map_err(|error| failed("execve", error))?;
+    fn spawn(command: &mut Command, access: Access) -> Result<Self> {
+        // The program inherits it: its files and directories are as ours would be.
+        let own = umask(Mode::from_raw_mode(0o777 & !access.directory_mode()));
+        let spawned = command.spawn();
+        umask(own);
+        let child = spawned.map_err(|error| failed("execve", error))?;
         Ok(Self { child })
     }
 

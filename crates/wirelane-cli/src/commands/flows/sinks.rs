@@ -70,7 +70,7 @@ impl<'a> Sinks<'a> {
             ProgramSink::start(to, &told)
         };
         if let Some(path) = write.filter(|path| program::takes(path)) {
-            sinks.push(Box::new(start(Target::Files(path, &args.files))?));
+            sinks.push(Box::new(start(Target::Files(path, &args.files, access))?));
         } else if let Some(path) = write.filter(|path| !is_stdout(path)) {
             sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
         }

@@ -21,6 +21,7 @@ use crate::{output, overwrite, stores};
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let access = args.access.access()?;
+    program::check_access(args.write.as_deref(), access)?;
     let (paths, expression) = stores::split(&args.words)?;
     let query = query(args, &expression, halt)?;
     Sinks::check(args)?;

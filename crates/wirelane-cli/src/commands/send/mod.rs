@@ -4,7 +4,6 @@ mod arguments;
 mod content;
 mod engine;
 mod flows;
-mod guard;
 mod live;
 mod print;
 mod replay;
@@ -32,7 +31,7 @@ use crate::control::{ControlServer, Served, Subject};
 use crate::output::headline;
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges};
-use crate::{output, overwrite};
+use crate::{output, overwrite, ssh};
 
 /// Runs the command.
 ///
@@ -124,7 +123,7 @@ fn target(args: &SendArgs) -> Result<Spec> {
         return Err(Error::usage("--engine kernel", "the kernel sends into no file")
             .help("leave it out, or name an interface"));
     }
-    guard::check(&spec, args.yes)?;
+    ssh::refuse_to_flood(&spec, args.yes)?;
     Ok(spec)
 }
 

@@ -68,7 +68,7 @@ impl<'a> Destination<'a> {
     /// A file cannot be created.
     pub(super) fn open(&self, access: Access) -> Result<Target<'a>> {
         Ok(match self.to {
-            To::Files(path) => Target::Files(path, &self.args.files),
+            To::Files(path) => Target::Files(path, &self.args.files, access),
             To::Output(format) => Target::Stream(format, None),
             To::File(path, format) => Target::Stream(format, Some(create(path, access)?)),
         })

@@ -26,6 +26,7 @@ const PIPE: u32 = 1 << 20;
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     args.check_no_span()?;
     let access = args.access.access()?;
+    program::check_access(args.write.as_deref(), access)?;
     let (specs, filter) = args.sources()?;
     let destination = Destination::of(args)?;
     program::check_output(args.write.as_deref(), |path| overwrite::refuse_ports(path, &specs))?;

@@ -24,6 +24,7 @@ const PIPE: u32 = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let access = args.access.access()?;
+    program::check_access(args.write.as_deref(), access)?;
     let (paths, expression) = stores::split(&args.words)?;
     let query = store::query(args, &expression, halt)?;
     let destination = Destination::of(args)?;
