@@ -141,6 +141,19 @@ impl Compact {
         let all = fold(high ^ low ^ a, ports ^ b);
         (all ^ all >> 32) as u32
     }
+
+    /// A number that all tables with this seed have for the same conversation. `place` stands for
+    /// the interface and the tunnel, whose numbers differ from table to table.
+    pub(crate) fn conversation(&self, seed: &[u64; 4], place: u64) -> u64 {
+        let [a, b, c, d] = *seed;
+        let [p, q] = self.ports.map(u64::from);
+        let ports = p << 48 | q << 32 | u64::from(self.protocol) << 8 | u64::from(self.form);
+        let tags = u64::from(self.vlan) << 16 | u64::from(self.inner_vlan);
+        let high = fold(self.first[0] ^ a, self.second[0] ^ b);
+        let low = fold(self.first[1] ^ c, self.second[1] ^ d);
+        let ends = fold(high ^ low.rotate_left(32) ^ a, ports ^ b);
+        fold(ends ^ c, place.rotate_left(32) ^ tags ^ d)
+    }
 }
 
 /// Both halves of a product: every bit of it depends on many of both factors.

@@ -1,7 +1,8 @@
 //! What is known of a flow when it is exported.
 
-use wirelane_wire::TcpFlags;
+use wirelane_wire::{Protocol, TcpFlags};
 
+use crate::icmp;
 use crate::key::Key;
 
 /// A two-way flow, or the part of a long one that an active timeout ended.
@@ -33,7 +34,7 @@ impl Default for Flow {
                 destination: nowhere,
                 source_port: 0,
                 destination_port: 0,
-                protocol: wirelane_wire::Protocol(0),
+                protocol: Protocol(0),
                 vlan: None,
                 inner_vlan: None,
                 tunnel: None,
@@ -73,21 +74,23 @@ impl Flow {
         self.forward.octets + self.reverse.octets
     }
 
-    /// Adds what another thread saw of the same conversation.
+    /// Adds what another table saw of the same conversation. Whichever part has the earliest packet
+    /// says who began.
     pub(crate) fn join(&mut self, other: Self) {
         let is_same_way = (self.key.source, self.key.source_port)
             == (other.key.source, other.key.source_port)
             && self.key.destination == other.key.destination;
-        // Who has seen a handshake begin knows who began; else the first packet says it.
-        let other_began = match (self.handshake_rtt, other.handshake_rtt) {
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-            _ => other.start() < self.start(),
+        let other_began = (other.start(), other.handshake_rtt.is_none())
+            < (self.start(), self.handshake_rtt.is_none());
+        let is_other_later = other.last() > self.last();
+        let (first, second) = match is_other_later {
+            true => (self.end, other.end),
+            false => (other.end, self.end),
         };
-        if other.last() > self.last() {
-            self.end = other.end;
-        }
-        self.handshake_rtt = self.handshake_rtt.or(other.handshake_rtt);
+        self.handshake_rtt = match other_began {
+            true => other.handshake_rtt.or(self.handshake_rtt.filter(|_| is_same_way)),
+            false => self.handshake_rtt.or(other.handshake_rtt.filter(|_| is_same_way)),
+        };
         let (forward, reverse) = match is_same_way {
             true => (other.forward, other.reverse),
             false => (other.reverse, other.forward),
@@ -100,6 +103,40 @@ impl Flow {
             }
             (self.key, self.interface) = (other.key, other.interface);
         }
+        let is_two_way = self.forward.packets > 0 && self.reverse.packets > 0;
+        self.end = match (first, second) {
+            (EndReason::Active, _) | (_, EndReason::Active) => EndReason::Active,
+            _ if self.is_closed() => EndReason::Ended,
+            // One direction has ended, which is not all any more.
+            (first, EndReason::Ended) if is_two_way => first,
+            _ => second,
+        };
+    }
+
+    /// Whether TCP has ended in both directions.
+    pub(crate) fn is_closed(&self) -> bool {
+        let [there, back] = [&self.forward, &self.reverse].map(|half| half.tcp_flags);
+        self.key.protocol == Protocol::TCP
+            && (there.with(back).contains(TcpFlags::RST)
+                || there.contains(TcpFlags::FIN) && back.contains(TcpFlags::FIN))
+    }
+
+    /// The same flow, told from its other end.
+    pub(crate) fn turn(&mut self) {
+        std::mem::swap(&mut self.forward, &mut self.reverse);
+        let key = &mut self.key;
+        std::mem::swap(&mut key.source, &mut key.destination);
+        // ICMP has the type of its own messages and 0 for a port of the destination.
+        let kind = u8::try_from(key.source_port).ok();
+        let icmp = kind.filter(|_| matches!(key.protocol, Protocol::ICMP | Protocol::ICMPV6));
+        match icmp.map(|kind| icmp::ports(key.protocol, kind, 0)) {
+            Some(([_, other], false)) => key.source_port = other,
+            _ => std::mem::swap(&mut key.source_port, &mut key.destination_port),
+        }
+        if let Some(tunnel) = &mut key.tunnel {
+            std::mem::swap(&mut tunnel.source, &mut tunnel.destination);
+        }
+        self.handshake_rtt = None;
     }
 
     /// The last thing before it goes out: a handshake counts only if its answer was seen, too.
@@ -161,10 +198,11 @@ impl Half {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.tcp_flags = self.tcp_flags.with(other.tcp_flags);
-        self.retransmissions += other.retransmissions;
-        self.out_of_order += other.out_of_order;
-        self.zero_windows += other.zero_windows;
-        self.congestion_experienced += other.congestion_experienced;
+        self.retransmissions = self.retransmissions.saturating_add(other.retransmissions);
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+        self.zero_windows = self.zero_windows.saturating_add(other.zero_windows);
+        self.congestion_experienced =
+            self.congestion_experienced.saturating_add(other.congestion_experienced);
         self.min_ttl = self.min_ttl.min(other.min_ttl);
         self.max_ttl = self.max_ttl.max(other.max_ttl);
     }

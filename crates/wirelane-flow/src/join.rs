@@ -1,223 +1,322 @@
-//! Halves of conversations that came by different queues, put together.
+//! Parts of conversations that came by different queues, put together.
+//!
+//! Each table tells when a part begins and ends there, and how far it is in time. A record is whole
+//! once no table has a part of it, and all of them are past the time until which one could begin.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use wirelane_wire::{Protocol, TunnelKind};
+use wirelane_wire::TcpFlags;
 
-use crate::flow::Flow;
+use crate::flow::{EndReason, Flow};
+use crate::meter::{LINGER, MeterConfig};
+use crate::parts::{Begun, Origin, Parts};
 
-/// What both halves share.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What waits for a part that goes on is looked at so often, in ns, in case that it waits in vain.
+const RECHECK: u64 = 1_000_000_000;
+/// A table notes so late, in ns, that a flow is silent: more than a tick of its wheel.
+const LAG: u64 = 300_000_000;
+
+/// A part that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    table: usize,
+    slot: u32,
+    start: u64,
+    /// When the record began that it belongs to.
+    origin: u64,
+    /// Whether that is known: parts that were silent when it began have ended since.
+    is_settled: bool,
+}
+
+/// The record before.
+#[derive(Debug)]
+struct Before {
+    /// Who began.
+    source: (IpAddr, u16),
+    /// What begins until then continues it; what begins later is another flow.
+    until: u64,
+}
+
+/// A record that is not whole yet.
+#[derive(Debug)]
+struct Record {
+    flow: Flow,
+    /// When it began, also if the part that began it has not ended yet.
+    origin: u64,
+}
+
+/// What is known of a conversation.
+#[derive(Debug)]
 struct Conversation {
-    ends: [(IpAddr, u16); 2],
-    protocol: Protocol,
-    vlans: [Option<u16>; 2],
-    tunnel: Option<(TunnelKind, [IpAddr; 2], u32)>,
-    interface: Arc<str>,
+    open: Vec<Open>,
+    /// In the order of their times.
+    records: Vec<Record>,
+    before: Option<Before>,
+    /// When it will be looked at; the end of time if it will not.
+    scheduled: u64,
 }
 
-impl Conversation {
-    /// `None` for a flow that has no other half: its ICMP messages get no answer.
-    fn of(flow: &Flow) -> Option<Self> {
-        let key = &flow.key;
-        let mut ends = [(key.source, key.source_port), (key.destination, key.destination_port)];
-        if matches!(key.protocol, Protocol::ICMP | Protocol::ICMPV6) {
-            let kind = u8::try_from(key.source_port).ok()?;
-            let ([from, to], is_one_way) = crate::icmp::ports(key.protocol, kind, 0);
-            if is_one_way {
-                return None;
-            }
-            ends = [(key.source, from), (key.destination, to)];
-        }
-        ends.sort_unstable();
-        let tunnel = key.tunnel.map(|tunnel| {
-            let mut ends = [tunnel.source, tunnel.destination];
-            ends.sort_unstable();
-            (tunnel.kind, ends, tunnel.id)
-        });
-        let interface = Arc::clone(&flow.interface);
-        let vlans = [key.vlan, key.inner_vlan];
-        Some(Self { ends, protocol: key.protocol, vlans, tunnel, interface })
+/// When records end, in ns.
+#[derive(Clone, Copy)]
+struct Limits {
+    idle: u64,
+    active: u64,
+    linger: u64,
+}
+
+impl Limits {
+    /// The time until which another part of a record may begin.
+    fn until(&self, record: &Record) -> u64 {
+        let quiet = if record.flow.is_closed() { self.linger } else { self.idle };
+        let silent = record.flow.last().saturating_add(quiet);
+        silent.min(record.origin.saturating_add(self.active - 1))
+    }
+
+    /// Whether two parts belong to one record.
+    fn are_one(&self, one: &Record, other: &Record) -> bool {
+        let is_later = other.flow.start() < one.flow.start();
+        let (earlier, later) = if is_later { (other, one) } else { (one, other) };
+        let (first, second) = (&earlier.flow, &later.flow);
+        let flags = |flow: &Flow| flow.forward.tcp_flags.with(flow.reverse.tcp_flags);
+        let has_ended = flags(first).contains(TcpFlags::FIN) || first.is_closed();
+        let is_next =
+            has_ended && second.start() > first.last() && flags(second).contains(TcpFlags::SYN);
+        second.start() <= self.until(earlier) && !is_next && first.community == second.community
     }
 }
 
-/// Who sent all packets of a flow; `None` if both did.
-fn sender(flow: &Flow) -> Option<(IpAddr, u16)> {
-    let key = &flow.key;
-    match (flow.forward.packets, flow.reverse.packets) {
-        (_, 0) => Some((key.source, key.source_port)),
-        // What it answers was not seen here.
-        (0, _) => Some((key.destination, key.destination_port)),
-        _ => None,
-    }
-}
-
-/// Holds flows of which one direction was seen until the other comes, or cannot come any more.
+/// Holds records until all of their parts are there.
 pub(crate) struct Joiner {
-    /// How long apart both halves may end, in ns: that of which packets come ends when it is
-    /// silent.
-    patience: u64,
-    /// Most flows to hold.
+    limits: Limits,
+    /// Most records to hold.
     most: usize,
-    halves: HashMap<Conversation, Vec<(u64, Flow)>>,
-    /// In the order in which they came: their number, when they came, and where they are.
-    order: VecDeque<(u64, u64, Conversation)>,
-    next: u64,
     held: usize,
+    /// How far each table is in time.
+    times: Vec<u64>,
+    conversations: HashMap<u64, Conversation>,
+    /// When to look at which conversation.
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    /// For the tables: when the records began that their parts belong to.
+    origins: Vec<(usize, Origin)>,
 }
 
 impl Joiner {
-    pub(crate) fn new(patience: u64, most: usize) -> Self {
-        let (halves, order) = (HashMap::new(), VecDeque::new());
-        Self { patience, most, halves, order, next: 0, held: 0 }
-    }
-
-    /// Takes a flow; `out` gets what is complete. `now` is the time of packets, in ns.
-    pub(crate) fn add(&mut self, flow: Flow, now: u64, out: &mut Vec<Flow>) {
-        let Some(sender) = sender(&flow) else {
-            out.push(flow);
-            return;
-        };
-        let Some(conversation) = Conversation::of(&flow) else {
-            out.push(flow);
-            return;
-        };
-        let waiting = self.halves.entry(conversation.clone()).or_default();
-        let is_other_half = |other: &Flow| {
-            self::sender(other) != Some(sender)
-                && other.start() <= flow.last().saturating_add(self.patience)
-                && flow.start() <= other.last().saturating_add(self.patience)
-        };
-        if let Some(at) = waiting.iter().position(|(_, other)| is_other_half(other)) {
-            let (_, mut whole) = waiting.remove(at);
-            if waiting.is_empty() {
-                self.halves.remove(&conversation);
-            }
-            self.held -= 1;
-            whole.join(flow);
-            out.push(whole);
-            return;
-        }
-        waiting.push((self.next, flow));
-        self.order.push_back((self.next, now, conversation));
-        self.next += 1;
-        self.held += 1;
-        if self.held > self.most {
-            self.release(u64::MAX, 1, out);
+    pub(crate) fn new(config: MeterConfig, tables: usize, most: usize) -> Self {
+        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (idle, active) = (ns(config.idle).max(1), ns(config.active).max(1));
+        Self {
+            limits: Limits { idle, active, linger: ns(LINGER).min(idle) },
+            most,
+            held: 0,
+            times: vec![0; tables],
+            conversations: HashMap::new(),
+            due: BinaryHeap::new(),
+            origins: Vec::new(),
         }
     }
 
-    /// Lets go those whose other half will not come any more.
-    pub(crate) fn tick(&mut self, now: u64, out: &mut Vec<Flow>) {
-        self.release(now.saturating_sub(self.patience), usize::MAX, out);
+    /// Takes what a table tells; `out` gets what is whole.
+    pub(crate) fn take(&mut self, table: usize, parts: Parts, out: &mut Vec<Flow>) {
+        let Parts { begun, lost, flows, conversations, begins_anew, time } = parts;
+        if begins_anew {
+            self.forget(table);
+        }
+        for begun in begun {
+            self.begin(table, &begun);
+        }
+        for conversation in lost {
+            self.close(table, conversation);
+        }
+        for (flow, conversation) in flows.into_iter().zip(conversations) {
+            self.add(table, conversation, flow);
+        }
+        if let Some(known) = self.times.get_mut(table) {
+            *known = time.max(*known);
+        }
+        self.release(out);
+    }
+
+    /// What tables have to know: which, and of what.
+    pub(crate) fn origins(&mut self) -> impl Iterator<Item = (usize, Origin)> + '_ {
+        self.origins.drain(..)
     }
 
     /// Lets go all.
     pub(crate) fn finish(&mut self, out: &mut Vec<Flow>) {
-        self.release(u64::MAX, usize::MAX, out);
+        let begun = out.len();
+        for conversation in self.conversations.values_mut() {
+            while conversation.give(&self.limits, out) {}
+        }
+        self.conversations.clear();
+        self.held = 0;
+        if let Some(new) = out.get_mut(begun..) {
+            new.sort_by_key(Flow::last);
+        }
     }
 
-    /// Lets go at most so many that came before a time.
-    fn release(&mut self, before: u64, most: usize, out: &mut Vec<Flow>) {
-        let mut released = 0;
-        while released < most {
-            let Some((number, _, conversation)) =
-                self.order.pop_front_if(|(_, came, _)| *came < before)
-            else {
-                return;
-            };
-            let Some(waiting) = self.halves.get_mut(&conversation) else { continue };
-            // It may have found its other half long ago.
-            let Some(at) = waiting.iter().position(|(other, _)| *other == number) else { continue };
-            out.push(waiting.remove(at).1);
-            if waiting.is_empty() {
-                self.halves.remove(&conversation);
-            }
-            self.held -= 1;
-            released += 1;
+    fn begin(&mut self, table: usize, begun: &Begun) {
+        let Begun { conversation, slot, start } = *begun;
+        let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
+        let is_settled = known.open.is_empty() && known.records.is_empty();
+        known.open.push(Open { table, slot, start, origin: start, is_settled });
+        if !is_settled {
+            self.schedule(conversation, start.saturating_add(LAG));
         }
+    }
+
+    /// A part in a table has ended; when its record began, if that is known.
+    fn close(&mut self, table: usize, conversation: u64) -> Option<u64> {
+        let known = self.conversations.get_mut(&conversation)?;
+        let at = known.open.iter().position(|open| open.table == table)?;
+        let origin = known.open.remove(at).origin;
+        self.schedule(conversation, 0);
+        Some(origin)
+    }
+
+    /// Takes a part that has ended in a table.
+    fn add(&mut self, table: usize, conversation: u64, flow: Flow) {
+        let origin = self.close(table, conversation).unwrap_or(u64::MAX).min(flow.start());
+        let mut record = Record { flow, origin };
+        let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
+        let records = &mut known.records;
+        while let Some(at) = records.iter().position(|one| self.limits.are_one(one, &record)) {
+            let mut whole = records.remove(at);
+            self.held -= 1;
+            whole.flow.join(record.flow);
+            whole.origin = whole.origin.min(record.origin);
+            record = whole;
+        }
+        let at = records.partition_point(|one| one.flow.start() <= record.flow.start());
+        let until = self.limits.until(&record);
+        records.insert(at, record);
+        self.held += 1;
+        self.schedule(conversation, until);
+    }
+
+    /// Looks at a conversation as soon as all tables are past a time.
+    fn schedule(&mut self, conversation: u64, time: u64) {
+        let Some(known) = self.conversations.get_mut(&conversation) else { return };
+        if time < known.scheduled {
+            known.scheduled = time;
+            self.due.push(Reverse((time, conversation)));
+        }
+    }
+
+    /// Forgets which parts go on in a table.
+    fn forget(&mut self, table: usize) {
+        for conversation in self.conversations.values_mut() {
+            conversation.open.retain(|open| open.table != table);
+        }
+        let all: Vec<_> = self.conversations.keys().copied().collect();
+        all.into_iter().for_each(|conversation| self.schedule(conversation, 0));
+    }
+
+    /// Lets go what is whole, and what there is no room for.
+    fn release(&mut self, out: &mut Vec<Flow>) {
+        let now = self.times.iter().copied().min().unwrap_or(u64::MAX);
+        while let Some(&Reverse((time, conversation))) = self.due.peek()
+            && (time < now || self.held > self.most)
+        {
+            self.due.pop();
+            self.look(conversation, now, out);
+        }
+    }
+
+    /// Lets go the records of a conversation that are whole.
+    fn look(&mut self, conversation: u64, now: u64, out: &mut Vec<Flow>) {
+        let Self { limits, conversations, origins, .. } = self;
+        let Some(known) = conversations.get_mut(&conversation) else { return };
+        known.scheduled = u64::MAX;
+        let mut next = known.settle(limits, now, |table, slot, start| {
+            origins.push((table, Origin { conversation, slot, start }));
+        });
+        while let Some(record) = known.records.first() {
+            let until = limits.until(record);
+            let is_whole = until < now && known.open.iter().all(|open| open.start > until);
+            if !is_whole && self.held <= self.most {
+                next = next.min(if until < now { now.saturating_add(RECHECK) } else { until });
+                break;
+            }
+            self.held -= usize::from(known.give(limits, out));
+        }
+        if let Some(before) = &known.before
+            && before.until >= now
+        {
+            next = next.min(before.until);
+        }
+        if next < u64::MAX {
+            self.schedule(conversation, next);
+        } else if known.open.is_empty() && known.records.is_empty() {
+            conversations.remove(&conversation);
+        }
+    }
+}
+
+impl Conversation {
+    fn new() -> Self {
+        Self { open: Vec::new(), records: Vec::new(), before: None, scheduled: u64::MAX }
+    }
+
+    /// Finds out when the records began that parts belong to, and tells it of those that began
+    /// later. Returns when to look again; the end of time if never.
+    fn settle(&mut self, limits: &Limits, now: u64, mut tell: impl FnMut(usize, u32, u64)) -> u64 {
+        let mut next = u64::MAX;
+        let is_within = |begin: u64, time: u64| begin <= time && time - begin < limits.active;
+        for at in 0..self.open.len() {
+            let Some(&Open { start, origin: known, is_settled, .. }) = self.open.get(at) else {
+                break;
+            };
+            let due = start.saturating_add(LAG);
+            if is_settled || due >= now {
+                next = if is_settled { next } else { next.min(due) };
+                continue;
+            }
+            let open = self.open.iter().filter(|open| open.start <= start);
+            let open = open.map(|open| open.origin).filter(|origin| is_within(*origin, start));
+            let records = self.records.iter().filter(|record| start <= limits.until(record));
+            let records = records.map(|record| record.origin).filter(|origin| *origin <= start);
+            let origin = open.chain(records).fold(known, u64::min);
+            for (place, other) in self.open.iter_mut().enumerate() {
+                other.is_settled |= place == at;
+                let is_part = other.is_settled && other.start >= start;
+                if is_part && origin < other.origin && is_within(origin, other.start) {
+                    other.origin = origin;
+                    tell(other.table, other.slot, origin);
+                }
+            }
+        }
+        next
+    }
+
+    /// Lets go the first record, if there is one.
+    fn give(&mut self, limits: &Limits, out: &mut Vec<Flow>) -> bool {
+        if self.records.is_empty() {
+            return false;
+        }
+        let Record { flow: mut record, .. } = self.records.remove(0);
+        let source = |flow: &Flow| (flow.key.source, flow.key.source_port);
+        // The next record of a flow has the same source, whoever goes on first.
+        if let Some(before) = self.before.take()
+            && record.start() <= before.until
+            && source(&record) != before.source
+        {
+            record.turn();
+        }
+        if !record.is_closed() {
+            let until = record.last().saturating_add(limits.idle);
+            // What comes so soon is only told apart because of the active timeout.
+            if self.records.first().is_some_and(|next| next.flow.start() <= until) {
+                record.end = EndReason::Active;
+            }
+            self.before = Some(Before { source: source(&record), until });
+        }
+        out.push(record);
+        true
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use wirelane_wire::TcpFlags;
-
-    use super::*;
-    use crate::flow::Half;
-
-    const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
-
-    /// What client and server sent, as two tables have it that saw nothing of each other.
-    fn halves(start: u64) -> [Flow; 2] {
-        let mut client = Flow::default();
-        client.key.source = [10, 0, 0, 1].into();
-        client.key.destination = [10, 0, 0, 2].into();
-        (client.key.source_port, client.key.destination_port) = (4000, 80);
-        client.key.protocol = Protocol::TCP;
-        // Who answers a SYN did not begin: the table knows that.
-        let mut server = client.clone();
-        let half = |packets, start, tcp_flags| Half {
-            packets,
-            octets: packets * 40,
-            start,
-            end: start + 10,
-            tcp_flags,
-            min_ttl: 64,
-            ..Half::default()
-        };
-        client.forward = half(3, start, TcpFlags::SYN.with(TcpFlags::ACK));
-        client.handshake_rtt = Some(7);
-        server.reverse = half(2, start + 1, SYN_ACK);
-        [client, server]
-    }
-
-    #[test]
-    fn halves_are_joined_whichever_comes_first() {
-        for order in [[0, 1], [1, 0]] {
-            let (mut joiner, mut out) = (Joiner::new(100, 10), Vec::new());
-            for at in order {
-                joiner.add(halves(1000)[at].clone(), 1000, &mut out);
-            }
-            let [flow] = &mut out[..] else { panic!("{out:?}") };
-            flow.settle();
-            assert_eq!((flow.key.source_port, flow.key.destination_port), (4000, 80));
-            assert_eq!((flow.forward.packets, flow.reverse.packets), (3, 2));
-            assert_eq!((flow.handshake_rtt, flow.start(), flow.last()), (Some(7), 1000, 1011));
-            assert_eq!((joiner.held, joiner.halves.len()), (0, 0));
-        }
-    }
-
-    #[test]
-    fn halves_that_began_in_the_middle_are_joined() {
-        let [client, mut server] = halves(1000);
-        std::mem::swap(&mut server.forward, &mut server.reverse);
-        std::mem::swap(&mut server.key.source, &mut server.key.destination);
-        std::mem::swap(&mut server.key.source_port, &mut server.key.destination_port);
-        let (mut joiner, mut out) = (Joiner::new(100, 10), Vec::new());
-        joiner.add(server, 1000, &mut out);
-        joiner.add(client, 1000, &mut out);
-        assert_eq!((out.len(), out[0].key.source_port, out[0].forward.packets), (1, 4000, 3));
-    }
-
-    #[test]
-    fn what_stays_alone_goes_after_a_while_or_for_lack_of_room() {
-        let (mut joiner, mut out) = (Joiner::new(100, 2), Vec::new());
-        let [client, _] = halves(1000);
-        joiner.add(client.clone(), 1000, &mut out);
-        joiner.tick(1100, &mut out);
-        assert!(out.is_empty());
-        joiner.tick(1101, &mut out);
-        assert_eq!(out.len(), 1);
-        // The same conversation much later is another flow; nothing is joined with itself.
-        for start in [1000, 5000, 9000] {
-            joiner.add(halves(start)[0].clone(), start, &mut out);
-        }
-        assert_eq!((out.len(), joiner.held), (2, 2));
-        joiner.finish(&mut out);
-        assert_eq!((out.len(), joiner.held), (4, 0));
-        assert!(out.iter().all(|flow| flow.packets() == 3));
-    }
-}
+#[path = "join_tests.rs"]
+mod tests;

@@ -23,6 +23,7 @@ mod join;
 mod key;
 mod meter;
 mod packet;
+mod parts;
 mod plain;
 pub mod session;
 mod sink;

@@ -10,13 +10,14 @@ use crate::flow::{EndReason, Flow};
 use crate::holes::Holes;
 use crate::key::Key;
 use crate::packet::{Packet, Seen, Unmetered};
+use crate::parts::{Begun, Origin, Parts, Tracker};
 use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
 use crate::tunnels::Tunnels;
 
 /// Packets that are looked up together, so that their cache misses overlap.
 const BATCH: usize = 64;
 /// How long the packets after the end of a TCP connection still belong to it.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// The same, if only one direction comes by this queue: the other may go on for a while.
 const HALF_LINGER: Duration = Duration::from_secs(5);
 /// Flows that are compared to find one to evict.
@@ -99,6 +100,8 @@ pub struct Meter {
     waiting: Vec<Pending>,
     counts: MeterCounts,
     done: Vec<Flow>,
+    /// If other tables have parts of the same conversations.
+    tracker: Option<Tracker>,
     /// For the choice of those to evict.
     dice: u64,
     /// [`Meter::finish`] has looked at the slots before this one.
@@ -146,9 +149,16 @@ impl Meter {
             waiting: Vec::with_capacity(BATCH),
             counts: MeterCounts::default(),
             done: Vec::new(),
+            tracker: None,
             dice: next() | 1,
             finished: 0,
         }
+    }
+
+    /// Tells from now on which conversations it has parts of. All tables whose parts are joined
+    /// have the same seed.
+    pub(crate) fn track(&mut self, seed: u64) {
+        self.tracker = Some(Tracker::new(seed));
     }
 
     /// The number of an interface. Those of one name have one number; the 65,536th and later share
@@ -248,6 +258,46 @@ impl Meter {
         flows.append(&mut self.done);
     }
 
+    /// Adds what has begun and ended to `parts`.
+    pub(crate) fn take_parts(&mut self, parts: &mut Parts) {
+        parts.flows.append(&mut self.done);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.take(parts);
+        }
+    }
+
+    /// A record that a flow is part of began earlier, in another table: both end at the same time.
+    pub(crate) fn began(&mut self, origin: &Origin) {
+        let Origin { conversation, slot, start } = *origin;
+        let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) else { return };
+        // What is there now may be the part after the one that is meant.
+        let is_in_time = !entry.is_empty() && entry.start().saturating_sub(start) < self.active;
+        if is_in_time
+            && self.conversation(entry) == Some(conversation)
+            && let Some(entry) = self.slab.get_mut(slot)
+        {
+            entry.began_at(start);
+        }
+    }
+
+    /// The number that all tables have for the conversation of a flow, if any other is interested.
+    fn conversation(&self, entry: &Entry) -> Option<u64> {
+        let tracker = self.tracker.as_ref()?;
+        let interface = self.interfaces.get(usize::from(entry.key.interface));
+        let name = interface.map_or("", |name| &**name);
+        Some(tracker.conversation(&entry.key, name, self.tunnels.outer(entry.key.tunnel)))
+    }
+
+    /// Tells that a part of a conversation begins.
+    #[cold]
+    fn tell_begun(&mut self, slot: u32, seen: &Seen) {
+        let Some(entry) = self.slab.get(slot) else { return };
+        let Some(conversation) = self.conversation(entry) else { return };
+        if let Some(tracker) = &mut self.tracker {
+            tracker.begun.push(Begun { conversation, slot, start: seen.time });
+        }
+    }
+
     /// Flows that have ended and were not taken.
     pub fn ready(&self) -> usize {
         self.done.len()
@@ -307,6 +357,9 @@ impl Meter {
                 None => return,
             },
         };
+        if self.tracker.is_some() && self.slab.get(slot).is_some_and(Entry::is_empty) {
+            self.tell_begun(slot, seen);
+        }
         let Some(entry) = self.slab.get_mut(slot) else { return };
         let was_ending = entry.is_ending();
         let order = entry.add(seen);
@@ -342,16 +395,25 @@ impl Meter {
         let entry = self.slab.get(slot)?;
         let pause = seen.time.saturating_sub(entry.end());
         if entry.is_closed() {
-            let begins = seen.tcp.is_some_and(|segment| {
-                segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK)
-            });
+            // One that was sent before the end belongs to what ended, whichever queue it came by.
+            let begins = seen.time >= entry.end()
+                && seen.tcp.is_some_and(|segment| {
+                    segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK)
+                });
             return (begins || pause > self.linger).then_some(EndReason::Ended);
         }
         if entry.is_empty() {
-            return None;
+            return (pause > self.idle).then_some(EndReason::Idle);
         }
         let (quiet, why) = self.silence(slot);
-        if pause > quiet {
+        let is_syn = || seen.tcp.is_some_and(|segment| segment.flags.contains(TcpFlags::SYN));
+        // Its other direction may be in another table, which sees nothing of this one's FIN.
+        let is_next = self.tracker.is_some()
+            && entry.is_half_closed()
+            && entry.has_ended(seen.is_reversed)
+            && seen.time >= entry.end()
+            && is_syn();
+        if pause > quiet || is_next {
             return Some(why);
         }
         let lasts = seen.time.saturating_sub(entry.start()) >= self.active || entry.is_full();
@@ -401,6 +463,10 @@ impl Meter {
         let mut entry = Entry::NEW;
         entry.begin(&pending.seen, pending.tunnel_reversed);
         entry.add(&pending.seen);
+        let (conversation, start) = (self.conversation(&entry), pending.seen.time);
+        if let (Some(conversation), Some(tracker)) = (conversation, &mut self.tracker) {
+            tracker.begun.push(Begun { conversation, slot: u32::MAX, start });
+        }
         self.counts.evicted += 1;
         self.export_entry(&entry, EndReason::Evicted);
     }
@@ -522,6 +588,11 @@ impl Meter {
         // Of an exchange of ICMP, the second number is the type of the answer, and the code is 0.
         let is_exchange =
             matches!(key.protocol(), Protocol::ICMP | Protocol::ICMPV6) && !key.is_one_way();
+        if let Some(conversation) = self.conversation(entry)
+            && let Some(tracker) = &mut self.tracker
+        {
+            tracker.ended.push(conversation);
+        }
         self.counts.exported += 1;
         self.counts.exported_packets += forward.packets + reverse.packets;
         let key = Key {

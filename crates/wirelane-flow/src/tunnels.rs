@@ -29,6 +29,11 @@ impl Tunnels {
         Some((number, is_reversed))
     }
 
+    /// The tunnel of this number, with its ends in order.
+    pub(crate) fn outer(&self, number: u16) -> Option<&Outer> {
+        self.all.get(usize::from(number))
+    }
+
     /// The tunnel of this number, in the direction of its first packet.
     pub(crate) fn tunnel(&self, number: u16, is_reversed: bool) -> Option<Tunnel> {
         let Outer { kind, ends, id } = *self.all.get(usize::from(number))?;

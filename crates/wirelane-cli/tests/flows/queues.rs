@@ -1,14 +1,20 @@
 //! Both directions of a conversation on different queues.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use tempfile::tempdir;
-use wirelane_testkit::process::{output, run};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::process::{ChildGuard, copy_program, output, run};
+use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{privileged, tools};
 
 use wirelane::pcap::{CaptureWriter, Direction, LINK_TYPE_ETHERNET, Record, Source, WriterOptions};
 use wirelane::wire::{MacAddr, packet};
 
 use crate::oracle;
-use crate::shared::{number, summary, wirelane};
+use crate::shared::{PATIENCE, WIRELANE, number, parse, summary, wirelane};
 
 #[test]
 fn every_packet_of_every_queue_is_in_a_flow() {
@@ -92,4 +98,129 @@ fn room_for_few_flows_loses_no_packet() {
     let flows = &summary["flows"];
     assert!(number(&flows["evicted"]) > 10_000, "{summary}");
     assert_eq!((number(&flows["packets"]), number(&flows["dropped"])), (20_000, 0), "{summary}");
+}
+
+/// Everything but what each socket has read from the clock for itself.
+fn timeless(flows: &[Value]) -> Vec<String> {
+    let of = |flow: &Value| {
+        let mut flow = flow.clone();
+        let is_time = |name: &str| ["_start", "_end", "_rtt"].iter().any(|end| name.ends_with(end));
+        flow.as_object_mut().unwrap().retain(|name, _| !is_time(name));
+        flow
+    };
+    sorted(&flows.iter().map(of).collect::<Vec<_>>())
+}
+
+const ECHO: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('0.0.0.0', 7))
+print('ready', flush=True)
+while True:
+    data, peer = s.recvfrom(2000)
+    s.sendto(data, peer)
+";
+
+const ASK: &str = "
+import socket, sys
+for n in range(20):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect((sys.argv[1], 7))
+    for _ in range(3):
+        s.send(b'question')
+        s.recv(2000)
+";
+
+/// Questions and answers, and packets of one way by all queues; then nothing comes any more.
+#[test]
+fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
+    if !privileged::require() || !["python3", "ping"].into_iter().all(tools::require) {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let (client, server) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&client, &server, 4, 1500);
+    let file = directory.path().join("all.pcapng");
+    let port = pair.b.interface.as_str();
+    let start = |args: &[&str], ready: &str| {
+        let mut child = ChildGuard::spawn(server.command(WIRELANE).args(args));
+        child.wait_until(PATIENCE, |child| child.stderr().contains(ready));
+        child
+    };
+    let write = ["capture", port, "-w", file.to_str().unwrap(), "--keep-privileges", "ip"];
+    let capture = start(&write, "capturing on");
+    let idle = "--idle-timeout=2s";
+    let live = start(&["flows", port, "--format", "json", idle, "ip"], "flows of");
+    let single = start(&["flows", port, "--format", "json", idle, "--single", "ip"], "flows of");
+    let mut echo = ChildGuard::spawn(server.command("python3").args(["-c", ECHO]));
+    echo.wait_until(PATIENCE, |child| child.stdout().contains("ready"));
+    let address = pair.b.address.to_string();
+    client.run("python3", ["-c", ASK, &address]);
+    client.run("ping", ["-q", "-c", "3", "-i", "0.2", &address]);
+    let packet = "ipv4 src=10.99.0.1-10.99.0.20 udp";
+    for queue in 0..4 {
+        let to = format!("packet:{}@{queue}", pair.a.interface);
+        client.run(WIRELANE, ["send", &to, "-q", "--packet", packet, "-c", "20"]);
+    }
+    let quiet = Instant::now();
+    // 20 of each kind, and that of ping, while the port is quiet.
+    while live.stdout().lines().count() < 41 {
+        assert!(quiet.elapsed() < Duration::from_secs(20), "{}", live.stdout());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Twice the timeout was too long before; the rest is for a busy machine.
+    assert!(quiet.elapsed() < Duration::from_millis(5500), "{:?}", quiet.elapsed());
+    let told = [live, single].map(|flows| {
+        flows.interrupt();
+        let ended = flows.wait(PATIENCE);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let lines = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect::<Vec<Value>>()
+    });
+    capture.interrupt();
+    assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
+    let of_file = oracle::flows(&file, &[idle]);
+    for flows in told {
+        for flow in &flows {
+            let begins = |name: &str| flow[name].as_str().map(str::to_owned);
+            let is_answered = flow["reverse_packets"] != 0;
+            assert!(!is_answered || begins("forward_start") <= begins("reverse_start"), "{flow}");
+            assert_ne!(flow["source"], address.as_str(), "{flow}");
+        }
+        assert_eq!(flows.len(), 41);
+        // The last ones end with the file.
+        let ends = |all: &[String]| {
+            all.iter().map(|flow| flow.replace("\"forced\"", "\"idle\"")).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&timeless(&flows)), ends(&timeless(&of_file)));
+    }
+}
+
+/// A program in place of `wirelane-query` that reads for a while, then is killed.
+#[test]
+fn a_sink_that_dies_ends_the_command_and_every_packet_is_counted() {
+    let directory = tempdir().unwrap();
+    let program = directory.path().join("wirelane");
+    copy_program(Path::new(WIRELANE), &program);
+    let sink = directory.path().join("wirelane-query");
+    let script = directory.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\nhead -c 200000 >/dev/null\nkill -9 $$\n").unwrap();
+    run(std::process::Command::new("install").args(["-m", "755"]).args([&script, &sink]));
+    for idle in ["--idle-timeout=200ms", "--idle-timeout=15s"] {
+        let mut command = std::process::Command::new(&program);
+        command.args(["flows", "sim:2?rate=50kpps&flows=5000", idle, "--active-timeout=1s"]);
+        command.args(["-q", "--json", "--duration=20s", "-w"]).arg(directory.path().join("out/"));
+        let begun = Instant::now();
+        let ended = output(&mut command);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(ended.stderr.contains("wirelane-query: "), "{}", ended.stderr);
+        let summary = parse(&ended.stdout);
+        let flows = &summary["flows"];
+        let names = ["packets", "not_ip", "truncated", "malformed", "dropped_packets"];
+        let counted: u64 = names.map(|name| number(&flows[name])).iter().sum();
+        let refused = number(&flows["refused_packets"]);
+        let delivered = number(&summary["totals"]["delivered"]);
+        assert!(refused > 0 && counted + refused == delivered, "{summary}");
+    }
 }

@@ -1,16 +1,17 @@
-//! The thread that gives flows away: halves are joined, then every sink gets them.
+//! The thread that gives flows away: parts are joined, then every sink gets them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirelane::{Error, Result, threads};
 
 use crate::flow::Flow;
 use crate::join::Joiner;
-use crate::meter::Meter;
+use crate::meter::{Meter, MeterConfig};
+use crate::parts::{Origin, Parts};
 use crate::sink::Sink;
 
 /// How often sinks may do what waits.
@@ -50,18 +51,27 @@ struct Shared {
     failed: AtomicBool,
 }
 
-/// What goes to the thread: flows, and the time of the packets of the table that they are from.
-type Parcel = (Vec<Flow>, u64);
+/// What goes to the thread: the number of a table, and what it tells.
+type Parcel = (usize, Parts);
+
+/// What the thread tells a table: when records began that it has parts of.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    has_some: AtomicBool,
+    origins: Mutex<Vec<Origin>>,
+}
 
 /// Gives flows to sinks, on a thread of its own.
 pub struct Collector {
     thread: JoinHandle<Option<Error>>,
     outbox: Outbox,
+    inboxes: Vec<Arc<Inbox>>,
 }
 
 /// Where a thread puts flows that have ended.
 #[derive(Clone)]
 pub(crate) struct Outbox {
+    table: usize,
     parcels: SyncSender<Parcel>,
     shared: Arc<Shared>,
     /// Waits for the sinks instead of dropping flows.
@@ -69,28 +79,46 @@ pub(crate) struct Outbox {
 }
 
 impl Collector {
-    /// Starts the thread. Of several tables, halves are joined that end within `patience` ns of
-    /// each other; at most `most` wait for that. `waits`: tables wait for sinks that are slow.
+    /// Starts the thread, for flows of one table. `waits`: the table waits for sinks that are slow.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(
+    pub fn start(sinks: Vec<Box<dyn Sink>>, waits: bool) -> Result<Self> {
+        Self::joining(sinks, 1, MeterConfig::default(), 0, waits)
+    }
+
+    /// As [`Collector::start`]. Of several tables, parts of one conversation are joined; at most
+    /// `most` wait for that.
+    pub(crate) fn joining(
         sinks: Vec<Box<dyn Sink>>,
         tables: usize,
-        patience: u64,
+        config: MeterConfig,
         most: usize,
         waits: bool,
     ) -> Result<Self> {
         let (parcels, incoming) = sync_channel(WAITING);
         let shared = Arc::new(Shared::default());
-        let joiner = (tables > 1).then(|| Joiner::new(patience, most));
-        let worker = Giver { sinks, joiner, shared: Arc::clone(&shared), whole: Vec::new() };
-        let thread = threads::spawn("wl-flows", move || worker.run(&incoming))?;
-        Ok(Self { thread, outbox: Outbox { parcels, shared, waits } })
+        let joiner = (tables > 1).then(|| Joiner::new(config, tables, most));
+        let inboxes: Vec<Arc<Inbox>> = (0..tables).map(|_| Arc::default()).collect();
+        let giver = Giver {
+            sinks,
+            joiner,
+            inboxes: inboxes.clone(),
+            shared: Arc::clone(&shared),
+            whole: Vec::new(),
+        };
+        let thread = threads::spawn("wl-flows", move || giver.run(&incoming))?;
+        Ok(Self { thread, outbox: Outbox { table: 0, parcels, shared, waits }, inboxes })
     }
 
-    pub(crate) fn outbox(&self) -> Outbox {
-        self.outbox.clone()
+    /// Where the table of this number puts what it tells.
+    pub(crate) fn outbox(&self, table: usize) -> Outbox {
+        Outbox { table, ..self.outbox.clone() }
+    }
+
+    /// What the table of this number is told.
+    pub(crate) fn inbox(&self, table: usize) -> Arc<Inbox> {
+        self.inboxes.get(table).map(Arc::clone).unwrap_or_default()
     }
 
     /// Takes the flows of a table that have ended, if they are enough to be worth it.
@@ -103,15 +131,15 @@ impl Collector {
     /// Takes the flows of a table that have ended.
     pub(crate) fn take_all_from(&self, meter: &mut Meter) {
         if meter.ready() > 0 {
-            let mut flows = Vec::with_capacity(meter.ready());
-            meter.take(&mut flows);
-            self.outbox.send(&mut flows, meter.now());
+            let mut parts = Parts { time: meter.now(), ..Parts::default() };
+            meter.take_parts(&mut parts);
+            self.outbox.send(&mut parts);
         }
     }
 
     /// Ends all flows of a table, and takes them.
     pub fn finish(&self, meter: &mut Meter) {
-        self.outbox.finish(meter);
+        self.outbox.finish(meter, Parts::default());
     }
 
     /// What became of flows so far.
@@ -126,7 +154,7 @@ impl Collector {
 
     /// Gives the rest away, once all outboxes are gone.
     pub fn join(self) -> (FlowCounts, Option<Error>) {
-        let Self { thread, outbox: Outbox { parcels, shared, .. } } = self;
+        let Self { thread, outbox: Outbox { parcels, shared, .. }, .. } = self;
         drop(parcels);
         let error = thread.join().unwrap_or_else(|_| {
             Some(Error::failed("the thread that writes flows", "panicked: a defect"))
@@ -135,28 +163,46 @@ impl Collector {
     }
 }
 
-impl Outbox {
-    /// Sends flows, which are then gone from there. `time` is that of the newest packet.
-    pub(crate) fn send(&self, flows: &mut Vec<Flow>, time: u64) {
-        self.post(std::mem::take(flows), time, self.waits);
+impl Inbox {
+    /// Moves what came into `origins`.
+    pub(crate) fn take(&self, origins: &mut Vec<Origin>) {
+        if self.has_some.load(Ordering::Acquire) && self.has_some.swap(false, Ordering::AcqRel) {
+            origins.append(&mut self.origins.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
-    /// Ends all flows of a table, and sends them. Nobody waits for packets any more, so this waits
-    /// for the sinks.
-    pub(crate) fn finish(&self, meter: &mut Meter) {
+    fn put(&self, origin: Origin) {
+        self.origins.lock().unwrap_or_else(PoisonError::into_inner).push(origin);
+        self.has_some.store(true, Ordering::Release);
+    }
+}
+
+impl Outbox {
+    /// Sends what a table tells. What is left in `parts` is to be sent with the next ones.
+    pub(crate) fn send(&self, parts: &mut Parts) {
+        if let Some(left) = self.post(std::mem::take(parts), self.waits) {
+            *parts = left;
+        }
+    }
+
+    /// Ends all flows of a table, and sends them, after what was told before. Nobody waits for
+    /// packets any more, so this waits for the sinks.
+    pub(crate) fn finish(&self, meter: &mut Meter, mut parts: Parts) {
         loop {
             let has_more = meter.finish(PARCEL);
-            let mut flows = Vec::with_capacity(meter.ready());
-            meter.take(&mut flows);
-            self.post(flows, meter.now(), true);
+            meter.take_parts(&mut parts);
+            // After the last flow, nothing comes from this table.
+            parts.time = if has_more { meter.now() } else { u64::MAX };
+            self.post(std::mem::take(&mut parts), true);
             if !has_more {
                 return;
             }
         }
     }
 
-    fn post(&self, flows: Vec<Flow>, time: u64, waits: bool) {
-        let parcel = (flows, time);
+    /// What is left to be told if there was no room.
+    fn post(&self, parts: Parts, waits: bool) -> Option<Parts> {
+        let parcel = (self.table, parts);
         let lost = if waits {
             self.parcels.send(parcel).err().map(|error| error.0)
         } else {
@@ -164,9 +210,10 @@ impl Outbox {
                 TrySendError::Full(parcel) | TrySendError::Disconnected(parcel) => parcel,
             })
         };
-        if let Some((lost, _)) = lost {
-            self.shared.lose(&lost);
-        }
+        let (_, mut parts) = lost?;
+        self.shared.lose(&parts.flows);
+        parts.lose_flows();
+        Some(parts)
     }
 
     fn counts(&self) -> FlowCounts {
@@ -208,28 +255,29 @@ impl Shared {
 struct Giver {
     sinks: Vec<Box<dyn Sink>>,
     joiner: Option<Joiner>,
+    inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
     whole: Vec<Flow>,
 }
 
 impl Giver {
     fn run(mut self, incoming: &Receiver<Parcel>) -> Option<Error> {
-        let mut now = 0;
         let mut failure = None;
+        let mut next = Instant::now() + TICK;
         loop {
-            match incoming.recv_timeout(TICK) {
-                Ok((flows, time)) => {
-                    now = now.max(time);
-                    self.take(flows, now);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    let ticked = self.sinks.iter_mut().try_for_each(|sink| sink.tick());
-                    self.note(ticked, &mut failure);
-                }
+            match incoming.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok((table, parts)) => self.take(table, parts),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let given = self.give(failure.is_some());
             self.note(given, &mut failure);
+            // Also while flows come without a pause.
+            if Instant::now() >= next {
+                let ticked = self.sinks.iter_mut().try_for_each(|sink| sink.tick());
+                self.note(ticked, &mut failure);
+                next = Instant::now() + TICK;
+            }
         }
         if let Some(joiner) = &mut self.joiner {
             joiner.finish(&mut self.whole);
@@ -244,15 +292,17 @@ impl Giver {
         failure
     }
 
-    fn take(&mut self, flows: Vec<Flow>, now: u64) {
+    fn take(&mut self, table: usize, parts: Parts) {
         let Some(joiner) = &mut self.joiner else {
-            self.whole.extend(flows);
+            self.whole.extend(parts.flows);
             return;
         };
-        for flow in flows {
-            joiner.add(flow, now, &mut self.whole);
+        joiner.take(table, parts, &mut self.whole);
+        for (table, origin) in joiner.origins() {
+            if let Some(inbox) = self.inboxes.get(table) {
+                inbox.put(origin);
+            }
         }
-        joiner.tick(now, &mut self.whole);
     }
 
     fn give(&mut self, failed: bool) -> Result<()> {

@@ -57,23 +57,25 @@ impl Metering {
         };
         let groups: Vec<_> = inputs.into_iter().enumerate().flat_map(groups).collect();
         let lossless = ports.iter().all(|port| port.info().lossless);
-        // A half may end as late as the table looks for it, and the other half may begin as late.
-        let patience = u64::try_from(config.meter.idle.as_nanos()).unwrap_or(u64::MAX);
-        let patience = patience.saturating_mul(2).saturating_add(2_000_000_000);
+        let tables = groups.len();
         let collector =
-            Collector::start(sinks, groups.len(), patience, config.max_flows, lossless)?;
+            Collector::joining(sinks, tables, config.meter, config.max_flows, lossless)?;
         let room = Arc::new(Room::new(config.max_flows));
         let budget = Arc::new(Budget::new(config.packets));
         let mut counts = Vec::new();
         let mut work = Vec::new();
         for (port, rx) in groups {
             let Some(info) = ports.get(port).map(Port::info) else { continue };
-            let seed = config.seed.wrapping_add(counts.len() as u64);
-            let meter = Meter::new(config.meter, Arc::clone(&room), seed);
+            let table = counts.len();
+            let seed = config.seed.wrapping_add(table as u64);
+            let mut meter = Meter::new(config.meter, Arc::clone(&room), seed);
+            if tables > 1 {
+                meter.track(config.seed);
+            }
             let own = Arc::new(Mutex::new(MeterCounts::default()));
             counts.push(Arc::clone(&own));
             let allowance = Allowance::new(&budget);
-            let consumer = Worker::new(info, &rx, meter, allowance, collector.outbox(), own);
+            let consumer = Worker::new(info, &rx, meter, allowance, &collector, table, own);
             work.push(Work { port, rx, consumer });
         }
         let threads = Threads::default().placed(config.placement.clone()).each_alone();
@@ -90,7 +92,7 @@ impl Metering {
         config: &FlowConfig,
     ) -> Result<Self> {
         let lossless = ports.iter().all(|port| port.info().lossless);
-        let collector = Arc::new(Collector::start(sinks, 1, 0, config.max_flows, lossless)?);
+        let collector = Arc::new(Collector::start(sinks, lossless)?);
         let meter = Meter::new(config.meter, Arc::new(Room::new(config.max_flows)), config.seed);
         let counts = Arc::new(Mutex::new(MeterCounts::default()));
         let view = InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts));

@@ -8,12 +8,13 @@ use wirelane::port::{PortInfo, Rx};
 use wirelane::session::interfaces::{Placing, interfaces};
 use wirelane::{Error, Result};
 
-use super::collector::{Outbox, PARCEL};
+use super::collector::{Collector, Inbox, Outbox, PARCEL};
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
+use crate::parts::{Origin, Parts};
 
 /// Flows wait so long for others, in ns of the time of packets.
-pub(super) const PATIENCE: u64 = 500_000_000;
+pub(super) const PATIENCE: u64 = 200_000_000;
 
 /// The cause of an error that only says that a sink has failed.
 pub(super) const UNWANTED: &str = "nobody takes them any more";
@@ -25,6 +26,12 @@ pub(super) struct Worker {
     allowance: Allowance,
     /// `None` after the end.
     outbox: Option<Outbox>,
+    inbox: Arc<Inbox>,
+    origins: Vec<Origin>,
+    /// What is to be told.
+    parts: Parts,
+    /// No packet that is older will come.
+    time: u64,
     counts: Arc<Mutex<MeterCounts>>,
     /// When flows went to the sinks last.
     sent: u64,
@@ -43,20 +50,24 @@ impl Worker {
         inputs: &[Rx],
         mut meter: Meter,
         allowance: Allowance,
-        outbox: Outbox,
+        collector: &Collector,
+        table: usize,
         counts: Arc<Mutex<MeterCounts>>,
     ) -> Self {
         let ends = inputs.iter().map(|rx| End::new(info, rx, &mut meter)).collect();
-        Self { ends, meter, allowance, outbox: Some(outbox), counts, sent: 0 }
+        let (outbox, inbox) = (Some(collector.outbox(table)), collector.inbox(table));
+        let (origins, parts) = (Vec::new(), Parts::default());
+        Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, counts, sent: 0 }
     }
 
-    fn send(&mut self, time: u64) {
-        self.sent = time;
+    /// Sends what has begun and ended, and how far this table is, also if nothing has: others wait
+    /// for it.
+    fn send(&mut self) {
         self.tell();
-        let Some(outbox) = self.outbox.as_ref().filter(|_| self.meter.ready() > 0) else { return };
-        let mut flows = Vec::with_capacity(self.meter.ready());
-        self.meter.take(&mut flows);
-        outbox.send(&mut flows, time);
+        let Some(outbox) = &self.outbox else { return };
+        self.meter.take_parts(&mut self.parts);
+        self.parts.time = self.time;
+        outbox.send(&mut self.parts);
     }
 
     fn tell(&self) {
@@ -88,7 +99,7 @@ impl Consumer for Worker {
         }
         meter.flush();
         if self.meter.ready() >= PARCEL {
-            self.send(self.meter.now());
+            self.send();
         }
         Ok(())
     }
@@ -102,17 +113,21 @@ impl Consumer for Worker {
             // The first error is that of the sink.
             return Err(Error::failed("flows", UNWANTED));
         }
+        let Self { inbox, origins, meter, .. } = self;
+        inbox.take(origins);
+        origins.drain(..).for_each(|origin| meter.began(&origin));
+        self.time = inputs.iter().map(Rx::watermark).min().unwrap_or(0);
         if idle {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
-            let time = inputs.iter().map(Rx::watermark).min().unwrap_or(0);
-            if time < u64::MAX {
-                self.meter.advance(time);
+            if self.time < u64::MAX {
+                self.meter.advance(self.time);
             }
         }
         let now = self.meter.now();
         if now.saturating_sub(self.sent) > PATIENCE {
-            self.send(now);
+            self.sent = now;
+            self.send();
         }
         Ok(())
     }
@@ -120,7 +135,7 @@ impl Consumer for Worker {
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
         if let Some(outbox) = self.outbox.take() {
-            outbox.finish(&mut self.meter);
+            outbox.finish(&mut self.meter, std::mem::take(&mut self.parts));
         }
         self.tell();
         Ok(())

@@ -43,6 +43,8 @@ pub(crate) struct HalfEntry {
     dscp: u8,
     min_ttl: u8,
     max_ttl: u8,
+    /// Its first packet answers a SYN.
+    is_answer: bool,
 }
 
 /// What a segment is to those before it.
@@ -60,8 +62,8 @@ pub(crate) enum Order {
 mod bits {
     /// It began from the second end of the key.
     pub(super) const REVERSED: u16 = 1;
-    /// The tunnel of its first packet began at the second of its ends.
-    pub(super) const TUNNEL_REVERSED: u16 = 2;
+    /// Packets from the first end of the key go from the second end of the tunnel.
+    pub(super) const TUNNEL_CROSSED: u16 = 2;
     /// TCP has ended.
     pub(super) const CLOSED: u16 = 4;
     /// It is on the table.
@@ -75,6 +77,10 @@ mod bits {
     pub(super) const SYN: u16 = 1 << 10;
     /// The handshake that began there has been timed.
     pub(super) const TIMED: u16 = 1 << 12;
+    /// An earlier record has decided who began.
+    pub(super) const CONTINUES: u16 = 1 << 14;
+    /// Its first packet was from the second end of the key.
+    pub(super) const FROM_SECOND: u16 = 1 << 15;
 }
 
 impl HalfEntry {
@@ -94,17 +100,20 @@ impl HalfEntry {
         dscp: 0,
         min_ttl: 0,
         max_ttl: 0,
+        is_answer: false,
     };
 
     #[inline]
     fn add(&mut self, seen: &Seen) {
-        if self.packets == 0 {
+        // Packets of several queues are not in order of time.
+        if self.packets == 0 || seen.time < self.start {
             (self.start, self.queue, self.dscp) = (seen.time, seen.queue, seen.dscp);
+            self.is_answer = seen.tcp.is_some_and(|segment| is_syn_ack(segment.flags));
+        }
+        if self.packets == 0 {
             (self.min_ttl, self.max_ttl) = (seen.ttl, seen.ttl);
         }
         self.packets += 1;
-        // Packets of several queues are not in order of time.
-        self.start = self.start.min(seen.time);
         self.end = self.end.max(seen.time);
         self.octets += u64::from(seen.octets);
         self.payload += u64::from(seen.payload);
@@ -167,19 +176,16 @@ impl Entry {
         Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
     /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that
-    /// the tunnel's ends were swapped.
+    /// the tunnel's ends were swapped. Who began, the earliest packet decides in the end.
     #[inline]
     pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
-        // Who answers a SYN did not begin.
-        let is_answer = seen.tcp.is_some_and(|segment| is_syn_ack(segment.flags));
         self.key = seen.key;
         self.key.state = bits::LIVES;
-        if seen.is_reversed != is_answer {
-            self.key.state |= bits::REVERSED;
+        if seen.is_reversed {
+            self.key.state |= bits::FROM_SECOND;
         }
-        // That of the first packet is told as it was, whoever began.
-        if tunnel_reversed {
-            self.key.state |= bits::TUNNEL_REVERSED;
+        if tunnel_reversed != seen.is_reversed {
+            self.key.state |= bits::TUNNEL_CROSSED;
         }
         self.handshake = 0;
         self.start = u64::MAX;
@@ -188,6 +194,10 @@ impl Entry {
 
     /// Begins the next record of a flow that goes on.
     pub(crate) fn go_on(&mut self) {
+        let (is_reversed, is_from_second) = (self.is_reversed(), self.is_from_second());
+        self.set(bits::REVERSED, is_reversed);
+        self.set(bits::FROM_SECOND, is_from_second);
+        self.set(bits::CONTINUES, true);
         self.handshake = 0;
         self.start = u64::MAX;
         self.key.state &= !((bits::SYN * 3) | (bits::TIMED * 3));
@@ -200,6 +210,32 @@ impl Entry {
     #[inline]
     fn has(&self, bit: u16) -> bool {
         self.key.state & bit != 0
+    }
+
+    fn set(&mut self, bit: u16, is_set: bool) {
+        self.key.state = if is_set { self.key.state | bit } else { self.key.state & !bit };
+    }
+
+    /// Whether its earliest packet was from the second end of the key.
+    fn is_from_second(&self) -> bool {
+        let [first, second] = &self.halves;
+        match (first.packets, second.packets) {
+            _ if self.has(bits::CONTINUES) => self.has(bits::FROM_SECOND),
+            (_, 0) => false,
+            (0, _) => true,
+            _ if first.start == second.start => self.has(bits::FROM_SECOND),
+            _ => second.start < first.start,
+        }
+    }
+
+    /// Whether it began from the second end of the key: who answers a SYN did not begin.
+    fn is_reversed(&self) -> bool {
+        if self.has(bits::CONTINUES) {
+            return self.has(bits::REVERSED);
+        }
+        let [first, second] = &self.halves;
+        let is_from_second = self.is_from_second();
+        is_from_second != if is_from_second { second.is_answer } else { first.is_answer }
     }
 
     pub(crate) fn lives(&self) -> bool {
@@ -220,6 +256,11 @@ impl Entry {
         is(0) || is(1)
     }
 
+    /// Whether FIN came in a direction.
+    pub(crate) fn has_ended(&self, is_reversed: bool) -> bool {
+        self.has(bits::FIN << u16::from(is_reversed))
+    }
+
     /// It waits for nothing but its last packets.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
@@ -235,6 +276,11 @@ impl Entry {
     #[inline]
     pub(crate) fn start(&self) -> u64 {
         self.start
+    }
+
+    /// The record that it is part of began earlier, by another queue.
+    pub(crate) fn began_at(&mut self, time: u64) {
+        self.start = self.start.min(time);
     }
 
     /// Whether a packet surely continues it: nothing has ended, its own direction was not silent
@@ -320,8 +366,7 @@ impl Entry {
     }
 
     pub(crate) fn set_holes(&mut self, is_reversed: bool, has_holes: bool) {
-        let bit = bits::HOLES << u16::from(is_reversed);
-        self.key.state = if has_holes { self.key.state | bit } else { self.key.state & !bit };
+        self.set(bits::HOLES << u16::from(is_reversed), has_holes);
     }
 
     /// Counts a segment that came late: it filled a hole, or was sent again.
@@ -342,7 +387,7 @@ impl Entry {
     /// Its directions, that of who began first, and how long the handshake took if it began there.
     pub(crate) fn directions(&self) -> (Half, Half, Option<u64>) {
         let [first, second] = &self.halves;
-        let (forward, reverse, direction) = match self.has(bits::REVERSED) {
+        let (forward, reverse, direction) = match self.is_reversed() {
             false => (first, second, 0),
             true => (second, first, 1),
         };
@@ -353,7 +398,7 @@ impl Entry {
     /// The ends, who began first.
     pub(crate) fn ends(&self) -> Ends {
         let ends = self.key.ends();
-        if self.has(bits::REVERSED) { ends.swapped() } else { ends }
+        if self.is_reversed() { ends.swapped() } else { ends }
     }
 
     /// Lets both of its lines that a packet needs come into the cache.
@@ -364,8 +409,9 @@ impl Entry {
         memory::prefetch(if is_reversed { second } else { first });
     }
 
+    /// Whether the tunnel's ends are to be swapped to be those of the earliest packet.
     pub(crate) fn is_tunnel_reversed(&self) -> bool {
-        self.has(bits::TUNNEL_REVERSED)
+        self.has(bits::TUNNEL_CROSSED) != self.is_from_second()
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn start(
     sink: impl Sink + 'static,
     config: FlowConfig,
 ) -> Result<JoinHandle<Ended>> {
-    let collector = Collector::start(vec![Box::new(sink)], 1, 0, 0, true)?;
+    let collector = Collector::start(vec![Box::new(sink)], true)?;
     threads::spawn("wl-metering", move || search(&[directory], &query, collector, &config))
 }
 

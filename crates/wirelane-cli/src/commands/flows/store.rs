@@ -35,7 +35,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
         Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     halt.limit(args.session.duration);
-    let collector = Collector::start(sinks, 1, 0, 0, true)?;
+    let collector = Collector::start(sinks, true)?;
     let room = Arc::new(Room::new(args.max_flows()));
     let mut search = Search {
         meter: Meter::new(args.meter(), room, random_number()),

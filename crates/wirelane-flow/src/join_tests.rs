@@ -1,0 +1,318 @@
+use std::sync::Arc;
+
+use wirelane_wire::{MacAddr, Tcp, packet};
+
+use super::*;
+use crate::{Meter, Packet, Room};
+
+const SECOND: u64 = 1_000_000_000;
+const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const SYN: TcpFlags = TcpFlags::SYN;
+const ACK: TcpFlags = TcpFlags::ACK;
+const FIN_ACK: TcpFlags = TcpFlags::FIN.with(TcpFlags::ACK);
+const RST_ACK: TcpFlags = TcpFlags::RST.with(TcpFlags::ACK);
+
+fn config() -> MeterConfig {
+    let seconds = std::time::Duration::from_secs;
+    MeterConfig { idle: seconds(10), active: seconds(60) }
+}
+
+/// A packet of one of two hosts, and when it comes.
+#[derive(Clone, Debug)]
+struct Sent {
+    time: u64,
+    port: u16,
+    from_client: bool,
+    /// Of TCP; `None` is UDP.
+    flags: Option<TcpFlags>,
+    queue: usize,
+}
+
+impl Sent {
+    fn udp(queue: usize, time: u64, from_client: bool) -> Self {
+        Self { time, port: 4000, from_client, flags: None, queue }
+    }
+
+    fn tcp(queue: usize, time: u64, from_client: bool, flags: TcpFlags) -> Self {
+        Self { flags: Some(flags), ..Self::udp(queue, time, from_client) }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let ends = [([10, 0, 0, 1], self.port, 64), ([10, 0, 0, 2], 80, 60)];
+        let [from, to] = if self.from_client { ends } else { [ends[1], ends[0]] };
+        let ip = packet::ethernet(MAC, MAC).ipv4(from.0.into(), to.0.into()).ttl(from.2);
+        let packet = match self.flags {
+            Some(flags) => ip.tcp(Tcp { flags, window: 9, ..Tcp::between(from.1, to.1) }, b""),
+            None => ip.udp(from.1, to.1, b"payload"),
+        };
+        let mut frame = vec![0; 200];
+        let len = packet.emit(&mut frame).unwrap();
+        frame.truncate(len);
+        frame
+    }
+}
+
+/// The tables of some queues, and what becomes of their flows.
+struct Bench {
+    meters: Vec<Meter>,
+    joiner: Joiner,
+    flows: Vec<Flow>,
+}
+
+impl Bench {
+    fn new(tables: usize) -> Self {
+        Self::with(config(), tables)
+    }
+
+    fn with(config: MeterConfig, tables: usize) -> Self {
+        let room = Arc::new(Room::new(usize::MAX));
+        let table = |seed| {
+            let mut meter = Meter::new(config, Arc::clone(&room), seed);
+            meter.track(7);
+            // The numbers of interfaces differ.
+            for number in 0..seed {
+                meter.interface(&number.to_string());
+            }
+            meter
+        };
+        let meters = (0..tables as u64).map(table).collect();
+        Self { meters, joiner: Joiner::new(config, tables, usize::MAX), flows: Vec::new() }
+    }
+
+    fn push(&mut self, sent: &Sent) {
+        self.pass(sent.time);
+        self.put(sent);
+        self.pass(sent.time);
+    }
+
+    /// A packet whose table tells nothing yet.
+    fn put(&mut self, sent: &Sent) {
+        let meter = &mut self.meters[sent.queue];
+        let interface = meter.interface("eth0");
+        meter.push(&Packet {
+            link_type: 1,
+            data: &sent.bytes(),
+            original_len: sent.bytes().len() as u32,
+            time: sent.time,
+            interface,
+            // Of a file, too, it is the queue of the packet.
+            queue: sent.port,
+        });
+        meter.flush();
+    }
+
+    /// All queues are quiet until a time.
+    fn pass(&mut self, time: u64) {
+        for at in 0..self.meters.len() {
+            let meter = &mut self.meters[at];
+            meter.advance(time);
+            let mut parts = Parts { time, ..Parts::default() };
+            meter.take_parts(&mut parts);
+            self.joiner.take(at, parts, &mut self.flows);
+            let origins: Vec<_> = self.joiner.origins().collect();
+            for (table, origin) in origins {
+                self.meters[table].began(&origin);
+            }
+        }
+    }
+
+    fn end(mut self) -> Vec<Flow> {
+        for at in 0..self.meters.len() {
+            let meter = &mut self.meters[at];
+            while meter.finish(3) {}
+            let mut parts = Parts { time: u64::MAX, ..Parts::default() };
+            meter.take_parts(&mut parts);
+            self.joiner.take(at, parts, &mut self.flows);
+        }
+        self.joiner.finish(&mut self.flows);
+        assert_eq!(self.joiner.held, 0);
+        self.flows.iter_mut().for_each(Flow::settle);
+        self.flows
+    }
+}
+
+/// The flows of packets by several queues, and by one.
+fn both(packets: &[Sent], tables: usize, config: MeterConfig) -> [Vec<Flow>; 2] {
+    let mut bench = Bench::with(config, tables);
+    packets.iter().for_each(|sent| bench.push(&Sent { queue: sent.queue % tables, ..*sent }));
+    let mut flows = [bench.end(), alone(packets, config)];
+    flows.iter_mut().for_each(|all| all.sort_by_key(|flow| (flow.start(), flow.community)));
+    flows
+}
+
+/// The flows of one table.
+fn alone(packets: &[Sent], config: MeterConfig) -> Vec<Flow> {
+    let mut bench = Bench::with(config, 1);
+    bench.meters = vec![Meter::new(config, Arc::new(Room::new(usize::MAX)), 7)];
+    packets.iter().for_each(|sent| bench.put(&Sent { queue: 0, ..*sent }));
+    let [mut meter] = <[Meter; 1]>::try_from(bench.meters).ok().unwrap();
+    while meter.finish(3) {}
+    let mut flows = Vec::new();
+    meter.take(&mut flows);
+    flows.iter_mut().for_each(Flow::settle);
+    flows
+}
+
+#[track_caller]
+fn check(packets: &[Sent], tables: usize) -> Vec<Flow> {
+    let [ours, theirs] = both(packets, tables, config());
+    assert_eq!(ours, theirs);
+    ours
+}
+
+#[test]
+fn the_sender_of_the_earliest_packet_is_the_source() {
+    for queues in [[0, 1], [1, 0], [1, 1]] {
+        let packets = [Sent::udp(queues[0], 5, true), Sent::udp(queues[1], 6, false)];
+        let flows = check(&packets, 2);
+        assert_eq!((flows.len(), flows[0].key.source_port, flows[0].forward.start), (1, 4000, 5));
+    }
+}
+
+#[test]
+fn packets_that_are_metered_out_of_order_have_the_source_of_the_earliest() {
+    let mut bench = Bench::new(1);
+    // All that one queue had, then all that the other had.
+    [(9, false), (7, false), (8, true), (6, true)]
+        .into_iter()
+        .for_each(|(time, from_client)| bench.put(&Sent::udp(0, time, from_client)));
+    let flows = bench.end();
+    assert_eq!((flows.len(), flows[0].key.source_port, flows[0].start()), (1, 4000, 6));
+    let mut bench = Bench::new(1);
+    bench.put(&Sent::tcp(0, 9, false, RST_ACK));
+    bench.put(&Sent::tcp(0, 8, true, SYN));
+    let flows = bench.end();
+    assert_eq!((flows.len(), flows[0].key.source_port, flows[0].packets()), (1, 4000, 2));
+}
+
+#[test]
+fn a_one_way_flow_of_all_queues_is_one_record_soon_after_its_end() {
+    let mut bench = Bench::new(4);
+    (0..40).for_each(|at| bench.push(&Sent::udp(at % 4, SECOND + at as u64, true)));
+    // Nothing comes any more, by any queue.
+    (2..11).for_each(|second| bench.pass(second * SECOND));
+    assert!(bench.flows.is_empty());
+    bench.pass(11 * SECOND + SECOND / 2);
+    assert_eq!((bench.flows.len(), bench.flows[0].packets()), (1, 40));
+    assert_eq!(bench.flows[0].end, EndReason::Idle);
+    assert!(bench.joiner.conversations.is_empty());
+}
+
+#[test]
+fn a_part_waits_for_one_that_goes_on_by_another_queue() {
+    let mut packets = vec![Sent::udp(1, 5, true)];
+    packets.extend((0..50).map(|second| Sent::udp(0, second * SECOND + 6, second % 3 == 0)));
+    packets.push(Sent::udp(2, 50 * SECOND, true));
+    assert_eq!(check(&packets, 3).len(), 1);
+}
+
+#[test]
+fn records_of_a_long_flow_are_cut_at_the_same_times() {
+    let packets: Vec<_> = (0..300)
+        .map(|at| Sent::udp([0, 0, 1, 0, 2][at as usize % 5], at * SECOND / 2 + at, at % 2 == 0))
+        .collect();
+    let flows = check(&packets, 3);
+    let told: Vec<_> = flows.iter().map(|flow| (flow.packets(), flow.end)).collect();
+    let active = EndReason::Active;
+    assert_eq!(told, [(120, active), (120, active), (60, EndReason::Forced)]);
+}
+
+#[test]
+fn connections_with_the_same_ports_are_told_apart() {
+    let begin = |time| {
+        [
+            Sent::tcp(0, time, true, SYN),
+            Sent::tcp(1, time + 1, false, SYN.with(ACK)),
+            Sent::tcp(0, time + 2, true, ACK),
+            Sent::tcp(0, time + 3, true, FIN_ACK),
+            Sent::tcp(1, time + 4, false, FIN_ACK),
+            Sent::tcp(0, time + 5, true, ACK),
+        ]
+    };
+    let packets = [begin(SECOND), begin(SECOND + 1000), begin(4 * SECOND)].concat();
+    let flows = check(&packets, 2);
+    let told: Vec<_> = flows.iter().map(|flow| (flow.packets(), flow.end)).collect();
+    assert_eq!(told, [(6, EndReason::Ended); 3]);
+}
+
+#[test]
+fn without_room_records_go_early_and_what_was_lost_waits_for_nobody() {
+    let mut bench = Bench::new(2);
+    bench.joiner.most = 1;
+    for port in [1, 2, 3] {
+        bench.push(&Sent { port, ..Sent::udp(0, SECOND, true) });
+    }
+    bench.pass(11 * SECOND + SECOND / 2);
+    assert_eq!(bench.flows.len(), 3);
+    // A flow was lost on its way: what begins later is told apart, and goes out.
+    bench.push(&Sent::udp(0, 30 * SECOND, true));
+    bench.push(&Sent::udp(1, 30 * SECOND, true));
+    bench.meters[0].advance(41 * SECOND);
+    let mut parts = Parts { time: 41 * SECOND, ..Parts::default() };
+    bench.meters[0].take_parts(&mut parts);
+    parts.lose_flows();
+    bench.joiner.take(0, parts, &mut bench.flows);
+    bench.pass(42 * SECOND);
+    assert_eq!((bench.flows.len(), bench.joiner.conversations.len()), (4, 0));
+}
+
+mod property {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However packets are spread over queues, their flows are those of one queue. A part that
+        /// begins just before an active timeout may end after it: not here.
+        #[test]
+        fn flows_do_not_depend_on_the_queues(
+            packets in prop::collection::vec(
+                (1_u64..12_000_000_000, 0_u16..3, any::<bool>(), 0_usize..4),
+                1..120,
+            ),
+            tables in 2_usize..5,
+            speed in 1_u64..5,
+            is_lasting: bool,
+        ) {
+            let mut time = SECOND;
+            let packets: Vec<_> = packets.into_iter().map(|(pause, port, from_client, queue)| {
+                let pause = pause / speed.pow(3);
+                time += if is_lasting { pause } else { pause.max(LAG * 2) };
+                Sent { port, ..Sent::udp(queue, time, from_client) }
+            }).collect();
+            let lasting = MeterConfig { active: std::time::Duration::from_secs(9999), ..config() };
+            let config = if is_lasting { lasting } else { config() };
+            let [mut ours, mut theirs] = both(&packets, tables, config);
+            // Whether a table still notes in time that a flow lasts or is silent depends on when it
+            // looks.
+            let all = ours.iter_mut().chain(&mut theirs);
+            all.for_each(|flow| flow.end = EndReason::Forced);
+            prop_assert_eq!(ours, theirs);
+        }
+
+        /// Directions of TCP by queues of their own.
+        #[test]
+        fn halves_of_connections_are_joined(
+            pauses in prop::collection::vec(1_u64..900_000_000, 5..20),
+            queues in prop::array::uniform2(0_usize..3),
+            is_reset: bool,
+        ) {
+            let mut time = SECOND;
+            let last = pauses.len() - 1;
+            let packets: Vec<_> = pauses.iter().enumerate().map(|(at, pause)| {
+                time += pause;
+                let from_client = at % 2 == 0;
+                let flags = match at {
+                    0 => SYN,
+                    1 => SYN.with(ACK),
+                    _ if at == last && is_reset => RST_ACK,
+                    _ if at + 1 >= last && !is_reset => FIN_ACK,
+                    _ => ACK,
+                };
+                Sent::tcp(queues[usize::from(from_client)], time, from_client, flags)
+            }).collect();
+            let [ours, theirs] = both(&packets, 3, config());
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+}
