@@ -189,6 +189,13 @@ impl Flows {
                 of(self.dropped_packets, "packet")
             ));
         }
+        if self.refused > 0 {
+            line(format_args!(
+                "{} of {} refused: the output had failed",
+                of(self.refused, "flow"),
+                of(self.refused_packets, "packet")
+            ));
+        }
         if self.tunnels_not_told_apart > 0 {
             let packets = of(self.tunnels_not_told_apart, "packet");
             line(format_args!("{packets} of more than 65,535 tunnels count as outside of them"));

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, kill_process, umask};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wirelane::pcap::Access;
 use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
@@ -201,6 +201,9 @@ pub(super) struct ProgramSink {
     /// A reader of standard output may go away.
     is_stream: bool,
     told: Told,
+    /// Where it puts flows, and how many it was given.
+    to: String,
+    given: u64,
 }
 
 impl ProgramSink {
@@ -210,9 +213,13 @@ impl ProgramSink {
     /// It cannot be started.
     pub(super) fn start(to: Target<'_>, told: &Told) -> Result<Self> {
         let is_stream = matches!(to, Target::Stream(..));
+        let place = match &to {
+            Target::Files(path, _) => path.display().to_string(),
+            Target::Stream(..) => "standard output".to_owned(),
+        };
         let mut program = Program::start(to, &[])?;
         let pipe = program.input().map(|input| Pipe::new(BufWriter::new(input)));
-        Ok(Self { program, pipe, is_stream, told: Arc::clone(told) })
+        Ok(Self { program, pipe, is_stream, told: Arc::clone(told), to: place, given: 0 })
     }
 
     fn write(
@@ -237,6 +244,10 @@ impl ProgramSink {
     fn end(&mut self) -> Result<()> {
         self.pipe = None;
         let (told, outcome) = self.program.finish();
+        // Who was killed tells nothing: what it was given is lost.
+        let lost =
+            || json!({ "to": self.to, "flows": 0, "lost": self.given, "bytes": 0, "failures": 0 });
+        let told = told.or_else(|| outcome.is_err().then(lost));
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
         outcome
     }
@@ -244,10 +255,17 @@ impl ProgramSink {
 
 impl Sink for ProgramSink {
     fn add(&mut self, flow: &Flow) -> Result<()> {
-        self.write(|pipe| pipe.add(flow))
+        self.write(|pipe| pipe.add(flow))?;
+        self.given += 1;
+        Ok(())
     }
 
     fn tick(&mut self) -> Result<()> {
+        // Who writes nothing, as no flow ends, does not notice that nobody reads.
+        if self.pipe.is_some() && self.program.has_ended() {
+            self.end()?;
+            return Err(Error::failed(format!("program {NAME}"), "it ended early"));
+        }
         self.write(Pipe::flush)
     }
 
