@@ -1,0 +1,84 @@
+//! The cells of the tables: each is right, or pending, or a failure of the test.
+
+use crate::answer::Line;
+use crate::pending;
+
+/// The outcome of a command, or how it failed.
+pub(crate) type Outcome = Result<Vec<Line>, String>;
+
+/// What a path cannot tell is not compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) times: bool,
+    pub(crate) places: bool,
+}
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(crate) struct Cells {
+    cells: usize,
+    pending: usize,
+    wrong: Vec<String>,
+}
+
+impl Cells {
+    /// `difference` is `None` where the answer is right.
+    pub(crate) fn add(&mut self, [path, traffic, command]: [&str; 3], difference: Option<String>) {
+        self.cells += 1;
+        let cell = format!("{path} × {traffic} × {command}");
+        match (pending::fault(path, traffic, command), difference) {
+            (None, None) => {}
+            (Some(_), Some(_)) => self.pending += 1,
+            (None, Some(difference)) => self.wrong.push(format!("{cell}: {difference}")),
+            (Some(fault), None) => self
+                .wrong
+                .push(format!("row {cell} passes now: remove its pending mark (fault {fault})")),
+        }
+    }
+
+    pub(crate) fn join(mut self, other: Self) -> Self {
+        self.cells += other.cells;
+        self.pending += other.pending;
+        self.wrong.extend(other.wrong);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn finish(self) {
+        let Self { cells, pending, wrong } = self;
+        println!("{cells} cells, {pending} of them pending");
+        assert!(wrong.is_empty(), "{} of {cells} cells:\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
+
+/// Where one answer differs from another.
+pub(crate) fn difference(expected: &Outcome, outcome: &Outcome, told: Told) -> Option<String> {
+    let (expected, lines) = match (expected, outcome) {
+        (Ok(expected), Ok(lines)) => (expected, lines),
+        // A refusal is an answer, too; its words name the file.
+        (Err(_), Err(_)) => return None,
+        (Err(error), Ok(_)) => return Some(format!("is accepted, not: {error}")),
+        (_, Err(error)) => return Some(error.clone()),
+    };
+    let of = |line: &Line| Line {
+        text: line.text.clone(),
+        place: if told.places { line.place.clone() } else { String::new() },
+        time: if told.times { line.time.clone() } else { String::new() },
+    };
+    let [mut expected, mut lines]: [Vec<Line>; 2] =
+        [expected, lines].map(|lines| lines.iter().map(of).collect());
+    if !told.times || !told.places {
+        // Rows that were sorted by what is not compared.
+        let is_row = |line: &Line| line.text.starts_with('{');
+        [&mut expected, &mut lines].into_iter().filter(|it| it.iter().all(is_row)).for_each(|it| {
+            it.sort();
+        });
+    }
+    if expected == lines {
+        return None;
+    }
+    let at = expected.iter().zip(&lines).take_while(|(a, b)| a == b).count();
+    let [a, b] = [&expected, &lines].map(|lines| lines.get(at));
+    let (count, of) = (lines.len(), expected.len());
+    Some(format!("{count} lines for {of}; line {at} is\n  {b:?}, not\n  {a:?}"))
+}

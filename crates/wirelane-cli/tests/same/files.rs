@@ -1,0 +1,114 @@
+//! Forms of files × traffic × commands.
+
+use std::path::Path;
+use std::thread;
+
+use tempfile::tempdir;
+use wirelane_testkit::process::output;
+
+use crate::answer::{self, Line};
+use crate::cells::{Cells, Outcome, Told, difference};
+use crate::commands::{COMMANDS, Command};
+use crate::forms::{FORMS, Form};
+use crate::shared::{WIRELANE, wirelane};
+use crate::traffic::{Packet, TRAFFIC, Traffic};
+
+#[test]
+fn every_form_of_a_file_gives_the_same_answers() {
+    let share = |part: usize| {
+        let rows = TRAFFIC.iter().skip(part).step_by(2);
+        rows.fold(Cells::default(), |cells, traffic| cells.join(of_traffic(traffic)))
+    };
+    let cells = thread::scope(|scope| {
+        let other = scope.spawn(|| share(1));
+        share(0).join(other.join().unwrap())
+    });
+    cells.finish();
+}
+
+fn of_traffic(traffic: &Traffic) -> Cells {
+    let mut cells = Cells::default();
+    let packets = (traffic.make)();
+    let types = packets.iter().any(|packet| packet.link_type != packets[0].link_type);
+    let decreasing = !packets.is_sorted_by_key(|packet| packet.time);
+    let first = answers(&FORMS[0], &packets);
+    for (command, outcome) in COMMANDS.iter().zip(&first) {
+        if types && !command.types {
+            continue;
+        }
+        let difference = if decreasing && command.keeps_order() {
+            None
+        } else {
+            wrong(command, &packets, outcome)
+        };
+        cells.add([FORMS[0].name, traffic.name, command.name], difference);
+    }
+    for form in FORMS[1..].iter().filter(|form| form.types || !types) {
+        let told = Told { times: true, places: form.queues };
+        for ((command, expected), outcome) in
+            COMMANDS.iter().zip(&first).zip(answers(form, &packets))
+        {
+            let cannot_tell = types && !command.types
+                || !told.places && command.name == "count by queue"
+                || decreasing && form.sorts && command.keeps_order();
+            if cannot_tell {
+                continue;
+            }
+            let difference = difference(expected, &outcome, told);
+            cells.add([form.name, traffic.name, command.name], difference);
+        }
+    }
+    cells
+}
+
+fn answers(form: &Form, packets: &[Packet]) -> Vec<Outcome> {
+    let directory = tempdir().unwrap();
+    let file = (form.write)(packets, directory.path());
+    COMMANDS.iter().map(|command| run(command, &file, form.pipe)).collect()
+}
+
+/// Runs the command lines on a file, or on standard input.
+pub(crate) fn run(command: &Command, file: &Path, pipe: bool) -> Outcome {
+    let directory = tempdir().unwrap();
+    let name = if pipe { "-".into() } else { file.display().to_string() };
+    let mut printed = String::new();
+    for (number, line) in command.lines.iter().enumerate() {
+        let line = line.replace("IN", &format!("file:{name}")).replace("FILE", &name);
+        let mut command = wirelane(line.split(' '));
+        if pipe && number == 0 {
+            command = std::process::Command::new("sh");
+            command.args(["-c", r#"cat "$INPUT" | "$0" "$@""#, WIRELANE]).args(line.split(' '));
+            command.env("INPUT", file);
+        }
+        let ended = output(command.current_dir(&directory));
+        if !ended.status.success() {
+            return Err(format!("`{line}` ends with {}: {}", ended.status, ended.stderr.trim()));
+        }
+        printed = ended.stdout;
+    }
+    Ok((command.answer)(&printed, directory.path()))
+}
+
+/// Compares packets with those that were written; other answers are at least there.
+fn wrong(command: &Command, packets: &[Packet], outcome: &Outcome) -> Option<String> {
+    let lines = match outcome {
+        Ok(lines) => lines,
+        Err(error) => return Some(error.clone()),
+    };
+    if lines.is_empty() {
+        return Some("nothing".into());
+    }
+    let lengths = |lines: &[Line]| -> Vec<String> {
+        let mut lengths: Vec<_> = lines.iter().map(|line| line.text.clone()).collect();
+        lengths.sort();
+        lengths
+    };
+    let mut expected: Vec<_> = packets.iter().map(answer::of_packet).collect();
+    if command.lines[0].contains("-c 7") {
+        expected.sort_by(|a, b| a.time.cmp(&b.time));
+        expected.truncate(7);
+    }
+    let is_of_packets = lines[0].text.contains("hash");
+    let is_wrong = is_of_packets && lengths(&expected) != lengths(lines);
+    is_wrong.then(|| format!("{} other packets than the {} written", lines.len(), expected.len()))
+}

@@ -1,0 +1,195 @@
+//! The table of paths from files: each form holds the same packets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wirelane::Class;
+use wirelane::pcap::pcap::{Resolution, file_header};
+use wirelane::pcap::pcapng::{interface, packet, section_header, statistics};
+use wirelane::pcap::{
+    CaptureWriter, Direction, LINK_TYPE_ETHERNET, Record, Section, Source, Statistics,
+    WriterOptions, pcap,
+};
+use wirelane_testkit::process::run;
+
+use crate::shared::wirelane;
+use crate::traffic::Packet;
+
+/// A row: it writes the packets into a file in the directory.
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    /// Whether it tells the queues of packets.
+    pub(crate) queues: bool,
+    /// Whether it holds packets of several link types.
+    pub(crate) types: bool,
+    /// Whether a command reads it from standard input.
+    pub(crate) pipe: bool,
+    /// Whether it has packets in order of time, in whichever order they came.
+    pub(crate) sorts: bool,
+    pub(crate) write: fn(&[Packet], &Path) -> PathBuf,
+}
+
+const fn pcapng(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
+    Form { name, queues: true, types: true, pipe: false, sorts: false, write }
+}
+
+const fn classic(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
+    Form { name, queues: false, types: false, pipe: false, sorts: false, write }
+}
+
+/// The answers of all others are compared with those of the first one.
+pub(crate) const FORMS: &[Form] = &[
+    pcapng("pcapng", |packets, to| written(packets, to, "x.pcapng")),
+    pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz")),
+    pcapng("zstd", |packets, to| written(packets, to, "x.pcapng.zst")),
+    pcapng("lz4", |packets, to| written(packets, to, "x.pcapng.lz4")),
+    Form { pipe: true, ..pcapng("pipe", |packets, to| written(packets, to, "x.pcapng")) },
+    Form { types: false, sorts: true, ..pcapng("store", stored) },
+    pcapng("late interfaces", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing)),
+    pcapng("statistics between", |packets, to| blocks(packets, to, packets.len(), Extra::After)),
+    pcapng("statistics first", |packets, to| blocks(packets, to, packets.len(), Extra::Before)),
+    pcapng("cat a b", |packets, to| blocks(packets, to, packets.len() / 2, Extra::Nothing)),
+    pcapng("many sections", |packets, to| {
+        blocks(packets, to, packets.len().div_ceil(9), Extra::After)
+    }),
+    classic("pcap", |packets, to| written(packets, to, "x.pcap")),
+    classic("pcap of nanoseconds", |packets, to| raw(packets, to, Resolution::Nanoseconds)),
+    classic("pcap of microseconds", |packets, to| raw(packets, to, Resolution::Microseconds)),
+    classic("big endian", big_endian),
+    classic("modified pcap", modified),
+];
+
+/// The name of the interface.
+pub(crate) const NAME: &str = "wl0";
+
+/// A description for each queue, in their order, and the one of each packet.
+fn sources(packets: &[Packet], queues: bool) -> (Vec<Source>, Vec<u32>) {
+    let mut keys: Vec<_> = packets.iter().map(|it| (it.queue, it.link_type)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    if !queues {
+        keys.truncate(1);
+    }
+    let find = |it: &Packet| {
+        keys.iter().position(|key| *key == (it.queue, it.link_type)).unwrap_or_default() as u32
+    };
+    let of_packets = packets.iter().map(find).collect();
+    let source = |&(queue, link_type): &(u32, u16)| Source {
+        link_type,
+        snaplen: 262_144,
+        ..Source::new(NAME, Class::Rx, Some(queue))
+    };
+    (keys.iter().map(source).collect(), of_packets)
+}
+
+fn record(packet: &Packet, interface: u32) -> Record<'_> {
+    Record {
+        interface,
+        timestamp: packet.time,
+        original_len: packet.data.len() as u32,
+        direction: Direction::Unknown,
+        data: &packet.data,
+    }
+}
+
+/// As Wirelane writes it.
+fn written(packets: &[Packet], to: &Path, name: &str) -> PathBuf {
+    let path = to.join(name);
+    let (sources, of_packets) = sources(packets, !name.ends_with(".pcap"));
+    let options = WriterOptions::of_path(&path);
+    let mut writer = CaptureWriter::create(&path, &sources, options, 0).unwrap();
+    for (packet, source) in packets.iter().zip(of_packets) {
+        writer.write(&record(packet, source)).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    path
+}
+
+/// `record` and `extract`.
+fn stored(packets: &[Packet], to: &Path) -> PathBuf {
+    let (store, path) = (to.join("store"), to.join("extracted.pcapng"));
+    let input = format!("file:{}", written(packets, to, "x.pcapng").display());
+    run(wirelane(["record", "-q", "--segment", "4M", &input]).arg(&store));
+    run(wirelane(["extract"]).arg(&store).arg("-w").arg(&path));
+    path
+}
+
+/// Statistics of an interface beside each packet.
+#[derive(Clone, Copy, PartialEq)]
+enum Extra {
+    Nothing,
+    /// Also of one that is described later.
+    Before,
+    After,
+}
+
+/// Sections of so many packets; an interface is described when its first packet comes.
+fn blocks(packets: &[Packet], to: &Path, section: usize, extra: Extra) -> PathBuf {
+    let (path, mut bytes) = (to.join("x.pcapng"), Vec::new());
+    let (sources, of_packets) = sources(packets, true);
+    let of_packets: Vec<_> = packets.iter().zip(of_packets).collect();
+    for part in of_packets.chunks(section) {
+        section_header(&mut bytes, &Section::default());
+        let mut described = Vec::new();
+        for (one, source) in part {
+            let known = described.iter().position(|it| it == source);
+            let number = known.unwrap_or(described.len()) as u32;
+            let counters =
+                Statistics { interface: number, timestamp: one.time, ..Statistics::default() };
+            if extra == Extra::Before {
+                statistics(&mut bytes, &counters);
+            }
+            if known.is_none() {
+                described.push(*source);
+                interface(&mut bytes, &sources[*source as usize]);
+            }
+            packet(&mut bytes, &record(one, number));
+            if extra == Extra::After {
+                statistics(&mut bytes, &counters);
+            }
+        }
+    }
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn raw(packets: &[Packet], to: &Path, resolution: Resolution) -> PathBuf {
+    let (path, mut bytes) = (to.join("x.pcap"), Vec::new());
+    file_header(&mut bytes, resolution, &sources(packets, false).0[0]);
+    packets.iter().for_each(|one| pcap::packet(&mut bytes, resolution, &record(one, 0)));
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Seconds, microseconds, captured and original length of a packet of a pcap file.
+fn header(packet: &Packet) -> [u32; 4] {
+    let length = packet.data.len() as u32;
+    let (seconds, rest) = (packet.time / 1_000_000_000, packet.time % 1_000_000_000);
+    [seconds as u32, (rest / 1000) as u32, length, length]
+}
+
+fn big_endian(packets: &[Packet], to: &Path) -> PathBuf {
+    let path = to.join("x.pcap");
+    let start = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 262_144, LINK_TYPE_ETHERNET.into()];
+    let mut bytes: Vec<u8> = start.into_iter().flat_map(u32::to_be_bytes).collect();
+    for packet in packets {
+        bytes.extend(header(packet).into_iter().flat_map(u32::to_be_bytes));
+        bytes.extend(&packet.data);
+    }
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Magic a1b2cd34: eight more bytes in front of each packet.
+fn modified(packets: &[Packet], to: &Path) -> PathBuf {
+    let path = to.join("x.pcap");
+    let start = [0xa1b2_cd34, 0x0004_0002, 0, 0, 262_144, LINK_TYPE_ETHERNET.into()];
+    let mut bytes: Vec<u8> = start.into_iter().flat_map(u32::to_le_bytes).collect();
+    for packet in packets {
+        let more = [2_u32, 8];
+        bytes.extend(header(packet).into_iter().chain(more).flat_map(u32::to_le_bytes));
+        bytes.extend(&packet.data);
+    }
+    fs::write(&path, bytes).unwrap();
+    path
+}
