@@ -11,6 +11,7 @@ pub(crate) type Outcome = Result<Vec<Line>, String>;
 pub(crate) struct Told {
     pub(crate) times: bool,
     pub(crate) places: bool,
+    pub(crate) order: bool,
 }
 
 /// Collects what is wrong.
@@ -67,12 +68,11 @@ pub(crate) fn difference(expected: &Outcome, outcome: &Outcome, told: Told) -> O
     };
     let [mut expected, mut lines]: [Vec<Line>; 2] =
         [expected, lines].map(|lines| lines.iter().map(of).collect());
-    if !told.times || !told.places {
-        // Rows that were sorted by what is not compared.
-        let is_row = |line: &Line| line.text.starts_with('{');
-        [&mut expected, &mut lines].into_iter().filter(|it| it.iter().all(is_row)).for_each(|it| {
-            it.sort();
-        });
+    // Rows were sorted by what is not compared, too.
+    let is_row = |line: &Line| line.text.starts_with('{');
+    if !told.order || expected.iter().chain(&lines).all(is_row) {
+        expected.sort();
+        lines.sort();
     }
     if expected == lines {
         return None;

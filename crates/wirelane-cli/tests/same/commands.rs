@@ -14,6 +14,11 @@ pub(crate) struct Command {
 }
 
 impl Command {
+    /// Whether the answer depends on which packets came first.
+    pub(crate) fn follows_from_times(&self) -> bool {
+        self.name.starts_with("first") || ["lines", "count", "flows"].contains(&self.name)
+    }
+
     /// Whether the order of packets in a file decides the answer.
     pub(crate) fn keeps_order(&self) -> bool {
         self.lines[0].contains("FILE") || self.lines[0].contains("-c 7")

@@ -26,23 +26,29 @@ pub(crate) struct Form {
     pub(crate) pipe: bool,
     /// Whether it has packets in order of time, in whichever order they came.
     pub(crate) sorts: bool,
+    /// Whether only the coding differs from another form: every third row of traffic will do.
+    pub(crate) sampled: bool,
     pub(crate) write: fn(&[Packet], &Path) -> PathBuf,
 }
 
 const fn pcapng(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
-    Form { name, queues: true, types: true, pipe: false, sorts: false, write }
+    Form { name, queues: true, types: true, pipe: false, sorts: false, sampled: false, write }
 }
 
 const fn classic(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
-    Form { name, queues: false, types: false, pipe: false, sorts: false, write }
+    Form { name, queues: false, types: false, pipe: false, sorts: false, sampled: false, write }
+}
+
+const fn sampled(form: Form) -> Form {
+    Form { sampled: true, ..form }
 }
 
 /// The answers of all others are compared with those of the first one.
 pub(crate) const FORMS: &[Form] = &[
     pcapng("pcapng", |packets, to| written(packets, to, "x.pcapng")),
-    pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz")),
-    pcapng("zstd", |packets, to| written(packets, to, "x.pcapng.zst")),
-    pcapng("lz4", |packets, to| written(packets, to, "x.pcapng.lz4")),
+    sampled(pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz"))),
+    sampled(pcapng("zstd", |packets, to| written(packets, to, "x.pcapng.zst"))),
+    sampled(pcapng("lz4", |packets, to| written(packets, to, "x.pcapng.lz4"))),
     Form { pipe: true, ..pcapng("pipe", |packets, to| written(packets, to, "x.pcapng")) },
     Form { types: false, sorts: true, ..pcapng("store", stored) },
     pcapng("late interfaces", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing)),
@@ -53,10 +59,14 @@ pub(crate) const FORMS: &[Form] = &[
         blocks(packets, to, packets.len().div_ceil(9), Extra::After)
     }),
     classic("pcap", |packets, to| written(packets, to, "x.pcap")),
-    classic("pcap of nanoseconds", |packets, to| raw(packets, to, Resolution::Nanoseconds)),
-    classic("pcap of microseconds", |packets, to| raw(packets, to, Resolution::Microseconds)),
-    classic("big endian", big_endian),
-    classic("modified pcap", modified),
+    sampled(classic("pcap of nanoseconds", |packets, to| {
+        raw(packets, to, Resolution::Nanoseconds)
+    })),
+    sampled(classic("pcap of microseconds", |packets, to| {
+        raw(packets, to, Resolution::Microseconds)
+    })),
+    sampled(classic("big endian", big_endian)),
+    sampled(classic("modified pcap", modified)),
 ];
 
 /// The name of the interface.

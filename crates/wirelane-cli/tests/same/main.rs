@@ -14,5 +14,8 @@ mod cells;
 mod commands;
 mod files;
 mod forms;
+mod laws;
+mod live;
 mod pending;
+mod ports;
 mod traffic;

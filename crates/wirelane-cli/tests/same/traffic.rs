@@ -46,7 +46,7 @@ const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 pub(crate) const LINK_TYPE_LINUX_SLL: u16 = 113;
 
-fn at(time: u64, queue: u64, data: Vec<u8>) -> Packet {
+pub(crate) fn at(time: u64, queue: u64, data: Vec<u8>) -> Packet {
     let link_type = LINK_TYPE_ETHERNET;
     Packet { time: START + time, queue: queue as u32, link_type, data }
 }
@@ -103,20 +103,22 @@ fn one_way() -> Vec<Packet> {
     (0..60).map(|n| at(n * 20 * MICROSECOND, n % 4, frame(n))).collect()
 }
 
-/// Ten packets at a time by one queue, then ten by the next one.
+/// Five packets at a time by one queue, then five by the next one.
 fn bursts() -> Vec<Packet> {
-    let frame = |n: u64| packets::udp4(n).flow((n / 10) as u16).length(60 + n as usize * 9).build();
-    let time = |n: u64| n / 10 * 100 * MILLISECOND + n % 10 * MICROSECOND;
-    (0..80).map(|n| at(time(n), n / 10 % 4, frame(n))).collect()
+    let packet = |n: u64| packets::udp4(n).addresses([10, 3, 0, (n / 5) as u8], [10, 3, 1, 1]);
+    let frame = |n: u64| packet(n).length(60 + n as usize * 9).build();
+    let time = |n: u64| n / 5 * 100 * MILLISECOND + n % 5 * MICROSECOND;
+    (0..80).map(|n| at(time(n), n / 5 % 4, frame(n))).collect()
 }
 
 /// None, one, and two of them.
 fn tags() -> Vec<Packet> {
+    let packet = |n: u64| packets::udp4(n).addresses([10, 5, 0, n as u8 / 8], [10, 5, 1, 1]);
     let frame = |n: u64| match n % 3 {
-        0 => packets::udp4(n).build(),
-        1 => packets::udp4(n).vlan(7).build(),
+        0 => packet(n).build(),
+        1 => packet(n).vlan(7).build(),
         _ => {
-            let mut frame = packets::udp4(n).vlan(7).build();
+            let mut frame = packet(n).vlan(7).build();
             frame.splice(12..12, [0x88, 0xa8, 0x20, 9]);
             frame
         }
