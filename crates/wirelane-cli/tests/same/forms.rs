@@ -26,7 +26,7 @@ pub(crate) struct Form {
     pub(crate) pipe: bool,
     /// Whether it has packets in order of time, in whichever order they came.
     pub(crate) sorts: bool,
-    /// Whether only the coding differs from another form: every third row of traffic will do.
+    /// Whether little but the coding differs from another form: every third row of traffic will do.
     pub(crate) sampled: bool,
     pub(crate) write: fn(&[Packet], &Path) -> PathBuf,
 }
@@ -49,16 +49,18 @@ pub(crate) const FORMS: &[Form] = &[
     sampled(pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz"))),
     sampled(pcapng("zstd", |packets, to| written(packets, to, "x.pcapng.zst"))),
     sampled(pcapng("lz4", |packets, to| written(packets, to, "x.pcapng.lz4"))),
-    Form { pipe: true, ..pcapng("pipe", |packets, to| written(packets, to, "x.pcapng")) },
+    Form { pipe: true, ..sampled(pcapng("pipe", |packets, to| written(packets, to, "x.pcapng"))) },
     Form { types: false, sorts: true, ..pcapng("store", stored) },
     pcapng("late interfaces", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing)),
     pcapng("statistics between", |packets, to| blocks(packets, to, packets.len(), Extra::After)),
-    pcapng("statistics first", |packets, to| blocks(packets, to, packets.len(), Extra::Before)),
+    sampled(pcapng("statistics first", |packets, to| {
+        blocks(packets, to, packets.len(), Extra::Before)
+    })),
     pcapng("cat a b", |packets, to| blocks(packets, to, packets.len() / 2, Extra::Nothing)),
-    pcapng("many sections", |packets, to| {
+    sampled(pcapng("many sections", |packets, to| {
         blocks(packets, to, packets.len().div_ceil(9), Extra::After)
-    }),
-    classic("pcap", |packets, to| written(packets, to, "x.pcap")),
+    })),
+    sampled(classic("pcap", |packets, to| written(packets, to, "x.pcap"))),
     sampled(classic("pcap of nanoseconds", |packets, to| {
         raw(packets, to, Resolution::Nanoseconds)
     })),
