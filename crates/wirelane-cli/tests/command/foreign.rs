@@ -309,7 +309,7 @@ fn late_link_types_are_split_or_refused_at_once() {
     assert!(files.iter().all(|path| packets(path).len() == 1));
 }
 
-/// In a file of `capture any`, the first interface stands for what was lost of all; it has no queue.
+/// In a file of `capture any`, the first interface stands for what all have lost.
 /// No packet of another one is taken for one of it.
 #[test]
 fn packets_of_any_keep_their_interface_and_direction() {

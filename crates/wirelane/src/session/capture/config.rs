@@ -25,8 +25,8 @@ pub struct CaptureConfig {
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
-    /// Puts the packets of a file in order of time. Otherwise they keep the order of the file, if it
-    /// is the only input; several inputs always become one order of time.
+    /// Puts the packets of a file in order of time. Otherwise they keep the order of the file, if
+    /// it is the only input; several inputs always become one order of time.
     pub sort: bool,
     /// Writes each packet as soon as it is there, not once a second or when there are many.
     pub prompt: bool,
