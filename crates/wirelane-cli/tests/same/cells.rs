@@ -47,7 +47,7 @@ impl Cells {
     #[track_caller]
     pub(crate) fn finish(self) {
         let Self { cells, pending, wrong } = self;
-        println!("{cells} cells, {pending} of them pending");
+        eprintln!("{cells} cells, {pending} of them pending");
         assert!(wrong.is_empty(), "{} of {cells} cells:\n{}", wrong.len(), wrong.join("\n"));
     }
 }

@@ -76,7 +76,7 @@ fn check(laws: &[Law]) {
             (None, Err(how)) => wrong.push(format!("{name}: {how}")),
             (Some(fault), Ok(())) => wrong
                 .push(format!("row {name} passes now: remove its pending mark (fault {fault})")),
-            (_, outcome) => println!("{name}: {outcome:?}, pending: {pending:?}"),
+            (_, outcome) => eprintln!("{name}: {outcome:?}, pending: {pending:?}"),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -214,7 +214,7 @@ impl ProgramSink {
     pub(super) fn start(to: Target<'_>, told: &Told) -> Result<Self> {
         let is_stream = matches!(to, Target::Stream(..));
         let place = match &to {
-            Target::Files(path, _) => path.display().to_string(),
+            Target::Files(path, _, _) => path.display().to_string(),
             Target::Stream(..) => "standard output".to_owned(),
         };
         let mut program = Program::start(to, &[])?;
