@@ -21,7 +21,12 @@ impl Command {
 
     /// Whether the order of packets in a file decides the answer.
     pub(crate) fn keeps_order(&self) -> bool {
-        self.lines[0].contains("FILE") || self.lines[0].contains("-c 7")
+        self.lines[0].contains("FILE") || self.lines[0].starts_with("capture") || self.is_first()
+    }
+
+    /// Whether it takes the first packets only.
+    pub(crate) fn is_first(&self) -> bool {
+        self.lines[0].contains("-c 7")
     }
 }
 

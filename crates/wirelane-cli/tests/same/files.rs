@@ -38,11 +38,8 @@ fn of_traffic(number: usize, traffic: &Traffic) -> Cells {
         if types && !command.types {
             continue;
         }
-        let difference = if decreasing && command.keeps_order() {
-            None
-        } else {
-            wrong(command, &packets, outcome)
-        };
+        let difference =
+            if decreasing && command.is_first() { None } else { wrong(command, &packets, outcome) };
         cells.add([FORMS[0].name, traffic.name, command.name], difference);
     }
     let others = FORMS.iter().enumerate().skip(1).filter(|(at, form)| {
@@ -110,7 +107,7 @@ fn wrong(command: &Command, packets: &[Packet], outcome: &Outcome) -> Option<Str
         lengths
     };
     let mut expected: Vec<_> = packets.iter().map(answer::of_packet).collect();
-    if command.lines[0].contains("-c 7") {
+    if command.is_first() {
         expected.sort_by(|a, b| a.time.cmp(&b.time));
         expected.truncate(7);
     }
