@@ -1,7 +1,7 @@
 //! The step `deny`: no dependency has a known weakness that `deny.toml` does not explain.
 //!
-//! Nothing is fetched: an answer would depend on the day. The advisories are those of the copy of
-//! the database that `cargo deny fetch` made.
+//! The step fetches nothing, so that its answer does not depend on the day. It uses the copy of the
+//! database that `cargo deny fetch` made.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::setup;
 use crate::step::Outcome;
 
-/// Runs `cargo deny`, or tells that it is missing: that is no failure.
+/// Runs `cargo deny`; skips the step if the program or its copy of the advisories is missing.
 pub(crate) fn run(_context: &Context) -> Outcome {
     check(setup::find("cargo-deny").is_some(), &advisories()).unwrap_or_else(|| {
         let mut command = cargo::stable(&["deny", "--offline", "check", "advisories"]);
@@ -19,7 +19,7 @@ pub(crate) fn run(_context: &Context) -> Outcome {
     })
 }
 
-/// Why it cannot run, if it cannot.
+/// The reason why the step cannot run, if there is one.
 fn check(has_program: bool, advisories: &Path) -> Option<Outcome> {
     if !has_program {
         return Some(Outcome::skip(

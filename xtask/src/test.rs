@@ -33,7 +33,7 @@ const STEPS: [Step<Context>; 13] = [
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
 
-/// The steps that need nothing but the pinned toolchain: in a whole run `setup` runs beside them.
+/// The steps that need only the pinned toolchain: in a whole run `setup` runs beside them.
 const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
 /// The steps that neither send packets nor measure: in a whole run they run in the background, in

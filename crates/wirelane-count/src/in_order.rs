@@ -6,7 +6,7 @@ use wirelane::session::capture::View;
 
 use crate::teller::Teller;
 
-/// What the thread does that sees all packets.
+/// Counts packets on the one thread that receives all of them.
 pub(crate) struct InOrder {
     teller: Teller,
     /// Of the interfaces.

@@ -87,11 +87,11 @@ pub struct Counting {
     threads: Arc<AtomicUsize>,
     /// Each interface that is known from the start, with the position of its port.
     interfaces: Vec<(usize, Interface)>,
-    /// Who knows of those that come later, with the position of the port.
+    /// Finds the interfaces that appear later, with the position of the port.
     placings: Vec<(usize, Placing)>,
 }
 
-/// Who counts.
+/// The threads that count.
 enum Way {
     /// The threads of the queues.
     Queues(Running<Worker>),
@@ -116,7 +116,7 @@ impl Counting {
             let growing =
                 |rx: &Rx| interfaces(port.info(), rx).into_iter().map(|one| (position, one));
             known.extend(inputs.iter().flat_map(growing));
-            // What a port finds later, it finds for all of its ends.
+            // All receiving ends of a port share the interfaces that it finds later.
             placings.extend(inputs.first().map(|rx| (position, Placing::of(rx))));
         }
         let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
@@ -242,7 +242,7 @@ impl Counting {
     }
 }
 
-/// The interfaces that were there from the start, and those that came later.
+/// The interfaces known from the start, then the interfaces that appeared later.
 fn all(first: &[(usize, Interface)], placings: &[(usize, Placing)]) -> Vec<(usize, Interface)> {
     let later = placings.iter().flat_map(|(port, placing)| {
         placing.later().into_iter().map(|interface| (*port, interface))
@@ -263,12 +263,12 @@ fn counts(
     by.iter().filter_map(of).collect()
 }
 
-/// What ports have counted themselves. Queues that nothing came by are left out.
+/// The counters of the ports. Queues without packets are left out.
 fn by_queue(interfaces: &[(usize, Interface)], ports: &[PortInfo]) -> Counts {
     let mut sums: BTreeMap<String, Load> = BTreeMap::new();
     let mut add = |port: &str, interface: &str, class: &str, queue: Option<u16>, load| {
         let number = queue.map(|queue| format!(" {queue}")).unwrap_or_default();
-        // Those of the same name in several files are told apart by the file.
+        // Interfaces of the same name in several files differ by the file.
         let name = match (ports.len() > 1, interface) {
             (true, "") => format!("{port}: "),
             (true, interface) => format!("{port}: {interface} "),
@@ -282,7 +282,7 @@ fn by_queue(interfaces: &[(usize, Interface)], ports: &[PortInfo]) -> Counts {
     for (port, Interface { source, counters }) in interfaces {
         let QueueStats { class, queue, packets, bytes, .. } = counters.snapshot(*port);
         let load = Load { packets, bytes: bytes.unwrap_or(0) };
-        // Of another program's file, the number of an interface is none of a queue.
+        // In a file of another program, the number of an interface is not the number of a queue.
         let is_foreign = source.class.is_none() && !source.name.is_empty();
         let (class, queue) = if is_foreign { ("", None) } else { (class, queue) };
         add(spec(*port), &source.name, class, queue, load);

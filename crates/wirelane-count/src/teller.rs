@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use crate::tables::Tables;
 
-/// What a counting thread has.
+/// The state of a counting thread.
 pub(crate) struct Teller {
     tables: Tables,
     asked: Arc<AtomicU64>,
@@ -15,8 +15,8 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// With empty tables. `asked` says how often all threads were asked for theirs, `threads` how
-    /// many are not at an end.
+    /// `tables` are empty. `asked` is the number of requests for the tables of all threads,
+    /// `threads` the number of threads that still run.
     pub(crate) fn new(
         tables: Tables,
         asked: &Arc<AtomicU64>,
@@ -33,7 +33,7 @@ impl Teller {
         &mut self.tables
     }
 
-    /// Hands over what was counted since the last time, if anybody asks.
+    /// Hands over the counts since the last time, if there is a new request.
     #[inline]
     pub(crate) fn answer_if_asked(&mut self) {
         let asked = self.asked.load(Ordering::Acquire);
@@ -51,7 +51,7 @@ impl Teller {
 
     fn answer(&mut self) {
         let next = self.tables.next();
-        // Nobody may be there any more.
+        // The receiver may be gone.
         let _ = self.hand_over.send(std::mem::replace(&mut self.tables, next));
     }
 }

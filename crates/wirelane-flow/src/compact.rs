@@ -142,8 +142,8 @@ impl Compact {
         (all ^ all >> 32) as u32
     }
 
-    /// A number that all tables with this seed have for the same conversation. `place` stands for
-    /// the interface and the tunnel, whose numbers differ from table to table.
+    /// The number of a conversation, equal in all tables with this seed. `place` is a hash of the
+    /// interface and the tunnel, whose numbers differ from table to table.
     pub(crate) fn conversation(&self, seed: &[u64; 4], place: u64) -> u64 {
         let [a, b, c, d] = *seed;
         let [p, q] = self.ports.map(u64::from);

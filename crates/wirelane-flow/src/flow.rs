@@ -74,8 +74,8 @@ impl Flow {
         self.forward.octets + self.reverse.octets
     }
 
-    /// Adds what another table saw of the same conversation. Whichever part has the earliest packet
-    /// says who began.
+    /// Adds the part of the same conversation from another table. The part with the earliest packet
+    /// decides which end is the source.
     pub(crate) fn join(&mut self, other: Self) {
         let is_same_way = (self.key.source, self.key.source_port)
             == (other.key.source, other.key.source_port)
@@ -107,7 +107,7 @@ impl Flow {
         self.end = match (first, second) {
             (EndReason::Active, _) | (_, EndReason::Active) => EndReason::Active,
             _ if self.is_closed() => EndReason::Ended,
-            // One direction has ended, which is not all any more.
+            // Only one direction has ended.
             (first, EndReason::Ended) if is_two_way => first,
             _ => second,
         };
@@ -121,12 +121,12 @@ impl Flow {
                 || there.contains(TcpFlags::FIN) && back.contains(TcpFlags::FIN))
     }
 
-    /// The same flow, told from its other end.
+    /// Exchanges source and destination.
     pub(crate) fn turn(&mut self) {
         std::mem::swap(&mut self.forward, &mut self.reverse);
         let key = &mut self.key;
         std::mem::swap(&mut key.source, &mut key.destination);
-        // ICMP has the type of its own messages and 0 for a port of the destination.
+        // ICMP: the source port is the type of the messages, and the destination port is 0.
         let kind = u8::try_from(key.source_port).ok();
         let icmp = kind.filter(|_| matches!(key.protocol, Protocol::ICMP | Protocol::ICMPV6));
         match icmp.map(|kind| icmp::ports(key.protocol, kind, 0)) {

@@ -1,7 +1,8 @@
-//! Parts of conversations that came by different queues, put together.
+//! Joins the parts of a conversation that different queues received.
 //!
-//! Each table tells when a part begins and ends there, and how far it is in time. A record is whole
-//! once no table has a part of it, and all of them are past the time until which one could begin.
+//! Each table reports the begin and the end of its parts, and its own time. A record is complete
+//! once no table has an open part of it and the time of every table is past the last moment at
+//! which another part could begin.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,52 +14,53 @@ use crate::flow::{EndReason, Flow};
 use crate::meter::{LINGER, MeterConfig};
 use crate::parts::{Begun, Origin, Parts};
 
-/// What waits for a part that goes on is looked at so often, in ns, in case that it waits in vain.
+/// Interval, in ns, at which a record that waits for an open part is checked again.
 const RECHECK: u64 = 1_000_000_000;
-/// A table notes so late, in ns, that a flow is silent: more than a tick of its wheel.
+/// Longest delay, in ns, until a table notices that a flow is silent: more than a tick of its
+/// wheel.
 const LAG: u64 = 300_000_000;
 
-/// A part that goes on.
+/// A part that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     table: usize,
     slot: u32,
     start: u64,
-    /// When the record began that it belongs to.
+    /// Begin of the record that the part belongs to.
     origin: u64,
-    /// Whether that is known: parts that were silent when it began have ended since.
+    /// Whether `origin` is final: parts that were silent when this one began have ended since.
     is_settled: bool,
 }
 
-/// The record before.
+/// The previous record of a conversation.
 #[derive(Debug)]
 struct Before {
-    /// Who began.
+    /// The end that began.
     source: (IpAddr, u16),
-    /// What begins until then continues it; what begins later is another flow.
+    /// A record that begins until this time continues the flow; a later one is another flow.
     until: u64,
 }
 
-/// A record that is not whole yet.
+/// A record that is not complete yet.
 #[derive(Debug)]
 struct Record {
     flow: Flow,
-    /// When it began, also if the part that began it has not ended yet.
+    /// Its begin, even if the part that began it has not ended yet.
     origin: u64,
 }
 
-/// What is known of a conversation.
+/// The open parts and the records of a conversation.
 #[derive(Debug)]
 struct Conversation {
     open: Vec<Open>,
-    /// In the order of their times.
+    /// In order of time.
     records: Vec<Record>,
     before: Option<Before>,
-    /// When it will be looked at; the end of time if it will not.
+    /// The time of the next check; `u64::MAX` for none.
     scheduled: u64,
 }
 
-/// When records end, in ns.
+/// The timeouts of records, in ns.
 #[derive(Clone, Copy)]
 struct Limits {
     idle: u64,
@@ -87,18 +89,18 @@ impl Limits {
     }
 }
 
-/// Holds records until all of their parts are there.
+/// Holds records until all of their parts have arrived.
 pub(crate) struct Joiner {
     limits: Limits,
-    /// Most records to hold.
+    /// The most records to hold.
     most: usize,
     held: usize,
-    /// How far each table is in time.
+    /// The time of each table.
     times: Vec<u64>,
     conversations: HashMap<u64, Conversation>,
-    /// When to look at which conversation.
+    /// Time and number of each conversation to check.
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    /// For the tables: when the records began that their parts belong to.
+    /// Messages for the tables: the begin of the records that their parts belong to.
     origins: Vec<(usize, Origin)>,
 }
 
@@ -117,7 +119,7 @@ impl Joiner {
         }
     }
 
-    /// Takes what a table tells; `out` gets what is whole.
+    /// Takes a report of a table; appends the complete records to `out`.
     pub(crate) fn take(&mut self, table: usize, parts: Parts, out: &mut Vec<Flow>) {
         let Parts { begun, lost, flows, conversations, begins_anew, time } = parts;
         if begins_anew {
@@ -138,12 +140,12 @@ impl Joiner {
         self.release(out);
     }
 
-    /// What tables have to know: which, and of what.
+    /// The messages for the tables, each with the number of its table.
     pub(crate) fn origins(&mut self) -> impl Iterator<Item = (usize, Origin)> + '_ {
         self.origins.drain(..)
     }
 
-    /// Lets go all.
+    /// Appends all records to `out`.
     pub(crate) fn finish(&mut self, out: &mut Vec<Flow>) {
         let begun = out.len();
         for conversation in self.conversations.values_mut() {
@@ -166,7 +168,7 @@ impl Joiner {
         }
     }
 
-    /// A part in a table has ended; when its record began, if that is known.
+    /// Notes that a part in a table has ended; returns the begin of its record, if known.
     fn close(&mut self, table: usize, conversation: u64) -> Option<u64> {
         let known = self.conversations.get_mut(&conversation)?;
         let at = known.open.iter().position(|open| open.table == table)?;
@@ -175,7 +177,7 @@ impl Joiner {
         Some(origin)
     }
 
-    /// Takes a part that has ended in a table.
+    /// Adds a part that has ended in a table.
     fn add(&mut self, table: usize, conversation: u64, flow: Flow) {
         let origin = self.close(table, conversation).unwrap_or(u64::MAX).min(flow.start());
         let mut record = Record { flow, origin };
@@ -195,7 +197,7 @@ impl Joiner {
         self.schedule(conversation, until);
     }
 
-    /// Looks at a conversation as soon as all tables are past a time.
+    /// Has a conversation checked as soon as all tables are past a time.
     fn schedule(&mut self, conversation: u64, time: u64) {
         let Some(known) = self.conversations.get_mut(&conversation) else { return };
         if time < known.scheduled {
@@ -204,7 +206,7 @@ impl Joiner {
         }
     }
 
-    /// Forgets which parts go on in a table.
+    /// Forgets the open parts of a table.
     fn forget(&mut self, table: usize) {
         for conversation in self.conversations.values_mut() {
             conversation.open.retain(|open| open.table != table);
@@ -213,7 +215,7 @@ impl Joiner {
         all.into_iter().for_each(|conversation| self.schedule(conversation, 0));
     }
 
-    /// Lets go what is whole, and what there is no room for.
+    /// Releases the complete records, and more if too many are held.
     fn release(&mut self, out: &mut Vec<Flow>) {
         let now = self.times.iter().copied().min().unwrap_or(u64::MAX);
         while let Some(&Reverse((time, conversation))) = self.due.peek()
@@ -224,7 +226,7 @@ impl Joiner {
         }
     }
 
-    /// Lets go the records of a conversation that are whole.
+    /// Releases the complete records of a conversation.
     fn look(&mut self, conversation: u64, now: u64, out: &mut Vec<Flow>) {
         let Self { limits, conversations, origins, .. } = self;
         let Some(known) = conversations.get_mut(&conversation) else { return };
@@ -259,8 +261,8 @@ impl Conversation {
         Self { open: Vec::new(), records: Vec::new(), before: None, scheduled: u64::MAX }
     }
 
-    /// Finds out when the records began that parts belong to, and tells it of those that began
-    /// later. Returns when to look again; the end of time if never.
+    /// Finds the begin of the record of each open part, and calls `tell` for each part that began
+    /// later than its record. Returns the time of the next check; `u64::MAX` for none.
     fn settle(&mut self, limits: &Limits, now: u64, mut tell: impl FnMut(usize, u32, u64)) -> u64 {
         let mut next = u64::MAX;
         let is_within = |begin: u64, time: u64| begin <= time && time - begin < limits.active;
@@ -290,14 +292,15 @@ impl Conversation {
         next
     }
 
-    /// Lets go the first record, if there is one.
+    /// Releases the first record, if there is one.
     fn give(&mut self, limits: &Limits, out: &mut Vec<Flow>) -> bool {
         if self.records.is_empty() {
             return false;
         }
         let Record { flow: mut record, .. } = self.records.remove(0);
         let source = |flow: &Flow| (flow.key.source, flow.key.source_port);
-        // The next record of a flow has the same source, whoever goes on first.
+        // The next record of a flow has the same source, even if the other end sent its first
+        // packet.
         if let Some(before) = self.before.take()
             && record.start() <= before.until
             && source(&record) != before.source
@@ -306,7 +309,8 @@ impl Conversation {
         }
         if !record.is_closed() {
             let until = record.last().saturating_add(limits.idle);
-            // What comes so soon is only told apart because of the active timeout.
+            // The next record begins within the idle timeout, so only the active timeout divides
+            // the two.
             if self.records.first().is_some_and(|next| next.flow.start() <= until) {
                 record.end = EndReason::Active;
             }

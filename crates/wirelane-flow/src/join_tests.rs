@@ -17,7 +17,7 @@ fn config() -> MeterConfig {
     MeterConfig { idle: seconds(10), active: seconds(60) }
 }
 
-/// A packet of one of two hosts, and when it comes.
+/// A packet of one of two hosts, and its time.
 #[derive(Clone, Debug)]
 struct Sent {
     time: u64,
@@ -52,7 +52,7 @@ impl Sent {
     }
 }
 
-/// The tables of some queues, and what becomes of their flows.
+/// The tables of some queues, and the records of their flows.
 struct Bench {
     meters: Vec<Meter>,
     joiner: Joiner,
@@ -85,7 +85,7 @@ impl Bench {
         self.pass(sent.time);
     }
 
-    /// A packet whose table tells nothing yet.
+    /// A packet; its table reports nothing yet.
     fn put(&mut self, sent: &Sent) {
         let meter = &mut self.meters[sent.queue];
         let interface = meter.interface("eth0");
@@ -95,13 +95,13 @@ impl Bench {
             original_len: sent.bytes().len() as u32,
             time: sent.time,
             interface,
-            // Of a file, too, it is the queue of the packet.
+            // The queue of the packet, also for a file.
             queue: sent.port,
         });
         meter.flush();
     }
 
-    /// All queues are quiet until a time.
+    /// All queues are quiet until this time.
     fn pass(&mut self, time: u64) {
         for at in 0..self.meters.len() {
             let meter = &mut self.meters[at];
@@ -172,7 +172,7 @@ fn the_sender_of_the_earliest_packet_is_the_source() {
 #[test]
 fn packets_that_are_metered_out_of_order_have_the_source_of_the_earliest() {
     let mut bench = Bench::new(1);
-    // All that one queue had, then all that the other had.
+    // First every packet of one queue, then every packet of the other.
     [(9, false), (7, false), (8, true), (6, true)]
         .into_iter()
         .for_each(|(time, from_client)| bench.put(&Sent::udp(0, time, from_client)));
@@ -189,7 +189,7 @@ fn packets_that_are_metered_out_of_order_have_the_source_of_the_earliest() {
 fn a_one_way_flow_of_all_queues_is_one_record_soon_after_its_end() {
     let mut bench = Bench::new(4);
     (0..40).for_each(|at| bench.push(&Sent::udp(at % 4, SECOND + at as u64, true)));
-    // Nothing comes any more, by any queue.
+    // No queue receives another packet.
     (2..11).for_each(|second| bench.pass(second * SECOND));
     assert!(bench.flows.is_empty());
     bench.pass(11 * SECOND + SECOND / 2);
@@ -244,7 +244,7 @@ fn without_room_records_go_early_and_what_was_lost_waits_for_nobody() {
     }
     bench.pass(11 * SECOND + SECOND / 2);
     assert_eq!(bench.flows.len(), 3);
-    // A flow was lost on its way: what begins later is told apart, and goes out.
+    // A flow was lost before the joiner: a later part becomes a separate record and is released.
     bench.push(&Sent::udp(0, 30 * SECOND, true));
     bench.push(&Sent::udp(1, 30 * SECOND, true));
     bench.meters[0].advance(41 * SECOND);
@@ -262,8 +262,8 @@ mod property {
     use super::*;
 
     proptest! {
-        /// However packets are spread over queues, their flows are those of one queue. A part that
-        /// begins just before an active timeout may end after it: not here.
+        /// The distribution of packets over queues does not change the flows. A part that begins
+        /// just before an active timeout may end after it; this test avoids that case.
         #[test]
         fn flows_do_not_depend_on_the_queues(
             packets in prop::collection::vec(
@@ -283,14 +283,14 @@ mod property {
             let lasting = MeterConfig { active: std::time::Duration::from_secs(9999), ..config() };
             let config = if is_lasting { lasting } else { config() };
             let [mut ours, mut theirs] = both(&packets, tables, config);
-            // Whether a table still notes in time that a flow lasts or is silent depends on when it
-            // looks.
+            // The time at which a table checks decides whether it notices in time that a flow is
+            // silent.
             let all = ours.iter_mut().chain(&mut theirs);
             all.for_each(|flow| flow.end = EndReason::Forced);
             prop_assert_eq!(ours, theirs);
         }
 
-        /// Directions of TCP by queues of their own.
+        /// Each direction of TCP has its queue.
         #[test]
         fn halves_of_connections_are_joined(
             pauses in prop::collection::vec(1_u64..900_000_000, 5..20),

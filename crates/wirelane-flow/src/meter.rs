@@ -100,7 +100,7 @@ pub struct Meter {
     waiting: Vec<Pending>,
     counts: MeterCounts,
     done: Vec<Flow>,
-    /// If other tables have parts of the same conversations.
+    /// `Some` if other tables have parts of the same conversations.
     tracker: Option<Tracker>,
     /// For the choice of those to evict.
     dice: u64,
@@ -155,8 +155,8 @@ impl Meter {
         }
     }
 
-    /// Tells from now on which conversations it has parts of. All tables whose parts are joined
-    /// have the same seed.
+    /// From now on, reports the conversations of its parts. All tables whose parts are joined need
+    /// the same seed.
     pub(crate) fn track(&mut self, seed: u64) {
         self.tracker = Some(Tracker::new(seed));
     }
@@ -258,7 +258,7 @@ impl Meter {
         flows.append(&mut self.done);
     }
 
-    /// Adds what has begun and ended to `parts`.
+    /// Moves the parts that have begun and ended into `parts`.
     pub(crate) fn take_parts(&mut self, parts: &mut Parts) {
         parts.flows.append(&mut self.done);
         if let Some(tracker) = &mut self.tracker {
@@ -270,7 +270,7 @@ impl Meter {
     pub(crate) fn began(&mut self, origin: &Origin) {
         let Origin { conversation, slot, start } = *origin;
         let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) else { return };
-        // What is there now may be the part after the one that is meant.
+        // The slot may already have the next part of the conversation.
         let is_in_time = !entry.is_empty() && entry.start().saturating_sub(start) < self.active;
         if is_in_time
             && self.conversation(entry) == Some(conversation)
@@ -280,7 +280,7 @@ impl Meter {
         }
     }
 
-    /// The number that all tables have for the conversation of a flow, if any other is interested.
+    /// The number of a flow's conversation in all tables; `None` if there is no other table.
     fn conversation(&self, entry: &Entry) -> Option<u64> {
         let tracker = self.tracker.as_ref()?;
         let interface = self.interfaces.get(usize::from(entry.key.interface));
@@ -288,7 +288,7 @@ impl Meter {
         Some(tracker.conversation(&entry.key, name, self.tunnels.outer(entry.key.tunnel)))
     }
 
-    /// Tells that a part of a conversation begins.
+    /// Reports that a part of a conversation begins.
     #[cold]
     fn tell_begun(&mut self, slot: u32, seen: &Seen) {
         let Some(entry) = self.slab.get(slot) else { return };
@@ -395,7 +395,7 @@ impl Meter {
         let entry = self.slab.get(slot)?;
         let pause = seen.time.saturating_sub(entry.end());
         if entry.is_closed() {
-            // One that was sent before the end belongs to what ended, whichever queue it came by.
+            // A packet from before the end belongs to the flow that ended, whatever its queue.
             let begins = seen.time >= entry.end()
                 && seen.tcp.is_some_and(|segment| {
                     segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK)
@@ -407,7 +407,7 @@ impl Meter {
         }
         let (quiet, why) = self.silence(slot);
         let is_syn = || seen.tcp.is_some_and(|segment| segment.flags.contains(TcpFlags::SYN));
-        // Its other direction may be in another table, which sees nothing of this one's FIN.
+        // The other direction may be in another table, which does not see the FIN of this one.
         let is_next = self.tracker.is_some()
             && entry.is_half_closed()
             && entry.has_ended(seen.is_reversed)

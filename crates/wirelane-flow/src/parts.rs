@@ -1,4 +1,4 @@
-//! What tables tell each other of their flows: each has parts of the same conversations.
+//! Reports about flows between tables that have parts of the same conversations.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -11,13 +11,13 @@ use crate::packet::Outer;
 pub(crate) struct Begun {
     /// The number of its conversation, the same in all tables.
     pub(crate) conversation: u64,
-    /// Where the table has it.
+    /// Its slot in the table.
     pub(crate) slot: u32,
     /// The time of its first packet.
     pub(crate) start: u64,
 }
 
-/// When the record began that a part belongs to, for the table that has the part.
+/// The begin of the record of a part, for the table that has the part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) conversation: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Origin {
     pub(crate) start: u64,
 }
 
-/// What a table tells at one time.
+/// A report of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     /// In the order in which they began.
@@ -36,17 +36,17 @@ pub(crate) struct Parts {
     pub(crate) flows: Vec<Flow>,
     /// Their conversations.
     pub(crate) conversations: Vec<u64>,
-    /// What was told of parts that go on is incomplete: it is to be forgotten first.
+    /// Earlier reports of open parts are incomplete: the receiver must forget them first.
     pub(crate) begins_anew: bool,
-    /// No packet that is older will come to this table.
+    /// The table will receive no older packet.
     pub(crate) time: u64,
 }
 
-/// Parts that nobody was told of, at most.
+/// The most unsent reports of parts.
 const MOST: usize = 1 << 18;
 
 impl Parts {
-    /// Takes the flows out, as nobody takes them; what else was told is to be told later.
+    /// Drops the flows, for which there is no room; the rest of the report is sent later.
     pub(crate) fn lose_flows(&mut self) {
         self.flows.clear();
         self.lost.append(&mut self.conversations);
@@ -57,7 +57,7 @@ impl Parts {
     }
 }
 
-/// Notes what begins and ends in a table.
+/// Notes the begin and the end of parts in a table.
 pub(crate) struct Tracker {
     seed: [u64; 4],
     pub(crate) begun: Vec<Begun>,
@@ -82,7 +82,7 @@ impl Tracker {
         key.conversation(&self.seed, hasher.finish())
     }
 
-    /// Adds what was noted to `parts`.
+    /// Moves the notes into `parts`.
     pub(crate) fn take(&mut self, parts: &mut Parts) {
         parts.begun.append(&mut self.begun);
         parts.conversations.append(&mut self.ended);

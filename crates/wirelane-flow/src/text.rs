@@ -170,7 +170,7 @@ impl Fields for Csv<'_> {
         for c in value.chars() {
             match c {
                 '"' => self.out.extend_from_slice(b"\"\""),
-                // CSV is read on terminals, and has no escapes of its own.
+                // Users read CSV on terminals, and CSV has no escapes.
                 c if is_hostile(c) => {
                     let _ = write!(self.out, "{}", c.escape_default());
                 }

@@ -40,11 +40,11 @@ const PROCESS: usize = 8;
 const LENGTH: usize = 12;
 const COUNT: usize = 16;
 const CHANGES: usize = 24;
-/// The text comes behind the numbers. Longer is nothing that is read.
+/// The most bytes of the text, which follows the numbers; a longer one is not read.
 const LONGEST: usize = 1 << 20;
 const MOST: usize = 1 << 16;
-/// Boards of one process that are read, and the bytes of all of them: anybody can show boards to
-/// root.
+/// The most boards of one process to read, and the most bytes of all of them: any user can show
+/// boards to root.
 const BOARDS: usize = 1024;
 const BYTES: usize = 4 << 20;
 /// How often to look again while numbers change.
@@ -234,7 +234,8 @@ fn open(path: &str) -> io::Result<(File, (u64, u64))> {
     Ok((rustix::fs::open(own, flags, Mode::empty())?.into(), identity(status)))
 }
 
-/// Who wrote it, and what it shows: `most` bytes at most. Nothing in it can be relied on.
+/// The process that wrote the board, and its content of at most `most` bytes. Nothing in it can be
+/// trusted.
 fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
     let invalid = || io::Error::from(ErrorKind::InvalidData);
     let mut header = [0; HEADER];
@@ -245,7 +246,7 @@ fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
     if magic != Some(MAGIC) || length > LONGEST || count > MOST {
         return Err(invalid());
     }
-    // Memory that it does not have itself, as behind the end or in a hole, is not taken for it.
+    // No memory is allocated for bytes that the file does not have, behind its end or in a hole.
     let shown = 8 * count + length;
     if shown > most || file.metadata()?.blocks().saturating_mul(512) < (HEADER + shown) as u64 {
         return Err(invalid());
@@ -414,8 +415,8 @@ mod tests {
         read(&file, BYTES)
     }
 
-    /// Whoever shows boards of which nothing but the header is there, or very many, has the reader
-    /// take no memory for them.
+    /// The reader allocates no memory for boards with only a header, and little for very many
+    /// boards.
     #[test]
     fn what_others_show_is_read_within_bounds() {
         let header = |length: usize| {

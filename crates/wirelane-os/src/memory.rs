@@ -116,17 +116,16 @@ pub fn lift_lock_limit() -> bool {
     })
 }
 
-/// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of
-/// it to have some of its own. Does nothing once there are some.
+/// Has threads share one heap of malloc(3) if the address space is limited: separate heaps take 64
+/// MiB of it each. Does nothing once there are other threads.
 pub fn spare_address_space() {
     if getrlimit(Resource::As).current.is_some() {
         share_heap();
     }
 }
 
-/// Threads share what malloc(3) has: for a program that starts some and allocates little in them,
-/// which a part of its own for each would cost more than it saves. Does nothing once there are
-/// some.
+/// Has threads share one heap of malloc(3): for a program whose threads allocate little, so that
+/// separate heaps would cost more than they save. Does nothing once there are other threads.
 pub fn share_heap() {
     if !is_alone() {
         return;
@@ -140,7 +139,7 @@ pub fn share_heap() {
     }
 }
 
-/// Whether this thread is the only one of the process. Where that cannot be read, it is not.
+/// Whether this thread is the only one of the process; false if the number is not known.
 fn is_alone() -> bool {
     let Ok(status) = file::small("/proc/self/status") else { return false };
     field(&status, "Threads:") == Some(1)

@@ -1,11 +1,11 @@
-//! Text of others in messages of ours: cut where it is long, on one line, and without what a
-//! terminal would obey instead of showing it. [`is_hostile`] is the one rule for that.
+//! Foreign text in our messages: on one line, cut if long, and without the characters that a
+//! terminal would obey. [`is_hostile`] is the one rule for these.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Whether a terminal, or who reads there, would be misled by this character: it moves the cursor,
-/// changes colours or titles, ends a line, or changes the order of what stands around it.
+/// Whether this character would mislead a terminal or its reader: it moves the cursor, changes
+/// colours or titles, ends a line, or changes the order of the text around it.
 #[must_use]
 pub fn is_hostile(c: char) -> bool {
     // UAX #9, table of directional formatting characters; line and paragraph separators.
@@ -16,13 +16,13 @@ pub fn is_hostile(c: char) -> bool {
     c.is_control() || misleads
 }
 
-/// Text of others for people, on one line: a question mark for each hostile character.
+/// Foreign text for users, on one line: a question mark for each hostile character.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_hostile(c) { '?' } else { c }).collect()
 }
 
-/// As [`printable`], of whole lines of ours with text of others in them.
+/// As [`printable`], for our own lines that contain foreign text.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_hostile(c) && !matches!(c, '\n' | '\t');
@@ -32,8 +32,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A JSON document with the same content, and no hostile character but line feeds. A writer of
-/// JSON escapes only some, and the others are always inside of strings.
+/// A JSON document with the same content, whose only hostile characters are line feeds. A JSON
+/// writer escapes only some of them; the others are always inside strings.
 #[must_use]
 pub fn printable_json(text: String) -> String {
     if text.is_ascii() {

@@ -38,7 +38,7 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
 
 /// Takes bytes as they come.
 trait Decode {
-    /// Zero bytes may stand behind a frame.
+    /// Zero bytes may follow a frame.
     const HAS_PADDING: bool;
 
     /// Decodes what it can of `input` into `output`, neither of which needs to be used up.
@@ -435,7 +435,7 @@ mod tests {
             prop_assert!(all == content && end.is_ok(), "{end:?}");
         }
 
-        /// As gzip(1) reads them; of the other formats, zeros are no end.
+        /// As gzip(1) does; in the other formats, zeros are damage.
         #[test]
         fn gzip_may_end_with_zeros(
             chunks in chunks(),

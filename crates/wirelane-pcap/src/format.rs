@@ -27,7 +27,7 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// What a path asks for: pcap with nanoseconds for `.pcap` and `.cap`, also before `.gz`,
+    /// The format for a path: pcap with nanoseconds for `.pcap` and `.cap`, also before `.gz`,
     /// `.lz4` or `.zst`; otherwise pcapng.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
@@ -37,7 +37,7 @@ impl FileFormat {
         }
     }
 
-    /// Whether the suffix of a path is that of a capture format which Wirelane does not write.
+    /// Whether the suffix of a path belongs to a capture format that Wirelane does not write.
     pub(crate) fn is_foreign(path: &Path) -> bool {
         let plain = plain(path);
         plain.extension().and_then(OsStr::to_str).is_some_and(|suffix| FOREIGN.contains(&suffix))

@@ -24,27 +24,27 @@ impl FileId {
         Self::told(&file.metadata().ok()?)
     }
 
-    /// That of the file that a path leads to, through links; `None` as for [`FileId::of`], or if
-    /// there is none.
+    /// The identity of the file that a path leads to, through links; `None` as for [`FileId::of`],
+    /// or if there is no file.
     #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         Self::told(&fs::metadata(path).ok()?)
     }
 
-    /// That of the file that `path` names to a command that reads it: `-` is standard input.
+    /// The identity of the input `path`: `-` is standard input.
     #[must_use]
     pub fn of_input(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" { Self::open(io::stdin()) } else { Self::at(path) }
     }
 
-    /// That of the file that `path` names to a command that writes it: `-` is standard output.
+    /// The identity of the output `path`: `-` is standard output.
     #[must_use]
     pub fn of_output(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" { Self::open(io::stdout()) } else { Self::at(path) }
     }
 
-    /// Keeps a command from writing over what it reads. Only before anything is opened for writing
-    /// does this help.
+    /// Refuses an output that is one of the inputs. Call this before anything is opened for
+    /// writing.
     ///
     /// # Errors
     /// `output` leads to one of the files `inputs`.
@@ -59,7 +59,7 @@ impl FileId {
         Self::of(&File::from(file.as_fd().try_clone_to_owned().ok()?))
     }
 
-    /// That of the file that has this name itself.
+    /// The identity of the file of this name itself, even if it is a link.
     pub(crate) fn named(path: &Path) -> Option<Self> {
         Self::told(&fs::symlink_metadata(path).ok()?)
     }

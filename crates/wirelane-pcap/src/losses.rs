@@ -12,7 +12,7 @@ pub struct Losses {
     pub file_options: u64,
     /// Interfaces whose names, options and counters the format has no place for.
     pub interfaces: u64,
-    /// Blocks with counters of an interface that the file describes later or nowhere.
+    /// Statistics blocks of an interface that the file describes later or nowhere.
     pub statistics: u64,
     /// Blocks with names of hosts.
     pub names: u64,
@@ -73,7 +73,7 @@ impl Losses {
         [lack, statistics, private, untranslated, repeated].into_iter().flatten().collect()
     }
 
-    /// What also those have to know who write no copy: what was skipped in reading.
+    /// Only the losses of reading, which matter even if no copy is written.
     #[must_use]
     pub fn of_reading(self) -> Self {
         Self { statistics: self.statistics, ..Self::default() }

@@ -80,7 +80,8 @@ impl MergeControl {
         Self { snaplen, ..self }
     }
 
-    /// Ends after so many packets. Those behind them are counted when the output is finished.
+    /// Ends after this number of packets. When the output is finished, the packets behind the limit
+    /// are counted.
     #[must_use]
     pub fn limit(self, packets: Option<u64>) -> Self {
         Self { packets, ..self }
@@ -104,7 +105,7 @@ pub struct MergedInput {
     /// Packets that were left out.
     pub left: u64,
     /// Packets behind the last one that [`MergeControl::limit`] let pass. `None` if only part of
-    /// them can be counted: the input is a pipe or damaged, or somebody asked for the end.
+    /// them can be counted: the input is a pipe or damaged, or the merge was stopped.
     pub omitted: Option<u64>,
     /// Its interfaces.
     pub interfaces: usize,
@@ -221,8 +222,8 @@ struct Merge<'a> {
     writer: CaptureWriter,
     control: &'a MergeControl,
     out_of_order: u64,
-    /// Inputs that were not read to their end because of the limit, and how many packets were
-    /// looked at and not taken.
+    /// Inputs that were not read to their end because of the limit, with the number of untaken
+    /// packets that were read.
     unread: Vec<(usize, u64)>,
 }
 
@@ -274,7 +275,7 @@ impl Merge<'_> {
             }
         }
         if !unread.is_empty() {
-            // The others stand at a packet.
+            // The others have read one packet that is not taken.
             unread.extend(heads.into_iter().map(|Reverse((_, index))| (index, 1)));
         }
         let mut statistics = Vec::new();
@@ -356,8 +357,8 @@ impl Stream {
         Ok(Some(time))
     }
 
-    /// Counts the packets that nobody asked for, beside `standing` ones. More may come by a pipe
-    /// for ever.
+    /// Counts the packets behind the limit, of which `standing` are read already. Not for a pipe,
+    /// which may never end.
     fn count_rest(&mut self, standing: u64, halt: &Halt) {
         let taken = self.reader.packets();
         let is_file = self.reader.file().is_some();

@@ -24,7 +24,7 @@ pub struct WriterOptions {
     pub rotation: Rotation,
     /// Who writes the file.
     pub section: Section,
-    /// Only a new file: if one of the name exists, this one gets a number behind its name, as in
+    /// Creates a new file: if the name is taken, the file gets a number behind its name, as in
     /// `NAME-1.pcapng`. The files of a rotation are always new.
     pub fresh: bool,
     /// Files that are being read; never overwritten, under any name and at any time.

@@ -34,7 +34,7 @@ const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
 
-/// Names that are tried, if others are taken.
+/// How many spare names are tried.
 const SPARES: u32 = 100_000;
 
 /// One open file, FIFO or standard output of one format.
@@ -158,8 +158,8 @@ impl Output {
         FileId::of(&self.file)
     }
 
-    /// Gives the file this name, or the first of its [`spare`] names that is free. It keeps its own
-    /// if its file system cannot rename without replacing, or somebody has moved it.
+    /// Renames the file to `path`, or to the first of its [`spare`] names that is free. The file
+    /// keeps its name if the file system cannot rename without replacing, or if it was moved.
     pub(crate) fn rename(&mut self, path: &Path) {
         for number in 0..SPARES {
             let to = spare(path, number);
@@ -444,7 +444,7 @@ fn buffer(chunk: usize) -> Vec<u8> {
 }
 
 /// Creates a file at `path`, or at the first of its [`spare`] names that is free, for its owner
-/// alone; `path` is then the one that it has.
+/// alone; sets `path` to its name.
 fn create_new(path: &mut PathBuf) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(Access::OWNER);

@@ -18,8 +18,8 @@ pub(crate) const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
 
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
-/// Behind the usual fields: index of an interface (32 bits), EtherType (16), packet type (8) and
-/// padding, by `struct pcap_sf_patched_pkthdr` of libpcap. No reader trusts them.
+/// The extra fields follow the usual ones: index of an interface (32 bits), EtherType (16), packet
+/// type (8) and padding, as in `struct pcap_sf_patched_pkthdr` of libpcap. No reader trusts them.
 const MODIFIED_PACKET_HEADER: usize = 24;
 
 /// The unit of the fraction of a second.

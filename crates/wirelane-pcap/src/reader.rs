@@ -172,8 +172,8 @@ impl CaptureReader {
         }
     }
 
-    /// Bytes of the frame check sequence at the end of the current packet, if the file says it of
-    /// the packet or of its interface. They are among its data unless it was cut.
+    /// Bytes of the frame check sequence at the end of the current packet, if the file states it
+    /// for the packet or its interface. The data includes these bytes, unless the packet was cut.
     #[must_use]
     pub fn fcs_len(&self) -> Option<u8> {
         match &self.decoder {

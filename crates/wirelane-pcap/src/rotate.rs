@@ -16,9 +16,9 @@ use crate::record::Source;
 ///
 /// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a
 ///   number from 1 and the time the file begins at, in UTC. The number has five digits at least.
-/// * The time is that of packets: that of the file's first one, or where its step of `max_age`
-///   begins. Until its first packet comes, the first file has the time at which it was created.
-/// * No file is opened that exists. If a name is taken, the file gets the next one that is not:
+/// * The time comes from packets: the time of the file's first packet, or the begin of its step of
+///   `max_age`. Until its first packet, the first file has the time of its creation.
+/// * No existing file is opened. If a name is taken, the file gets the next free name:
 ///   `NAME_00001_20261120213000-1.pcapng`.
 /// * Every file is complete: it begins with all headers and ends with the statistics known then.
 /// * The first file begins at once, even if no packet comes; a later one only when there is a
@@ -36,8 +36,8 @@ pub struct Rotation {
     pub max_age: Option<u64>,
     /// Most packets per file.
     pub max_packets: Option<u64>,
-    /// Most files to keep: the oldest of this capture is deleted before another one begins, unless
-    /// its name is another file's by then. As tcpdump `-C -W` and dumpcap `-b files`.
+    /// Most files to keep: before a new file, the oldest file of this capture is deleted, unless
+    /// another file has taken its name. As tcpdump `-C -W` and dumpcap `-b files`.
     pub max_files: Option<u32>,
 }
 
@@ -84,7 +84,7 @@ pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     insert(path, &format!("{port}.{}{queue}", source.class.map_or("queue", Class::as_str)))
 }
 
-/// Names the files of a rotation and remembers those that were made, if some are to be deleted.
+/// Names the files of a rotation and, if old ones will be deleted, remembers them.
 pub(crate) struct Names {
     path: PathBuf,
     count: u64,
@@ -108,22 +108,22 @@ impl Names {
         insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)))
     }
 
-    /// Takes a file that was made.
+    /// Notes a file that was made.
     pub(crate) fn add(&mut self, path: &Path, id: Option<FileId>) {
         if self.max_files.is_some() {
             self.made.push_back((path.into(), id));
         }
     }
 
-    /// The last one has another name.
+    /// Notes a new name of the last file.
     pub(crate) fn rename(&mut self, path: &Path) {
         if let Some((last, _)) = self.made.back_mut() {
             *last = path.into();
         }
     }
 
-    /// Deletes the oldest files, so that with another one as many as wanted remain. What somebody
-    /// has moved away or put there instead stays.
+    /// Deletes the oldest files to make room for a new one. A file that was moved, or that replaced
+    /// one of this capture, stays.
     pub(crate) fn make_room(&mut self) {
         let keep = self.max_files.unwrap_or(u32::MAX).max(1) as usize;
         while self.made.len() >= keep {

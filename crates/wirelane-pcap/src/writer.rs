@@ -32,10 +32,10 @@ pub struct CaptureWriter {
     sources: Vec<Source>,
     output: Output,
     names: Option<Names>,
-    /// Files whose name was taken: how many, and of the first the name and the one that it has.
+    /// The number of files whose name was taken; the name of the first, and its name now.
     displaced: u64,
     first_displaced: Option<(PathBuf, PathBuf)>,
-    /// The first file of a rotation has its name from no packet yet.
+    /// The first file of a rotation has no name from a packet yet.
     is_unnamed: bool,
     /// The last statistics given, which end every file.
     statistics: Vec<Statistics>,
@@ -54,12 +54,12 @@ pub struct CaptureWriter {
 impl CaptureWriter {
     /// Creates the (first) file; `-` is standard output. Waits for the reader of a FIFO. `now` is
     /// where the grid of [`Rotation::max_age`](crate::Rotation::max_age) starts, unless the first
-    /// packet is older, and what the first file of a rotation is named after until a packet comes,
-    /// in nanoseconds since the Unix epoch.
+    /// packet is older, and the time in the name of the first file of a rotation until its first
+    /// packet, in nanoseconds since the Unix epoch.
     ///
     /// # Errors
     /// The file cannot be created, or the sources or the rotation do not fit the format or the
-    /// path; the suffix is that of a compression or a format that is not written, such as `.xz` or
+    /// path; the suffix names a compression or a format that is not written, such as `.xz` or
     /// `.snoop`; there is no room for the threads that compress.
     pub fn create(
         path: impl AsRef<Path>,
@@ -201,7 +201,7 @@ impl CaptureWriter {
         self.lost
     }
 
-    /// Which files are not called what they were to be, because others were there; in words.
+    /// A sentence about the files that got another name, because the intended one was taken.
     #[must_use]
     pub fn displaced(&self) -> Option<String> {
         let (name, other) = self.first_displaced.as_ref()?;
@@ -388,12 +388,12 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Names the first file after what comes first, at `time`.
+    /// Names the first file after its first content, at `time`.
     #[cold]
     fn name_for(&mut self, time: u64) {
         self.is_unnamed = false;
         if time < self.origin {
-            // Packets of a file: their time counts.
+            // The packets come from a file, so their time counts.
             self.origin = time;
             let age = self.options.rotation.max_age;
             self.boundary = age.and_then(|age| time.checked_add(age.max(1)));
@@ -406,7 +406,7 @@ impl CaptureWriter {
         self.note_name(name);
     }
 
-    /// Takes what the current file was to be called.
+    /// Takes the intended name of the current file.
     fn note_name(&mut self, name: PathBuf) {
         if self.options.open.is_none() && name != self.output.path() {
             self.displaced += 1;

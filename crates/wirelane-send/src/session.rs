@@ -170,8 +170,8 @@ pub struct Skipped {
     pub unsent: u64,
 }
 
-/// What ends a session when its interface has no link: the kernel drops everything then, and says
-/// that it was sent.
+/// The error when an interface has no link: the kernel then drops every packet and reports it as
+/// sent.
 pub(crate) fn has_no_link(interface: &str) -> Error {
     let error = Error::failed(interface, "the interface has no link");
     error.help("look at its cable, and whether the other end is up")
@@ -183,11 +183,11 @@ pub(crate) fn on_interface(info: &PortInfo) -> Option<&str> {
     info.interface.as_deref().filter(|_| has_link)
 }
 
-/// For so long a card may be without its link after an XDP program has come to it.
+/// How long a card may lack its link after an XDP program is attached.
 const LINK: Duration = Duration::from_secs(5);
 
-/// Waits for a link that was lost as the port was opened (igb_xdp_setup), so that nothing is sent
-/// in vain. An interface that is down, or stays without one, is told of by who sends.
+/// Waits for a link that was lost when the port was opened (igb_xdp_setup), so that no packet is
+/// sent in vain. The senders report an interface that is down or remains without a link.
 pub(crate) fn wait_for_link(interface: &str) -> Result<()> {
     let failed = |error| Error::os(interface, error);
     let mut reader = LinkReader::open(interface).map_err(failed)?;

@@ -14,7 +14,7 @@ use crate::query::Damage;
 use crate::scan::{GapKind, ReadAt};
 use crate::survey::{Survey, survey};
 
-/// Bytes of an index that are compared at once.
+/// Bytes of an index that are compared at a time.
 const CHUNK: usize = 64 << 10;
 
 /// What was found in a store, and done to it.
@@ -155,8 +155,8 @@ fn check_index(
     let found = directory.open_any_kind(&index_name)?;
     let id = survey.scan.segment;
     if !survey.is_whole() {
-        // An index that was made before the damage knows more than one that could be made now.
-        // Without one, every query scans the segment, and names the damage.
+        // An index from before the damage has more entries than a new index would have. Without an
+        // index, every query scans the segment and reports the damage.
         let of = match found {
             Opened::Missing => return Ok(()),
             Opened::Irregular(_) => None,
@@ -190,7 +190,7 @@ fn check_index(
     Ok(())
 }
 
-/// Whether a file holds exactly these bytes. No more of it is read than that takes.
+/// Whether a file holds exactly these bytes. Reads no more than necessary.
 fn holds(file: &File, bytes: &[u8]) -> std::io::Result<bool> {
     if file.size()? != bytes.len() as u64 {
         return Ok(false);

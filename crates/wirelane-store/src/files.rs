@@ -1,9 +1,9 @@
 //! The one place that opens the files of a store.
 //!
-//! Whoever owns the directory may put anything there while root records, extracts or mends: links
+//! The owner of the directory may put anything there while root records, extracts or mends: links
 //! to other files, FIFOs, devices, files with more holes than bytes. So a file is opened without
 //! following links and without waiting, and used only if it is a regular one. A new file never
-//! takes the place of what is there. A file that has other names is not written to.
+//! replaces an existing one. A file that has other names is not written to.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,24 +17,24 @@ use rustix::io::Errno;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 
-/// Of every file of a store.
+/// The flags for every file of a store.
 const SAFE: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// How often a file is opened or made while others make or delete it.
+/// How often to try to open or make a file while other processes make or delete it.
 const TRIES: u32 = 5;
 
-/// What is there under a name.
+/// The result of opening a name.
 pub(crate) enum Opened {
     /// A regular file.
     File(File),
-    /// Something else, and what it is.
+    /// Another kind of file, in words.
     Irregular(&'static str),
     /// Nothing.
     Missing,
 }
 
 impl Opened {
-    /// The file, if there is one; what is no regular file is an error.
+    /// The file, if there is one; another kind of file is an error.
     fn file(self, path: &Path) -> Result<Option<File>> {
         match self {
             Self::File(file) => Ok(Some(file)),
@@ -53,7 +53,7 @@ impl Directory {
         self.open_any_kind(name)?.file(&self.path_of(name))
     }
 
-    /// As [`open_file`](Self::open_file), but what is no regular file is no error.
+    /// As [`open_file`](Self::open_file), but another kind of file is no error.
     pub(crate) fn open_any_kind(&self, name: &str) -> Result<Opened> {
         self.open_with(name, OFlags::RDONLY)
     }
@@ -73,8 +73,8 @@ impl Directory {
         Ok(Some(file))
     }
 
-    /// Makes a file that only we may read and write. What has this name and is not in use, as a
-    /// process left it that was killed, is deleted before.
+    /// Makes a file that only its owner may read and write. Deletes a file that has the name
+    /// already, such as the rest of a killed process: it must not be in use.
     pub(crate) fn create_anew(&self, name: &str) -> Result<File> {
         for _ in 0..TRIES {
             if let Some(file) = self.create_file(name)? {
@@ -85,7 +85,7 @@ impl Directory {
         Err(Error::io(&self.path_of(name), "make", &Errno::EXIST.into()))
     }
 
-    /// Makes a file that only we may read and write; `None` if there is one of this name.
+    /// Makes a file that only its owner may read and write; `None` if the name is taken.
     pub(crate) fn create_file(&self, name: &str) -> Result<Option<File>> {
         let flags = SAFE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         match openat(self, name, flags, Mode::from_raw_mode(0o600)) {
@@ -95,7 +95,7 @@ impl Directory {
         }
     }
 
-    /// Opens a file to read and write it, and makes it where there is none.
+    /// Opens a file to read and write it, and makes it if there is none.
     pub(crate) fn open_or_create(&self, name: &str) -> Result<File> {
         for _ in 0..TRIES {
             if let Some(file) = self.open_writable(name)? {
@@ -108,7 +108,7 @@ impl Directory {
         Err(Error::io(&self.path_of(name), "open", &Errno::NOENT.into()))
     }
 
-    /// Whether there is anything of this name.
+    /// Whether the name is taken.
     pub(crate) fn exists(&self, name: &str) -> Result<bool> {
         match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -143,8 +143,8 @@ pub(crate) fn open_path(path: &Path) -> Result<File> {
     file.ok_or_else(|| failed(Errno::NOENT.into()))
 }
 
-/// Bytes of a file up to its first hole: what it takes on the disk, whatever its length says. Where
-/// the file system knows no holes, these are all.
+/// Bytes of a file up to its first hole: these are on the disk, whatever the length of the file.
+/// All bytes if the file system has no holes.
 pub(crate) fn len_without_holes(file: &File) -> io::Result<u64> {
     let len = file.metadata()?.len();
     match seek(file, SeekFrom::Hole(0)) {
@@ -163,7 +163,7 @@ fn checked(fd: OwnedFd) -> io::Result<Opened> {
     })
 }
 
-/// What a file is that is not a regular one.
+/// The kind of a file in words; `None` for a regular file.
 fn kind_of(kind: fs::FileType) -> Option<&'static str> {
     if kind.is_file() {
         None

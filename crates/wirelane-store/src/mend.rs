@@ -1,8 +1,7 @@
 //! Finishes the segments that a recorder left when it died.
 //!
-//! What such a segment holds is kept: its extents, and bytes that were damaged, in blocks that
-//! every reader skips. What was being written in that moment, and was not on the disk completely,
-//! is taken off, or skipped as padding.
+//! The extents of such a segment remain, and damaged bytes become blocks that every reader skips.
+//! Bytes that were not completely on the disk at that moment are cut off, or skipped as padding.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Pins, which keep segments from being deleted, and deletion, which looks for them.
+//! Pins, which protect segments from deletion, and the deletion, which respects them.
 
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;

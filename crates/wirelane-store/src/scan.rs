@@ -305,7 +305,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         let (mut at, mut is_zero) = (from, true);
         let mut chunk = vec![0; CHUNK];
         while at < size {
-            // What was never written need not be read, however long it is.
+            // Holes, which were never written, need not be read.
             at = match self.file.next_data(at) {
                 Some(data) => (data / STEP * STEP).max(at),
                 None => break,

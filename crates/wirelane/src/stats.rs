@@ -34,15 +34,14 @@ pub struct RxCounters {
     pub(crate) writer_bytes: Counter,
     /// Frames that the writer took but could not write. Its thread owns this counter.
     pub(crate) unwritten: Counter,
-    /// Bytes of those frames; unknown if some were in the middle of being written.
+    /// Bytes of these frames; unknown if some were being written.
     pub(crate) unwritten_bytes: Counter,
-    /// Packets beyond the limit of the session (`-c`): nobody asked for them, so they count as not
-    /// received. The thread that receives owns this counter.
+    /// Packets beyond the limit of the session (`-c`), which count as not received. The receiving
+    /// thread owns this counter.
     pub(crate) beyond: Counter,
     /// Bytes of those packets.
     pub(crate) beyond_bytes: Counter,
-    /// The same, of packets that had been handed on before. The thread that merges owns this
-    /// counter.
+    /// The same for packets that were handed on before. The merging thread owns this counter.
     pub(crate) cut: Counter,
     /// Bytes of those packets.
     pub(crate) cut_bytes: Counter,
@@ -153,14 +152,13 @@ impl RxCounters {
         }
     }
 
-    /// Counts a packet that was received beyond the limit of the session. Only the thread that
-    /// receives may call this.
+    /// Counts a packet beyond the limit of the session. Only the receiving thread may call this.
     pub(crate) fn count_beyond(&self, bytes: u64) {
         self.beyond.add(1);
         self.beyond_bytes.add(bytes);
     }
 
-    /// As [`RxCounters::count_beyond`], for the thread that merges.
+    /// As [`RxCounters::count_beyond`], for the merging thread.
     pub(crate) fn count_cut(&self, bytes: u64) {
         self.cut.add(1);
         self.cut_bytes.add(bytes);

@@ -1,4 +1,4 @@
-//! The thread that gives flows away: parts are joined, then every sink gets them.
+//! The thread that joins parts and gives the flows to every sink.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -51,17 +51,17 @@ struct Shared {
     failed: AtomicBool,
 }
 
-/// What goes to the thread: the number of a table, and what it tells.
+/// A message to the thread: the number of a table and its report.
 type Parcel = (usize, Parts);
 
-/// What the thread tells a table: when records began that it has parts of.
+/// Messages of the thread to a table: the begin of the records that the table has parts of.
 #[derive(Default)]
 pub(crate) struct Inbox {
     has_some: AtomicBool,
     origins: Mutex<Vec<Origin>>,
 }
 
-/// Gives flows to sinks, on a thread of its own.
+/// Gives flows to sinks, on a separate thread.
 pub struct Collector {
     thread: JoinHandle<Option<Error>>,
     outbox: Outbox,
@@ -87,8 +87,8 @@ impl Collector {
         Self::joining(sinks, 1, MeterConfig::default(), 0, waits)
     }
 
-    /// As [`Collector::start`]. Of several tables, parts of one conversation are joined; at most
-    /// `most` wait for that.
+    /// As [`Collector::start`], for several tables: it joins the parts of a conversation, and holds
+    /// at most `most` records for that.
     pub(crate) fn joining(
         sinks: Vec<Box<dyn Sink>>,
         tables: usize,
@@ -111,12 +111,12 @@ impl Collector {
         Ok(Self { thread, outbox: Outbox { table: 0, parcels, shared, waits }, inboxes })
     }
 
-    /// Where the table of this number puts what it tells.
+    /// The way for the reports of the table of this number.
     pub(crate) fn outbox(&self, table: usize) -> Outbox {
         Outbox { table, ..self.outbox.clone() }
     }
 
-    /// What the table of this number is told.
+    /// The messages for the table of this number.
     pub(crate) fn inbox(&self, table: usize) -> Arc<Inbox> {
         self.inboxes.get(table).map(Arc::clone).unwrap_or_default()
     }
@@ -164,7 +164,7 @@ impl Collector {
 }
 
 impl Inbox {
-    /// Moves what came into `origins`.
+    /// Moves the messages into `origins`.
     pub(crate) fn take(&self, origins: &mut Vec<Origin>) {
         if self.has_some.load(Ordering::Acquire) && self.has_some.swap(false, Ordering::AcqRel) {
             origins.append(&mut self.origins.lock().unwrap_or_else(PoisonError::into_inner));
@@ -178,20 +178,20 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// Sends what a table tells. What is left in `parts` is to be sent with the next ones.
+    /// Sends the report of a table. If there is no room, `parts` keeps a rest for the next call.
     pub(crate) fn send(&self, parts: &mut Parts) {
         if let Some(left) = self.post(std::mem::take(parts), self.waits) {
             *parts = left;
         }
     }
 
-    /// Ends all flows of a table, and sends them, after what was told before. Nobody waits for
-    /// packets any more, so this waits for the sinks.
+    /// Ends all flows of a table and sends them, after the earlier reports. No more packets are
+    /// received, so this waits for the sinks.
     pub(crate) fn finish(&self, meter: &mut Meter, mut parts: Parts) {
         loop {
             let has_more = meter.finish(PARCEL);
             meter.take_parts(&mut parts);
-            // After the last flow, nothing comes from this table.
+            // The table sends nothing after its last flow.
             parts.time = if has_more { meter.now() } else { u64::MAX };
             self.post(std::mem::take(&mut parts), true);
             if !has_more {
@@ -200,7 +200,7 @@ impl Outbox {
         }
     }
 
-    /// What is left to be told if there was no room.
+    /// Sends a report; returns a rest to send later if there was no room.
     fn post(&self, parts: Parts, waits: bool) -> Option<Parts> {
         let parcel = (self.table, parts);
         let lost = if waits {
@@ -272,7 +272,7 @@ impl Giver {
             }
             let given = self.give(failure.is_some());
             self.note(given, &mut failure);
-            // Also while flows come without a pause.
+            // Also while flows arrive without a pause.
             if Instant::now() >= next {
                 let ticked = self.sinks.iter_mut().try_for_each(|sink| sink.tick());
                 self.note(ticked, &mut failure);

@@ -11,13 +11,13 @@ use super::worker::{PATIENCE, UNWANTED};
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
-/// What the thread does that sees all packets.
+/// Meters packets on the one thread that receives all of them.
 pub(super) struct InOrder {
     meter: Meter,
     collector: Arc<Collector>,
     counts: Arc<Mutex<MeterCounts>>,
     interfaces: Vec<Interface>,
-    /// When flows went to the sinks last.
+    /// When flows were last sent to the sinks.
     sent: u64,
 }
 
@@ -39,7 +39,7 @@ impl InOrder {
     /// Gives flows away if they have waited long enough.
     fn send_if_due(&mut self) -> Result<()> {
         if self.collector.has_failed() {
-            // The first error is that of the sink.
+            // The sink has reported its error already.
             return Err(Error::failed("flows", UNWANTED));
         }
         let now = self.meter.now();

@@ -25,7 +25,7 @@ pub struct Metering {
     monitor: Monitor,
 }
 
-/// Who meters.
+/// The threads that meter.
 enum Way {
     /// The threads of the queues.
     Queues(Running<Worker>),
@@ -162,9 +162,9 @@ impl Metering {
                 (outcome.ports, vec![outcome.frames], outcome.errors)
             }
         };
-        // Whoever metered is gone.
+        // All threads that meter have ended.
         let (flows, failure) = Arc::into_inner(collector).map(Collector::join).unwrap_or_default();
-        // What a sink refuses stops every thread, with an error that says no more than that.
+        // A failed sink stops every thread with the error `UNWANTED`, which adds nothing.
         errors.retain(|error| failure.is_none() || error.cause() != worker::UNWANTED);
         let errors = failure.into_iter().chain(errors).collect();
         FlowOutcome {

@@ -13,7 +13,7 @@ use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 use crate::parts::{Origin, Parts};
 
-/// Flows wait so long for others, in ns of the time of packets.
+/// How long flows wait for other flows, in ns of packet time.
 pub(super) const PATIENCE: u64 = 200_000_000;
 
 /// The cause of an error that only says that a sink has failed.
@@ -28,12 +28,12 @@ pub(super) struct Worker {
     outbox: Option<Outbox>,
     inbox: Arc<Inbox>,
     origins: Vec<Origin>,
-    /// What is to be told.
+    /// The next report.
     parts: Parts,
-    /// No packet that is older will come.
+    /// No older packet follows.
     time: u64,
     counts: Arc<Mutex<MeterCounts>>,
-    /// When flows went to the sinks last.
+    /// When flows were last sent to the sinks.
     sent: u64,
 }
 
@@ -60,8 +60,8 @@ impl Worker {
         Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, counts, sent: 0 }
     }
 
-    /// Sends what has begun and ended, and how far this table is, also if nothing has: others wait
-    /// for it.
+    /// Sends the parts that began and ended, and the time of this table. Sends even without parts:
+    /// other tables wait for the time.
     fn send(&mut self) {
         self.tell();
         let Some(outbox) = &self.outbox else { return };

@@ -77,7 +77,7 @@ mod bits {
     pub(super) const SYN: u16 = 1 << 10;
     /// The handshake that began there has been timed.
     pub(super) const TIMED: u16 = 1 << 12;
-    /// An earlier record has decided who began.
+    /// An earlier record has decided which end began.
     pub(super) const CONTINUES: u16 = 1 << 14;
     /// Its first packet was from the second end of the key.
     pub(super) const FROM_SECOND: u16 = 1 << 15;
@@ -175,8 +175,8 @@ impl Entry {
     pub(crate) const NEW: Self =
         Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
-    /// Begins a flow with its first packet, which is then to be added. `tunnel_reversed` says that
-    /// the tunnel's ends were swapped. Who began, the earliest packet decides in the end.
+    /// Begins a flow with its first packet, which the caller adds next. `tunnel_reversed`: the
+    /// tunnel's ends were swapped. In the end, the earliest packet decides which end is the source.
     #[inline]
     pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
         self.key = seen.key;
@@ -228,7 +228,7 @@ impl Entry {
         }
     }
 
-    /// Whether it began from the second end of the key: who answers a SYN did not begin.
+    /// Whether the second end of the key began: an end that answers a SYN did not.
     fn is_reversed(&self) -> bool {
         if self.has(bits::CONTINUES) {
             return self.has(bits::REVERSED);
@@ -256,7 +256,7 @@ impl Entry {
         is(0) || is(1)
     }
 
-    /// Whether FIN came in a direction.
+    /// Whether a direction had a FIN.
     pub(crate) fn has_ended(&self, is_reversed: bool) -> bool {
         self.has(bits::FIN << u16::from(is_reversed))
     }
@@ -409,7 +409,7 @@ impl Entry {
         memory::prefetch(if is_reversed { second } else { first });
     }
 
-    /// Whether the tunnel's ends are to be swapped to be those of the earliest packet.
+    /// Whether the tunnel's ends must be swapped to match the earliest packet.
     pub(crate) fn is_tunnel_reversed(&self) -> bool {
         self.has(bits::TUNNEL_CROSSED) != self.is_from_second()
     }

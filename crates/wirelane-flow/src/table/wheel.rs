@@ -30,7 +30,7 @@ pub(crate) struct Wheel {
 impl Wheel {
     /// For times at most `span` ns ahead.
     pub(crate) fn new(span: u64) -> Self {
-        // Who waits for what is over waits for the rest of a list at most.
+        // A flow that is over waits for at most the rest of a list.
         let tick = (span / (LISTS as u64 / 2)).clamp(1_000_000, 250_000_000);
         Self { heads: [NONE; LISTS], links: Vec::new(), tick, now: 0, due: tick }
     }

@@ -1,4 +1,4 @@
-//! A flow of the model: where it goes, how it is paced, how long it lasts, what is measured.
+//! A flow of the model: its ports, pace, duration and metrics.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ const LONGEST: f64 = 366.0 * 86_400.0;
 /// The ports of a file by their names, with their positions.
 pub(super) type Ports = BTreeMap<String, usize>;
 
-/// The names of the ports of a flow: one that sends and those that receive.
+/// The ports of a flow: the port that sends, and the ports that receive.
 pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>), Error> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {

@@ -29,8 +29,8 @@ pub(super) enum Content {
 /// Containers in containers. The model needs about 20.
 const DEPTH: usize = 64;
 
-/// Memory that aliases and anchors may take for what they repeat, so that a small file cannot fill
-/// it: the nodes themselves, and the bytes of their texts and keys.
+/// Most memory for the nodes that aliases and anchors repeat, with their texts and keys, so that a
+/// small file cannot fill the memory.
 const REPEATED: usize = 64 << 20;
 /// Of one node, without its text.
 const NODE: usize = size_of::<(String, Node)>();
@@ -61,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<Node, Error> {
 struct Reader {
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
-    /// Bytes of what anchors keep and aliases repeat.
+    /// Bytes of the nodes that anchors keep and aliases repeat.
     repeated: usize,
 }
 
@@ -186,7 +186,7 @@ impl Reader {
     }
 }
 
-/// So many bytes are repeated now.
+/// The sum of the repeated bytes, which [`REPEATED`] limits.
 fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize, Error> {
     let sum = before.checked_add(bytes).filter(|sum| *sum <= REPEATED);
     sum.ok_or_else(|| wrong(span, "the aliases of this file repeat too much"))
@@ -254,7 +254,7 @@ mod tests {
             let bomb = format!("a: &a {text}\nb: [{aliases}]\n");
             assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
         }
-        // Anchors in anchors are kept as often as they are nested.
+        // Each anchor around a node keeps another copy of it.
         let nested: String = (0..60).map(|level| format!("&a{level} [")).collect();
         let bomb = format!("{nested}{}", "x, ".repeat(300_000));
         assert!(read(&format!("{bomb}{}", "]".repeat(60))).is_err());
@@ -266,7 +266,7 @@ mod tests {
         let keys: String = (0..200_000).map(|key| format!("k{key}: 1\n")).collect();
         let started = std::time::Instant::now();
         assert!(read(&keys).is_ok());
-        // Each searched among all before took minutes.
+        // A linear search for each key took minutes.
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
         let twice = read(&format!("{keys}k77: 2\n")).unwrap_err();
         assert_eq!((twice.line, &*twice.what), (200_001, "the key 'k77' for the second time"));

@@ -147,7 +147,7 @@ const MAX_SNAPLEN: c_int = 262_144;
 
 /// The timeout that the program sets; none is 0.
 fn timeout(options: &Options) -> Duration {
-    /// Two rings are in step after twice the time of a block.
+    /// Two rings are in order after twice the time of a block.
     const LONGEST: u64 = 1000;
     let timeout = if options.immediate { 0 } else { options.timeout_ms };
     Duration::from_millis(u64::try_from(timeout).unwrap_or(0).min(LONGEST))

@@ -1,9 +1,9 @@
 //! How large the rings and their blocks are.
 //!
 //! The kernel hands a block over when it is full, or after the time `retire`, however little is in
-//! it. So a program that stalls loses nothing for as long as a ring has blocks for: their number
-//! times `retire`. At any rate that fits its bytes that is 10 s, unless the program wants packets
-//! sooner than enough blocks can be had for: then memory decides.
+//! it. So a program that stalls loses nothing for the number of blocks times `retire`. That is 10 s
+//! at every rate that fits the bytes of the ring, unless a short timeout of the program requires
+//! more blocks than fit into the memory.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) struct Need {
     pub(super) snaplen: usize,
     /// Packets are handed over one by one.
     pub(super) is_immediate: bool,
-    /// How long a packet may wait for others in its block, and at most, if that saves memory.
+    /// How long a packet may wait in its block; and the longest wait, if that saves memory.
     pub(super) retire: Duration,
     pub(super) longest_retire: Duration,
 }
@@ -52,7 +52,7 @@ pub(super) struct Shape {
     pub(super) ring: usize,
     /// A power of two. `None` leaves it to the port.
     pub(super) block: Option<usize>,
-    /// After which time the kernel hands over a block that is not full.
+    /// The time after which the kernel hands over a block that is not full.
     pub(super) retire: Duration,
 }
 

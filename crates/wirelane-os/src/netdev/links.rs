@@ -31,8 +31,8 @@ pub struct Link {
     pub alias: Option<String>,
     /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,
-    /// Longest packet that the stack makes of several, sent or received, in bytes: the most of
-    /// `gso_max_size`, `gro_max_size` and the same for IPv4, or of the MTU.
+    /// Longest packet that the stack makes of several, sent or received, in bytes: the maximum of
+    /// `gso_max_size`, `gro_max_size`, both for IPv4, and the MTU.
     pub longest_packet: Option<u32>,
     /// Packets that wait in a queue at most, where the driver heeds it (`txqueuelen`).
     pub tx_queue_len: Option<u32>,

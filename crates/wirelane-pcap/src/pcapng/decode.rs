@@ -199,8 +199,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Bytes of the frame check sequence at the end of the current packet, if the file says it.
-    /// What it says of the packet overrides what it says of the interface (`epb_flags`).
+    /// Bytes of the frame check sequence at the end of the current packet, if the file states it. A
+    /// length for the packet (`epb_flags`) overrides the length for its interface.
     pub fn fcs_len(&self) -> Option<u8> {
         let own = (self.current.flags >> 5 & 15) as u8;
         let of_interface = || self.interfaces.get(self.current.interface as usize)?.fcs_len;
@@ -387,7 +387,7 @@ impl<R: Read> PcapngReader<R> {
         }
         let (high, low) = (self.word(12), self.word(16));
         let timestamp = scale.of_packet(high, low, &mut self.odd_times);
-        // The codes of its options are those of the block that replaced it.
+        // Its options have the codes of the block that replaced it.
         let (flags, options) = self.packet_options(PACKET_HEADER + ((captured + 3) & !3), len - 4);
         // 0xffff: not known.
         self.lost.packet_options += u64::from(!matches!(self.half(10), 0 | 0xffff));
@@ -461,7 +461,8 @@ impl<R: Read> PcapngReader<R> {
             return Err("interface statistics too short");
         }
         let Ok((interface, scale)) = self.interface_of(self.word(8)) else {
-            // dumpcap and others write them for interfaces that they describe later or nowhere.
+            // dumpcap and others write statistics for interfaces that they describe later or
+            // nowhere.
             self.lost.statistics += 1;
             return Ok(Block::Other);
         };
@@ -494,7 +495,7 @@ impl<R: Read> PcapngReader<R> {
         Block::Annex
     }
 
-    /// The flags and the options of a packet, which lie between two places of its block.
+    /// The flags and the options of a packet, between two places of its block.
     #[inline(never)]
     fn packet_options(&mut self, start: usize, end: usize) -> (u32, Place) {
         let bytes = self.window.bytes().get(start..end).unwrap_or_default();

@@ -222,7 +222,8 @@ fn statistics_of_unknown_interfaces_are_skipped_and_counted() {
     }
 }
 
-/// What the flags of a packet say of its frame check sequence overrides what its interface says.
+/// The length of the frame check sequence in a packet's flags overrides that length of its
+/// interface.
 #[test]
 fn the_frame_check_sequence_is_that_of_the_packet() {
     for big in [false, true] {

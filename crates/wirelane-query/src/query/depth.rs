@@ -5,17 +5,17 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use wirelane::{Error, Result};
 
-/// Most operators of a text.
+/// Most operators in a statement.
 const MOST: usize = 2_500;
 
-/// Bytes of the stack of each thread that follows them, as a build without optimisation needs them.
-/// The kernel gives only those that are touched.
+/// Bytes of the stack of each thread that follows the operators, enough for a build without
+/// optimisation. The kernel provides only the pages that are touched.
 pub(crate) const STACK: usize = 512 << 20;
 
 /// # Errors
 /// The text has more than [`MOST`] operators.
 pub(crate) fn check(sql: &str) -> Result<()> {
-    // The parser tells what is wrong with a text that has no tokens.
+    // The parser reports the error of a text that has no tokens.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else { return Ok(()) };
     let operators = tokens.iter().filter(|token| is_operator(token)).count();
     if operators <= MOST {
@@ -25,7 +25,7 @@ pub(crate) fn check(sql: &str) -> Result<()> {
         .help("write a list as x IN (…, …), which has none"))
 }
 
-/// Values, names, blanks and what separates them add no depth.
+/// Values, names, blanks and separators add no depth.
 fn is_operator(token: &Token) -> bool {
     match token {
         Token::Word(word) => ["AND", "OR", "XOR", "NOT", "UNION", "INTERSECT", "EXCEPT", "JOIN"]

@@ -18,11 +18,10 @@ pub(crate) struct Running {
     pub(crate) rows: SendableRecordBatchStream,
 }
 
-/// Starts what a text asks. It only reads: nothing but the answer is written, and no file but the
-/// sources is opened.
+/// Starts a statement. It only reads: it writes only its answer, and opens only the sources.
 ///
 /// # Errors
-/// It is wrong or would change something, or the files are not what they have to be.
+/// The statement is wrong or would change something, or a file is not valid.
 pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running> {
     depth::check(sql)?;
     let reads =

@@ -39,7 +39,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Refuses an output that would replace a source, or a file of a directory that is one.
+    /// Refuses an output that would replace a source, or a file in a source directory.
     ///
     /// # Errors
     /// `target` is such a file.

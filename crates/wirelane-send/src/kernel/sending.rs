@@ -91,13 +91,13 @@ pub fn start(
     Ok(Kernel { crew, port, monitor, shared })
 }
 
-/// How many packets each stream sends, `most` together; all that it has if `None`. The streams have
-/// equal parts. So each thread knows which numbers are its own, and none depends on how fast the
-/// others are.
+/// The number of packets that each stream sends, `most` in total; every packet if `None`. The
+/// streams have equal parts. So each thread knows its packet numbers, however fast the other
+/// threads are.
 fn counts(streams: &[Stream], most: Option<u64>) -> Vec<Option<u64>> {
     let mut counts: Vec<_> = streams.iter().map(|stream| stream.count).collect();
     let Some(mut left) = most else { return counts };
-    // Those with the fewest first: what they leave is for the others.
+    // The streams with the fewest packets first: the others share the rest.
     let mut order: Vec<_> = (0..counts.len()).collect();
     order.sort_by_key(|position| {
         counts.get(*position).copied().flatten().map_or((u64::MAX, *position), |n| (n, *position))

@@ -70,7 +70,7 @@ const LOADS: [f64; 4] = [100.0, 90.0, 50.0, 10.0];
 const FCS: usize = 4;
 /// Longest burst that is tried (RFC 2544, section 26.4: at least two seconds).
 const LONGEST_BURST: Duration = Duration::from_secs(2);
-/// Departures that are closer together have no rate: a batch has one time of departure.
+/// A burst whose departures are closer together has no rate: a batch has one time of departure.
 const SHORTEST_SPAN: f64 = 10e-6;
 /// Trials as fast as possible, to see what can be sent, are not longer than this.
 const LONGEST_LOOK: Duration = Duration::from_millis(500);

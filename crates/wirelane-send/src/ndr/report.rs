@@ -58,10 +58,11 @@ pub struct Throughput {
     pub forwarded_pps: f64,
     /// The lowest rate above it that failed.
     pub failed_pps: Option<f64>,
-    /// All that can be sent passed: the sender, or the device that it sends through, was measured.
+    /// The highest rate of the sender passed: the result measures the sender, or the device that it
+    /// sends through.
     pub sender_bound: bool,
-    /// The highest rate that was asked for ([`Campaign::max_rate`]) passed: the sender and the path
-    /// may both be faster.
+    /// The requested highest rate ([`Campaign::max_rate`]) passed: the sender and the path may both
+    /// be faster.
     ///
     /// [`Campaign::max_rate`]: super::Campaign::max_rate
     pub at_max_rate: bool,
@@ -76,14 +77,14 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// `limit` is the highest rate that was asked for, if the sender could have sent more.
+    /// `limit` is the requested highest rate, if the sender could have sent more.
     pub(super) fn new(
         found: Found,
         loss_ratio: f64,
         length: Option<usize>,
         limit: Option<f64>,
     ) -> Self {
-        // A sender that did not reach the limit is the one that was measured.
+        // If the sender did not reach the limit, the result measures the sender.
         let at_max_rate = found.sender_bound && limit.is_some_and(|limit| found.asked >= limit);
         Self {
             loss_ratio,
@@ -297,7 +298,7 @@ pub struct BackToBack {
     pub packets: u64,
     /// As long as was tried: nothing was lost.
     pub unlimited: bool,
-    /// Packets per second within the burst; `None` if its departures have no measurable distance.
+    /// Packets per second within the burst; `None` if its departures have the same time.
     pub pps: Option<f64>,
 }
 
@@ -319,7 +320,7 @@ mod tests {
         };
         assert_eq!(bounds(found, Some(5e3)), (false, true));
         assert_eq!(bounds(found, None), (true, false));
-        // It was to send 5,000 and sent 4,000 in all trials.
+        // The requested rate is 5,000, but the sender reached 4,000 in all trials.
         let late = Found { rate: 4e3, asked: 4e3, ..found };
         assert_eq!(bounds(late, Some(5e3)), (true, false));
         let path = Found { sender_bound: false, rate: 3e3, asked: 3e3, ..found };

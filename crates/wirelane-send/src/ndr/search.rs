@@ -34,9 +34,9 @@ pub struct Probe {
 /// What was found for a goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The highest rate that passed, in packets per second as they were really sent; 0 if none did.
+    /// The highest rate that passed, in packets per second, as measured at the sender; 0 for none.
     pub rate: f64,
-    /// The same rate as it was asked for; `rate` if the sender never reached that.
+    /// The requested value of the same rate; `rate` if the sender never reached it.
     pub asked: f64,
     /// What arrived at that rate (the conditional throughput of MLRsearch).
     pub forwarded: f64,

@@ -20,12 +20,12 @@ const SHORTEST: usize = 14;
 /// What a packet became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adapted {
-    /// A frame of this length; what its bytes lack are zeros.
+    /// A frame of this length; the missing bytes are zeros.
     Frame {
         len: usize,
         /// A snap length has cut it.
         is_padded: bool,
-        /// A checksum of it was to be computed anew, and could not be.
+        /// A checksum of it could not be recomputed.
         is_unfixed: bool,
     },
     /// Cut, and not to be sent.
@@ -91,7 +91,7 @@ impl Adapter {
         }
         let is_padded = len > frame.len();
         if is_padded {
-            // Zeros where the checksum of a transport header belongs.
+            // Zeros for the checksum of a transport header.
             frame.resize(len.min(frame.len() + HEADER), 0);
         }
         let is_unfixed = (self.fix_checksums || is_padded) && !fix(frame, len);
@@ -136,9 +136,9 @@ fn headless(name: &str, link_type: u16) -> Error {
     Error::failed(name, cause).help("give them one with --ethernet DESTINATION,SOURCE")
 }
 
-/// Computes the checksums of a frame of `len` bytes, whose last ones are zeros if they are not
-/// there. False if one stays that may be wrong: fragments, of which nobody has all, keep that of
-/// the transport header, and packets with a routing header.
+/// Computes the checksums of a frame of `len` bytes; missing bytes at its end count as zeros. False
+/// if a wrong one may remain: fragments and packets with a routing header keep the checksum of
+/// their transport header.
 pub(super) fn fix(frame: &mut [u8], len: usize) -> bool {
     let Ok(layers) = Layers::parse(frame) else { return true };
     let at = layers.network_offset;

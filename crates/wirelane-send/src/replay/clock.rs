@@ -75,7 +75,7 @@ impl Meter {
             Timing::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
             Timing::Rate { rate: Rate::Max, .. } | Timing::Top => Unit::Nothing,
         };
-        // Times of the file go by faster or slower; that of the gap is of the clock.
+        // The speed scales the times of the file; the gap is in time of the clock.
         let loop_gap = match *timing {
             Timing::File(speed) => loop_gap.map(|gap| speed.file_time(gap)),
             _ => loop_gap,

@@ -19,7 +19,8 @@ pub struct ReplayConfig {
     /// How often all files are sent; 0 for without end.
     pub loops: u64,
     /// Nanoseconds from the last packet of a loop to the first of the next, at any speed; `None`:
-    /// the mean gap of the loop. Also from file to file, unless the next one goes on within a second.
+    /// the mean gap of the loop. It also applies between two files, unless the next one continues
+    /// within a second.
     pub loop_gap: Option<u64>,
     /// No gap of a file counts for more nanoseconds than this.
     pub max_gap: Option<u64>,
@@ -119,7 +120,7 @@ impl Speed {
 }
 
 impl Speed {
-    /// How many nanoseconds of the file pass in so many of the clock.
+    /// Nanoseconds of the file that pass in `nanoseconds` of the clock.
     pub(super) fn file_time(self, nanoseconds: u64) -> u64 {
         let product = u128::from(nanoseconds) * u128::from(self.numerator);
         u64::try_from(product.div_ceil(u128::from(self.denominator))).unwrap_or(u64::MAX)

@@ -35,10 +35,10 @@ pub struct FileReport {
     pub padded: u64,
     /// Packets that a snap length had cut and that are not sent.
     pub cut: u64,
-    /// Packets that a snap length had cut and that are sent as they are.
+    /// Packets that a snap length had cut and that are sent short.
     pub shortened: u64,
-    /// Packets whose checksum was to be computed anew, and stays: it covers several fragments, or
-    /// depends on a routing header, or on a length that is none.
+    /// Packets whose checksum could not be recomputed: it covers several fragments, or depends on a
+    /// routing header or on an invalid length.
     pub unfixed: u64,
     /// Packets too short for an Ethernet header, which are not sent.
     pub short: u64,

@@ -326,7 +326,8 @@ fn other_link_types_get_a_header_or_are_named() {
     let with_check = [&frame[..], &[1, 2, 3, 4]].concat();
     write(&path, 1, Some(4), &[(1, 0, with_check.clone())]);
     assert_eq!(one_lane(&ReplayConfig::new(vec![path]))[0].1, frame);
-    // Nor is one that only its packet tells of: flags (code 2) with a length of 4 bytes.
+    // A check sequence that only the packet states is not sent, either: flags (code 2) with a
+    // length of 4 bytes.
     let path = directory.path().join("flags.pcapng");
     let options = WriterOptions::of_path(&path);
     let mut writer = CaptureWriter::create(

@@ -61,7 +61,7 @@ impl Allowance {
         self.take_of_others()
     }
 
-    /// Whether there are no more, now and later.
+    /// Whether no more packets remain, now and later.
     #[inline]
     pub(super) fn is_spent(&mut self) -> bool {
         self.own == 0 && self.are_others_spent()
@@ -70,7 +70,7 @@ impl Allowance {
     fn are_others_spent(&mut self) -> bool {
         self.settle();
         let Some(pool) = &self.pool else { return false };
-        // In this order: who settles has left what it leaves.
+        // In this order: a thread adds its rest to `left` before it counts as settled.
         let are_settled = pool.unsettled.load(Ordering::Acquire) == 0;
         are_settled && pool.left.load(Ordering::Acquire) == 0
     }
@@ -78,7 +78,7 @@ impl Allowance {
     fn take_of_others(&mut self) -> Taken {
         let Some(pool) = self.pool.clone() else { return Taken::One };
         self.settle();
-        // In this order: who settles has left what it leaves.
+        // In this order: a thread adds its rest to `left` before it counts as settled.
         let are_settled = pool.unsettled.load(Ordering::Acquire) == 0;
         let less = |left: u64| left.checked_sub(1);
         match pool.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {

@@ -139,7 +139,7 @@ impl LaneSender {
         let last = |time: u64| start.saturating_add(time).saturating_add(GRACE);
         let deadline = shared.duration.map_or(u64::MAX, last);
         let mut now = clock::monotonic_ns();
-        // The time of a packet that will not be sent is not waited for.
+        // Do not wait for the time of a packet that will not be sent.
         while !shared.is_stopping() && now < deadline && !self.allowance.is_spent() {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;

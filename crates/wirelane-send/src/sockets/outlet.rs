@@ -28,7 +28,7 @@ pub(super) struct Outlet {
     lead: u64,
     object: String,
     watch: Watch,
-    /// Asked whether there is a link, where packets need one, and when it was.
+    /// Reads whether there is a link, if packets need one; and the time of the last reading.
     link: Option<LinkReader>,
     looked: u64,
 }
@@ -49,7 +49,7 @@ const LONG: PoolConfig =
 const LEAD: u64 = 1_000_000;
 /// How long an interface may be down, or refuse everything, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
-/// How often the link is looked at, in nanoseconds.
+/// Interval between two readings of the link, in nanoseconds.
 const LOOK: u64 = 20_000_000;
 
 impl Outlet {
@@ -68,7 +68,7 @@ impl Outlet {
             lead: if info.launches { LEAD } else { 0 },
             object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
             watch: Watch::default(),
-            // One that cannot be opened leaves it to the port to say why.
+            // If it cannot be opened, the port reports the cause.
             link: on_interface(info).and_then(|name| LinkReader::open(name).ok()),
             looked: 0,
             tx,
@@ -168,7 +168,8 @@ impl Outlet {
     /// Looks whether packets leave, `now`.
     ///
     /// # Errors
-    /// For a second the interface was down, or the kernel refused every packet. It has no link.
+    /// For a second the interface was down, or the kernel refused every packet. Or the interface
+    /// has no link.
     #[inline]
     pub(super) fn watch(&mut self, now: u64) -> Result<()> {
         if now.saturating_sub(self.looked) > LOOK {
@@ -185,7 +186,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Asks whether there is a link.
+    /// Checks that there is a link.
     ///
     /// # Errors
     /// There is none.

@@ -28,13 +28,14 @@ impl Index {
     /// Opens the index in this file.
     ///
     /// # Errors
-    /// The file cannot be read, is no regular one, no index, or one of another version; its header
-    /// or its list of extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
+    /// The file cannot be read, or is not a regular file, an index or of this version; its header
+    /// or its list of extents is damaged. Other damage is found by the [`lookup`](Self::lookup)
+    /// that meets it.
     pub fn open(path: &Path) -> Result<Self> {
         Self::from_file(open_path(path)?, path)
     }
 
-    /// The index in this file, which is open; `path` is what errors call it.
+    /// The index in an open file; `path` is its name in errors.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -188,7 +189,7 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
 
 /// Where the bytes are.
 enum Source {
-    /// `len` is what the file really has: memory is taken for no more.
+    /// `len` is the real length of the file: no more memory is allocated.
     File {
         file: File,
         len: u64,

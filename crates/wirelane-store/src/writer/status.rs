@@ -145,7 +145,7 @@ struct Troubles {
     now: Vec<(Who, String)>,
     count: u64,
     last: Option<String>,
-    /// What there was when a lane gave up.
+    /// The trouble at the time when a lane gave up.
     kept: Option<String>,
 }
 
@@ -209,7 +209,7 @@ impl StoreStatus {
         troubles.last = Some(text);
     }
 
-    /// A lane gives up: what keeps its packets from the disk now did so until the end.
+    /// A lane gives up: the trouble that keeps its packets from the disk now lasts until the end.
     pub(crate) fn keep_trouble(&self) {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let now = troubles.now.first().map(|(_, text)| text.clone());

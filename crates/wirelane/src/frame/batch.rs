@@ -76,8 +76,8 @@ impl Batch {
             std::slice::from_raw_parts(first, self.frames.len())
         };
         let released = &metas[start..end];
-        // Before the frames are given back: should an owner panic, the rest is lost, and none is
-        // given back twice.
+        // The length is set before the frames are returned: if an owner panics, the rest is lost,
+        // but no frame is returned twice.
         // SAFETY: shorter than it was.
         unsafe { self.frames.set_len(start) };
         // SAFETY: these handles are beyond the length, so given up.

@@ -49,7 +49,7 @@ impl Returns {
     /// Gives `chunks` back; true if the pool is closed and these were the last of its `size`.
     ///
     /// # Safety
-    /// The caller owns them, each once, and no longer does afterwards.
+    /// The caller owns the chunks, each once, and gives them up.
     #[inline]
     pub(super) unsafe fn give(&self, chunks: impl Iterator<Item = u32>, size: u32) -> bool {
         let (mut first, mut last, mut count) = (None, 0, 0u64);
@@ -78,8 +78,8 @@ impl Returns {
         ((state & FIRST) as u32, (state >> 32) as u32)
     }
 
-    /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] gave, in front
-    /// of the one that begins with `then`.
+    /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] returned,
+    /// before the chain that begins with `then`.
     ///
     /// # Safety
     /// The caller owns both.
@@ -125,7 +125,7 @@ impl Returns {
     /// Puts a chain in front; true if the pool is closed and complete.
     ///
     /// # Safety
-    /// The caller owns the chain, and no longer does afterwards.
+    /// The caller owns the chain and gives it up.
     #[inline]
     unsafe fn push(&self, first: u32, last: u32, count: u64, close: u64, size: u32) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub(super) struct Device {
     pub(super) mapping: QueueMapping,
     pub(super) link_type: u16,
     pub(super) mtu: u32,
-    /// Bytes of the longest frame that comes or goes, as far as it is known.
+    /// Bytes of the longest frame in either direction, if known.
     pub(super) longest: usize,
     pub(super) is_loopback: bool,
     /// Of an interface with Ethernet frames.
@@ -84,8 +84,8 @@ impl Device {
         })
     }
 
-    /// Whether a capture with this mask takes packets of a class and queue. What a loopback sends
-    /// it receives, as OTHER: a mask with both takes it once, as received.
+    /// Whether a capture with this mask takes packets of a class and queue. A loopback receives
+    /// each packet that it sends, as OTHER: a mask with both takes the packet once, as received.
     pub(super) fn selects(&self, mask: &QueueMask, class: Class, queue: u16) -> bool {
         let is_repeated = self.is_loopback && class == Class::Tx && mask.selects(Class::Other, 0);
         !is_repeated && mask.selects(class, usize::from(queue))
@@ -268,8 +268,8 @@ impl Device {
     }
 }
 
-/// Bytes of the longest frame where `packet` is the longest IP packet, at least that without BIG
-/// TCP: a link-layer header and tags are in front.
+/// Bytes of the longest frame for the longest IP packet `packet`, which is at least the longest one
+/// without BIG TCP: adds a link-layer header and tags.
 pub(super) fn longest_frame(packet: Option<u32>) -> usize {
     const HEADER: usize = 64;
     packet.map_or(0, |bytes| bytes as usize).max(65_536) + HEADER

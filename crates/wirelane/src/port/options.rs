@@ -60,8 +60,8 @@ pub struct OpenOptions {
     /// ([`interfaces`](crate::session::interfaces)). Otherwise such a file is refused.
     pub mixed_links: bool,
     /// All interfaces of a file are known from the start, wherever it describes them: a regular
-    /// file is read once more before. Otherwise those that it describes behind the first packets
-    /// come when it is read up to there, as those of a pipe always do.
+    /// file is read once more for this. Otherwise, and for a pipe, an interface described behind
+    /// the first packets appears when the reading reaches it.
     pub all_interfaces: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,

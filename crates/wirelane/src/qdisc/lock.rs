@@ -111,7 +111,7 @@ impl<T> SpinLock<T> {
 pub(super) struct Guard<'a, T> {
     lock: &'a SpinLock<T>,
     lane: &'a LaneCounters,
-    /// Shared between threads only if the value may be, as with a reference to it.
+    /// `Sync` only if the value is, like a reference to it.
     value: PhantomData<&'a mut T>,
 }
 
@@ -145,8 +145,8 @@ impl<T> Drop for Guard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Threads share a guard only of what they may share: this is ambiguous, and so no program, if
-    /// the guard is `Sync`.
+    /// The guard of a value that is not `Sync` must not be `Sync`: otherwise this call is ambiguous
+    /// and does not compile.
     const _: fn() = || {
         trait IsSync<Answer> {
             fn answer() {}

@@ -78,8 +78,8 @@ impl Placing {
         self.bundle.as_ref().map_or(0, |bundle| bundle.len() - bundle.strands().len())
     }
 
-    /// Those interfaces that were found while the port runs, or that a file has described behind
-    /// its first packets, so far.
+    /// The interfaces found so far while the port runs, or described by a file behind its first
+    /// packets.
     pub fn later(&self) -> Vec<Interface> {
         let interface = |(source, counters)| Interface { source, counters };
         match (&self.bundle, &self.growing) {

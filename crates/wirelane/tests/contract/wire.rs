@@ -198,8 +198,8 @@ fn flows(near: &str, sender: &PacketSocket, macs: [[u8; 6]; 2]) -> Vec<u16> {
     panic!("no flow comes to some queue of {near}: {found:?}");
 }
 
-/// Fails here if the cable loses the kernel's own frames from `near` to `far`: no port is at fault
-/// then. A far interface that receives nothing is taken down and up once.
+/// Fails if the cable loses the kernel's own frames from `near` to `far`: then no port is at fault.
+/// Takes a far interface that receives nothing down and up once.
 #[allow(clippy::print_stdout, reason = "the report of the guest shows a repair")]
 fn prove_cable(
     [near, far]: [&str; 2],

@@ -12,7 +12,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 const FIRST: usize = 1000;
 const GAP: &str = "  ";
 
-/// Columns are no wider, in characters; a longer cell reaches beyond its column.
+/// Widest column, in characters; a longer cell extends beyond its column.
 const WIDEST: usize = 200;
 
 /// Writes a table.

@@ -94,8 +94,8 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// The interfaces of a file, wherever it describes them. Damage ends them as it ends the packets,
-/// and is told with those.
+/// The interfaces of a file, wherever it describes them. Damage ends this list as it ends the
+/// packets; the reading of the packets reports it.
 fn every_interface(path: &Path, halt: &Halt) -> Result<Vec<pcap::Source>> {
     let mut reader = pipe::open(path, halt)?.reader;
     while reader.advance().unwrap_or(false) {
@@ -127,7 +127,7 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
     let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
-    // A file has no MTU: packets are as long as those that are read.
+    // A file has no MTU: it takes packets as long as a file can provide.
     let pool = large_frames()?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));

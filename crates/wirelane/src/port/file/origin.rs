@@ -115,10 +115,10 @@ impl Origins {
         strangers
     }
 
-    /// The places that packets of `interfaces` come from: one for each, of which no packet is kept
-    /// longer than `snaplen`. Those that say neither queue nor class keep what they say of
-    /// themselves, and packets that are marked as sent. Behind the first `early` ones, which the
-    /// file describes before its packets, what is described as another one is that one.
+    /// The bundle for the packets of `interfaces`, cut to `snaplen` bytes. Interfaces without a
+    /// queue and a class keep their description, and the packets that are marked as sent. The file
+    /// describes the first `early` interfaces before its packets; a later interface with the same
+    /// description as another one is the same interface.
     pub(super) fn bundle(
         &mut self,
         interfaces: &[Source],

@@ -8,8 +8,8 @@ use crate::port::options::OpenOptions;
 use crate::sync::Counter;
 use crate::sync::lock;
 
-/// Frames for packets that do not fit the usual ones: they hold the longest snap length, and some
-/// of what a file says of a packet.
+/// Frames for packets that do not fit the usual ones: they hold the longest snap length and some
+/// metadata of the file.
 pub(super) const LARGE: PoolConfig =
     PoolConfig { chunks: 64, chunk_size: 266_240, headroom: 64, numa_node: None };
 const _: () = assert!(MAX_PACKET >= OpenOptions::MAX_SNAPLEN as usize);

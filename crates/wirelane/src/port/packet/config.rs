@@ -21,26 +21,27 @@ const FRAME: usize = 5 << 10;
 /// The least for such a program.
 const LEAST_OF_FEW: usize = 512 << 10;
 const MOST: usize = 16 << 20;
-/// The timer hands blocks over however empty they are: a consumer that stalls for `retire` times
-/// the number of blocks loses packets, at any rate. So there are enough of them for this time, as
-/// far as they still hold the longest frames; and where the user leaves `retire` open, it makes up
-/// for the rest.
+/// How long a consumer may stall. The timer hands over even nearly empty blocks, so a longer stall
+/// than `retire` times the number of blocks loses packets at any rate. So a ring has enough blocks
+/// for this time, as long as each holds the longest frame; the default of `retire` provides the
+/// rest.
 const STALL: Duration = Duration::from_millis(10_500);
-/// Larger ones save no wake-ups: a receiver naps while dense ones come.
+/// Larger blocks save no wake-ups: a receiver naps while full blocks arrive.
 const BLOCK: usize = 2 << 20;
-/// So many blocks with the longest frames a ring has at least.
+/// The default size of a ring has room for this many blocks with the longest frames.
 const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
-/// A program that wants few packets has a block for each of so many.
+/// A program that wants few packets gets a block for each, up to this many.
 const BLOCKS_OF_FEW: usize = 64;
-/// What the kernel puts around a packet that is alone in its block: the descriptor, the headers.
+/// Bytes that the kernel adds to a packet that is alone in its block: the descriptor, the headers.
 const AROUND: usize = 256;
 /// Most rings to open or to close at a time.
 const AT_ONCE: usize = 32;
-/// A wake-up per ring and this time, which at moderate rates is most of what receiving costs.
+/// Each ring wakes its thread once in this time, which at moderate rates is most of the cost of
+/// receiving.
 const RETIRE: Duration = Duration::from_millis(50);
-/// What somebody who looks at the packets can still wait for.
+/// The longest acceptable delay while a user watches the packets.
 const LONGEST_RETIRE: Duration = Duration::from_millis(700);
 /// The kernel counts it in milliseconds.
 const SHORTEST_RETIRE: Duration = Duration::from_millis(1);
@@ -56,7 +57,7 @@ pub(super) struct Config {
     pub(super) packets: Option<u64>,
     /// After this time the kernel hands over a block that is not full, if the user says it.
     pub(super) retire: Option<Duration>,
-    /// The longest that this time may be otherwise.
+    /// The longest default of `retire`.
     pub(super) latency: Option<Duration>,
     /// Transmit past the queueing discipline.
     pub(super) bypass: bool,
@@ -120,12 +121,12 @@ impl Config {
         Ok(Self { ring, block, packets, retire, latency, bypass, vnet, share })
     }
 
-    /// Whether packets are wanted earlier than usual.
+    /// Whether the program needs packets earlier than usual.
     pub(super) fn is_prompt(&self) -> bool {
         self.shortest_retire() < RETIRE
     }
 
-    /// After which time the kernel hands over a block that is not full, in a ring of so many.
+    /// The time after which the kernel hands over a block that is not full, in a ring of `blocks`.
     pub(super) fn retire(&self, blocks: usize) -> Duration {
         let shortest = self.shortest_retire();
         // A block for each packet is enough.
@@ -138,7 +139,7 @@ impl Config {
         enough.min(self.latency.unwrap_or(LONGEST_RETIRE).min(LONGEST_RETIRE)).max(shortest)
     }
 
-    /// The same where there are enough blocks.
+    /// The same if there are enough blocks.
     fn shortest_retire(&self) -> Duration {
         let latency = self.latency.unwrap_or(RETIRE).clamp(SHORTEST_RETIRE, RETIRE);
         self.retire.unwrap_or(latency)
@@ -163,7 +164,7 @@ impl Config {
     pub(super) fn shape(&self, rings: usize, longest: usize) -> (usize, usize) {
         let single = holding(longest);
         let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST).max(BLOCKS * single);
-        // All of them may lie in one ring.
+        // One ring may receive all of them.
         let of_few = |packets| {
             let packets = usize::try_from(packets).unwrap_or(usize::MAX);
             packets.saturating_mul(FRAME).max(packets.min(BLOCKS_OF_FEW) * single)
@@ -184,7 +185,7 @@ impl Config {
     }
 }
 
-/// The smallest block that holds so many bytes of a frame. The kernel allocates powers of two.
+/// The smallest block that holds `longest` bytes of a frame. The kernel allocates powers of two.
 pub(super) fn holding(longest: usize) -> usize {
     longest.saturating_add(AROUND).next_power_of_two().clamp(page_size(), LARGEST_BLOCK)
 }
@@ -330,7 +331,7 @@ mod tests {
             assert!(ring.0 * ring.1 >= packets.min(200) as usize * FRAME && excluded <= least);
         }
         assert_eq!(shape("", u64::MAX, 5).0, parse("a").unwrap().shape(5, USUAL));
-        // Who says how much it is to be gets that.
+        // An explicit size applies.
         assert_eq!(shape("?ring=16Mi", 1, 5).0, parse("a?ring=16Mi").unwrap().shape(5, USUAL));
     }
 

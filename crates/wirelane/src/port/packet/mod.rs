@@ -46,11 +46,11 @@
 //! leave in order if the sending thread stays on one CPU, and on most devices even if it does not:
 //! see `tx`.
 //!
-//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets
-//! which packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
+//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (the ring of
+//! each packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
 //! `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the
-//! walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop),
-//! `tx_ring`, `refused` and `tx`, `open`.
+//! walk), `link` (the interface appears and disappears), `idle` (when to wake), `control` (masks
+//! and stop), `tx_ring`, `refused` and `tx`, `open`.
 
 mod config;
 mod control;

@@ -1,29 +1,29 @@
-//! Tells a full queue from a frame that is refused for good.
+//! Distinguishes a full queue from a frame that the kernel will always refuse.
 //!
-//! The kernel answers ENOBUFS to both, and leaves the frame where it is (`tpacket_snd`): a queueing
-//! discipline, or the queue of a veth pair's other end, is full; or something on the way drops this
-//! frame whenever it is sent: a rule of nft or tc at egress, or the other end of a veth pair, whose
-//! MTU is smaller (`is_skb_forwardable`). A full queue has room again soon, and what fills it are
-//! mostly frames of this socket. So a frame that is refused for long, while none of the socket's is
-//! under way, is given up.
+//! The kernel answers ENOBUFS to both, and leaves the frame in the ring (`tpacket_snd`). Either a
+//! queueing discipline, or the queue of a veth pair's other end, is full. Or this frame is always
+//! dropped: by a rule of nft or tc at egress, or by the other end of a veth pair with a smaller MTU
+//! (`is_skb_forwardable`). A full queue has room again soon, and holds mostly frames of this
+//! socket. So a frame that is refused for long, while the socket has no other frame under way, is
+//! given up.
 //!
-//! How long that is follows from what happens. Each frame that is given up halves the time: behind
-//! a rule that drops many frames, the others must not wait long. A frame that leaves after all
-//! raises it to some times as long as that took. Frames that are given up in a row, with none in
-//! between that leaves, have at least [`SHORT`] each: all may wait for the same queue.
+//! The time adapts. Each frame that is given up halves it: a rule that drops many frames must not
+//! delay the others for long. A frame that leaves after all raises it to a multiple of its delay.
+//! Each of several frames that are given up in a row waits at least [`SHORT`]: all of them may wait
+//! for the same queue.
 
 use std::time::Duration;
 
-/// The time at first, and at most.
+/// The first and the longest time.
 const LONG: Duration = Duration::from_millis(100);
-/// The least where the frame before was given up as well.
+/// The shortest time after a frame that was given up.
 const SHORT: Duration = Duration::from_millis(2);
-/// Shorter times are none.
+/// A shorter time counts as zero.
 const NONE: Duration = Duration::from_micros(100);
-/// How many times as long as a full queue was full.
+/// The factor from the delay of a full queue to the time.
 const MARGIN: u32 = 8;
 
-/// The frame that the kernel refuses now, and how long the next one is offered.
+/// The frame that the kernel refuses now, and the time for the next one.
 #[derive(Debug)]
 pub(super) struct Refused {
     /// The place of the frame, and the time on the monotonic clock when it was first refused.
@@ -54,8 +54,9 @@ impl Refused {
         self.given_up = None;
     }
 
-    /// The frame at `place` is refused `now`. True if that is for good, which `is_idle` must
-    /// confirm: nothing is under way that could fill a queue. Then the next one takes its place.
+    /// The kernel refused the frame at `place` `now`. True if the frame must be given up. `is_idle`
+    /// must confirm this: no frame is under way that could fill a queue. Then the next frame takes
+    /// its place.
     #[cold]
     pub(super) fn is_for_good(
         &mut self,
@@ -82,7 +83,7 @@ impl Refused {
         true
     }
 
-    /// Others have left before the frame at `place`.
+    /// Frames before the one at `place` have left.
     fn begin(&mut self, place: u32, now: u64) -> u64 {
         self.end(now);
         self.head = Some((place, now));

@@ -23,14 +23,14 @@ pub(super) const FRAME_SIZE: usize = 2048;
 pub(super) struct Rings {
     pub(super) rings: Vec<Ring>,
     pub(super) entrance: Entrance,
-    /// After which time the kernel hands over a block that is not full.
+    /// The time after which the kernel hands over a block that is not full.
     pub(super) retire: Duration,
 }
 
 /// Opens all rings, of equal size; smaller ones if the kernel has no memory.
 ///
 /// # Errors
-/// The kernel has no memory for the smallest ones, or refuses.
+/// The kernel has no memory for the smallest rings, or refuses.
 pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<Rings> {
     let PacketPlan { config, device, selections, .. } = plan;
     if selections.is_empty() {

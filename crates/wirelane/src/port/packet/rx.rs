@@ -106,7 +106,7 @@ pub(super) struct Receiver {
 #[derive(Default)]
 struct Ledger {
     delivered: u64,
-    /// Packets of which a block did not hold as much as was to be kept.
+    /// Packets that a block cut below the snap length.
     cut: u64,
     blocks_since: u32,
     next_reading: u64,
@@ -196,7 +196,7 @@ impl Receiver {
         }
         self.offset += slot as u32;
         prefetch(start, slot);
-        // What a block does not hold is left out without a word (`max_frame_len` in `tpacket_rcv`).
+        // The kernel silently cuts a packet to its block (`max_frame_len` in `tpacket_rcv`).
         if header.snaplen < header.len
             && mac + captured + size_of::<TpacketBlockDesc>() >= block_size as usize
         {

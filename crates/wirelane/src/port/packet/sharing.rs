@@ -104,8 +104,8 @@ impl Shared {
         })
     }
 
-    /// A program that takes what `takes` approves of, as `Selection::program` does for one queue and
-    /// class.
+    /// A program that takes the packets for which `takes` is true, as `Selection::program` does for
+    /// one queue and class.
     pub(super) fn program(
         &self,
         takes: impl Fn(Class, u16) -> bool,

@@ -59,7 +59,7 @@ pub(super) const LONGEST: usize = 65_535;
 const LONG_FRAMES: u32 = 128;
 /// Send buffer for them: what a device has in flight.
 const LONG_BUFFER: usize = 4 << 20;
-/// Which of what is refused.
+/// Index into `refused`.
 const RING: usize = 0;
 const PAST: usize = 1;
 /// How long a full device is left alone.
@@ -84,9 +84,9 @@ pub(super) struct Transmitter {
     limits: FrameLimits,
     pool: Pool,
     counters: Arc<TxCounters>,
-    /// What the kernel refuses in the ring, and past it.
+    /// Frames that the kernel refuses in the ring, and past it.
     refused: [Refused; 2],
-    /// Asked whether the interface sends, once something was refused.
+    /// Reads whether the interface sends, after the first refusal.
     link: Option<LinkReader>,
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
@@ -367,8 +367,7 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Whether the frame that the kernel stands at has been refused for so long that it is given
-    /// up.
+    /// Whether the kernel has refused its next frame long enough to give the frame up.
     #[cold]
     fn is_refused_for_good(&mut self, error: &std::io::Error) -> bool {
         if !is_refusal(error) {
@@ -403,15 +402,14 @@ impl Transmitter {
     }
 }
 
-/// Whether the kernel answers so to a frame that something drops: validate_xmit_skb() drops with
-/// ENOMEM.
+/// Whether this error may be the answer to a dropped frame: validate_xmit_skb() drops with ENOMEM.
 fn is_refusal(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::NOBUFS | Errno::NOMEM))
 }
 
-/// Whether nothing of the sockets is under way, and the interface sends: without a carrier the
-/// kernel refuses everything that goes past the queueing disciplines (`__dev_direct_xmit`).
+/// Whether the sockets have no frame under way, and the interface sends: without a carrier the
+/// kernel refuses every frame past the queueing disciplines (`__dev_direct_xmit`).
 #[cold]
 fn is_idle(
     sockets: [Option<&PacketSocket>; 2],
@@ -425,7 +423,7 @@ fn is_idle(
     if link.is_none() {
         *link = LinkReader::open(interface).ok();
     }
-    // Who is not told lets the frame wait no longer.
+    // If the state of the link is not known, the frame waits no longer.
     link.as_mut().and_then(|link| link.read().ok()).is_none_or(|link| link.is_running())
 }
 

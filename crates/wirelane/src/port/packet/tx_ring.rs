@@ -223,13 +223,13 @@ impl TxRing {
         (packets, bytes - packets * self.vnet_header as u64)
     }
 
-    /// The slot that the kernel stands at.
+    /// The slot that the kernel takes next.
     #[cold]
     pub(super) fn head(&self) -> Option<u32> {
         self.untaken().map(|back| self.slot_before(back))
     }
 
-    /// How many slots before the next one the first is that the kernel has not taken.
+    /// The distance from the next free slot back to the first slot that the kernel has not taken.
     fn untaken(&self) -> Option<u32> {
         let is_taken = |back: u32| {
             let status = self.status(self.slot_before(back)).load(Ordering::Acquire);
@@ -244,8 +244,8 @@ impl TxRing {
         (next > 0).then_some(next)
     }
 
-    /// Takes the packet out that the kernel has marked as wrong, by moving those after it up: the
-    /// kernel goes on at that very slot. False if there is none.
+    /// Removes the packet that the kernel has marked as wrong, and moves the packets after it up:
+    /// the kernel continues at the same slot. False if there is none.
     #[cold]
     pub(super) fn remove_wrong(&mut self) -> bool {
         let wrong = (1..=self.used).rev().find(|back| {
@@ -258,7 +258,7 @@ impl TxRing {
         })
     }
 
-    /// The same with the packet that the kernel stands at.
+    /// Removes the packet that the kernel would take next.
     #[cold]
     pub(super) fn remove_head(&mut self) {
         if let Some(head) = self.untaken() {
@@ -266,7 +266,8 @@ impl TxRing {
         }
     }
 
-    /// Takes the packet `refused` places before the next one out, at which the kernel stands.
+    /// Removes the packet `refused` places before the next free slot, which the kernel would take
+    /// next.
     fn remove(&mut self, refused: u32) {
         for back in (1..refused).rev() {
             let (to, from) = (self.slot_before(back + 1), self.slot_before(back));

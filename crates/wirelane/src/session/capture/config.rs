@@ -25,8 +25,8 @@ pub struct CaptureConfig {
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
-    /// Puts the packets of a file in order of time. Otherwise they keep the order of the file, if
-    /// it is the only input; several inputs always become one order of time.
+    /// Puts the packets of a file in order of time. Without it, the packets of a single file keep
+    /// their order; several inputs are always in order of time.
     pub sort: bool,
     /// Writes each packet as soon as it is there, not once a second or when there are many.
     pub prompt: bool,
@@ -43,8 +43,8 @@ impl CaptureConfig {
         self.packets.is_some_and(|packets| packets <= OpenOptions::FEW)
     }
 
-    /// Memory before the writer, of which `least` are not missed: what a short capture by so many
-    /// receiving ends may come to, if it is less than the buffer.
+    /// Bytes of memory before the writer: enough for a short capture by `ends` receiving ends,
+    /// between `least`, which are cheap, and the buffer.
     pub(super) fn most_before_writer(&self, ends: usize, least: usize) -> usize {
         let long = LONG.saturating_mul(ends);
         let of_all = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(long);

@@ -1,9 +1,9 @@
 //! The limit of a capture (`-c`): the first packets of all queues, in order of time.
 //!
-//! Those who receive cannot apply it: none of them knows whether another queue has older packets.
-//! It is applied behind the merge. One writer passes on what its merge lets go, until that is
-//! enough. Several writers, one for each queue (`--split`), have no merge in common: they announce
-//! the times of their packets, and are granted so many once nothing older can come.
+//! A receiving thread cannot apply it: it does not know whether another queue has older packets. So
+//! it is applied behind the merge. A single writer passes on the packets of its merge until the
+//! limit. Several writers, one for each queue (`--split`), have no common merge: they announce the
+//! times of their packets, and a packet is granted once no older one can follow.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use crate::port::Rx;
 use crate::sync::lock;
 
-/// Whether the first `packets` of these receiving ends are found by a merge only. The packets of
-/// one end come in its order: who receives them counts.
+/// Whether only a merge can find the first `packets` of these receiving ends. The packets of a
+/// single end are in order, so its thread counts them.
 #[must_use]
 pub fn needs_merge(packets: Option<u64>, ends: &[Vec<Rx>]) -> bool {
     packets.is_some() && ends.iter().flatten().count() > 1
@@ -28,9 +28,9 @@ pub(super) struct Limit {
 }
 
 struct Decision {
-    /// How many more packets are granted.
+    /// How many more packets to grant.
     left: u64,
-    /// Packets that are not decided on: time and writer.
+    /// Time and writer of each packet without a decision.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     members: Vec<Member>,
 }
@@ -38,13 +38,14 @@ struct Decision {
 /// One of several writers.
 #[derive(Clone, Default)]
 struct Member {
-    /// It announces nothing older any more.
+    /// It will announce no older packet.
     horizon: u64,
-    /// Granted, and not taken yet.
+    /// Granted packets that it has yet to take.
     granted: u64,
 }
 
-/// What a writer may pass on. Once it is dropped, nobody waits for that writer.
+/// The packets that a writer may pass on. Once it is dropped, the others do not wait for this
+/// writer.
 pub(super) struct Share {
     limit: Arc<Limit>,
     place: usize,
@@ -53,7 +54,7 @@ pub(super) struct Share {
 }
 
 impl Limit {
-    /// At most `packets` by so many writers.
+    /// A limit of `packets` for `writers` writers.
     pub(super) fn new(packets: u64, writers: usize) -> Self {
         let decision = Decision {
             left: packets,
@@ -70,7 +71,7 @@ impl Limit {
         Share { limit: Arc::clone(self), place, is_only, room }
     }
 
-    /// Whether it is known which packets are the first. No more have to be received.
+    /// Whether the first packets are known: no more need to be received.
     pub(super) fn is_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
     }
@@ -81,7 +82,8 @@ impl Limit {
 }
 
 impl Decision {
-    /// Grants packets that are not younger than `overdue`, or than all that is to come.
+    /// Grants packets up to the time `overdue`, or up to the lowest horizon of the writers if that
+    /// is later.
     fn settle(&mut self, overdue: u64) {
         let horizon = self.members.iter().map(|member| member.horizon).min().unwrap_or(u64::MAX);
         let until = horizon.max(overdue);
@@ -99,7 +101,7 @@ impl Decision {
 }
 
 impl Share {
-    /// Packets of these times came.
+    /// Announces packets of these times.
     pub(super) fn announce(&self, times: impl Iterator<Item = u64>) {
         if !self.is_only && !self.limit.is_reached() {
             let place = self.place;
@@ -108,8 +110,8 @@ impl Share {
         }
     }
 
-    /// Nothing older than `horizon` will be announced, and who is silent is not waited for longer
-    /// than until `overdue`.
+    /// This writer will announce no packet older than `horizon`. Packets up to the time `overdue`
+    /// do not wait for silent writers.
     pub(super) fn decide(&mut self, horizon: u64, overdue: u64) {
         if self.is_only {
             return;
@@ -127,12 +129,12 @@ impl Share {
         }
     }
 
-    /// How many of the next packets may be passed on now.
+    /// How many packets may be passed on now.
     pub(super) fn room(&self) -> u64 {
         self.room
     }
 
-    /// So many were.
+    /// Notes that `packets` were passed on.
     pub(super) fn use_up(&mut self, packets: u64) {
         self.room = self.room.saturating_sub(packets);
         if self.is_only && self.room == 0 {
@@ -140,7 +142,7 @@ impl Share {
         }
     }
 
-    /// Whether no packet follows that is one of the first.
+    /// Whether no further packet belongs to the first ones.
     pub(super) fn is_used_up(&self) -> bool {
         if self.room > 0 || !self.limit.is_reached() {
             return false;

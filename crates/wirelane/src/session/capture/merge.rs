@@ -13,7 +13,7 @@ use crate::pcap::Record;
 
 pub(super) struct ChunkMerge {
     inputs: Vec<Input>,
-    /// Of one input: packets leave in the order in which they came.
+    /// The packets of the single input keep their order.
     keeps_order: bool,
     /// Timestamp of the newest packet that has left.
     newest: u64,
@@ -70,8 +70,7 @@ impl<'a> Run<'a> {
 }
 
 impl ChunkMerge {
-    /// For so many inputs. `keeps_order`: it is one, whose packets leave in the order in which they
-    /// came.
+    /// A merge of `inputs` inputs. `keeps_order`: it has one input, whose packets keep their order.
     pub(super) fn new(inputs: usize, keeps_order: bool) -> Self {
         let input =
             || Input { chunks: VecDeque::new(), offset: 0, passed: 0, head: None, watermark: 0 };
@@ -79,7 +78,7 @@ impl ChunkMerge {
         Self { inputs, keeps_order, newest: 0, violations: 0 }
     }
 
-    /// Queues a chunk behind those of the same input, whatever its times.
+    /// Queues a chunk behind the earlier chunks of its input, whatever its times.
     pub(super) fn append(&mut self, input: usize, chunk: Chunk) {
         let input = &mut self.inputs[input];
         input.chunks.push_back(chunk);
@@ -132,8 +131,8 @@ impl ChunkMerge {
     }
 
     /// Takes the next run that is not younger than `limit`, of at most `most` packets, and passes
-    /// it to `write`; says from which input it was, or `None` if there is none. Give
-    /// [`ChunkMerge::take_spent`] a chance afterwards.
+    /// it to `write`. Returns the input of the run, or `None` if there is no run. Call
+    /// [`ChunkMerge::take_spent`] after it.
     #[inline]
     pub(super) fn pop<E>(
         &mut self,
@@ -340,7 +339,7 @@ mod tests {
         let mut rest = Vec::new();
         assert!(merge.take_unwritten(0, |record| rest.push(record.timestamp)).is_some());
         assert!(rest == [50] && merge.is_empty());
-        // The middle of a chunk is as good an end.
+        // A run may also end in the middle of a chunk.
         push(&mut merge, 0, &[60, 70, 80]);
         let popped = merge.pop(u64::MAX, 2, |run| {
             assert_eq!(run.records().map(|record| record.timestamp).collect::<Vec<_>>(), [60, 70]);

@@ -120,7 +120,7 @@ impl Capture {
         Self::launch(ports, None, config, Some(view))
     }
 
-    /// As [`Capture::start_with_view`], with the receiving ends of each port, which were taken
+    /// As [`Capture::start_with_view`], with the receiving ends that were taken from each port
     /// before.
     ///
     /// # Errors
@@ -337,7 +337,8 @@ impl Writers {
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let lossless = ports.iter().all(|port| port.info().lossless);
         let waits = lossless && !merges;
-        // As much again as lanes have of their own, so that it is not scarce from the start.
+        // As much again as the private memory of the lanes, so that it is not scarce from the
+        // start.
         let ends = inputs.iter().flatten().count();
         let wanted = config.most_before_writer(ends, 2 * OWN * lanes * CHUNK);
         let wanted = wanted.min(if waits { CACHED * lanes } else { usize::MAX });
@@ -362,7 +363,7 @@ impl Writers {
         let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
         let options = output.map(|output| WriterOptions {
             section: section(&output.options.section, &besides, ports.len()),
-            // Nobody has named these files.
+            // The user has not named these files.
             fresh: output.options.fresh || output.split,
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
@@ -382,7 +383,7 @@ impl Writers {
                 Some(input)
             }
         };
-        // Who reads a file counts its packets, as others do.
+        // Other programs number the packets of a file in its order, so keep that order.
         let is_file = ports.iter().all(|port| port.info().backend == Backend::File);
         for (place, (path, members)) in files.into_iter().enumerate() {
             let keeps_order = is_file && !config.sort && members.len() == 1;

@@ -49,8 +49,8 @@ pub trait View: Send {
     /// As above.
     fn packet(&mut self, record: &Record<'_>) -> Result<()>;
 
-    /// No packet older than `time` follows, in nanoseconds since the epoch. Called from time to
-    /// time, also while no packets come.
+    /// No packet older than `time` follows, in nanoseconds since the epoch. Called now and then,
+    /// also while no packets arrive.
     ///
     /// # Errors
     /// As above.
@@ -59,8 +59,8 @@ pub trait View: Send {
         Ok(())
     }
 
-    /// Whether packets wait until the view has had them, however slow it is. Otherwise those that
-    /// find no room are not shown.
+    /// Whether packets wait for the view, however slow it is. Otherwise the view misses packets
+    /// that find no room.
     fn needs_all(&self) -> bool {
         false
     }
@@ -82,9 +82,9 @@ struct Tally {
     no_room: Counter,
     /// Came after the view had failed.
     discarded: Counter,
-    /// No packet older than this is still to be shown beside those that are on their way.
+    /// No packet older than this follows, apart from the packets that are on their way.
     horizon: Watermark,
-    /// The interfaces, by number. There are more of them before the first packet of each comes.
+    /// The interfaces, by number. An interface is added before its first packet.
     sources: Mutex<Vec<Source>>,
 }
 
@@ -200,8 +200,8 @@ impl ViewInput {
         }
     }
 
-    /// Nothing more comes for now, and later nothing older than `horizon`: what is here may be
-    /// seen, unless there is more than enough to see already.
+    /// No more packets for now, and later none older than `horizon`: shows the packets so far,
+    /// unless the view has more than enough already.
     pub(super) fn pause(&mut self, horizon: u64) {
         if self.filled.room(CHUNKS) == CHUNKS {
             self.hand_over();
@@ -267,7 +267,7 @@ impl Eye {
         let mut error = None;
         let mut fresh = Vec::new();
         loop {
-            // Read before the ring: everything older was handed over before.
+            // Read before the ring: all older packets were handed over before.
             let horizon = self.tally.horizon.get();
             while self.filled.receive(&mut fresh, 1) > 0 {
                 for chunk in fresh.drain(..) {

@@ -23,7 +23,7 @@ use crate::sync::{Doorbell, Watermark};
 /// The writer looks for chunks periodically; it is woken for this many. A wake-up costs as much as
 /// encoding thousands of packets.
 const WORTH_WAKING: usize = 4;
-/// Longest sleep while a merge has to find the first packets: others wait for the time of this end.
+/// Longest sleep while a merge finds the first packets: other ends wait for the time of this end.
 const LIMITED_SLEEP: Duration = Duration::from_millis(50);
 
 /// One receiving end's way to the writer, or to the writers of its strands.
@@ -34,16 +34,16 @@ pub(super) struct Route {
     pub(super) placing: Placing,
     /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
-    /// Of how many packets a merge finds the first ones; `None` if all are wanted.
+    /// The quota if a merge finds the first packets; `None` if there is no limit.
     pub(super) quota: Option<Quota>,
 }
 
 /// How many more packets of a receiving end may be among the first ones of all ends. It bounds the
-/// memory that packets take which nobody asked for.
+/// memory for packets beyond the limit.
 #[derive(Clone, Copy)]
 pub(super) struct Quota {
     left: u64,
-    /// Timestamp of the newest packet so far. Once none are left, only older packets count.
+    /// Timestamp of the newest packet so far. Once `left` is 0, only older packets are taken.
     newest: u64,
 }
 
@@ -153,13 +153,13 @@ impl Route {
         }
     }
 
-    /// Takes the frames that may be among the first ones; what is left of the quota.
+    /// Takes the frames that may be among the first ones; returns the rest of the quota.
     fn take_within(&mut self, mut quota: Quota, mut frames: &[Frame]) -> Quota {
         while quota.left > 0 && !frames.is_empty() {
             let most =
                 usize::try_from(quota.left).map_or(frames.len(), |left| left.min(frames.len()));
             let (within, rest) = frames.split_at(most);
-            // What finds no room is lost, and no first packet.
+            // A packet that finds no room is lost, and does not use up the quota.
             quota.left -= self.encode(within);
             quota.newest = within.iter().map(Frame::timestamp).fold(quota.newest, u64::max);
             frames = rest;
@@ -176,7 +176,7 @@ impl Route {
         quota
     }
 
-    /// Encodes frames; how many found room.
+    /// Encodes frames; returns how many found room.
     fn encode(&mut self, frames: &[Frame]) -> u64 {
         let Self { placing, lossless, .. } = self;
         let lossless = *lossless;
@@ -202,7 +202,7 @@ impl Route {
         let (place, strand) = match (strand as usize, lanes.len()) {
             (strand, 1) => (0, strand),
             (place, lanes) if place < lanes => (place, 0),
-            // What has no file of its own is found by the first one.
+            // The first file takes the packets of interfaces without a file.
             (place, lanes) => (0, 1 + place - lanes),
         };
         Some((lanes.get_mut(place)?, (strand as u32, direction)))
@@ -211,7 +211,7 @@ impl Route {
 
 impl Lane {
     /// Copies the frames into chunks, each as a packet of interface `place`, relative to the lane's
-    /// first; counts frames for which there is no chunk. Says how many were copied.
+    /// first; counts frames for which there is no chunk. Returns the number of copied frames.
     #[inline]
     fn encode(
         &mut self,

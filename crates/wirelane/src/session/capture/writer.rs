@@ -55,7 +55,7 @@ pub(super) struct WriterThread {
     pub(super) inputs: Vec<Input>,
     /// How many of them have ended.
     pub(super) ended: usize,
-    /// There is one input, whose packets leave as they come, whatever their times.
+    /// The packets of the single input keep their order, whatever their times.
     pub(super) keeps_order: bool,
     /// Blocks of files that are read, for the file.
     pub(super) shelves: Vec<Arc<Shelf>>,
@@ -71,7 +71,7 @@ pub(super) struct WriterThread {
     pub(super) credit: Arc<Credit>,
     /// How many packets may leave; `None` if all may.
     pub(super) share: Option<Share>,
-    /// All ports wait for us.
+    /// All ports wait for this writer.
     pub(super) lossless: bool,
     /// What has been merged is written at once.
     pub(super) prompt: bool,
@@ -188,10 +188,10 @@ impl WriterThread {
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
             self.cut_rest(merge);
-            // Who shares a limit with others may have to wait for them.
+            // A writer that shares a limit may have to wait for the others.
             let finished = finished && (self.share.is_none() || merge.is_empty());
             let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
-            // Packets may wait for those of other writers.
+            // Packets may wait for the decision about other writers' packets.
             let horizon = merge.horizon().min(merge.oldest());
             self.view.iter_mut().for_each(|view| view.pause(horizon));
             let due = now >= next_statistics;
@@ -223,7 +223,7 @@ impl WriterThread {
     /// memory.
     fn wait(&self) -> u64 {
         if self.share.is_some() && self.lossless && !self.credit.is_scarce() {
-            // Packets of a file are old, and no reason to leave the order of several.
+            // Packets of files are old: their age must not break the order of several files.
             return u64::MAX;
         }
         let short = self.inputs.len() == 1 || self.credit.is_scarce();
@@ -335,7 +335,7 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Once the limit is reached, nobody asked for the rest.
+    /// Once the limit is reached, drops the rest.
     fn cut_rest(&mut self, merge: &mut ChunkMerge) {
         if !self.share.as_ref().is_some_and(Share::is_used_up) {
             return;

@@ -145,7 +145,7 @@ fn queues(table: &mut LinkTable) -> u16 {
     u16::try_from(most + 1).unwrap_or(u16::MAX).min(MOST_QUEUES)
 }
 
-/// The longest frame of the interfaces of now, in bytes.
+/// The longest frame of the current interfaces, in bytes.
 fn longest(table: &mut LinkTable) -> usize {
     let of = |link: &Link| longest_frame(link.longest_packet);
     table.links().filter(|link| link.is_up()).map(of).max().unwrap_or(longest_frame(None))
