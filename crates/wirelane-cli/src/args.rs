@@ -67,7 +67,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a number of bytes above 0, such as 1500, 64k, 10M or 1G".into())
 }
 
-/// As [`size`], of a ring. A small number without a unit was to be one of something else.
+/// As [`size`], for a ring. A small number without a unit was probably meant in another unit.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     let size = size(text)?;
     if size < 4096 && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -52,7 +52,7 @@ pub(crate) struct LookArgs {
     /// types.
     #[arg(skip)]
     pub(crate) tells_apart: bool,
-    /// The command has to know all interfaces of a file before its first packet.
+    /// Whether the command needs all interfaces of a file before its first packet.
     #[arg(skip)]
     pub(crate) all_interfaces: bool,
     /// Only headers are looked at.

@@ -110,12 +110,12 @@ fn of_day(time: u64, near: u64, wanted: impl Fn(u64) -> bool, first: bool) -> Re
     nearest.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
 }
 
-/// A time as people read it: RFC 3339, in the local time zone.
+/// A time for users: RFC 3339, in the local time zone.
 pub(crate) fn show(time: u64) -> String {
     show_with(time, false)
 }
 
-/// As [`show`], with all nine digits of the fraction: times stand below each other.
+/// As [`show`], with all nine digits of the fraction, so that times are aligned.
 pub(crate) fn show_whole(time: u64) -> String {
     show_with(time, true)
 }

@@ -1,5 +1,5 @@
-//! What a command reads, it never writes: opening an output for writing would destroy it. Every
-//! command that has both asks here before it opens anything for writing.
+//! A command never writes a file that it reads: opening the output would destroy the input. Every
+//! command with inputs and outputs checks them here before it opens anything for writing.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,11 +8,11 @@ use wirelane::Result;
 use wirelane::pcap::FileId;
 use wirelane::port::{Backend, Spec};
 
-/// Refuses an output that is one of the files that are read, under whatever name; `-` is standard
-/// input or output. Files that do not exist are none.
+/// Refuses an output that is one of the inputs, also under another name; `-` is standard input or
+/// output. Files that do not exist are ignored.
 ///
 /// # Errors
-/// It is one.
+/// The output is an input.
 pub(crate) fn refuse<P: AsRef<OsStr>>(
     output: &Path,
     inputs: impl IntoIterator<Item = P>,
@@ -21,7 +21,7 @@ pub(crate) fn refuse<P: AsRef<OsStr>>(
     refuse_files(output, &inputs.collect::<Vec<_>>())
 }
 
-/// As [`refuse`], of ports that are read: those that are files.
+/// As [`refuse`], for input ports: checks the ports that are files.
 ///
 /// # Errors
 /// As there.
@@ -30,7 +30,7 @@ pub(crate) fn refuse_ports(output: &Path, ports: &[Spec]) -> Result<()> {
     refuse(output, ports.iter().filter(is_file).map(|spec| &spec.name))
 }
 
-/// As [`refuse`], of files that are known.
+/// As [`refuse`], for inputs with known identities.
 ///
 /// # Errors
 /// As there.

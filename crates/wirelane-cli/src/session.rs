@@ -154,7 +154,7 @@ pub(crate) fn announce(doing: &str, info: &PortInfo) {
     }
     let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
     let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-    // The name of a file and what is in it may hold anything, also the end of a line.
+    // The name of a file and its content may contain any text, even line ends.
     let text = format!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode);
     output::line(format_args!("{}", printable(&text)));
     tx_queues(info).iter().for_each(|text| output::line(format_args!("{text}")));

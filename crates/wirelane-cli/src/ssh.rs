@@ -97,11 +97,11 @@ pub(crate) fn refuse_to_send(interface: &str, agreed: bool) -> Result<()> {
     }
 }
 
-/// Keeps a command from flooding the port, if that is an interface by which the user's own
-/// connection may come, unless that is `meant`.
+/// Refuses to send through an interface that the user's own SSH connection may use, unless that is
+/// `meant`.
 ///
 /// # Errors
-/// It may come through it.
+/// The connection may use the interface.
 pub(crate) fn refuse_to_flood(spec: &Spec, meant: bool) -> Result<()> {
     let is_interface = matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp));
     if meant || !is_interface {
@@ -110,7 +110,7 @@ pub(crate) fn refuse_to_flood(spec: &Spec, meant: bool) -> Result<()> {
     let name = spec.name_text();
     let own = connections().into_iter().find(|connection| connection.may_arrive_at(name));
     own.map_or(Ok(()), |connection| {
-        let cause = format!("your own SSH connection, {connection}, may come through it");
+        let cause = format!("your own SSH connection, {connection}, may use it");
         Err(Error::usage(format!("interface {name}"), cause)
             .help("packets that you send may end it; add --yes to send nevertheless"))
     })

@@ -40,7 +40,7 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
 }
 
-/// The segments of stores and their indexes: an answer must not be written over one.
+/// The segments of stores and their indexes, which an answer must not replace.
 ///
 /// # Errors
 /// A store cannot be read.

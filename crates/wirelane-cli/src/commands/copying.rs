@@ -59,7 +59,7 @@ impl Copying<'_> {
         if self.json {
             output::json(&Document::new(self, &report))?;
         } else if !self.quiet {
-            // Nobody may be there to read it; that is no reason to fail.
+            // The reader may be gone; that is no reason to fail.
             let summary = self.summary(&report);
             let _ = io::stderr().write_all(printable_lines(&summary).as_bytes());
         }
@@ -170,10 +170,9 @@ struct Document {
 struct Input {
     path: String,
     packets: u64,
-    /// Packets that were not asked for.
+    /// Packets that the filter or the times exclude.
     left_out: u64,
-    /// Packets behind the first ones, if only those were asked for; `null` if it is not known how
-    /// many.
+    /// Packets behind the limit `-c`; `null` if their number is not known.
     omitted: Option<u64>,
     interfaces: usize,
     out_of_order: u64,

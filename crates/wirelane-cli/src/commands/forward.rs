@@ -85,8 +85,8 @@ pub(crate) struct ForwardArgs {
     /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::memory, help_heading = "Machine")]
     ring: Option<u64>,
-    /// Send what a file or a simulation holds through an interface even if your own SSH connection
-    /// comes through it
+    /// Send the packets of a file or a simulation even through an interface that your own SSH
+    /// connection uses
     #[arg(long, help_heading = "Machine")]
     yes: bool,
     #[command(flatten)]
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     });
     let wait = |pause| forward.wait(pause);
     session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
-    // Nobody looks any more when the ends of the queues are taken down.
+    // No other process looks at the queues any more when they are closed.
     drop(control);
     let mut outcome = forward.join();
     outcome.errors.extend(nothing_sent(&outcome));
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
-/// Why no packet was sent, if there were some and nothing else has failed.
+/// The reason why no packet was sent, if there were packets and no other error.
 fn nothing_sent(outcome: &ForwardOutcome) -> Option<Error> {
     let sum = |of: fn(&TxStats) -> u64| outcome.tx.iter().map(of).sum::<u64>();
     let unsent = sum(|tx| tx.wrong_length + tx.refused + tx.unfinished);
@@ -188,8 +188,8 @@ impl Plan {
     /// What `args` ask for.
     ///
     /// # Errors
-    /// A usage error for ports that cannot be joined; the user's own connection may come through
-    /// one that packets of a file or a simulation leave by.
+    /// A usage error for ports that cannot be joined. Packets of a file or a simulation would leave
+    /// through an interface of the user's own SSH connection.
     fn new(args: &ForwardArgs) -> Result<Self> {
         let texts = [Some(&args.first), args.second.as_ref()];
         let specs: Vec<Spec> = texts
@@ -229,7 +229,7 @@ impl Plan {
         if let [first, second] = specs.as_slice() {
             let ways = [(first, second), (second, first)];
             for (source, sink) in ways.into_iter().take(if one_way { 1 } else { 2 }) {
-                // These packets were on their way nowhere.
+                // Packets of a file or a simulation would be extra traffic.
                 if matches!(source.backend, Some(Backend::File | Backend::Sim)) {
                     ssh::refuse_to_flood(sink, args.yes)?;
                 }

@@ -1,4 +1,4 @@
-//! `wirelane trigger`: makes a recording write what it holds in memory, and what comes next.
+//! `wirelane trigger`: makes a recording write the packets in its memory and the next ones.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,9 +16,9 @@ use crate::output;
 
 /// Make a recording keep the packets around this moment.
 ///
-/// The recording is one that was started with --trigger, --before or --after. It writes what came
-/// in the time before that it holds in memory, and what comes in the time after. SIGUSR2 does the
-/// same. Without PID or DIR, triggers the only recording that is running.
+/// The recording must have been started with --trigger, --before or --after. It writes the packets
+/// of the time before, from its memory, and of the time after. SIGUSR2 does the same. Without PID
+/// or DIR, triggers the only recording that is running.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TriggerArgs {
     /// The recording: its process id, which `wirelane stats` lists, or the directory of its store
@@ -77,7 +77,7 @@ fn only() -> Result<u32> {
     }
 }
 
-/// The recording into this store.
+/// The process that records into this store.
 fn into(directory: &Path) -> Result<u32> {
     let name = directory.display().to_string();
     let unknown = |_| {

@@ -124,10 +124,10 @@ fn identity(pid: u32) -> Option<Identity> {
 }
 
 const LIBRARY: &str = "libpcap";
-/// Ports of a program that a list of programs names.
+/// Most ports of one program in a list of programs.
 const PORTS: usize = 64;
 
-/// Of many programs, each shows what it likes.
+/// Each program chooses its text freely.
 fn short(text: &str) -> String {
     text::brief(text).into_owned()
 }

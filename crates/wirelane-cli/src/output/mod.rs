@@ -22,10 +22,9 @@ use wirelane_os::text::{printable_json, printable_lines};
 
 pub(crate) use wirelane_os::text::printable;
 
-/// One line for people; on a terminal that is too narrow for it, several. If nobody can read it,
-/// that is no reason to fail.
+/// Writes one line for users; several on a narrow terminal. A failure to write it is no error.
 pub(crate) fn line(text: Arguments<'_>) {
-    // Whatever the parts are: no text of others reaches a terminal as it is.
+    // Escapes the whole line, because any part may contain foreign text.
     let text = printable_lines(&text.to_string()).into_owned();
     // Standard error has no buffer: each part of the text would be a system call.
     let text = match screen::width_of_errors() {

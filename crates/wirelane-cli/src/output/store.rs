@@ -24,7 +24,7 @@ impl StoreView {
         Self { directory, status: recording.status(), trigger: recording.trigger() }
     }
 
-    /// Where it is, for who works in another directory.
+    /// The absolute path of the store.
     pub(crate) fn place(&self) -> String {
         let place = std::path::absolute(&self.directory);
         place.map_or_else(|_| self.directory.clone(), |place| place.display().to_string())

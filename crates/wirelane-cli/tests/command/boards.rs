@@ -1,4 +1,4 @@
-//! What programs of others show to `wirelane stats` costs it no memory.
+//! Boards of other programs cost `wirelane stats` little memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,7 +7,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
-/// A board of this process that says it has so many bytes of text, and has some of them.
+/// A board of this process whose header states `length` bytes of text, with `text` as its content.
 fn board(length: u32, text: &[u8]) -> File {
     let file = File::from(memfd_create("wirelane-board", MemfdFlags::CLOEXEC).unwrap());
     let mut header = [0; 64];

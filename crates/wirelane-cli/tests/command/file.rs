@@ -469,7 +469,7 @@ fn times_that_change_are_told() {
     // A file with steps of time begins no file for each of the packets at the end of time.
     let rotated = capture(&[&port, "-G", "1h", "-w", &text("r.pcapng")]);
     assert!(rotated["totals"]["files"].as_u64().unwrap() <= 3, "{rotated}");
-    // Classic pcap ends in 2106. Sorted, the last one of the file is before it.
+    // Classic pcap ends in 2106. After sorting, the last packet of the file is before that.
     let (pcap, sink) = (text("c.pcap"), format!("file:{}", text("c.pcap")));
     let runs = [
         (&["capture", "--sort", &port, "-w", &pcap][..], &[0, 0, last][..]),

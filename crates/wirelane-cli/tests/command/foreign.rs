@@ -1,4 +1,4 @@
-//! Files of other programs: what the formats allow and Wirelane itself never writes.
+//! Files of other programs: forms that the formats allow and Wirelane itself never writes.
 
 use std::fs::File;
 use std::io::Write;
@@ -46,7 +46,7 @@ fn interface(link_type: u16, name: &str) -> Vec<u8> {
     block(1, &[&words(&[link_type.into(), 0]), &option(2, name.as_bytes())])
 }
 
-/// A packet, so many microseconds after 1970, with options.
+/// A packet with options, `time` microseconds after 1970.
 fn packet(interface: u32, time: u32, data: &[u8], options: &[u8]) -> Vec<u8> {
     let len = data.len() as u32;
     let mut padded = data.to_vec();
@@ -68,7 +68,7 @@ fn file(name: &str, parts: &[Vec<u8>]) -> (TempDir, String) {
     (directory, path)
 }
 
-/// What the command prints on both streams; it has to succeed.
+/// The output and the errors of a command, which must succeed.
 #[track_caller]
 fn said(args: &[&str]) -> (String, String) {
     let ended = output(&mut wirelane(args));
@@ -76,7 +76,7 @@ fn said(args: &[&str]) -> (String, String) {
     (ended.stdout, ended.stderr)
 }
 
-/// Packets are given; a note says what was skipped.
+/// All packets appear; a note reports the skipped blocks.
 #[test]
 fn statistics_of_unknown_interfaces_end_nothing() {
     let parts = [
@@ -173,7 +173,7 @@ fn convert_says_how_many_packets_it_omitted() {
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["inputs"][0]["omitted"], omitted, "{json}");
     }
-    // What may come for ever is not waited for.
+    // The command must not wait for the end of an endless pipe.
     let mut command = Command::new("sh");
     let script = "exec \"$0\" convert -c 10 - \"$2\" < \"$1\"";
     let fifo = directory.path().join("fifo");
@@ -224,7 +224,7 @@ fn late_interfaces_have_their_rows() {
             table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         let found: Vec<_> =
             rows.iter().map(|row| (row[0], row[row.len() - 3], row[row.len() - 1])).collect();
-        // The shares are those of all packets.
+        // The shares are relative to all packets.
         let expected = [("if0", "2", "50.0"), ("if1", "1", "25.0"), ("if2", "1", "25.0")];
         assert_eq!(found.len(), 3, "{table}");
         for (name, packets, share) in expected {
@@ -287,7 +287,7 @@ fn late_interfaces_are_recorded() {
     }
 }
 
-/// Classic pcap has one link type: nothing is begun that cannot be ended.
+/// Classic pcap has one link type: no output is begun that cannot be finished.
 #[test]
 fn late_link_types_are_split_or_refused_at_once() {
     let cooked = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0][..], &udp(1)[14..]].concat();
@@ -309,8 +309,8 @@ fn late_link_types_are_split_or_refused_at_once() {
     assert!(files.iter().all(|path| packets(path).len() == 1));
 }
 
-/// In a file of `capture any`, the first interface stands for what all have lost.
-/// No packet of another one is taken for one of it.
+/// In a file of `capture any`, the first interface carries the losses of all interfaces. No packet
+/// of another interface is assigned to it.
 #[test]
 fn packets_of_any_keep_their_interface_and_direction() {
     let described = |name: &str, text: &str| {

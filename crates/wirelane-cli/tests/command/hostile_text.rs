@@ -1,5 +1,5 @@
-//! Text of others does not command the terminal: every field of a capture file that is printed is
-//! printed without characters that a terminal would obey, and ends no line of ours.
+//! Foreign text does not control the terminal: every printed field of a capture file lacks the
+//! characters that a terminal would obey, and ends no line.
 
 use tempfile::tempdir;
 use wirelane_os::text::is_hostile;
@@ -46,7 +46,7 @@ fn capture_file(text: &str) -> Vec<u8> {
         .concat()
 }
 
-/// All that the commands print of such a file, for each of them: output and errors.
+/// The output and the errors of each command for such a file.
 fn printed(text: &str) -> Vec<(String, Output)> {
     let root = tempdir().unwrap();
     std::fs::write(root.path().join("f.pcapng"), capture_file(text)).unwrap();
@@ -105,8 +105,7 @@ fn no_field_of_a_file_commands_the_terminal() {
     assert!(shown >= 5, "names are printed at all: {shown}");
 }
 
-/// Whoever writes to the terminal by another way than `output` has to be looked at, and named
-/// here.
+/// The list names every source file that writes to the terminal without `output`; review a new one.
 #[test]
 fn every_line_passes_through_one_place() {
     let mut others: Vec<String> = Vec::new();
@@ -129,14 +128,14 @@ fn every_line_passes_through_one_place() {
     }
     others.sort();
     let known = [
-        // Tables of our own figures.
+        // Tables with figures only.
         "commands/bench.rs",
         "commands/bench/compare.rs",
         // Each passes its lines through `wirelane_os::text`.
         "commands/copying.rs",
         "commands/flows/program.rs",
         "commands/verify.rs",
-        // What clap says of the user's own words.
+        // Messages of clap about the user's own arguments.
         "main.rs",
         // Only whether it is a terminal; a copy of the descriptor for records.
         "commands/flows/arguments.rs",

@@ -13,7 +13,7 @@ use super::*;
 const SOURCE: &str = "sim:4?count=6000&rate=200kpps&tx=3&other=5&flows=40&seed=7";
 const FIRST: u64 = 777;
 
-/// Exactly so many packets were received, and all of them delivered.
+/// Exactly `packets` packets were received, and all of them delivered.
 #[track_caller]
 fn assert_exact(summary: &Value, packets: u64) {
     let totals = &summary["totals"];
@@ -21,7 +21,7 @@ fn assert_exact(summary: &Value, packets: u64) {
     assert_eq!(keys.map(|key| number(&totals[key])), [packets, packets, 0], "{totals}");
 }
 
-/// The first packets are in these files, those of each in order.
+/// These files contain the first packets, and each file is in order.
 #[track_caller]
 fn assert_first(files: &[PathBuf]) {
     let stream = stream(SOURCE);
@@ -35,7 +35,7 @@ fn assert_first(files: &[PathBuf]) {
     assert!(all.iter().copied().eq(0..FIRST), "{all:?}");
 }
 
-/// All files there, by name.
+/// All files in a directory, by name.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut all: Vec<_> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -71,7 +71,7 @@ fn the_first_packets_are_printed_counted_and_metered() {
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     let (path, limit) = (file.to_str().unwrap(), FIRST.to_string());
-    // A file is one stream of packets: what it has of the first ones is beyond doubt.
+    // A file is one stream of packets, so its first packets are unambiguous.
     let whole = directory.path().join("whole.pcapng");
     capture(&[SOURCE, "-w", whole.to_str().unwrap()]);
     capture(&["-r", whole.to_str().unwrap(), "-c", &limit, "-w", path]);
@@ -117,8 +117,8 @@ fn the_first_packets_are_printed_counted_and_metered() {
     }
 }
 
-/// A request and its answer, microseconds apart, by different queues: no command may take one and
-/// leave out the other, which came before.
+/// A request and its answer, microseconds apart, on different queues: no command may take the
+/// answer and omit the earlier request.
 #[test]
 fn privileged_requests_and_answers_of_different_queues_stay_together() {
     if !privileged::require() {
@@ -168,7 +168,7 @@ fn privileged_requests_and_answers_of_different_queues_stay_together() {
     }
     let outputs = captures.map(|running| summary(&running.child.wait(PATIENCE)));
     outputs.iter().for_each(|summary| assert_exact(summary, LIMIT as u64));
-    // The rings of `any` are counted apart, so its rows do not balance one by one.
+    // The rings of `any` have separate counters, so its rows do not balance one by one.
     let ended = any.child.wait(PATIENCE);
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     assert_exact(&serde_json::from_str(&ended.stdout).unwrap(), LIMIT as u64);

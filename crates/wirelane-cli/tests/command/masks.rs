@@ -123,8 +123,8 @@ fn privileged_every_subset_of_queues() {
     }
 }
 
-/// A loopback records no queue: what it receives is OTHER, what it sends is of TX queue 0. A mask
-/// with both takes it once, as received.
+/// A loopback records no queue: received packets are OTHER, sent packets belong to TX queue 0. A
+/// mask with both takes each packet once, as received.
 #[test]
 fn privileged_packets_of_no_queue() {
     if !privileged::require() {

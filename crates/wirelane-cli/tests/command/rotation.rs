@@ -207,7 +207,7 @@ fn write_old(path: &Path) {
     fs::write(path, file).unwrap();
 }
 
-/// Names come from the times of packets alone, and a second run replaces nothing of the first.
+/// Names come from the times of packets alone, and a second run replaces no file of the first.
 #[test]
 fn a_second_run_keeps_the_files_of_the_first() {
     let files = |suffix: &str| {
@@ -237,7 +237,7 @@ fn a_second_run_keeps_the_files_of_the_first() {
     }
 }
 
-/// A ring deletes what it has made, and nothing that other runs have.
+/// A ring deletes only files that its own run has made.
 #[test]
 fn a_ring_deletes_only_its_own_files() {
     let directory = tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Whoever owns the directory of a store puts links, FIFOs and files of nothing but holes there,
-//! while root extracts, mends or records.
+//! The owner of a store's directory puts links, FIFOs and files of holes there, while root
+//! extracts, mends or records.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use wirelane_testkit::process::{Output, output};
 
 use crate::store::{PACKETS, Store};
 
-/// Runs `wirelane` with so little time and memory that it must not wait, nor believe a length.
+/// Runs `wirelane` with little time and memory, so it fails if it waits or trusts a false length.
 fn bounded(store: &Store, words: &[&str]) -> Output {
     let mut command = Command::new("bash");
     let script = "ulimit -v 2000000; exec timeout --signal=KILL 60 \"$@\"";
@@ -26,7 +26,7 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The file keeps its bytes, and says in its header, too, that it has 3 GB.
+/// The file keeps its bytes, but its header states 3 GB, too.
 fn grow(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let (len, huge) = (bytes.len() as u64, 3_u64 << 30);
@@ -78,7 +78,7 @@ fn an_index_that_is_no_file_costs_neither_memory_nor_time() {
     for what in ["is a link, not a regular file", "is a FIFO, not a regular file", "cut off"] {
         assert!(out.stderr.contains(what), "{what}: {}", out.stderr);
     }
-    // All packets are there; that something is damaged is status 1.
+    // All packets are found; the damage gives status 1.
     let out = bounded(&store, &["flows", "STORE", "--json", "udp"]);
     assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
     assert!(out.stderr.contains("12 flows of 10,800 packets"), "{}", out.stderr);

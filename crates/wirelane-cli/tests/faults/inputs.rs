@@ -53,7 +53,7 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
         let mut command = wirelane(["capture", "-q", "--json", &port, "-w"]);
         output(command.arg(bed.path("x.pcapng")).args(args))
     };
-    // Files whose names nobody has said are new ones.
+    // Files with generated names are new.
     let ended = capture(&["--split"]);
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(std::fs::read(&split).unwrap() == whole);
@@ -87,8 +87,8 @@ fn other_files_are_replaced() {
     }
 }
 
-/// Commands that replay, convert, or make flows of what they read: the file stays as it is, under
-/// each of its names.
+/// Commands that replay, convert or make flows of their input leave the file unchanged, under each
+/// of its names.
 #[test]
 fn an_input_is_not_destroyed_by_what_is_made_of_it() {
     let bed = Bed::new();
@@ -122,7 +122,7 @@ fn an_input_is_not_destroyed_by_what_is_made_of_it() {
     }
 }
 
-/// A file is replaced only by what can be read.
+/// A command without a readable input leaves the output unchanged.
 #[test]
 fn an_output_stays_as_it_is_without_an_input() {
     let bed = Bed::new();
@@ -150,7 +150,7 @@ fn an_output_stays_as_it_is_without_an_input() {
     }
 }
 
-/// The segments of a store are its own.
+/// An answer must not replace a segment of the store.
 #[test]
 fn a_store_is_not_destroyed_by_answers() {
     let bed = Bed::new();

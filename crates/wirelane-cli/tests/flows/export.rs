@@ -92,7 +92,8 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
     }
 }
 
-/// What the program writes is for its owner, or for whom `--mode` says, whatever the umask.
+/// Only the owner, or the users that `--mode` names, can read the files of the program, whatever
+/// the umask.
 #[test]
 fn files_of_parquet_are_private() {
     use std::os::unix::fs::PermissionsExt;
@@ -100,7 +101,7 @@ fn files_of_parquet_are_private() {
     let path = |name: &str| directory.path().join(name);
     let alone = path("wirelane");
     wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
-    // In place of the program, which not everybody has built.
+    // A script in place of the program, which may not be built.
     let script = "#!/bin/sh\nfor to; do :; done\nmkdir -p \"$to/hour\"\ncat >/dev/null\n\
                   : >\"$to/hour/x.parquet\"\necho '{}'\n";
     std::fs::write(path("wirelane-query"), script).unwrap();

@@ -100,7 +100,7 @@ fn room_for_few_flows_loses_no_packet() {
     assert_eq!((number(&flows["packets"]), number(&flows["dropped"])), (20_000, 0), "{summary}");
 }
 
-/// Everything but what each socket has read from the clock for itself.
+/// Every field except the times that each socket reads from the clock.
 fn timeless(flows: &[Value]) -> Vec<String> {
     let of = |flow: &Value| {
         let mut flow = flow.clone();
@@ -131,7 +131,7 @@ for n in range(20):
         s.recv(2000)
 ";
 
-/// Questions and answers, and packets of one way by all queues; then nothing comes any more.
+/// Requests and answers, and packets of one direction on all queues; then no more packets.
 #[test]
 fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
     if !privileged::require() || !["python3", "ping"].into_iter().all(tools::require) {
@@ -163,12 +163,12 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
         client.run(WIRELANE, ["send", &to, "-q", "--packet", packet, "-c", "20"]);
     }
     let quiet = Instant::now();
-    // 20 of each kind, and that of ping, while the port is quiet.
+    // 20 flows of each kind and one of ping, while the port is quiet.
     while live.stdout().lines().count() < 41 {
         assert!(quiet.elapsed() < Duration::from_secs(20), "{}", live.stdout());
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Twice the timeout was too long before; the rest is for a busy machine.
+    // Before, twice the timeout passed; the rest of the limit is for a busy machine.
     assert!(quiet.elapsed() < Duration::from_millis(5500), "{:?}", quiet.elapsed());
     let told = [live, single].map(|flows| {
         flows.interrupt();

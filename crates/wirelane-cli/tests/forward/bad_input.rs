@@ -107,7 +107,7 @@ fn privileged_files_are_not_created_as_root() {
     assert_eq!(packets(&path).len(), 10);
 }
 
-/// As `send` does: packets of a file were on their way nowhere.
+/// As `send` does: packets of a file would be extra traffic.
 #[test]
 fn privileged_the_own_ssh_connection_is_not_flooded() {
     if !privileged::require() {

@@ -4,8 +4,7 @@ use wirelane_testkit::process::output;
 
 use super::*;
 
-/// A capture file of nanoseconds with a packet of each length, of which it says that it keeps up
-/// to 262,144 bytes.
+/// A capture file with nanoseconds, a snap length of 262,144 bytes and a packet of each length.
 fn file_of(lengths: &[usize]) -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();

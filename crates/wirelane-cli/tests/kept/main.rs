@@ -1,4 +1,4 @@
-//! Every packet comes out once and whole, whichever command takes it.
+//! Every command delivers each packet once and complete.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -18,8 +18,8 @@ use wirelane_testkit::process::ChildGuard;
 
 use self::shared::*;
 
-/// The commands that receive, each with where it puts what it received: a file, a store, or
-/// standard output.
+/// The commands that receive, each with the place of its packets: a file, a store, or standard
+/// output.
 fn commands(directory: &Path) -> Vec<(&'static str, Vec<String>)> {
     let place = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -47,7 +47,7 @@ fn start(ns: &Namespace, port: &str, args: &[String], filter: &str) -> ChildGuar
     child
 }
 
-/// Ends a command as ^C does; how many packets it says it has received.
+/// Ends a command as ^C does; returns the number of packets that it reports as received.
 #[track_caller]
 fn finish(name: &str, child: ChildGuard, directory: &Path) -> usize {
     child.interrupt();

@@ -1,4 +1,4 @@
-//! A reader that pauses, as on a busy machine, loses nothing of slow traffic.
+//! A reader that pauses, as on a busy machine, loses no packet of slow traffic.
 
 use std::net::UdpSocket;
 use std::thread;

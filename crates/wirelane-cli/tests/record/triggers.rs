@@ -107,7 +107,7 @@ fn others_cannot_be_triggered() {
     recording.finish();
 }
 
-/// Two recordings: which one is meant has to be said, and its store says it.
+/// With two recordings, the user must name one; the store is a valid name.
 #[test]
 fn a_store_names_its_recording() {
     let (one, other) = (tempdir().unwrap(), tempdir().unwrap());

@@ -16,9 +16,9 @@ pub(crate) type Answer = fn(&str, &Path) -> Vec<Line>;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Line {
     pub(crate) text: String,
-    /// The interface and queue: not every path tells them.
+    /// The interface and queue, which not every path records.
     pub(crate) place: String,
-    /// Times: those of a live packet are of its own.
+    /// The time, which differs between a live packet and a file.
     pub(crate) time: String,
 }
 
@@ -61,7 +61,7 @@ fn is_protocol(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_uppercase()) || word.contains([':', ','])
 }
 
-/// The rows of all tables, and what is in none.
+/// The rows of all tables, and the totals.
 pub(crate) fn counts(text: &str, _: &Path) -> Vec<Line> {
     let summary: Value = serde_json::from_str(text).unwrap_or_default();
     let mut lines = Vec::new();
@@ -113,7 +113,7 @@ fn separated(row: &Value, times: &[&str], places: &[&str]) -> Line {
     Line { text: row.to_string(), place, time }
 }
 
-/// As it is read from a file.
+/// The line of a packet as a file records it.
 pub(crate) fn of_packet(packet: &Packet) -> Line {
     line(&shared::Packet {
         class: None,

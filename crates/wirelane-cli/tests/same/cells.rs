@@ -6,7 +6,7 @@ use crate::pending;
 /// The outcome of a command, or how it failed.
 pub(crate) type Outcome = Result<Vec<Line>, String>;
 
-/// What a path cannot tell is not compared.
+/// The fields that both paths record, and so can be compared.
 #[derive(Clone, Copy)]
 pub(crate) struct Told {
     pub(crate) times: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Told {
     pub(crate) order: bool,
 }
 
-/// Collects what is wrong.
+/// Collects the failures.
 #[derive(Default)]
 pub(crate) struct Cells {
     cells: usize,
@@ -52,7 +52,7 @@ impl Cells {
     }
 }
 
-/// Where one answer differs from another.
+/// The difference between two answers.
 pub(crate) fn difference(expected: &Outcome, outcome: &Outcome, told: Told) -> Option<String> {
     let (expected, lines) = match (expected, outcome) {
         (Ok(expected), Ok(lines)) => (expected, lines),
@@ -68,7 +68,7 @@ pub(crate) fn difference(expected: &Outcome, outcome: &Outcome, told: Told) -> O
     };
     let [mut expected, mut lines]: [Vec<Line>; 2] =
         [expected, lines].map(|lines| lines.iter().map(of).collect());
-    // Rows were sorted by what is not compared, too.
+    // The rows were sorted by fields that are not compared, too, so sort them again.
     let is_row = |line: &Line| line.text.starts_with('{');
     if !told.order || expected.iter().chain(&lines).all(is_row) {
         expected.sort();

@@ -4,7 +4,7 @@ use crate::answer::{self, Answer};
 
 /// A row: command lines, run one after the other in an empty directory, and how to read the answer.
 ///
-/// `IN` stands for the port and `FILE` for the name of a file or `-`.
+/// `IN` is replaced by the port, and `FILE` by the name of a file or `-`.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) lines: &'static [&'static str],
@@ -14,7 +14,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Whether the answer depends on which packets came first.
+    /// Whether the answer depends on the times of packets.
     pub(crate) fn follows_from_times(&self) -> bool {
         self.name.starts_with("first") || ["lines", "count", "flows"].contains(&self.name)
     }

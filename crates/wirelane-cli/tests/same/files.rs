@@ -92,7 +92,7 @@ pub(crate) fn run(command: &Command, file: &Path, pipe: bool) -> Outcome {
     Ok((command.answer)(&printed, directory.path()))
 }
 
-/// Compares packets with those that were written; other answers are at least there.
+/// Compares packets with the written ones; other answers must only contain something.
 fn wrong(command: &Command, packets: &[Packet], outcome: &Outcome) -> Option<String> {
     let lines = match outcome {
         Ok(lines) => lines,

@@ -18,15 +18,16 @@ use crate::traffic::Packet;
 /// A row: it writes the packets into a file in the directory.
 pub(crate) struct Form {
     pub(crate) name: &'static str,
-    /// Whether it tells the queues of packets.
+    /// Whether it records the queues of packets.
     pub(crate) queues: bool,
     /// Whether it holds packets of several link types.
     pub(crate) types: bool,
     /// Whether a command reads it from standard input.
     pub(crate) pipe: bool,
-    /// Whether it has packets in order of time, in whichever order they came.
+    /// Whether it always stores packets in order of time.
     pub(crate) sorts: bool,
-    /// Whether little but the coding differs from another form: every third row of traffic will do.
+    /// Whether mostly the coding differs from another form: then every third row of traffic is
+    /// enough.
     pub(crate) sampled: bool,
     pub(crate) write: fn(&[Packet], &Path) -> PathBuf,
 }
@@ -43,7 +44,7 @@ const fn sampled(form: Form) -> Form {
     Form { sampled: true, ..form }
 }
 
-/// The answers of all others are compared with those of the first one.
+/// The answers of the other forms are compared with the answers of the first form.
 pub(crate) const FORMS: &[Form] = &[
     pcapng("pcapng", |packets, to| written(packets, to, "x.pcapng")),
     sampled(pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz"))),
@@ -74,7 +75,7 @@ pub(crate) const FORMS: &[Form] = &[
 /// The name of the interface.
 pub(crate) const NAME: &str = "wl0";
 
-/// A description for each queue, in their order, and the one of each packet.
+/// A description for each queue, in order, and the index of each packet's description.
 fn sources(packets: &[Packet], queues: bool) -> (Vec<Source>, Vec<u32>) {
     let mut keys: Vec<_> = packets.iter().map(|it| (it.queue, it.link_type)).collect();
     keys.sort_unstable();
@@ -130,12 +131,12 @@ fn stored(packets: &[Packet], to: &Path) -> PathBuf {
 #[derive(Clone, Copy, PartialEq)]
 enum Extra {
     Nothing,
-    /// Also of one that is described later.
+    /// Also of an interface that is described later.
     Before,
     After,
 }
 
-/// Sections of so many packets; an interface is described when its first packet comes.
+/// Sections of `section` packets; each interface is described before its first packet.
 fn blocks(packets: &[Packet], to: &Path, section: usize, extra: Extra) -> PathBuf {
     let (path, mut bytes) = (to.join("x.pcapng"), Vec::new());
     let (sources, of_packets) = sources(packets, true);

@@ -1,4 +1,4 @@
-//! The table of laws: what holds for single commands.
+//! The table of laws for single commands.
 
 use std::fmt::Debug;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::live::Live;
 use crate::shared::wirelane;
 use crate::traffic::{Packet, TRAFFIC, at};
 
-/// A row: `Err` says how it is broken. One with the number of a fault is broken today.
+/// A row: `Err` says how the law is broken. A row with the number of a fault is broken today.
 struct Law {
     name: &'static str,
     pending: Option<u32>,
@@ -120,14 +120,14 @@ fn a_second_rotation() -> Result<(), String> {
     equal(&answer::packets("", &files).len(), &(runs * packets.len()))
 }
 
-/// Whether it does what it is asked to or not: the file, also by other names, is what it was.
+/// The file is unchanged, also under its other names, whether the command succeeds or not.
 fn keeps_its_input(line: &str) -> Result<(), String> {
     let directory = directory(&traffic("conversations"));
     let file = directory.path().join("x.pcapng");
     let before = fs::read(&file).unwrap();
     fs::hard_link(&file, directory.path().join("hard.pcapng")).unwrap();
     symlink(&file, directory.path().join("link.pcapng")).unwrap();
-    // What is no capture file by its name.
+    // A name without the suffix of a capture file.
     fs::hard_link(&file, directory.path().join("x.csv")).unwrap();
     for name in ["x.pcapng", "hard.pcapng", "link.pcapng", "x.csv"] {
         ended(directory.path(), &line.replace("IN", name));
@@ -177,7 +177,7 @@ fn same_as_file(line: &str) -> Result<(), String> {
     equal(&live, &file)
 }
 
-/// 100 packets in a second, with the rings that a port has unless it is told otherwise.
+/// 100 packets in a second, with the default rings of a port.
 fn a_stopped_reader() -> Result<(), String> {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, NAME, 4);
@@ -198,7 +198,7 @@ fn a_stopped_reader() -> Result<(), String> {
     Ok(())
 }
 
-/// The peer does not take one with two tags that is longer than its MTU.
+/// The peer refuses a frame with two tags that is longer than its MTU.
 fn a_rejected_frame() -> Result<(), String> {
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 1, 1500);
@@ -220,7 +220,7 @@ fn a_rejected_frame() -> Result<(), String> {
     equal(&pair.b.statistic("rx_packets"), &20)
 }
 
-/// All packets came by one of four queues; no other packet follows.
+/// One of four queues received all packets; no other packet follows.
 fn a_quiet_port() -> Result<(), String> {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, NAME, 4);
@@ -251,8 +251,8 @@ fn loopback() -> Result<(), String> {
     equal(&answer::packets("", capture.directory.path()).len(), &10)
 }
 
-/// By two TX queues, while one of their CPUs is busy: the numbers of packets, which are their
-/// identifications.
+/// Two TX queues send while one of their CPUs is busy. The identification of a packet is its
+/// number.
 fn engines() -> Result<(), String> {
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 2, 1500);

@@ -101,7 +101,8 @@ fn answers(port: &Port, packets: &[Packet]) -> Vec<Outcome> {
     live().map(|command| files::run(command, &file, false)).collect()
 }
 
-/// All commands at once. They are stopped until all packets are there: none happens to be in time.
+/// All commands at once. They are stopped until all packets have arrived, so none can keep up by
+/// chance.
 fn by_commands(ns: &Namespace, port: &str, packets: usize, send: impl Fn()) -> Vec<Outcome> {
     let start = |command: &Command| {
         Live::start(ns, &command.lines[0].replace("IN", port), tempdir().unwrap())
@@ -135,7 +136,7 @@ fn by_tcpdump(mut command: Process, file: &Path, packets: usize, send: impl Fn()
     assert!(tcpdump.wait(PATIENCE).status.success());
 }
 
-/// After so long, packets that are not there are lost.
+/// Packets that have not arrived after this time are lost.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// A command that runs.
@@ -169,7 +170,7 @@ impl Live {
         self.child.as_ref().map_or_else(String::new, ChildGuard::stdout)
     }
 
-    /// Ends it once it has so many packets; its output.
+    /// Ends the command once it has `packets` packets; returns its output.
     pub(crate) fn finish(&mut self, packets: usize) -> Result<String, String> {
         let mut child = self.child.take().unwrap();
         if !self.line.contains(" -c ") {
@@ -186,7 +187,7 @@ impl Live {
     }
 }
 
-/// How many packets it has, once it takes some.
+/// The number of its packets, once it takes some.
 fn delivered(child: &ChildGuard) -> Option<u64> {
     let said = output(&mut wirelane(["stats", "--json", &child.id().to_string()]));
     let statistics: Value = serde_json::from_str(&said.stdout).ok()?;

@@ -1,8 +1,8 @@
 //! The same packets on every path: a table of paths × a table of traffic × a table of commands.
 //! Every path gives the same answer as the first one, and so every pair of them does.
 //!
-//! `traffic` has the packets; `forms` the paths from files, `ports` those from interfaces;
-//! `commands` what is asked; `pending` what fails today; `laws` what holds for single commands.
+//! `traffic` has the packets, `forms` the paths from files, `ports` the paths from interfaces,
+//! `commands` the commands, `pending` the known failures, and `laws` the laws for single commands.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]

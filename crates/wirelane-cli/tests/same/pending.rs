@@ -1,8 +1,8 @@
-//! The table of what fails today: each row names the fault that explains it.
+//! The table of known failures: each row names the fault that explains it.
 //!
-//! Whoever mends a fault removes its rows: what passes in spite of a row is a failure.
+//! The author of a fix removes its rows: a cell that passes in spite of a row is a failure.
 
-/// A row: each of these commands fails for each row of this traffic. None are all that there are.
+/// A row: each of these commands fails for each row of this traffic. An empty list means all.
 pub(crate) struct Pending {
     pub(crate) fault: u32,
     pub(crate) path: &'static str,
@@ -20,7 +20,7 @@ const fn row(
 }
 
 pub(crate) const PENDING: &[Pending] = &[
-    // Of one direction that comes by several queues, each looks for retransmissions by itself.
+    // If several queues receive one direction, each looks for retransmissions alone.
     row(2, "4 queues", &["flows"], &["IPv6"]),
     row(2, "any", &["flows"], &["IPv6"]),
 ];

@@ -5,7 +5,7 @@ pub(crate) struct Port {
     pub(crate) name: &'static str,
     /// RX queues of the interface.
     pub(crate) queues: usize,
-    /// Whether it tells the queues of packets.
+    /// Whether it records the queues of packets.
     pub(crate) places: bool,
     pub(crate) by: By,
     /// Commands that refuse it, and say so.
@@ -15,11 +15,12 @@ pub(crate) struct Port {
 }
 
 pub(crate) enum By {
-    /// Each command takes them itself: these words are its port.
+    /// Each command receives the packets itself: these words are its port.
     Words(&'static str),
-    /// This program of `wirelane` writes a file: the commands read it. No two can have the packets.
+    /// This program of `wirelane` writes a file that the commands read, as two programs cannot
+    /// receive the same packets.
     Capture(&'static str),
-    /// tcpdump writes the file, over the libpcap of the system or over ours.
+    /// tcpdump writes the file, over the libpcap of the system or over Wirelane's.
     Tcpdump,
     ExecTcpdump,
 }
@@ -28,7 +29,7 @@ const fn row(name: &'static str, queues: usize, places: bool, by: By) -> Port {
     Port { name, queues, places, by, refused: &[], times: true }
 }
 
-/// Blocks for six seconds, whatever the rate: what is tested here is not the ring.
+/// Blocks for six seconds at any rate, because this is no test of the ring.
 const RING: &str = "packet:wl0?ring=2Mi&block=16Ki&retire=50ms";
 const SINGLE: &str = "packet:wl0?ring=2Mi&block=16Ki&retire=50ms --single";
 

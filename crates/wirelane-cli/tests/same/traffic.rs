@@ -1,4 +1,4 @@
-//! The table of traffic: packets with times and the RX queues that they come by.
+//! The table of traffic: packets with times and RX queues.
 
 use std::iter;
 
@@ -6,7 +6,7 @@ use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::wire::{Ipv4, MacAddr, Protocol, Tcp, TcpFlags, packet};
 use wirelane_testkit::packets;
 
-/// A row: packets in the order in which they come.
+/// A row: packets in the order of their arrival.
 pub(crate) struct Traffic {
     pub(crate) name: &'static str,
     /// Whether an interface can receive it within a moment; otherwise it is for files alone.
@@ -32,7 +32,7 @@ pub(crate) const TRAFFIC: &[Traffic] = &[
 
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    /// Nanoseconds since 1970, a whole number of microseconds: every format can tell it.
+    /// Nanoseconds since 1970, a whole number of microseconds, which every format can record.
     pub(crate) time: u64,
     pub(crate) queue: u32,
     pub(crate) link_type: u16,
@@ -51,7 +51,7 @@ pub(crate) fn at(time: u64, queue: u64, data: Vec<u8>) -> Packet {
     Packet { time: START + time, queue: queue as u32, link_type, data }
 }
 
-/// The answer comes by another queue, 3 µs after the request.
+/// Another queue receives the answer, 3 µs after the request.
 fn conversations() -> Vec<Packet> {
     let of = |number: u64| {
         let (client, server) = ([10, 0, 0, number as u8 + 1], [10, 0, 1, 1]);
@@ -97,13 +97,13 @@ fn handshakes() -> Vec<Packet> {
     (0..8).flat_map(of).collect()
 }
 
-/// Each packet of a flow comes by another queue, as when XPS moves its socket.
+/// Consecutive packets of a flow arrive on different queues, as when XPS moves its socket.
 fn one_way() -> Vec<Packet> {
     let frame = |n: u64| packets::udp4(n).flow((n % 15) as u16).build();
     (0..60).map(|n| at(n * 20 * MICROSECOND, n % 4, frame(n))).collect()
 }
 
-/// Five packets at a time by one queue, then five by the next one.
+/// Five packets at a time on one queue, then five on the next one.
 fn bursts() -> Vec<Packet> {
     let packet = |n: u64| packets::udp4(n).addresses([10, 3, 0, (n / 5) as u8], [10, 3, 1, 1]);
     let frame = |n: u64| packet(n).length(60 + n as usize * 9).build();
@@ -169,7 +169,7 @@ fn a_minute() -> Vec<Packet> {
     (0..6000).map(|n| at(n * 10 * MILLISECOND, n % 4, frame(n))).collect()
 }
 
-/// Flows end meanwhile.
+/// Flows end during the gap.
 fn gaps() -> Vec<Packet> {
     let frame = |n: u64| packets::udp4(n).flow((n % 2) as u16).build();
     (0..8).map(|n| at(n / 4 * 60 * SECOND + n * MICROSECOND, n % 4, frame(n))).collect()
@@ -190,7 +190,7 @@ fn long_frames() -> Vec<Packet> {
     frames.zip(0..).map(|(frame, n)| at(n * MICROSECOND, n % 2, frame)).collect()
 }
 
-/// A short one, then those that are not IP: EtherType 0x88b5, and bytes that differ.
+/// A short frame, then longer frames that are not IP: EtherType 0x88b5, and different bytes.
 fn very_long_frames() -> Vec<Packet> {
     let frame = |length: usize| {
         let mut frame = packets::raw(length as u64);
@@ -206,7 +206,7 @@ fn very_long_frames() -> Vec<Packet> {
         .collect()
 }
 
-/// Ethernet by queue 0, Linux cooked by queue 1.
+/// Ethernet on queue 0, Linux cooked on queue 1.
 fn link_types() -> Vec<Packet> {
     let one = |n: u64| {
         let frame = packets::udp4(n).flow((n % 3) as u16).build();

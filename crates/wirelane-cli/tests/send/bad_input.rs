@@ -51,7 +51,7 @@ fn files_that_cannot_be_sent_are_refused() {
     refused(&["send", "sim:1", "--flows", &text("none.yaml")], 1, &["none.yaml", "ENOENT"]);
 }
 
-/// A megabyte of aliases, or of keys, takes neither memory nor time.
+/// A megabyte of aliases or keys takes little memory and time.
 #[test]
 fn a_small_file_of_flows_stays_small() {
     let directory = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The kernel as the engine: when it is chosen, and that nothing else arrives than with sockets.
+//! The kernel as the engine: when it is chosen, and that the same packets arrive as with sockets.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ fn privileged_the_kernel_is_chosen_where_it_can() {
     assert_eq!(summary_of(&["--rate", "10kpps", "--engine", "sockets"])["engine"], "sockets");
 }
 
-/// However uneven the threads are, the numbers are those of the first packets.
+/// Even with uneven threads, exactly the first packets are sent.
 #[test]
 fn privileged_the_kernel_sends_the_first_packets_by_number() {
     if !privileged::require() {
@@ -76,7 +76,7 @@ fn privileged_the_kernel_sends_the_first_packets_by_number() {
     wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
     let directory = tempdir().unwrap();
     let path = directory.path().join("y.pcapng");
-    // A busy machine, whose threads are not equally fast.
+    // A busy machine, whose threads differ in speed.
     let busy = AtomicBool::new(true);
     thread::scope(|scope| {
         for _ in 0..3 {

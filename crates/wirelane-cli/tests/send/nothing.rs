@@ -1,4 +1,4 @@
-//! What was asked for is done, or it is an error; and nobody waits for what will not come.
+//! A command sends its packets or fails, and does not wait for packets that will not be sent.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ fn nothing_sent_is_an_error() {
         &["sim:1", "--flows", &flows, "--duration", "100ms"],
         &["nothing was sent: --duration was over before the first packet"],
     );
-    // Who sends some of them has done what could be done, and says what is missing.
+    // A command that sends some of the packets succeeds and reports the others.
     let packets = ["--packet", "udp", "--size", "60,4095", "--top-speed"];
     let summary = send(&[&["sim:1", "-c", "11"], &packets[..]].concat());
     assert_eq!(summary["totals"]["sent"], 6, "packets 0 to 10, of which 5 are too long");

@@ -223,8 +223,8 @@ fn privileged_the_kernel_sends_by_itself_where_it_can() {
     assert!(ended.stderr.contains("come from a file"), "{}", ended.stderr);
 }
 
-/// The other end of a veth pair drops frames longer than its own MTU, and the kernel answers as if
-/// its queue was full.
+/// The other end of a veth pair drops frames longer than its own MTU, and the kernel answers as for
+/// a full queue.
 #[test]
 fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
     if !privileged::require() {
@@ -234,7 +234,7 @@ fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
     wire.right.run("ip", ["link", "set", &wire.pair.b.interface, "mtu", "1000"]);
     let directory = tempdir().unwrap();
     let [file, path] = ["x.pcap", "y.pcapng"].map(|name| directory.path().join(name));
-    // One alone, several in a row, and one as the last.
+    // One long frame alone, several in a row, and one at the end.
     let mut frames = frames(600);
     let is_refused = |n: usize| n % 10 == 3 || (200..220).contains(&n) || n == 599;
     for (n, frame) in frames.iter_mut().enumerate() {
@@ -266,7 +266,7 @@ fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
     }
 }
 
-/// The kernel drops what it is given for an interface without a link, and says that it was sent.
+/// The kernel drops packets for an interface without a link, and reports them as sent.
 #[test]
 fn privileged_an_interface_without_a_link_is_an_error() {
     if !privileged::require() {

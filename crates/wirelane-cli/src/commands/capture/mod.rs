@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     look.tells_apart = true;
     look.all_interfaces = args.split || args.writes_pcap();
     if let Some(output) = &mut config.output {
-        // Names that are made up are new.
+        // Generated names never replace a file.
         if !output.split && !output.options.rotation.is_active() {
             overwrite::refuse_ports(&output.path, &specs)?;
         }

@@ -16,11 +16,11 @@ const INSTALLED: &str = "libpcap.so.0.8";
 /// Where it is installed, from the directory of the command.
 const DIRECTORY: &str = "../lib/wirelane";
 
-/// The library that was asked for, or that which belongs to this command.
+/// The requested library, or by default the library that belongs to this command.
 ///
 /// # Errors
-/// There is none: where it was looked for. The file that was asked for is no such library: the
-/// dynamic linker would go on without it.
+/// There is no library; the error names the places. Or the requested file is no such library: the
+/// dynamic linker would ignore it.
 pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = asked {
         let object = || format!("library {}", path.display());

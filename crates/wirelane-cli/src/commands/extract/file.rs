@@ -29,7 +29,7 @@ impl<'a> Output<'a> {
     /// Nothing is written yet.
     ///
     /// # Errors
-    /// What is asked for contradicts itself, or a store cannot be read or has this file.
+    /// The options contradict each other, or a store cannot be read, or this file belongs to it.
     pub(super) fn new(
         path: &'a Path,
         compress: Option<args::Compress>,

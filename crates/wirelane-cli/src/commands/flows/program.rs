@@ -32,7 +32,7 @@ pub(super) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Who may read its files.
+    /// The access to its files.
     fn access(&self) -> Access {
         match self {
             Self::Files(.., access) => *access,
@@ -41,10 +41,10 @@ impl Target<'_> {
     }
 }
 
-/// Keeps options of access from meaning nothing.
+/// Refuses options of access that would have no effect.
 ///
 /// # Errors
-/// A group is to have files of Parquet.
+/// Files of Parquet cannot get a group.
 pub(super) fn check_access(write: Option<&Path>, access: Access) -> Result<()> {
     match write.is_some_and(takes) && access.group.is_some() {
         true => Err(Error::usage("--group", "files of Parquet have the group of their directory")
@@ -120,7 +120,7 @@ impl Program {
     }
 
     fn spawn(command: &mut Command, access: Access) -> Result<Self> {
-        // The program inherits it: its files and directories are as ours would be.
+        // The program inherits the umask, so its files and directories get this access.
         let own = umask(Mode::from_raw_mode(0o777 & !access.directory_mode()));
         let spawned = command.spawn();
         umask(own);
@@ -160,7 +160,7 @@ impl Program {
         for line in text.lines() {
             match serde_json::from_str(line) {
                 Ok(value @ Value::Object(_)) => told = Some(value),
-                // Nobody may be there to read it.
+                // The reader may be gone.
                 _ => drop(writeln!(io::stderr(), "{}", output::printable(line))),
             }
         }
@@ -201,13 +201,13 @@ pub(super) struct ProgramSink {
     /// A reader of standard output may go away.
     is_stream: bool,
     told: Told,
-    /// Where it puts flows, and how many it was given.
+    /// The target of the flows, and their number so far.
     to: String,
     given: u64,
 }
 
 impl ProgramSink {
-    /// Starts it for flows that go to `to`; what becomes of them is put into `told`.
+    /// Starts the program for flows to `to`; its report is put into `told`.
     ///
     /// # Errors
     /// It cannot be started.
@@ -244,7 +244,7 @@ impl ProgramSink {
     fn end(&mut self) -> Result<()> {
         self.pipe = None;
         let (told, outcome) = self.program.finish();
-        // Who was killed tells nothing: what it was given is lost.
+        // A killed program reports nothing: its flows are lost.
         let lost =
             || json!({ "to": self.to, "flows": 0, "lost": self.given, "bytes": 0, "failures": 0 });
         let told = told.or_else(|| outcome.is_err().then(lost));
@@ -261,7 +261,7 @@ impl Sink for ProgramSink {
     }
 
     fn tick(&mut self) -> Result<()> {
-        // Who writes nothing, as no flow ends, does not notice that nobody reads.
+        // While no flow ends, this is the only check whether the program still runs.
         if self.pipe.is_some() && self.program.has_ended() {
             self.end()?;
             return Err(Error::failed(format!("program {NAME}"), "it ended early"));

@@ -61,7 +61,7 @@ pub(crate) struct NdrArgs {
     /// Ethernet address that A's packets go to; that of a router if there is one in between
     #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Packets")]
     pub(super) dst_mac: Option<MacAddr>,
-    /// Ethernet address that B's packets go to [default: that of A's packets]
+    /// Ethernet address that B's packets go to [default: the source of A's packets]
     #[arg(long, value_name = "MAC", value_parser = mac, conflicts_with_all = ["packet", "flows"], help_heading = "Packets")]
     pub(super) back_mac: Option<MacAddr>,
     /// Address of A's packets [default: 198.18.0.1]

@@ -76,7 +76,7 @@ fn throughput(found: &Throughput, directions: usize) -> String {
     }
     let bits = found.bps.map(|bps| format!(", {}bit/s", scaled(bps))).unwrap_or_default();
     let bound = match found {
-        Throughput { at_max_rate: true, .. } => ", the highest rate that was asked for",
+        Throughput { at_max_rate: true, .. } => ", the highest rate requested",
         Throughput { sender_bound: true, .. } => ", as fast as this port sends",
         Throughput { complete: false, .. } => ", and perhaps more",
         _ => "",

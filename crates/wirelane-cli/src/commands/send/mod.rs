@@ -50,7 +50,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let mut content = None;
     if is_file {
         overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
-        // A file is replaced only by what can be read.
+        // The output is emptied only after the input was opened.
         privileges.give_away(&[])?;
         let opened = Content::open(args, None, 1, &halt);
         content = Some(opened.map_err(|error| privileges.explain(error))?);
@@ -112,10 +112,11 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
 }
 
-/// The port that is named.
+/// The port to send to.
 ///
 /// # Errors
-/// There is none; the kernel is to send into a file; the user's own connection comes through it.
+/// There is no port; the kernel cannot send into a file; the user's own SSH connection uses the
+/// interface.
 fn target(args: &SendArgs) -> Result<Spec> {
     let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
     let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
@@ -127,7 +128,7 @@ fn target(args: &SendArgs) -> Result<Spec> {
     Ok(spec)
 }
 
-/// Why nothing was sent, although nothing has failed.
+/// The reason why no packet was sent, although no error occurred.
 fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
     let sum = |of: fn(&TxStats) -> u64| outcome.tx.iter().map(of).sum::<u64>();
     let error = |cause: &str, help: &'static str| {
@@ -136,7 +137,7 @@ fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
     if outcome.skipped.too_long + sum(|tx| tx.wrong_length) > 0 {
         let help = match args.gso {
             Some(_) => "send shorter ones, or through a port with a larger MTU",
-            None => "--gso cuts those of TCP and UDP; or raise the MTU",
+            None => "--gso cuts packets of TCP and UDP; or raise the MTU",
         };
         return error("the packets are longer than the MTU allows", help);
     }
@@ -152,10 +153,10 @@ fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
     error("no packet left before the end", "look at the notes above")
 }
 
-/// Opens the port; with the number of threads that are to send.
+/// Opens the port; also returns the number of sending threads.
 ///
 /// # Errors
-/// It cannot be opened for sending.
+/// The port cannot be opened for sending.
 fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
     let options = OpenOptions::default()
         .receive(false)
