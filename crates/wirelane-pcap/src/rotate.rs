@@ -21,8 +21,8 @@ use crate::record::Source;
 /// * No existing file is opened. If a name is taken, the file gets the next free name:
 ///   `NAME_00001_20261120213000-1.pcapng`.
 /// * Every file is complete: it begins with all headers and ends with the statistics known then.
-/// * The first file begins at once, even if no packet comes; a later one only when there is a
-///   packet for it, or when the previous one held a packet and its time is over.
+/// * The first file begins at once, even without a packet; a later one only when there is a packet
+///   for it, or when the previous one held a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     /// Most bytes per file, before compression; a file is never larger, unless its first packet

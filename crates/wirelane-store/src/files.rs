@@ -45,10 +45,10 @@ impl Opened {
 }
 
 impl Directory {
-    /// Opens one of its files to read it; `None` if there is none of this name. Reads never wait.
+    /// Opens a file of the store to read it; `None` if the name is free. Reads never wait.
     ///
     /// # Errors
-    /// It is no regular file, or the system refuses.
+    /// The file is not regular, or the system refuses.
     pub fn open_file(&self, name: &str) -> Result<Option<File>> {
         self.open_any_kind(name)?.file(&self.path_of(name))
     }

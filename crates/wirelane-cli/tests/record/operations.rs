@@ -74,7 +74,7 @@ fn privileged_a_full_disk_is_survived() {
     assert!(number(&summary["store"]["troubles"]) > 0);
 }
 
-/// A disk that is still full at the end: the command fails, and says why.
+/// If the disk is still full at the end, the command fails and reports the cause.
 #[test]
 fn privileged_a_disk_that_stays_full_is_an_error() {
     if !privileged::require() {

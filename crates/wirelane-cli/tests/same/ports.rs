@@ -8,9 +8,9 @@ pub(crate) struct Port {
     /// Whether it records the queues of packets.
     pub(crate) places: bool,
     pub(crate) by: By,
-    /// Commands that refuse it, and say so.
+    /// Commands that refuse this port.
     pub(crate) refused: &'static [&'static str],
-    /// Whether its times tell the order of packets of different queues.
+    /// Whether its times give the order of packets of different queues.
     pub(crate) times: bool,
 }
 

@@ -145,7 +145,7 @@ fn longest_nap(ring: Option<usize>) -> Duration {
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
 
-/// The timeout that the program sets; none is 0.
+/// The timeout that the program sets; 0 for none.
 fn timeout(options: &Options) -> Duration {
     /// Two rings are in order after twice the time of a block.
     const LONGEST: u64 = 1000;

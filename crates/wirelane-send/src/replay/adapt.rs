@@ -45,7 +45,7 @@ pub(super) struct Adapter {
 
 impl Adapter {
     /// Writes the packet as an Ethernet frame into `frame`, without the frame check sequence of
-    /// `check` bytes at its end, which the network card makes anew.
+    /// `check` bytes at its end, which the network card recomputes.
     ///
     /// # Errors
     /// Its link type is none that becomes Ethernet.

@@ -189,7 +189,7 @@ impl Outlet {
     /// Checks that there is a link.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no link.
     #[cold]
     pub(super) fn look(&mut self) -> Result<()> {
         let link = self.link.as_mut().and_then(|link| link.read().ok());

@@ -96,8 +96,8 @@ impl Returns {
         ((self.state.load(Ordering::Relaxed) & COUNT) >> 32) as u32
     }
 
-    /// The owner gives its own free list (`count` chunks from `first` on) back and is gone; true
-    /// if no chunk of the pool's `size` is in use any more.
+    /// Takes back the free list of the owner (`count` chunks from `first` on), which ends; true if
+    /// no chunk of the pool's `size` is in use any more.
     ///
     /// # Safety
     /// The caller is the owner, of the list as well.

@@ -282,7 +282,7 @@ pub(super) fn removed(name: &str) -> Error {
         .caused_by(no_device(name))
 }
 
-/// `ENODEV`: programs tell an interface that does not exist from other failures by it.
+/// `ENODEV`, by which programs recognise an interface that does not exist.
 fn no_device(name: &str) -> OsError {
     OsError::new("ioctl SIOCGIFINDEX", name, Errno::NODEV)
 }

@@ -115,10 +115,10 @@ impl Origins {
         strangers
     }
 
-    /// The bundle for the packets of `interfaces`, cut to `snaplen` bytes. Interfaces without a
-    /// queue and a class keep their description, and the packets that are marked as sent. The file
-    /// describes the first `early` interfaces before its packets; a later interface with the same
-    /// description as another one is the same interface.
+    /// The bundle for the packets of `interfaces`, whose snap lengths are at most `snaplen`. An
+    /// interface without a class has received and sent packets. The file describes the first
+    /// `early` interfaces before its packets; a later interface with the description of an earlier
+    /// one is the same interface.
     pub(super) fn bundle(
         &mut self,
         interfaces: &[Source],

@@ -9,7 +9,7 @@ use crate::sync::Counter;
 use crate::sync::lock;
 
 /// Frames for packets that do not fit the usual ones: they hold the longest snap length and some
-/// metadata of the file.
+/// options of a packet.
 pub(super) const LARGE: PoolConfig =
     PoolConfig { chunks: 64, chunk_size: 266_240, headroom: 64, numa_node: None };
 const _: () = assert!(MAX_PACKET >= OpenOptions::MAX_SNAPLEN as usize);

@@ -55,7 +55,7 @@ pub(super) struct Config {
     pub(super) block: Option<usize>,
     /// How many packets the program wants.
     pub(super) packets: Option<u64>,
-    /// After this time the kernel hands over a block that is not full, if the user says it.
+    /// After this time the kernel hands over a block that is not full, if the user sets it.
     pub(super) retire: Option<Duration>,
     /// The longest default of `retire`.
     pub(super) latency: Option<Duration>,
@@ -159,8 +159,8 @@ impl Config {
         }
     }
 
-    /// Block size and number of blocks of each of `rings` rings, for frames of which up to
-    /// `longest` bytes are kept.
+    /// Block size and number of blocks of each of `rings` rings, for frames that are cut to
+    /// `longest` bytes.
     pub(super) fn shape(&self, rings: usize, longest: usize) -> (usize, usize) {
         let single = holding(longest);
         let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST).max(BLOCKS * single);

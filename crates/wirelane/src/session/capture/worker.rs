@@ -34,7 +34,7 @@ pub(super) struct Route {
     pub(super) placing: Placing,
     /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
-    /// The quota if a merge finds the first packets; `None` if there is no limit.
+    /// The quota if a merge finds the first packets; `None` otherwise.
     pub(super) quota: Option<Quota>,
 }
 
