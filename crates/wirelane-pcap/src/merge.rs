@@ -6,6 +6,7 @@ use std::collections::binary_heap::PeekMut;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use wirelane_os::halt::Halt;
 
@@ -18,6 +19,9 @@ use crate::pipe;
 use crate::reader::CaptureReader;
 use crate::record::{LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 use crate::writer::{CaptureWriter, Written};
+
+/// How long the packets behind a limit are counted.
+const LONGEST_COUNT: Duration = Duration::from_secs(1);
 
 /// What a merge did.
 #[derive(Debug)]
@@ -358,11 +362,15 @@ impl Stream {
     }
 
     /// Counts the packets behind the limit, of which `standing` are read already. Not for a pipe,
-    /// which may never end.
+    /// which may never end, and not for a file of which this takes more than [`LONGEST_COUNT`].
     fn count_rest(&mut self, standing: u64, halt: &Halt) {
         let taken = self.reader.packets();
         let is_file = self.reader.file().is_some();
-        while is_file && !halt.is_asked() {
+        let end = Instant::now() + LONGEST_COUNT;
+        let is_late = |packets: u64| {
+            packets.is_multiple_of(1024) && (halt.is_asked() || Instant::now() > end)
+        };
+        while is_file && !is_late(self.reader.packets()) {
             match self.reader.advance() {
                 Ok(true) => {}
                 Ok(false) => {

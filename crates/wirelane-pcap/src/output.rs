@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, link, renameat_with, unlink};
 use rustix::io::Errno;
 use wirelane_os::halt::{Halt, NAP};
 
@@ -70,6 +70,14 @@ pub(crate) struct Output {
     /// When the buffer was first seen to hold something.
     waiting_since: Option<u64>,
     failed: bool,
+}
+
+/// Renames a file, but replaces none: NFS and some others do so only by a second link.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => link(from, to).and_then(|()| unlink(from)),
+        outcome => outcome,
+    }
 }
 
 impl Output {
@@ -160,22 +168,24 @@ impl Output {
 
     /// Renames the file to `path`, or to the first of its [`spare`] names that is free. The file
     /// keeps its name if the file system cannot rename without replacing, or if it was moved.
-    pub(crate) fn rename(&mut self, path: &Path) {
+    /// True if `path` is the name of another file.
+    pub(crate) fn rename(&mut self, path: &Path) -> bool {
         for number in 0..SPARES {
             let to = spare(path, number);
             if to == self.path {
-                return;
+                return number > 0;
             }
-            match renameat_with(CWD, &self.path, CWD, &to, RenameFlags::NOREPLACE) {
+            match rename_new(&self.path, &to) {
                 Err(Errno::EXIST) => {}
-                Err(_) => return,
+                Err(_) => return number > 0,
                 Ok(()) => {
                     self.name = to.display().to_string();
                     self.path = to;
-                    return;
+                    return number > 0;
                 }
             }
         }
+        true
     }
 
     /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].

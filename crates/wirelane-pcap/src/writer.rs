@@ -401,9 +401,11 @@ impl CaptureWriter {
         let (begins, _) = self.step_at(time);
         let Some(names) = &mut self.names else { return };
         let name = names.current(begins);
-        self.output.rename(&name);
+        let is_taken = self.output.rename(&name);
         names.rename(self.output.path());
-        self.note_name(name);
+        if is_taken {
+            self.note_name(name);
+        }
     }
 
     /// Takes the intended name of the current file.

@@ -159,6 +159,9 @@ fn privileged_requests_and_answers_of_different_queues_stay_together() {
         ns.inside(|| UdpSocket::bind((end.address, 4000)).unwrap())
     };
     let (server, client) = (socket(&pair.a, &near), socket(&pair.b, &far));
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
     let mut bytes = [0; 4];
     for round in 0..ROUNDS {
         client.send_to(&(2 * round).to_be_bytes(), (pair.a.address, 4000)).unwrap();

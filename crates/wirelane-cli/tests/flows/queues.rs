@@ -149,7 +149,7 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
     };
     let write = ["capture", port, "-w", file.to_str().unwrap(), "--keep-privileges", "ip"];
     let capture = start(&write, "capturing on");
-    let idle = "--idle-timeout=2s";
+    let idle = "--idle-timeout=6s";
     let live = start(&["flows", port, "--format", "json", idle, "ip"], "flows of");
     let single = start(&["flows", port, "--format", "json", idle, "--single", "ip"], "flows of");
     let mut echo = ChildGuard::spawn(server.command("python3").args(["-c", ECHO]));
@@ -165,11 +165,11 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
     let quiet = Instant::now();
     // 20 flows of each kind and one of ping, while the port is quiet.
     while live.stdout().lines().count() < 41 {
-        assert!(quiet.elapsed() < Duration::from_secs(20), "{}", live.stdout());
+        assert!(quiet.elapsed() < Duration::from_secs(40), "{}", live.stdout());
         std::thread::sleep(Duration::from_millis(50));
     }
     // Before, twice the timeout passed; the rest of the limit is for a busy machine.
-    assert!(quiet.elapsed() < Duration::from_millis(5500), "{:?}", quiet.elapsed());
+    assert!(quiet.elapsed() < Duration::from_secs(12), "{:?}", quiet.elapsed());
     let told = [live, single].map(|flows| {
         flows.interrupt();
         let ended = flows.wait(PATIENCE);

@@ -52,12 +52,20 @@ impl Cells {
     }
 }
 
+/// Whether a command ended with a status of its own: a panic or a signal is no answer.
+fn is_refusal(error: &str) -> bool {
+    ["exit status: 1:", "exit status: 2:"].iter().any(|status| error.contains(status))
+}
+
 /// The difference between two answers.
 pub(crate) fn difference(expected: &Outcome, outcome: &Outcome, told: Told) -> Option<String> {
     let (expected, lines) = match (expected, outcome) {
         (Ok(expected), Ok(lines)) => (expected, lines),
         // A refusal is an answer, too; its words name the file.
-        (Err(_), Err(_)) => return None,
+        (Err(expected), Err(error)) => {
+            let is_same = is_refusal(expected) && is_refusal(error);
+            return (!is_same).then(|| error.clone());
+        }
         (Err(error), Ok(_)) => return Some(format!("is accepted, not: {error}")),
         (_, Err(error)) => return Some(error.clone()),
     };

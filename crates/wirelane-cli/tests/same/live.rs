@@ -156,7 +156,9 @@ impl Live {
 
     pub(crate) fn wait_until_ready(&mut self) {
         let child = self.child.as_mut().unwrap();
+        let deadline = Instant::now() + PATIENCE;
         while child.is_running() && delivered(child).is_none() {
+            assert!(Instant::now() < deadline, "`{}` is not ready: {}", self.line, child.stderr());
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -72,7 +72,11 @@ impl Need {
         if !self.is_immediate {
             let blocks = STALL.as_millis().div_ceil(self.retire.as_millis().max(1)) as usize;
             let block = power(ring / blocks).clamp(self.single(), LARGEST_BLOCK);
-            let count = blocks.min(FOR_STALLS / rings / block).max(ring / block);
+            // Memory that does not suffice even for the longest time is not worth its cost.
+            let fewest = STALL.as_millis().div_ceil(self.longest_retire.as_millis().max(1));
+            let suffices = fewest as usize * block <= FOR_STALLS / rings;
+            let most = if suffices { FOR_STALLS } else { FOR_STALLS / 4 };
+            let count = blocks.min(most / rings / block).max(ring / block);
             let enough = STALL.as_millis().div_ceil(count as u128);
             let enough = Duration::from_millis(u64::try_from(enough).unwrap_or(u64::MAX));
             let retire = enough.min(self.longest_retire).max(self.retire);
@@ -128,7 +132,7 @@ mod tests {
             let Shape { ring, retire, .. } = Need { retire, longest_retire, ..NEED }.shape();
             (ring / BLOCK, retire.as_millis())
         };
-        assert_eq!([quick(50, 100), quick(5, 10), quick(8, 8)], [(210, 50), (213, 10), (213, 8)]);
+        assert_eq!([quick(50, 100), quick(5, 10), quick(8, 8)], [(210, 50), (53, 10), (53, 8)]);
     }
 
     #[test]

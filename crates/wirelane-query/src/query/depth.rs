@@ -10,7 +10,7 @@ const MOST: usize = 2_500;
 
 /// Bytes of the stack of each thread that follows the operators, enough for a build without
 /// optimisation. The kernel provides only the pages that are touched.
-pub(crate) const STACK: usize = 512 << 20;
+pub(crate) const STACK: usize = if cfg!(debug_assertions) { 512 << 20 } else { 128 << 20 };
 
 /// # Errors
 /// The text has more than [`MOST`] operators.

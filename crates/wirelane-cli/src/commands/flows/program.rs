@@ -264,7 +264,11 @@ impl Sink for ProgramSink {
         // While no flow ends, this is the only check whether the program still runs.
         if self.pipe.is_some() && self.program.has_ended() {
             self.end()?;
-            return Err(Error::failed(format!("program {NAME}"), "it ended early"));
+            // Its output goes to ours: the reader has closed it.
+            return Err(match self.is_stream {
+                true => Error::io("standard output", "write", io::ErrorKind::BrokenPipe.into()),
+                false => Error::failed(format!("program {NAME}"), "it ended early"),
+            });
         }
         self.write(Pipe::flush)
     }

@@ -55,7 +55,9 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let file = reader.file();
     let early = reader.interfaces().len();
     let path = Path::new(&spec.name);
-    let interfaces = match options.all_interfaces && path.is_file() {
+    // Only pcapng, which has sections, describes interfaces late.
+    let has_late = options.all_interfaces && reader.section().is_some() && path.is_file();
+    let interfaces = match has_late {
         true => every_interface(path, &halt)?,
         false => reader.interfaces().to_vec(),
     };
