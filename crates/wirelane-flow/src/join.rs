@@ -4,8 +4,7 @@
 //! once no table has an open part of it and the time of every table is past the last moment at
 //! which another part could begin.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 
 use wirelane_wire::TcpFlags;
@@ -19,6 +18,9 @@ const RECHECK: u64 = 1_000_000_000;
 /// Longest delay, in ns, until a table notices that a flow is silent: more than a tick of its
 /// wheel.
 const LAG: u64 = 300_000_000;
+/// The most records of one conversation to hold. Connections that use one pair of ports again and
+/// again would otherwise make each new record cost more than the one before.
+const MOST_OF_ONE: usize = 64;
 
 /// A part that has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,15 @@ struct Before {
     source: (IpAddr, u16),
     /// A record that begins until this time continues the flow; a later one is another flow.
     until: u64,
+    /// Whether it had a FIN: a record with SYN is another connection.
+    has_fin: bool,
+}
+
+impl Before {
+    fn is_continued_by(&self, next: &Flow) -> bool {
+        let is_next = self.has_fin && flags(next).contains(TcpFlags::SYN);
+        next.start() <= self.until && !is_next
+    }
 }
 
 /// A record that is not complete yet.
@@ -52,12 +63,16 @@ struct Record {
 /// The open parts and the records of a conversation.
 #[derive(Debug)]
 struct Conversation {
-    open: Vec<Open>,
+    open: VecDeque<Open>,
     /// In order of time.
-    records: Vec<Record>,
+    records: VecDeque<Record>,
     before: Option<Before>,
     /// The time of the next check; `u64::MAX` for none.
     scheduled: u64,
+    /// What it adds to `Joiner::held`.
+    weight: usize,
+    /// Its time in `Joiner::waiting`.
+    waits: Option<u64>,
 }
 
 /// The timeouts of records, in ns.
@@ -81,11 +96,29 @@ impl Limits {
         let is_later = other.flow.start() < one.flow.start();
         let (earlier, later) = if is_later { (other, one) } else { (one, other) };
         let (first, second) = (&earlier.flow, &later.flow);
-        let flags = |flow: &Flow| flow.forward.tcp_flags.with(flow.reverse.tcp_flags);
         let has_ended = flags(first).contains(TcpFlags::FIN) || first.is_closed();
         let is_next =
             has_ended && second.start() > first.last() && flags(second).contains(TcpFlags::SYN);
         second.start() <= self.until(earlier) && !is_next && first.community == second.community
+    }
+}
+
+/// The flags of both directions.
+fn flags(flow: &Flow) -> TcpFlags {
+    flow.forward.tcp_flags.with(flow.reverse.tcp_flags)
+}
+
+/// Takes memory for one item: most conversations have one part and one record.
+fn reserve<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() {
+        queue.reserve_exact(1);
+    }
+}
+
+/// Gives memory back that a queue needed when it was longer.
+fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > 8 && queue.len() <= queue.capacity() / 4 {
+        queue.shrink_to(queue.len() * 2);
     }
 }
 
@@ -94,12 +127,17 @@ pub(crate) struct Joiner {
     limits: Limits,
     /// The most records to hold.
     most: usize,
+    /// The weight of all conversations: records, and conversations of which only the previous
+    /// record is known. The tables bound the number of open parts.
     held: usize,
     /// The time of each table.
     times: Vec<u64>,
     conversations: HashMap<u64, Conversation>,
     /// Time and number of each conversation to check.
-    due: BinaryHeap<Reverse<(u64, u64)>>,
+    due: BTreeSet<(u64, u64)>,
+    /// Each conversation that has a weight, with a time that is not later than
+    /// [`Conversation::until`]: the first gives up a record if too many are held.
+    waiting: BTreeSet<(u64, u64)>,
     /// Messages for the tables: the begin of the records that their parts belong to.
     origins: Vec<(usize, Origin)>,
 }
@@ -114,7 +152,8 @@ impl Joiner {
             held: 0,
             times: vec![0; tables],
             conversations: HashMap::new(),
-            due: BinaryHeap::new(),
+            due: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             origins: Vec::new(),
         }
     }
@@ -129,15 +168,16 @@ impl Joiner {
             self.begin(table, &begun);
         }
         for conversation in lost {
-            self.close(table, conversation);
+            self.lose(table, conversation);
         }
         for (flow, conversation) in flows.into_iter().zip(conversations) {
-            self.add(table, conversation, flow);
+            self.add(table, conversation, flow, out);
         }
         if let Some(known) = self.times.get_mut(table) {
             *known = time.max(*known);
         }
         self.release(out);
+        self.make_room(out);
     }
 
     /// The messages for the tables, each with the number of its table.
@@ -152,6 +192,8 @@ impl Joiner {
             while conversation.give(&self.limits, out) {}
         }
         self.conversations.clear();
+        self.due.clear();
+        self.waiting.clear();
         self.held = 0;
         if let Some(new) = out.get_mut(begun..) {
             new.sort_by_key(Flow::last);
@@ -162,66 +204,100 @@ impl Joiner {
         let Begun { conversation, slot, start } = *begun;
         let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
         let is_settled = known.open.is_empty() && known.records.is_empty();
-        known.open.push(Open { table, slot, start, origin: start, is_settled });
-        if !is_settled {
-            self.schedule(conversation, start.saturating_add(LAG));
+        reserve(&mut known.open);
+        known.open.push_back(Open { table, slot, start, origin: start, is_settled });
+        let time = if is_settled { u64::MAX } else { start.saturating_add(LAG) };
+        self.update(conversation, time);
+    }
+
+    /// Notes that a part in a table has ended and was lost.
+    fn lose(&mut self, table: usize, conversation: u64) {
+        let known = self.conversations.get_mut(&conversation);
+        if known.is_some_and(|known| known.close(table).is_some()) {
+            self.update(conversation, 0);
         }
     }
 
-    /// Notes that a part in a table has ended; returns the begin of its record, if known.
-    fn close(&mut self, table: usize, conversation: u64) -> Option<u64> {
-        let known = self.conversations.get_mut(&conversation)?;
-        let at = known.open.iter().position(|open| open.table == table)?;
-        let origin = known.open.remove(at).origin;
-        self.schedule(conversation, 0);
-        Some(origin)
-    }
-
     /// Adds a part that has ended in a table.
-    fn add(&mut self, table: usize, conversation: u64, flow: Flow) {
-        let origin = self.close(table, conversation).unwrap_or(u64::MAX).min(flow.start());
-        let mut record = Record { flow, origin };
+    fn add(&mut self, table: usize, conversation: u64, flow: Flow, out: &mut Vec<Flow>) {
+        let limits = &self.limits;
         let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
+        let closed = known.close(table);
+        let origin = closed.unwrap_or(u64::MAX).min(flow.start());
+        let mut record = Record { flow, origin };
         let records = &mut known.records;
-        while let Some(at) = records.iter().position(|one| self.limits.are_one(one, &record)) {
-            let mut whole = records.remove(at);
-            self.held -= 1;
+        while let Some(at) = records.iter().position(|one| limits.are_one(one, &record))
+            && let Some(mut whole) = records.remove(at)
+        {
             whole.flow.join(record.flow);
             whole.origin = whole.origin.min(record.origin);
             record = whole;
         }
         let at = records.partition_point(|one| one.flow.start() <= record.flow.start());
-        let until = self.limits.until(&record);
+        let until = limits.until(&record);
+        reserve(records);
         records.insert(at, record);
-        self.held += 1;
-        self.schedule(conversation, until);
+        if records.len() > MOST_OF_ONE {
+            known.give(limits, out);
+        }
+        self.update(conversation, if closed.is_some() { 0 } else { until });
     }
 
-    /// Has a conversation checked as soon as all tables are past a time.
-    fn schedule(&mut self, conversation: u64, time: u64) {
-        let Some(known) = self.conversations.get_mut(&conversation) else { return };
-        if time < known.scheduled {
-            known.scheduled = time;
-            self.due.push(Reverse((time, conversation)));
+    /// Notes a change of a conversation: it is checked as soon as all tables are past `time`, or
+    /// earlier if that was planned before. Forgets one of which nothing is left.
+    fn update(&mut self, conversation: u64, time: u64) {
+        let Self { limits, conversations, due, waiting, held, .. } = self;
+        let Some(known) = conversations.get_mut(&conversation) else { return };
+        let weight = known.weight();
+        *held = *held + weight - known.weight;
+        known.weight = weight;
+        let until = (weight > 0).then(|| known.until(limits));
+        // A time that became later is corrected when it is the first.
+        if until.is_none_or(|until| known.waits.is_none_or(|waits| until < waits)) {
+            if let Some(waits) = known.waits.take() {
+                waiting.remove(&(waits, conversation));
+            }
+            if let Some(until) = until {
+                waiting.insert((until, conversation));
+                known.waits = Some(until);
+            }
+        }
+        let is_empty = known.is_idle() && known.before.is_none();
+        if is_empty || time < known.scheduled {
+            if known.scheduled < u64::MAX {
+                due.remove(&(known.scheduled, conversation));
+            }
+            if is_empty {
+                conversations.remove(&conversation);
+            } else {
+                known.scheduled = time;
+                due.insert((time, conversation));
+            }
         }
     }
 
     /// Forgets the open parts of a table.
     fn forget(&mut self, table: usize) {
-        for conversation in self.conversations.values_mut() {
-            conversation.open.retain(|open| open.table != table);
+        let mut changed = Vec::new();
+        for (conversation, known) in &mut self.conversations {
+            let open = known.open.len();
+            known.open.retain(|open| open.table != table);
+            if known.open.len() < open {
+                shrink(&mut known.open);
+                changed.push(*conversation);
+            }
         }
-        let all: Vec<_> = self.conversations.keys().copied().collect();
-        all.into_iter().for_each(|conversation| self.schedule(conversation, 0));
+        changed.into_iter().for_each(|conversation| self.update(conversation, 0));
     }
 
-    /// Releases the complete records, and more if too many are held.
+    /// Releases the complete records.
     fn release(&mut self, out: &mut Vec<Flow>) {
         let now = self.times.iter().copied().min().unwrap_or(u64::MAX);
-        while let Some(&Reverse((time, conversation))) = self.due.peek()
-            && (time < now || self.held > self.most)
+        // A look plans no check before `now`, so this ends.
+        while let Some(&(time, conversation)) = self.due.first()
+            && time < now
         {
-            self.due.pop();
+            self.due.pop_first();
             self.look(conversation, now, out);
         }
     }
@@ -234,31 +310,78 @@ impl Joiner {
         let mut next = known.settle(limits, now, |table, slot, start| {
             origins.push((table, Origin { conversation, slot, start }));
         });
-        while let Some(record) = known.records.first() {
+        while let Some(record) = known.records.front() {
             let until = limits.until(record);
-            let is_whole = until < now && known.open.iter().all(|open| open.start > until);
-            if !is_whole && self.held <= self.most {
+            if until >= now || known.open.iter().any(|open| open.start <= until) {
                 next = next.min(if until < now { now.saturating_add(RECHECK) } else { until });
                 break;
             }
-            self.held -= usize::from(known.give(limits, out));
+            known.give(limits, out);
         }
-        if let Some(before) = &known.before
-            && before.until >= now
+        match &known.before {
+            Some(before) if before.until >= now => next = next.min(before.until),
+            // A part that is open may still continue the flow.
+            Some(_) if known.is_idle() => known.before = None,
+            _ => {}
+        }
+        self.update(conversation, next);
+    }
+
+    /// Releases incomplete records if too many are held: those first that would be complete first.
+    fn make_room(&mut self, out: &mut Vec<Flow>) {
+        let Self { limits, most, .. } = *self;
+        // Each turn takes weight from a conversation, or corrects a time that became later.
+        while self.held > most
+            && let Some((waits, conversation)) = self.waiting.pop_first()
         {
-            next = next.min(before.until);
-        }
-        if next < u64::MAX {
-            self.schedule(conversation, next);
-        } else if known.open.is_empty() && known.records.is_empty() {
-            conversations.remove(&conversation);
+            let Some(known) = self.conversations.get_mut(&conversation) else { continue };
+            known.waits = None;
+            if known.until(&limits) <= waits {
+                known.give(&limits, out);
+                if known.is_idle() {
+                    known.before = None;
+                }
+            }
+            self.update(conversation, u64::MAX);
         }
     }
 }
 
 impl Conversation {
     fn new() -> Self {
-        Self { open: Vec::new(), records: Vec::new(), before: None, scheduled: u64::MAX }
+        Self {
+            open: VecDeque::new(),
+            records: VecDeque::new(),
+            before: None,
+            scheduled: u64::MAX,
+            weight: 0,
+            waits: None,
+        }
+    }
+
+    /// Whether it has neither an open part nor a record.
+    fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.records.is_empty()
+    }
+
+    /// Its records; 1 if only the previous record is known.
+    fn weight(&self) -> usize {
+        let is_past = self.is_idle() && self.before.is_some();
+        self.records.len() + usize::from(is_past)
+    }
+
+    /// The time until which the first record waits for parts, or the previous one for the next.
+    fn until(&self, limits: &Limits) -> u64 {
+        let before = || self.before.as_ref().map_or(0, |before| before.until);
+        self.records.front().map_or_else(before, |record| limits.until(record))
+    }
+
+    /// Removes the earliest open part of a table; returns the begin of its record.
+    fn close(&mut self, table: usize) -> Option<u64> {
+        let at = self.open.iter().position(|open| open.table == table)?;
+        let closed = self.open.remove(at)?;
+        shrink(&mut self.open);
+        Some(closed.origin)
     }
 
     /// Finds the begin of the record of each open part, and calls `tell` for each part that began
@@ -294,27 +417,29 @@ impl Conversation {
 
     /// Releases the first record, if there is one.
     fn give(&mut self, limits: &Limits, out: &mut Vec<Flow>) -> bool {
-        if self.records.is_empty() {
-            return false;
-        }
-        let Record { flow: mut record, .. } = self.records.remove(0);
+        let Some(Record { flow: mut record, .. }) = self.records.pop_front() else { return false };
+        shrink(&mut self.records);
         let source = |flow: &Flow| (flow.key.source, flow.key.source_port);
         // The next record of a flow has the same source, even if the other end sent its first
         // packet.
         if let Some(before) = self.before.take()
-            && record.start() <= before.until
+            && before.is_continued_by(&record)
             && source(&record) != before.source
         {
             record.turn();
         }
         if !record.is_closed() {
-            let until = record.last().saturating_add(limits.idle);
+            let before = Before {
+                source: source(&record),
+                until: record.last().saturating_add(limits.idle),
+                has_fin: flags(&record).contains(TcpFlags::FIN),
+            };
             // The next record begins within the idle timeout, so only the active timeout divides
             // the two.
-            if self.records.first().is_some_and(|next| next.flow.start() <= until) {
+            if self.records.front().is_some_and(|next| before.is_continued_by(&next.flow)) {
                 record.end = EndReason::Active;
             }
-            self.before = Some(Before { source: source(&record), until });
+            self.before = Some(before);
         }
         out.push(record);
         true

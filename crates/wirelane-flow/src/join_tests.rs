@@ -3,6 +3,7 @@ use std::sync::Arc;
 use wirelane_wire::{MacAddr, Tcp, packet};
 
 use super::*;
+use crate::flow::Half;
 use crate::{Meter, Packet, Room};
 
 const SECOND: u64 = 1_000_000_000;
@@ -256,6 +257,219 @@ fn without_room_records_go_early_and_what_was_lost_waits_for_nobody() {
     assert_eq!((bench.flows.len(), bench.joiner.conversations.len()), (4, 0));
 }
 
+/// A part of one packet at each of two times.
+fn part(first: u64, last: u64) -> Flow {
+    let forward = Half { packets: 2, start: first, end: last, ..Half::default() };
+    Flow { forward, end: EndReason::Idle, ..Flow::default() }
+}
+
+/// One direction of a TCP connection.
+fn half_of_tcp(start: u64, from_client: bool) -> Flow {
+    let mut flow = part(start, start + 2);
+    flow.key.protocol = wirelane_wire::Protocol::TCP;
+    flow.key.source_port = if from_client { 4000 } else { 80 };
+    flow.key.destination_port = if from_client { 80 } else { 4000 };
+    flow.forward.tcp_flags = SYN.with(FIN_ACK);
+    flow.end = EndReason::Ended;
+    flow
+}
+
+/// A report of parts that have begun and ended since the last one.
+fn report(time: u64, parts: impl IntoIterator<Item = (u64, Flow)>) -> Parts {
+    let mut report = Parts { time, ..Parts::default() };
+    for (conversation, flow) in parts {
+        report.begun.push(Begun { conversation, slot: 0, start: flow.start() });
+        report.conversations.push(conversation);
+        report.flows.push(flow);
+    }
+    report
+}
+
+/// A report of a part that has begun.
+fn opens(time: u64, conversation: u64, start: u64) -> Parts {
+    Parts { begun: vec![Begun { conversation, slot: 0, start }], time, ..Parts::default() }
+}
+
+impl Joiner {
+    /// Checks what is counted against what there is, and the bound.
+    #[track_caller]
+    fn audit(&self) {
+        let all = || self.conversations.values();
+        assert!(self.held <= self.most);
+        assert_eq!(self.held, all().map(Conversation::weight).sum::<usize>());
+        assert_eq!(self.waiting.len(), all().filter(|known| known.weight() > 0).count());
+        assert_eq!(self.due.len(), all().filter(|known| known.scheduled < u64::MAX).count());
+        assert!(all().all(|known| !known.open.is_empty() || known.weight() > 0));
+        assert!(all().all(|known| known.records.len() <= MOST_OF_ONE));
+    }
+}
+
+#[test]
+fn many_connections_with_the_same_ports_are_few_records_at_a_time() {
+    const MANY: u64 = 20_000;
+    let connection = |at: u64, from_client| (7, half_of_tcp(SECOND + at * 50_000, from_client));
+    for step in [1, 250] {
+        let mut joiner = Joiner::new(config(), 2, usize::MAX);
+        let mut flows = Vec::new();
+        for first in (0..MANY).step_by(step) {
+            for (table, from_client) in [(0, true), (1, false)] {
+                let parts = (first..first + step as u64).map(|at| connection(at, from_client));
+                joiner.take(table, report(SECOND, parts), &mut flows);
+                joiner.audit();
+                assert!(joiner.conversations[&7].records.capacity() <= 4 * MOST_OF_ONE);
+            }
+        }
+        joiner.finish(&mut flows);
+        assert_eq!(flows.iter().map(Flow::packets).sum::<u64>(), 4 * MANY);
+        if step == 1 {
+            assert_eq!(flows.len() as u64, MANY);
+        }
+    }
+    // Parts that were lost leave no memory behind, however many they were.
+    let mut joiner = Joiner::new(config(), 2, usize::MAX);
+    joiner.take(1, opens(SECOND, 7, SECOND), &mut Vec::new());
+    let parts = (0..100_000).map(|at| connection(at, true));
+    let mut parts = report(SECOND, parts);
+    parts.lose_flows();
+    joiner.take(0, parts, &mut Vec::new());
+    assert_eq!(joiner.conversations[&7].open.len(), 1);
+    assert!(joiner.conversations[&7].open.capacity() <= 8);
+}
+
+#[test]
+fn without_room_the_oldest_records_go_first() {
+    let mut joiner = Joiner::new(config(), 2, 4);
+    let mut flows = Vec::new();
+    let times = [5, 2, 8, 1, 7, 3, 6, 4];
+    for time in times {
+        // The other table has a part of it, too.
+        joiner.take(1, opens(0, time, time * SECOND), &mut flows);
+    }
+    let parts = times.map(|time| (time, part(time * SECOND, time * SECOND)));
+    joiner.take(0, report(9 * SECOND, parts), &mut flows);
+    joiner.audit();
+    let told: Vec<_> = flows.iter().map(|flow| flow.last() / SECOND).collect();
+    assert_eq!(told, [1, 2, 3, 4]);
+    // The last packet of 5 is the newest now, though it was the next to go.
+    joiner.take(0, report(9 * SECOND, [(5, part(9 * SECOND, 9 * SECOND))]), &mut flows);
+    joiner.take(0, report(9 * SECOND, [(9, part(9 * SECOND, 9 * SECOND))]), &mut flows);
+    joiner.audit();
+    assert_eq!((flows.len(), flows[4].last() / SECOND), (5, 6));
+}
+
+#[test]
+fn what_goes_early_leaves_nothing_that_is_not_counted() {
+    let mut joiner = Joiner::new(config(), 2, 10);
+    let mut flows = Vec::new();
+    for at in 0..5000 {
+        // The time of the other table stands still.
+        let time = SECOND + at * 1000;
+        let parts = [(at, part(time, time)), (at / 7, part(time, time))];
+        joiner.take(0, report(time, parts), &mut flows);
+        joiner.audit();
+        assert!(joiner.conversations.len() <= 10 && joiner.due.len() <= 10);
+    }
+    joiner.finish(&mut flows);
+    assert_eq!(flows.iter().map(Flow::packets).sum::<u64>(), 20_000);
+}
+
+#[test]
+fn previous_records_count_while_nothing_else_is_known() {
+    let mut joiner = Joiner::new(config(), 1, 50);
+    let mut flows = Vec::new();
+    // The active timeout is over, and the idle timeout is not.
+    let parts = (0..50).map(|at| (at, part(SECOND, 60 * SECOND + at)));
+    joiner.take(0, report(62 * SECOND, parts), &mut flows);
+    joiner.audit();
+    assert_eq!((flows.len(), joiner.held, joiner.conversations.len()), (50, 50, 50));
+    joiner.most = 5;
+    joiner.take(0, report(62 * SECOND, []), &mut flows);
+    joiner.audit();
+    assert_eq!((flows.len(), joiner.held, joiner.conversations.len()), (50, 5, 5));
+    // Those of flows that go on do not count, until their parts are lost.
+    for at in 45..50 {
+        joiner.take(0, opens(62 * SECOND, at, 62 * SECOND), &mut flows);
+    }
+    joiner.audit();
+    assert_eq!((joiner.held, joiner.conversations.len()), (0, 5));
+    let anew = Parts { begins_anew: true, time: 62 * SECOND, ..Parts::default() };
+    joiner.take(0, anew, &mut flows);
+    joiner.audit();
+    assert_eq!((joiner.held, joiner.conversations.len()), (5, 5));
+    joiner.take(0, report(72 * SECOND, []), &mut flows);
+    joiner.audit();
+    assert_eq!((joiner.held, joiner.conversations.len()), (0, 0));
+}
+
+#[test]
+fn without_room_there_is_progress_even_if_a_conversation_has_nothing_to_give() {
+    for begins_anew in [false, true] {
+        let mut joiner = Joiner::new(config(), 2, 1);
+        let mut flows = Vec::new();
+        // The second part is checked before all records, and cannot give up any.
+        joiner.take(1, opens(0, 1, SECOND), &mut flows);
+        joiner.take(0, opens(0, 1, SECOND), &mut flows);
+        // After an overflow, parts end whose begin is unknown.
+        let parts = [2, 3, 4].map(|at| (at, part(at * SECOND, at * SECOND)));
+        let unknown = Parts { begun: Vec::new(), begins_anew, ..report(4 * SECOND, parts) };
+        joiner.take(1, unknown, &mut flows);
+        joiner.audit();
+        assert_eq!((flows.len(), joiner.held), (2, 1));
+        // The record that is left waits for no part any more.
+        for table in [0, 1] {
+            let lost = if table == 1 && begins_anew { Vec::new() } else { vec![1] };
+            let parts = Parts { lost, time: 20 * SECOND, ..Parts::default() };
+            joiner.take(table, parts, &mut flows);
+            joiner.audit();
+        }
+        assert_eq!((flows.len(), joiner.conversations.len()), (3, 0));
+    }
+}
+
+#[test]
+fn a_check_that_is_brought_forward_leaves_no_other_behind() {
+    let mut joiner = Joiner::new(config(), 2, usize::MAX);
+    for at in 0..1000 {
+        let time = SECOND + at * 1000;
+        joiner.take(0, report(time, [(7, part(time, time))]), &mut Vec::new());
+        joiner.take(1, report(time, [(7, part(time, time))]), &mut Vec::new());
+        joiner.audit();
+        assert_eq!((joiner.due.len(), joiner.waiting.len(), joiner.held), (1, 1, 1));
+    }
+}
+
+#[test]
+fn a_connection_that_uses_ports_again_does_not_continue_one_that_is_half_seen() {
+    let one = |queue, time, from_client| {
+        [SYN, ACK, FIN_ACK]
+            .into_iter()
+            .enumerate()
+            .map(move |(at, flags)| Sent::tcp(queue, time + at as u64, from_client, flags))
+    };
+    for (queue, from_client) in [(0, true), (1, true), (1, false)] {
+        let mut bench = Bench::new(2);
+        one(0, SECOND, true).for_each(|sent| bench.push(&sent));
+        one(queue, 3 * SECOND, from_client).for_each(|sent| bench.push(&sent));
+        (4..16).for_each(|second| bench.pass(second * SECOND));
+        let flows = bench.end();
+        let told: Vec<_> = flows.iter().map(|flow| (flow.key.source_port, flow.end)).collect();
+        let second = if from_client { 4000 } else { 80 };
+        let ended = EndReason::Ended;
+        assert_eq!(told, [(4000, ended), (second, ended)], "{queue} {from_client}");
+    }
+    // The answers are seen, too, but not their end.
+    let mut bench = Bench::new(3);
+    bench.push(&Sent::tcp(0, SECOND, true, SYN));
+    bench.push(&Sent::tcp(1, SECOND + 1, false, SYN.with(ACK)));
+    bench.push(&Sent::tcp(0, SECOND + 2, true, FIN_ACK));
+    one(2, 3 * SECOND, false).for_each(|sent| bench.push(&sent));
+    (4..16).for_each(|second| bench.pass(second * SECOND));
+    let flows = bench.end();
+    let told: Vec<_> = flows.iter().map(|flow| (flow.key.source_port, flow.packets())).collect();
+    assert_eq!(told, [(4000, 3), (80, 3)]);
+    assert!(flows.iter().all(|flow| flow.end != EndReason::Active), "{flows:?}");
+}
+
 mod property {
     use proptest::prelude::*;
 
@@ -288,6 +502,44 @@ mod property {
             let all = ours.iter_mut().chain(&mut theirs);
             all.for_each(|flow| flow.end = EndReason::Forced);
             prop_assert_eq!(ours, theirs);
+        }
+
+        /// Tables report what they like: what is held has its bound, and no packet is lost.
+        #[test]
+        fn what_is_held_is_bounded(
+            reports in prop::collection::vec(
+                (0_usize..3, 0..6, 0_u64..5, 0..4 * SECOND, 0..15 * SECOND, any::<bool>()),
+                1..200,
+            ),
+            most in 0_usize..6,
+        ) {
+            let mut joiner = Joiner::new(config(), 3, most);
+            let (mut flows, mut packets, mut now) = (Vec::new(), 0, SECOND * 20);
+            for (table, kind, conversation, pause, age, is_tcp) in reports {
+                now += pause;
+                let start = now - age;
+                let mut parts = match kind {
+                    0 | 1 => opens(now, conversation, start),
+                    2 => Parts { lost: vec![conversation], time: now, ..Parts::default() },
+                    _ if is_tcp => report(now, [(conversation, half_of_tcp(start, age % 2 == 0))]),
+                    _ => report(now, [(conversation, part(start, now))]),
+                };
+                if kind > 3 {
+                    // The part began in an earlier report, or that was lost.
+                    parts.begun.clear();
+                }
+                parts.begins_anew = kind == 5 && age % 4 == 0;
+                packets += parts.flows.iter().map(Flow::packets).sum::<u64>();
+                joiner.take(table, parts, &mut flows);
+                joiner.audit();
+            }
+            for table in 0..3 {
+                let end = Parts { time: u64::MAX, begins_anew: true, ..Parts::default() };
+                joiner.take(table, end, &mut flows);
+            }
+            joiner.audit();
+            prop_assert!(joiner.conversations.is_empty());
+            prop_assert_eq!(flows.iter().map(Flow::packets).sum::<u64>(), packets);
         }
 
         /// Each direction of TCP has its queue.
