@@ -119,8 +119,13 @@ pub fn list() -> Result<Vec<(u32, String)>> {
 /// # Errors
 /// As [`index`].
 pub fn flags(name: &str) -> Result<Flags> {
+    flags_by(control()?.as_fd(), name)
+}
+
+/// As [`flags`], by a socket that is there, in the namespace of that.
+pub(crate) fn flags_by(socket: BorrowedFd<'_>, name: &str) -> Result<Flags> {
     let mut request = request(name, "ioctl SIOCGIFFLAGS")?;
-    ioctl(&mut request, libc::SIOCGIFFLAGS, "ioctl SIOCGIFFLAGS", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFFLAGS, "ioctl SIOCGIFFLAGS", name)?;
     // SAFETY: SIOCGIFFLAGS filled this member of the union.
     Ok(Flags(unsafe { request.ifr_ifru.ifru_flags } as u16))
 }

@@ -130,6 +130,14 @@ impl PacketSocket {
         iface::mtu_by(self.as_fd(), name)
     }
 
+    /// The flags of the interface called `name` now, in the namespace of the socket.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is none of that name.
+    pub fn flags(&self, name: &str) -> Result<iface::Flags> {
+        iface::flags_by(self.as_fd(), name)
+    }
+
     /// Waits until a block or packet is there, at most `timeout` (`None` waits for ever). False
     /// when there is none, also after a signal.
     ///

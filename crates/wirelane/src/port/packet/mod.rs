@@ -50,11 +50,13 @@
 //! each packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
 //! `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the
 //! walk), `link` (the interface appears and disappears), `idle` (when to wake), `control` (masks
-//! and stop), `tx_ring`, `refused` and `tx`, `open`.
+//! and stop), `tx_ring`, `home`, `refused`, `under_way` and `tx`, `open`.
 
 mod config;
 mod control;
 pub(in crate::port) mod every;
+mod gauge;
+mod home;
 mod idle;
 mod link;
 mod open;
@@ -70,6 +72,7 @@ mod slot;
 mod turnstile;
 mod tx;
 mod tx_ring;
+mod under_way;
 
 pub use self::control::Binding;
 pub use self::open::PacketPort;

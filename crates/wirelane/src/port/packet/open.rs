@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::{Binding, Handle};
+use super::gauge::TxGauge;
 use super::idle;
 use super::link::OnRemoval;
 use super::plan::PacketPlan;
@@ -14,7 +15,8 @@ use super::rings::{Rings, open_rings};
 use super::rx::{Receiver, Setup, Times};
 use super::sharing::Shared;
 use super::side_by_side::side_by_side;
-use super::tx::{LONGEST, Transmitter, TxGauge};
+use super::tx::{LONGEST, Transmitter};
+use super::under_way::{AllSockets, Inquiry, TxSockets};
 use crate::error::{Error, Result};
 use crate::frame::Sink;
 use crate::inspect::{Steering, TxBinding, TxWay};
@@ -186,12 +188,18 @@ impl PacketPlan {
     /// One transmitting end per queue, and what counts its frames.
     fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
         let hands_on = self.hands_on();
-        let ends = side_by_side(&self.tx_bindings, self.config.at_once(), |_, binding| {
-            let counters = Arc::new(TxCounters::new(binding.queue));
+        let sockets = |_: &TxBinding| -> Result<TxSockets> {
             let handing_on = hands_on.then(|| self.socket()).transpose()?;
-            let sockets = (self.socket()?, handing_on);
-            let bypass = self.config.bypass;
-            let end = Transmitter::new(sockets, &self.device, bypass, Arc::clone(&counters))?;
+            Ok((Arc::new(self.socket()?), handing_on.map(Arc::new)))
+        };
+        let sockets = self.tx_bindings.iter().map(sockets).collect::<Result<Vec<_>>>()?;
+        let all = AllSockets::new(sockets.iter());
+        let ends: Vec<_> = self.tx_bindings.iter().zip(sockets).collect();
+        let ends = side_by_side(&ends, self.config.at_once(), |_, (binding, sockets)| {
+            let counters = Arc::new(TxCounters::new(binding.queue));
+            let inquiry = Inquiry::new(all.clone(), self.config.bypass);
+            let (sockets, of) = (sockets.clone(), Arc::clone(&counters));
+            let end = Transmitter::new(sockets, inquiry, &self.device, of)?;
             let gauge = end.gauge();
             Ok((Tx::new(end, counters).takes_offloads(hands_on), gauge))
         });

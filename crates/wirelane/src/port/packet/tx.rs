@@ -24,22 +24,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wirelane_os::netdev::LinkReader;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{affinity, clock};
 
+use super::gauge::TxGauge;
+use super::home::Home;
 use super::refused::Refused;
 use super::tx_ring::TxRing;
+use super::under_way::{Inquiry, TxSockets, is_refusal};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Gso, Offload};
-use crate::inspect::CpuList;
 use crate::memory::Allotment;
-use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
-use crate::port::accounting::FrameCounts;
+use crate::pool::{Pool, PoolConfig, Region};
 use crate::port::device::{Device, removed};
 use crate::port::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG};
 use crate::port::place::TxPlace;
@@ -67,9 +67,9 @@ const CONGESTED: Duration = Duration::from_micros(200);
 
 /// Sends frames through one socket.
 pub(super) struct Transmitter {
-    socket: PacketSocket,
+    socket: Arc<PacketSocket>,
     /// For frames that are to be cut.
-    handing_on: Option<PacketSocket>,
+    handing_on: Option<Arc<PacketSocket>>,
     /// That socket had no room the last time.
     is_congested: bool,
     /// Its error, to be reported.
@@ -86,108 +86,13 @@ pub(super) struct Transmitter {
     counters: Arc<TxCounters>,
     /// Frames that the kernel refuses in the ring, and past it.
     refused: [Refused; 2],
-    /// Reads whether the interface sends, after the first refusal.
-    link: Option<LinkReader>,
+    /// Where the frame is that was refused past the ring last.
+    past: usize,
+    /// Asks what of the port is under way then.
+    inquiry: Inquiry,
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
     interface: Arc<str>,
-}
-
-/// The CPUs from which frames leave by the queue.
-struct Home {
-    place: TxPlace,
-    /// Of these the last ones that it has had.
-    cpus: CpuList,
-    /// The one of the thread that sends.
-    own: Option<u32>,
-    thread: ThreadId,
-    /// Readings and changes of the steering that were noticed.
-    readings: u32,
-    changes: u32,
-    /// Frames handed to the kernel from one of the CPUs: now, when the place was last looked at,
-    /// and when the last reading and the one before it were noticed.
-    handed: u64,
-    looked: u64,
-    before: [u64; 2],
-}
-
-impl Home {
-    fn new(place: TxPlace) -> Self {
-        let (cpus, own) = (place.cpus.clone(), place.own);
-        let (readings, _) = place.counts();
-        Self {
-            place,
-            cpus,
-            own,
-            thread: thread::current().id(),
-            readings,
-            // What changed before this thread began is news as well.
-            changes: 0,
-            handed: 0,
-            looked: 0,
-            before: [0; 2],
-        }
-    }
-
-    /// Follows what is new about the place; returns how many frames may have strayed meanwhile.
-    #[inline]
-    fn look(&mut self) -> u64 {
-        let (readings, changes) = self.place.counts();
-        if readings != self.readings {
-            self.readings = readings;
-            self.before = [self.before[1], self.looked];
-        }
-        self.looked = self.handed;
-        if changes == self.changes { 0 } else { self.follow(changes) }
-    }
-
-    /// The steering was as before at the last reading but one, and so for all frames that had been
-    /// handed over by then.
-    #[cold]
-    fn follow(&mut self, changes: u32) -> u64 {
-        let (cpus, own) = self.place.latest();
-        let from = |cpu: u32| self.own.is_none_or(|own| own == cpu);
-        let is_same = self.cpus.iter().filter(|cpu| from(*cpu)).all(|cpu| cpus.contains(cpu));
-        let strayed = if is_same { 0 } else { self.handed - self.before[0] };
-        (self.changes, self.cpus, self.own) = (changes, cpus, own);
-        self.before = [self.handed; 2];
-        strayed
-    }
-
-    #[inline]
-    fn is_here(&self) -> bool {
-        self.cpus.contains(affinity::current_cpu())
-    }
-
-    /// Brings the calling thread back, if it is the one that sends. A cpuset may forbid it.
-    #[cold]
-    fn go(&self) {
-        if let Some(cpu) = self.own
-            && self.thread == thread::current().id()
-        {
-            let _ = affinity::pin(cpu);
-        }
-    }
-}
-
-/// Reads a transmitter from outside.
-#[derive(Clone)]
-pub(super) struct TxGauge {
-    slots: u32,
-    pending: Arc<AtomicU32>,
-    pool: PoolGauge,
-}
-
-impl TxGauge {
-    pub(super) fn frames(&self) -> FrameCounts {
-        let pending = self.pending.load(Ordering::Relaxed);
-        FrameCounts {
-            pool: u64::from(self.slots) + u64::from(self.pool.size()),
-            free: u64::from(self.slots - pending.min(self.slots)) + u64::from(self.pool.free()),
-            tx: u64::from(pending),
-            ..FrameCounts::default()
-        }
-    }
 }
 
 impl Transmitter {
@@ -197,12 +102,12 @@ impl Transmitter {
     /// # Errors
     /// The kernel has no memory, or the interface went away.
     pub(super) fn new(
-        (socket, handing_on): (PacketSocket, Option<PacketSocket>),
+        (socket, handing_on): TxSockets,
+        inquiry: Inquiry,
         device: &Device,
-        bypass: bool,
         counters: Arc<TxCounters>,
     ) -> Result<Self> {
-        let limits = FrameLimits::of(device);
+        let (limits, bypass) = (FrameLimits::of(device), inquiry.bypass());
         let os = |error| Error::os(device.name.as_str(), error);
         let is_copying = device.hardware.as_deref().is_some_and(|driver| COPYING.contains(&driver));
         let longest = limits.most + 2 * VLAN_TAG;
@@ -243,7 +148,8 @@ impl Transmitter {
             pool,
             counters,
             refused: [Refused::new(), Refused::new()],
-            link: None,
+            past: 0,
+            inquiry,
             pending: Arc::default(),
             interface: device.name.as_str().into(),
         })
@@ -283,6 +189,10 @@ impl Transmitter {
         self.pending.store(self.ring.used(), Ordering::Relaxed);
     }
 
+    fn sockets(&self) -> [Option<&PacketSocket>; 2] {
+        [Some(&*self.socket), self.handing_on.as_deref()]
+    }
+
     /// Whether what is sent now could overtake what was sent from another CPU and has not left yet.
     #[inline]
     fn would_overtake(&mut self) -> bool {
@@ -291,9 +201,9 @@ impl Transmitter {
             return false;
         }
         self.counters.system_calls.add(1 + u64::from(self.handing_on.is_some()));
-        let mut sockets = [Some(&self.socket), self.handing_on.as_ref()].into_iter().flatten();
         // An interface that is gone says so when something is sent.
-        let waits = sockets.any(|socket| socket.outstanding().is_ok_and(|bytes| bytes > 0));
+        let waits = |socket: &PacketSocket| socket.outstanding().is_ok_and(|bytes| bytes > 0);
+        let waits = self.sockets().into_iter().flatten().any(waits);
         if !waits {
             self.cpu = cpu;
         }
@@ -351,7 +261,7 @@ impl Transmitter {
             self.ring.look_whether_sent();
             let Err(error) = sent else { break };
             if may_go_later {
-                if !self.is_refused_for_good(&error) {
+                if !self.is_head_refused_for_good(&error) {
                     break;
                 }
                 self.reclaim();
@@ -361,23 +271,40 @@ impl Transmitter {
                 if !self.ring.remove_wrong() {
                     return Err(failed(&self.interface, "sendto", error));
                 }
+                self.refused[RING].forget();
             }
             self.counters.refuse(&error);
         }
         Ok(())
     }
 
-    /// Whether the kernel has refused its next frame long enough to give the frame up.
+    /// Whether the kernel has refused the first frame in the ring long enough to give it up.
     #[cold]
-    fn is_refused_for_good(&mut self, error: &std::io::Error) -> bool {
+    fn is_head_refused_for_good(&mut self, error: &std::io::Error) -> bool {
+        let Some(head) = self.ring.head().filter(|_| is_refusal(error)) else { return false };
+        self.is_refused_for_good(RING, head)
+    }
+
+    /// The same for a frame past the ring. All of these have the same place, but it may be another
+    /// frame than the last time: somebody may drop a batch with what is in it.
+    #[cold]
+    fn is_past_refused_for_good(&mut self, frame: &Frame, error: &std::io::Error) -> bool {
         if !is_refusal(error) {
             return false;
         }
-        let Some(head) = self.ring.head() else { return false };
+        let at = frame.data().as_ptr().addr();
+        if at != std::mem::replace(&mut self.past, at) {
+            self.refused[PAST].forget();
+        }
+        self.is_refused_for_good(PAST, 0)
+    }
+
+    #[cold]
+    fn is_refused_for_good(&mut self, way: usize, place: u32) -> bool {
+        let Self { socket, handing_on, interface, inquiry, refused, .. } = self;
+        let own = [Some(&**socket), handing_on.as_deref()];
         let now = clock::monotonic_ns();
-        let Self { socket, handing_on, interface, link, .. } = self;
-        let sockets = [Some(&*socket), handing_on.as_ref()];
-        self.refused[RING].is_for_good(head, now, || is_idle(sockets, interface, link))
+        refused[way].is_for_good(place, now, || inquiry.ask(own, interface))
     }
 
     /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue
@@ -400,31 +327,6 @@ impl Transmitter {
             _ => false,
         }
     }
-}
-
-/// Whether this error may be the answer to a dropped frame: validate_xmit_skb() drops with ENOMEM.
-fn is_refusal(error: &std::io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(errno, Some(Errno::NOBUFS | Errno::NOMEM))
-}
-
-/// Whether the sockets have no frame under way, and the interface sends: without a carrier the
-/// kernel refuses every frame past the queueing disciplines (`__dev_direct_xmit`).
-#[cold]
-fn is_idle(
-    sockets: [Option<&PacketSocket>; 2],
-    interface: &str,
-    link: &mut Option<LinkReader>,
-) -> bool {
-    let mut sockets = sockets.into_iter().flatten();
-    if sockets.any(|socket| socket.outstanding().is_ok_and(|bytes| bytes > 0)) {
-        return false;
-    }
-    if link.is_none() {
-        *link = LinkReader::open(interface).ok();
-    }
-    // If the state of the link is not known, the frame waits no longer.
-    link.as_mut().and_then(|link| link.read().ok()).is_none_or(|link| link.is_running())
 }
 
 /// What a call of the kernel for the whole ring failed with.
@@ -453,6 +355,7 @@ impl Transmitter {
         let fits = (self.limits.least..=longest).contains(&frame.len());
         let Some(socket) = self.handing_on.as_ref().filter(|_| fits) else {
             self.counters.of_wrong_length(1);
+            self.refused[PAST].forget();
             return true;
         };
         self.counters.system_calls.add(1);
@@ -468,16 +371,13 @@ impl Transmitter {
             }
             return true;
         };
-        let is_given_up = is_refusal(&error) && {
-            let Self { socket, handing_on, interface, link, .. } = self;
-            let (sockets, now) = ([Some(&*socket), handing_on.as_ref()], clock::monotonic_ns());
-            self.refused[PAST].is_for_good(0, now, || is_idle(sockets, interface, link))
-        };
+        let is_given_up = self.is_past_refused_for_good(frame, &error);
         if may_go_later && !is_given_up {
             self.is_congested = true;
             return false;
         }
         self.counters.refuse(&error);
+        self.refused[PAST].forget();
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             // The frame is not what its offload says.
             Some(Errno::INVAL | Errno::MSGSIZE) => {}
@@ -584,40 +484,5 @@ impl Transmit for Transmitter {
         waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
         self.reclaim();
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_sent_since_the_reading_before_the_last_may_have_strayed() {
-        let cpus = |cpus: &[u32]| cpus.iter().copied().collect::<CpuList>();
-        let place = TxPlace::new(cpus(&[4, 6]), Some(4));
-        let mut home = Home::new(place.clone());
-        let send = |home: &mut Home, frames| {
-            let strayed = home.look();
-            home.handed += frames;
-            strayed
-        };
-        // Three readings that find nothing new, and packets around each.
-        for _ in 0..3 {
-            assert_eq!(send(&mut home, 100), 0);
-            place.begin_reading();
-            assert_eq!(send(&mut home, 10), 0);
-        }
-        // The fourth finds that CPU 6 has another queue now: the thread is on CPU 4.
-        place.begin_reading();
-        place.change(cpus(&[4]), Some(4));
-        assert_eq!(send(&mut home, 100), 0);
-        // The sixth, that CPU 4 has.
-        place.begin_reading();
-        assert_eq!(send(&mut home, 7), 0);
-        place.begin_reading();
-        place.change(cpus(&[6]), Some(6));
-        // The 7, and the 100 that may have been on their way when the fifth reading began.
-        assert_eq!(send(&mut home, 5), 107);
-        assert_eq!((home.own, send(&mut home, 5)), (Some(6), 0));
     }
 }
