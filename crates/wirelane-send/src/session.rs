@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Control, FrameCounts, PortInfo};
 use wirelane::segment::SegmentStats;
@@ -35,6 +36,9 @@ pub struct SendConfig {
     pub cut: bool,
     /// At most so many threads; otherwise one per TX queue.
     pub threads: Option<usize>,
+    /// Ends the wait for a link at the start; then nothing is sent. Later [`Sending::stop`] ends
+    /// the session.
+    pub halt: Halt,
 }
 
 /// Setters by value, named as the fields that they set.
@@ -61,6 +65,7 @@ setters!(
     placement: Placement,
     cut: bool,
     threads: impl Into<Option<usize>>,
+    halt: Halt,
 );
 
 /// Makes the packets of one sending thread.
@@ -187,14 +192,16 @@ pub(crate) fn on_interface(info: &PortInfo) -> Option<&str> {
 const LINK: Duration = Duration::from_secs(5);
 
 /// Waits for a link that was lost when the port was opened (igb_xdp_setup), so that no packet is
-/// sent in vain. The senders report an interface that is down or remains without a link.
-pub(crate) fn wait_for_link(interface: &str) -> Result<()> {
+/// sent in vain, or until `halt` is asked. The senders report an interface that is down or remains
+/// without a link.
+pub(crate) fn wait_for_link(interface: &str, halt: &Halt) -> Result<()> {
     let failed = |error| Error::os(interface, error);
     let mut reader = LinkReader::open(interface).map_err(failed)?;
     let end = Instant::now() + LINK;
     loop {
         let link = reader.read().map_err(failed)?;
-        if !link.is_up() || link.is_running() || Instant::now() >= end {
+        let is_over = halt.is_asked() || Instant::now() >= end;
+        if !link.is_up() || link.is_running() || is_over {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(10));

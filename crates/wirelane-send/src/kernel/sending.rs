@@ -83,7 +83,10 @@ pub fn start(
         jobs.push((format!("wl-kernel{index}"), move || job.run()));
     }
     let monitor = Monitor::of_sender(&port, counters, []);
-    wait_for_link(&interface)?;
+    wait_for_link(&interface, &config.halt)?;
+    if config.halt.is_asked() {
+        shared.stop();
+    }
     let crew = Crew::start(jobs, &config.placement, || {
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())

@@ -152,7 +152,8 @@ impl Tester {
         let config = SendConfig::default()
             .pacing(Pacing::default().make_up(false))
             .placement(self.placement.clone())
-            .threads(self.threads);
+            .threads(self.threads)
+            .halt(self.halt.clone());
         for direction in &mut self.directions {
             running.push(Under::way(direction, load, key, &config)?);
         }

@@ -278,7 +278,7 @@ impl LaneSender {
             self.outlet.push()?;
             let (now, so_far) = (clock::monotonic_ns(), self.outlet.sent());
             if self.outlet.pending() == 0 {
-                return self.outlet.look();
+                return self.outlet.look_back(now);
             }
             if so_far > sent && !self.shared.is_stopping() {
                 (since, sent) = (now, so_far);

@@ -77,7 +77,10 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         jobs.push((format!("wl-send{index}"), job));
     }
     if let Some(interface) = on_interface(port.info()) {
-        wait_for_link(interface)?;
+        wait_for_link(interface, &config.halt)?;
+    }
+    if config.halt.is_asked() {
+        shared.stop();
     }
     let monitor = Monitor::of_sender(&port, counters, segments);
     let watch = places.watch();

@@ -6,8 +6,7 @@ use std::time::Duration;
 use wirelane::port::{Backend, PortInfo, Tx, TxPlace};
 use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
-use wirelane_os::clock;
-use wirelane_os::netdev::LinkReader;
+use wirelane_os::{clock, iface};
 
 use crate::session::{SendConfig, has_no_link, is_down, on_interface};
 
@@ -28,17 +27,36 @@ pub(super) struct Outlet {
     lead: u64,
     object: String,
     watch: Watch,
-    /// Reads whether there is a link, if packets need one; and the time of the last reading.
-    link: Option<LinkReader>,
+    /// The interface, if packets need its link; and the time of the last reading, 0 before it.
+    link: Option<String>,
     looked: u64,
 }
 
-/// When something was sent last.
+/// When something was sent last, and what was refused since.
 #[derive(Default)]
 struct Watch {
     sent: u64,
     refused: u64,
     since: u64,
+    /// When the first refusal since then was noticed.
+    refusing: Option<u64>,
+    /// How long refusals went on.
+    refused_for: u64,
+}
+
+impl Watch {
+    /// Notes that so many packets were `sent` and `refused` by `now`. Returns how long none has
+    /// left.
+    #[inline]
+    fn note(&mut self, sent: u64, refused: u64, now: u64) -> u64 {
+        if sent != self.sent || self.since == 0 {
+            *self = Self { sent, refused, since: now, ..Self::default() };
+        } else if refused != self.refused {
+            self.refused = refused;
+            self.refused_for = now.saturating_sub(*self.refusing.get_or_insert(now));
+        }
+        now.saturating_sub(self.since)
+    }
 }
 
 /// Frames that hold the longest packet; one is cut while the others are written.
@@ -68,8 +86,7 @@ impl Outlet {
             lead: if info.launches { LEAD } else { 0 },
             object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
             watch: Watch::default(),
-            // If it cannot be opened, the port reports the cause.
-            link: on_interface(info).and_then(|name| LinkReader::open(name).ok()),
+            link: on_interface(info).map(str::to_owned),
             looked: 0,
             tx,
         })
@@ -173,28 +190,39 @@ impl Outlet {
     #[inline]
     pub(super) fn watch(&mut self, now: u64) -> Result<()> {
         if now.saturating_sub(self.looked) > LOOK {
-            self.looked = now;
-            self.look()?;
+            self.look(now)?;
         }
-        let sent = self.sent();
-        if sent != self.watch.sent || self.watch.since == 0 {
-            let refused = self.tx.counters().refused.value();
-            self.watch = Watch { sent, refused, since: now };
-        } else if now.saturating_sub(self.watch.since) > PATIENCE {
+        let (sent, refused) = (self.sent(), self.tx.counters().refused.value());
+        if self.watch.note(sent, refused, now) > PATIENCE {
             return self.explain();
         }
         Ok(())
     }
 
-    /// Checks that there is a link.
+    /// Looks a last time, after everything has left. A link that was there a moment ago was there
+    /// for the last packet as well: the receiver may end with it and take its end down.
+    ///
+    /// # Errors
+    /// There is no link.
+    pub(super) fn look_back(&mut self, now: u64) -> Result<()> {
+        // If it never looked, nothing was sent.
+        if self.looked == 0 || now.saturating_sub(self.looked) <= LOOK {
+            return Ok(());
+        }
+        self.look(now)
+    }
+
+    /// Checks that there is a link. The flags are read without the lock of all interfaces
+    /// (`rtnl_lock`), for which many threads would wait.
     ///
     /// # Errors
     /// There is no link.
     #[cold]
-    pub(super) fn look(&mut self) -> Result<()> {
-        let link = self.link.as_mut().and_then(|link| link.read().ok());
-        match link {
-            Some(link) if link.is_up() && !link.is_running() => Err(has_no_link(&self.object)),
+    fn look(&mut self, now: u64) -> Result<()> {
+        self.looked = now;
+        // If the interface cannot be asked, the port reports the cause.
+        match self.link.as_ref().and_then(|link| iface::flags(link).ok()) {
+            Some(flags) if flags.is_up() && !flags.is_running() => Err(has_no_link(&self.object)),
             _ => Ok(()),
         }
     }
@@ -202,16 +230,83 @@ impl Outlet {
     /// Nothing has left for some time.
     #[cold]
     fn explain(&self) -> Result<()> {
-        let TxStats { refused, refused_errno, held_errno, .. } = self.tx.counters().snapshot(0);
+        let TxStats { refused_errno, held_errno, .. } = self.tx.counters().snapshot(0);
         if held_errno == Some("ENETDOWN") && self.pending() > 0 {
             return Err(is_down(&self.object));
         }
-        if refused > self.watch.refused {
+        if self.watch.refused_for > PATIENCE {
             let errno = refused_errno.map(|errno| format!(" ({errno})")).unwrap_or_default();
             let cause = format!("the kernel refuses every packet{errno}");
             return Err(Error::failed(self.object.as_str(), cause)
                 .help("it may be down: look at `ip link`"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+    use wirelane::halt::Halt;
+    use wirelane::port::{OpenOptions, open};
+    use wirelane_testkit::netns::Namespace;
+    use wirelane_testkit::privileged;
+    use wirelane_testkit::veth::VethPair;
+
+    use crate::session::wait_for_link;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn only_refusals_that_go_on_are_an_error() {
+        let mut watch = Watch::default();
+        watch.note(1, 0, SECOND);
+        // Long after the last one, a packet is refused. It stays the only one for some time.
+        watch.note(1, 1, 3 * SECOND);
+        assert_eq!(watch.note(1, 1, 5 * SECOND), 4 * SECOND);
+        assert_eq!(watch.refused_for, 0);
+        // One is sent, and another one is refused.
+        assert_eq!(watch.note(2, 1, 6 * SECOND), 0);
+        watch.note(2, 2, 8 * SECOND);
+        assert_eq!(watch.refused_for, 0);
+        // They are refused from then on.
+        watch.note(2, 3, 8 * SECOND + SECOND / 2);
+        assert_eq!(watch.refused_for, SECOND / 2);
+        watch.note(2, 4, 10 * SECOND);
+        assert_eq!(watch.refused_for, 2 * SECOND);
+        watch.note(3, 5, 11 * SECOND);
+        assert_eq!(watch.refused_for, 0);
+    }
+
+    #[test]
+    fn privileged_a_link_that_is_lost_is_noticed_but_not_right_after_the_last_look() {
+        if !privileged::require() {
+            return;
+        }
+        let (left, right) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&left, &right, 1, 1500);
+        let name = pair.a.interface.as_str();
+        let _inside = left.enter();
+        let spec = format!("packet:{name}").parse().unwrap();
+        let mut port = open(&spec, &OpenOptions::default().receive(false).transmit(true)).unwrap();
+        let tx = port.tx().pop().unwrap();
+        let mut outlet = Outlet::new(tx, port.info(), &SendConfig::default()).unwrap();
+        let start = clock::monotonic_ns();
+        outlet.watch(start).unwrap();
+        right.run("ip", ["link", "set", &pair.b.interface, "down"]);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while iface::flags(name).unwrap().is_running() {
+            assert!(Instant::now() < deadline, "the link is not seen as lost");
+        }
+        outlet.look_back(start + LOOK).unwrap();
+        let told = outlet.look_back(start + LOOK + 1).unwrap_err().to_string();
+        assert!(told.contains("no link"), "{told}");
+        // Nor does the start wait for a link when it is interrupted.
+        let halt = Halt::default();
+        halt.ask();
+        let before = Instant::now();
+        wait_for_link(name, &halt).unwrap();
+        assert!(before.elapsed() < Duration::from_secs(1));
     }
 }

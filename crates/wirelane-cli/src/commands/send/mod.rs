@@ -69,7 +69,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         .duration(args.session.duration)
         .placement(placement.clone())
         .cut(args.gso.is_some())
-        .threads(lanes as usize);
+        .threads(lanes as usize)
+        .halt(halt.clone());
     let again = || open(args, &target, &placement, &halt).map(|(port, _)| port);
     let choice = engine::choose(args, port, &content, &config, again)?;
     let sending = match choice.sending {
