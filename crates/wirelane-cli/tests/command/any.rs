@@ -21,7 +21,7 @@ fn end(running: Running) -> Value {
 }
 
 /// Sends so many numbered packets to an address, whoever has it.
-fn send(from: &Namespace, address: Ipv4Addr, count: usize) {
+pub(super) fn send(from: &Namespace, address: Ipv4Addr, count: usize) {
     let sender = from.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap());
     for number in 0..count {
         sender.send_to(format!("{address} {number}").as_bytes(), (address, PORT)).unwrap();
@@ -88,7 +88,7 @@ fn privileged_two_hundred_interfaces_each_have_their_packets() {
 }
 
 /// An interface whose packets begin with IP, and a process that holds it.
-fn tunnel(ns: &Namespace) -> ChildGuard {
+pub(super) fn tunnel(ns: &Namespace) -> ChildGuard {
     let script = "import fcntl, os, struct\n\
                   tun = os.open('/dev/net/tun', os.O_RDWR)\n\
                   fcntl.ioctl(tun, 0x400454ca, struct.pack('16sH', b'wl-tun', 0x1001))\n\

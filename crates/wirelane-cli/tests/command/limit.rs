@@ -1,12 +1,15 @@
 //! `-c N` delivers the first N packets of all queues, in order of time.
 
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use tempfile::tempdir;
-use wirelane_testkit::privileged;
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane_testkit::packets::udp4;
 use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{privileged, tools};
 
+use super::any::{send, tunnel};
 use super::*;
 
 /// Two ports or one, with requests and answers on different queues.
@@ -115,6 +118,136 @@ fn the_first_packets_are_printed_counted_and_metered() {
         };
         assert_eq!(flows(&[SOURCE, "-c", &limit]), flows(&[path]), "{options:?}");
     }
+}
+
+/// 2023-11-14T22:13:20Z.
+const START: u64 = 1_700_000_000_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Writes packets of a few flows, one at each of these seconds.
+fn write(file: &str, seconds: impl Iterator<Item = u64>) {
+    let (path, source) = (Path::new(file), Source::new("x", Class::Rx, Some(0)));
+    let mut writer =
+        CaptureWriter::create(path, &[source], WriterOptions::of_path(path), 0).unwrap();
+    let frames: Vec<_> = (0..7).map(|flow| udp4(0).flow(flow).build()).collect();
+    for second in seconds {
+        let data = &frames[(second / 1000 % 7) as usize];
+        let record = Record {
+            interface: 0,
+            timestamp: START + second * SECOND,
+            original_len: data.len() as u32,
+            direction: Direction::Unknown,
+            data,
+        };
+        writer.write(&record).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+}
+
+/// The seconds of the packets in a file, in its order.
+fn seconds(file: &str) -> Vec<u64> {
+    let mut reader = CaptureReader::open(file).unwrap();
+    let mut seconds = Vec::new();
+    while reader.advance().unwrap() {
+        seconds.push((reader.current().timestamp - START) / SECOND);
+    }
+    seconds
+}
+
+/// So many packets, a second apart, use more than half of the memory while one file waits for the
+/// other.
+#[test]
+fn the_first_packets_of_two_files_are_the_oldest() {
+    const ALL: u64 = 140_000;
+    const LIMIT: u64 = 75_000;
+    let directory = tempdir().unwrap();
+    let names = ["a.pcapng", "b.pcapng", "all.pcapng", "head.pcapng"];
+    let files = names.map(|name| directory.path().join(name).display().to_string());
+    let [first, second, all, head] = &files;
+    let [a, b] = [first, second].map(|name| format!("file:{name}"));
+    let limit = LIMIT.to_string();
+    write(first, (0..ALL).step_by(2));
+    write(second, (1..ALL).step_by(2));
+    for is_interleaved in [true, false] {
+        if !is_interleaved {
+            write(first, ALL / 2..ALL);
+            write(second, 0..ALL / 2);
+        }
+        capture(&[&a, &b, "-w", all]);
+        assert!(seconds(all).into_iter().eq(0..ALL), "{is_interleaved}");
+        let summary = capture(&[&a, &b, "-c", &limit, "-w", head]);
+        assert_exact(&summary, LIMIT);
+        assert!(seconds(head).into_iter().eq(0..LIMIT), "{is_interleaved}");
+    }
+    let count = |source: &[&str]| {
+        let mut command = wirelane(["count", "-q", "--json", "--by=flow"]);
+        let summary = summary(&output(command.args(source)));
+        let rows = summary["tables"][0]["rows"].as_array().unwrap().iter();
+        let mut rows: Vec<_> =
+            rows.map(|row| (row["key"].to_string(), number(&row["packets"]))).collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(count(&[&a, &b, "-c", &limit]), count(&[head]));
+    let flows = |source: &[&str]| {
+        let mut command = wirelane(["flows", "-q", "--format=json"]);
+        let said = output(command.args(source));
+        assert_eq!((said.status.code(), said.stderr.as_str()), (Some(0), ""));
+        let flow = |line: &str| {
+            let flow: Value = serde_json::from_str(line).unwrap();
+            (flow["source_port"].to_string(), number(&flow["packets"]))
+        };
+        let mut packets: BTreeMap<String, u64> = BTreeMap::new();
+        for (port, more) in said.stdout.lines().map(flow) {
+            *packets.entry(port).or_default() += more;
+        }
+        packets
+    };
+    assert_eq!(flows(&[&a, &b, "-c", &limit]), flows(&[head]));
+}
+
+#[test]
+fn each_file_of_several_has_its_part_of_the_first_packets() {
+    let directory = tempdir().unwrap();
+    let to = directory.path().join("to");
+    fs::create_dir(&to).unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (first, second, x) = (path("a.pcapng"), path("b.pcapng"), path("to/x.pcapng"));
+    let [a, b] = [&first, &second].map(|name| format!("file:{name}"));
+    write(&first, (0..100).step_by(3));
+    write(&second, (0..100).filter(|second| second % 3 > 0));
+    for options in [&[][..], &["--single"]] {
+        let args = [&[&a, &b, "--split", "-c", "7", "-w", &x], options].concat();
+        assert_exact(&capture(&args), 7);
+        let files = files(&to);
+        let parts: Vec<_> = files.iter().map(|file| seconds(file.to_str().unwrap())).collect();
+        assert_eq!(parts, [vec![0, 3, 6], vec![1, 2, 4, 5]], "{options:?} {files:?}");
+        files.iter().for_each(|file| fs::remove_file(file).unwrap());
+    }
+}
+
+/// A file of pcap has one link type; packets of another are none of the first ones.
+#[test]
+fn privileged_packets_that_a_file_refuses_do_not_use_up_its_limit() {
+    if !privileged::require() || !tools::require("python3") {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let _tunnel = tunnel(&far);
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcap").display().to_string();
+    let args = ["any", "-f", "udp port 4711", "-c", "10", "-w", &file];
+    let mut running = Running::spawn(Some(&far), &args);
+    running.wait_until_statistics(|_| true);
+    send(&far, pair.a.address, 4);
+    send(&far, Ipv4Addr::new(10, 78, 0, 2), 30);
+    send(&far, pair.a.address, 8);
+    let ended = running.child.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let text = |packet: &Packet| String::from_utf8_lossy(&packet.data[42..]).into_owned();
+    let expected = (0..4).chain(0..6).map(|number| format!("{} {number}", pair.a.address));
+    assert!(packets(&file).iter().map(text).eq(expected));
 }
 
 /// A request and its answer, microseconds apart, on different queues: no command may take the

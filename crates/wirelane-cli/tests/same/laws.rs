@@ -43,6 +43,7 @@ const LAWS: &[Law] = &[
     law("merge keeps its input", None, || keeps_its_input("merge x.pcapng -w IN")),
     law("send fails if it sends nothing", None, send_that_sends_nothing),
     law("capture -r keeps the order of the file", None, keeps_the_order),
+    law("capture a b has the packets of merge a b", None, same_as_merge),
     law("send -c 1 does not wait for the second packet", None, does_not_wait),
     law("sim: has the flows of its file", None, || same_as_file("flows -q --format json IN")),
     law("sim: has the counts of its file", None, || same_as_file("count -q --json IN --by host")),
@@ -152,6 +153,35 @@ fn keeps_the_order() -> Result<(), String> {
         .iter()
         .map(|it| format!("{}.{:06}", it.time / 1_000_000_000, it.time / 1000 % 1_000_000));
     equal(&times, &expected.collect())
+}
+
+/// Packets that alternate between two files, and a second file that is older than the first.
+fn same_as_merge() -> Result<(), String> {
+    for row in ["conversations", "100 packets/s for a minute", "gaps of a minute"] {
+        let packets = traffic(row);
+        let is_later = |at: usize| at >= packets.len() / 2;
+        for is_first in [&(|at: usize| at.is_multiple_of(2)) as &dyn Fn(usize) -> bool, &is_later] {
+            let part = |wanted: bool| -> TempDir {
+                let places = packets.iter().enumerate();
+                let part = places.filter(|(at, _)| is_first(*at) == wanted);
+                directory(&part.map(|(_, packet)| packet.clone()).collect::<Vec<_>>())
+            };
+            let [first, second] = [part(true), part(false)];
+            let files =
+                [&first, &second].map(|it| it.path().join("x.pcapng").display().to_string());
+            let made = |line: String| -> Result<Vec<(String, String)>, String> {
+                let to = tempdir().unwrap();
+                equal(&ended(to.path(), &line).status.code(), &Some(0))?;
+                let lines = answer::packets("", to.path()).into_iter();
+                Ok(lines.map(|Line { text, time, .. }| (time, text)).collect())
+            };
+            let [a, b] = &files;
+            let captured = made(format!("capture -q file:{a} file:{b} -w y.pcapng"))?;
+            equal(&captured, &made(format!("merge {a} {b} -w y.pcapng"))?)?;
+            equal(&captured.len(), &packets.len())?;
+        }
+    }
+    Ok(())
 }
 
 fn does_not_wait() -> Result<(), String> {

@@ -50,11 +50,11 @@ use self::roster::{Found, Numbers, Roster};
 pub use self::view::View;
 use self::view::ViewThread;
 use self::worker::{Lane, Quota, Route, Worker};
-use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
+use self::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, Section, WriterOptions, Written};
+use crate::pcap::{CaptureWriter, FileFormat, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
 use crate::port::{Backend, Beside, Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
@@ -154,9 +154,18 @@ impl Capture {
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
+        let (spread, placement) = match (config.single, config.is_short()) {
+            (true, _) => (Spread::One, config.placement.clone()),
+            (false, true) if ports.len() == 1 => (Spread::Port, config.placement.clone().on_one()),
+            (false, true) => (Spread::Port, config.placement.clone()),
+            (false, false) => (Spread::Queue, config.placement.clone()),
+        };
         let is_merged = needs_merge(config.packets, &inputs);
         let routes = if config.output.is_some() || view.is_some() || is_merged {
-            writers.start(&ports, &inputs, config, view)?
+            let each: Vec<Vec<&Rx>> = inputs.iter().map(|ends| ends.iter().collect()).collect();
+            let ends = each.iter().flatten().count();
+            let is_alone = by_thread(each, spread, |rx| rx).len() == ends;
+            writers.start(&ports, &inputs, config, view, is_alone)?
         } else {
             let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
             inputs.iter().map(none).collect()
@@ -173,12 +182,6 @@ impl Capture {
         let zip =
             |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
         let ends = inputs.into_iter().zip(routes).map(zip).collect();
-        let (spread, placement) = match (config.single, config.is_short()) {
-            (true, _) => (Spread::One, config.placement.clone()),
-            (false, true) if ports.len() == 1 => (Spread::Port, config.placement.clone().on_one()),
-            (false, true) => (Spread::Port, config.placement.clone()),
-            (false, false) => (Spread::Queue, config.placement.clone()),
-        };
         let jobs = by_thread(ends, spread, |(rx, _): &End| rx).into_iter().map(job);
         let threads = Threads::default().placed(placement).each_alone();
         let running = threads.launch(ports, jobs)?;
@@ -281,12 +284,14 @@ impl Capture {
 
 impl Writers {
     /// Opens the files and starts their threads; returns the route of every receiving end to them.
+    /// `is_alone`: each receiving end has a thread of its own.
     fn start(
         &mut self,
         ports: &[Port],
         inputs: &[Vec<Rx>],
         config: &CaptureConfig,
         view: Option<Box<dyn View>>,
+        is_alone: bool,
     ) -> Result<Vec<Vec<Route>>> {
         let titles = names::titles(ports.iter().map(Port::info));
         let of_port = |((port, title), inputs): ((&Port, &String), &Vec<Rx>)| {
@@ -351,11 +356,16 @@ impl Writers {
         memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
         let packets = config.packets.filter(|_| needs_merge(config.packets, inputs));
         self.limit = packets.map(|packets| Arc::new(Limit::new(packets, files.len())));
+        let is_of_one_type =
+            output.is_some_and(|output| output.options.format != FileFormat::Pcapng);
         let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
             let lossless = port.info().lossless;
-            let quota = packets.map(Quota::new);
-            let route =
-                move |rx| Route { lanes: Vec::new(), placing: Placing::of(rx), lossless, quota };
+            let route = move |rx: &Rx| {
+                // A file of one link type refuses packets of others, which then do not count.
+                let refuses = is_of_one_type && rx.growing().is_some();
+                let quota = packets.filter(|_| !refuses).map(Quota::new);
+                Route { lanes: Vec::new(), placing: Placing::of(rx), lossless, quota }
+            };
             inputs.iter().map(route).collect::<Vec<_>>()
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
@@ -385,8 +395,22 @@ impl Writers {
         };
         // Other programs number the packets of a file in its order, so keep that order.
         let is_file = ports.iter().all(|port| port.info().backend == Backend::File);
+        // What is in a pipe may come at any time.
+        let is_here = |port: &Port| !port.inputs().is_empty();
+        let has_pipe =
+            ports.iter().any(|port| port.info().backend == Backend::File && !is_here(port));
+        // No thread that feeds a lane ever waits for room in another lane.
+        let is_patient = lossless && is_alone && lanes == ends && !has_pipe;
         for (place, (path, members)) in files.into_iter().enumerate() {
-            let keeps_order = is_file && !config.sort && members.len() == 1;
+            // A limit compares times with those of other files.
+            let keeps_order = is_file && !config.sort && members.len() == 1 && self.limit.is_none();
+            // The packets of one file can be much older than those of another.
+            let is_apart = self.limit.is_some() || is_file && !has_pipe && members.len() > 1;
+            let patience = match lossless && is_apart {
+                true if is_patient => Patience::Input,
+                true => Patience::Memory,
+                false => Patience::Clock,
+            };
             let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
             let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
             let counters = all().map(|one| Arc::clone(&one.counters)).collect();
@@ -442,6 +466,7 @@ impl Writers {
                     credit: Arc::clone(&credit),
                     current: None,
                     watermark: Arc::clone(&watermark),
+                    newest: 0,
                     bell: Arc::clone(&bell),
                     prompt: config.prompt,
                     unannounced: 0,
@@ -471,7 +496,7 @@ impl Writers {
                 lateness: self.lateness,
                 credit: Arc::clone(&credit),
                 share: self.limit.as_ref().map(|limit| limit.share(place)),
-                lossless,
+                patience,
                 prompt: config.prompt,
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written,

@@ -74,6 +74,8 @@ pub(super) struct Lane {
     pub(super) current: Option<Chunk>,
     /// Time up to which everything has been handed over.
     pub(super) watermark: Arc<Watermark>,
+    /// Timestamp of the newest packet in the chunks that were handed over.
+    pub(super) newest: u64,
     pub(super) bell: Arc<Doorbell>,
     /// Packets do not wait for others.
     pub(super) prompt: bool,
@@ -298,6 +300,11 @@ impl Lane {
             if self.credit.take() {
                 return Some(Chunk::new(CHUNK));
             }
+            if lossless && self.newest > self.watermark.get() {
+                // The writer must not wait for the rest of this round, which waits for a chunk that
+                // the writer holds. A port that waits has its packets in order.
+                self.watermark.set(self.newest);
+            }
             self.announce();
             if !lossless || self.spent.is_finished() {
                 return None;
@@ -337,6 +344,7 @@ impl Lane {
     fn hand_over(&mut self) {
         self.waiting_since = None;
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
+        self.newest = self.newest.max(chunk.newest());
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
         self.unannounced += 1;

@@ -47,6 +47,18 @@ impl Input {
     }
 }
 
+/// What a writer waits for while an input is silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// The clock: packets that are too old leave.
+    Clock,
+    /// The input while there is memory, and then the clock.
+    Memory,
+    /// The input, however long it takes. A thread of its own fills it, which goes on whatever the
+    /// other inputs wait for.
+    Input,
+}
+
 pub(super) struct WriterThread {
     /// `None` if packets are only looked at.
     pub(super) file: Option<CaptureWriter>,
@@ -71,8 +83,7 @@ pub(super) struct WriterThread {
     pub(super) credit: Arc<Credit>,
     /// How many packets may leave; `None` if all may.
     pub(super) share: Option<Share>,
-    /// All ports wait for this writer.
-    pub(super) lossless: bool,
+    pub(super) patience: Patience,
     /// What has been merged is written at once.
     pub(super) prompt: bool,
     /// How often the counters are written, in nanoseconds.
@@ -222,11 +233,14 @@ impl WriterThread {
     /// How long to wait for a silent input now. Rather out of order than lost: waiting packets take
     /// memory.
     fn wait(&self) -> u64 {
-        if self.share.is_some() && self.lossless && !self.credit.is_scarce() {
+        let is_scarce = self.credit.is_scarce();
+        match self.patience {
             // Packets of files are old: their age must not break the order of several files.
-            return u64::MAX;
+            Patience::Input => return u64::MAX,
+            Patience::Memory if !is_scarce => return u64::MAX,
+            Patience::Memory | Patience::Clock => {}
         }
-        let short = self.inputs.len() == 1 || self.credit.is_scarce();
+        let short = self.inputs.len() == 1 || is_scarce;
         if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
     }
 
@@ -297,10 +311,11 @@ impl WriterThread {
         let limit = merge.horizon().max(overdue);
         let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
         share.iter_mut().for_each(|share| share.decide(merge.horizon(), overdue));
-        let mut packets = 0;
+        // Packets of the last run that count towards the limit.
+        let mut taken = 0;
         while let Some(from) =
             merge.pop(limit, share.as_ref().map_or(u64::MAX, Share::room), |run| {
-                packets = run.packets;
+                taken = run.packets;
                 if let Some(view) = view {
                     view.take(&run);
                 }
@@ -319,6 +334,8 @@ impl WriterThread {
                     if !refused.contains_key(&record.interface) {
                         return file.write_with(&record, options);
                     }
+                    // The file takes another packet instead.
+                    taken -= 1;
                     if let Some(counters) = counters.get(record.interface as usize) {
                         counters.count_unwritten(1, Some(u64::from(record.original_len)));
                     }
@@ -326,7 +343,7 @@ impl WriterThread {
                 })
             })?
         {
-            share.iter_mut().for_each(|share| share.use_up(packets));
+            share.iter_mut().for_each(|share| share.use_up(taken));
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
                 file.iter().for_each(|file| ledger.settle(file.written().packets));
