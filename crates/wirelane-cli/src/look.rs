@@ -58,6 +58,9 @@ pub(crate) struct LookArgs {
     /// Only headers are looked at.
     #[arg(skip)]
     pub(crate) only_headers: bool,
+    /// A user watches the packets.
+    #[arg(skip)]
+    pub(crate) is_watched: bool,
     #[command(flatten)]
     take: TakeArgs,
 }
@@ -122,7 +125,7 @@ impl LookArgs {
             .mixed_links(self.tells_apart)
             .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
-            .latency(self.immediate_mode.then_some(IMMEDIATE))
+            .latency(self.latency())
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
         self.take.apply(spec, Purpose::Look, &mut options)?;
@@ -130,6 +133,15 @@ impl LookArgs {
         let toll = self.take.toll(spec, &options)?;
         let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
         Ok((port, toll))
+    }
+
+    /// How long packets may wait for others; `None` leaves that to the port.
+    fn latency(&self) -> Option<Duration> {
+        match (self.immediate_mode, self.is_watched) {
+            (true, _) => Some(IMMEDIATE),
+            (false, true) => Some(WATCHED),
+            (false, false) => None,
+        }
     }
 
     fn snaplen(&self, spec: &Spec) -> u32 {
@@ -166,6 +178,10 @@ const HEADERS: u32 = 256;
 
 /// How long packets may wait for others with --immediate-mode.
 const IMMEDIATE: Duration = Duration::from_millis(1);
+
+/// The same while a user watches them. On a host with many rings, those of a port that decides for
+/// itself hand over a block that is not full only after most of a second.
+const WATCHED: Duration = Duration::from_millis(50);
 
 /// Which packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -91,6 +91,11 @@ impl PrintArgs {
         Ok(is_meant.then(|| self.as_style()))
     }
 
+    /// Whether somebody waits for each line that is printed.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.line_buffered || stdout().is_terminal()
+    }
+
     /// Whether any option says how to print.
     fn says_how(&self) -> bool {
         let counts = [self.time, self.verbose, self.ascii, self.hex, self.both, self.numbers];

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
+    look.is_watched = style.is_some() && args.print.is_watched();
     look.all_interfaces = args.split || args.writes_pcap();
     if let Some(output) = &mut config.output {
         // Generated names never replace a file.
