@@ -180,8 +180,9 @@ const HEADERS: u32 = 256;
 const IMMEDIATE: Duration = Duration::from_millis(1);
 
 /// The same while a user watches them. On a host with many rings, those of a port that decides for
-/// itself hand over a block that is not full only after most of a second.
-const WATCHED: Duration = Duration::from_millis(50);
+/// itself hand over a block that is not full only after most of a second. Rings of the largest size
+/// still last for 10 s.
+const WATCHED: Duration = Duration::from_millis(100);
 
 /// Which packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

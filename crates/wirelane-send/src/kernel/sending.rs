@@ -83,7 +83,7 @@ pub fn start(
         jobs.push((format!("wl-kernel{index}"), move || job.run()));
     }
     let monitor = Monitor::of_sender(&port, counters, []);
-    wait_for_link(&interface, &config.halt)?;
+    wait_for_link(&interface, &config.halt);
     if config.halt.is_asked() {
         shared.stop();
     }

@@ -77,7 +77,7 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         jobs.push((format!("wl-send{index}"), job));
     }
     if let Some(interface) = on_interface(port.info()) {
-        wait_for_link(interface, &config.halt)?;
+        wait_for_link(interface, &config.halt);
     }
     if config.halt.is_asked() {
         shared.stop();
