@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use wirelane_os::iface::wait_until_running;
 use wirelane_testkit::c;
 use wirelane_testkit::libpcap::{self, Library};
 use wirelane_testkit::netns::Namespace;
@@ -195,9 +196,13 @@ impl Bench {
         // The last test may have removed it.
         let _ = output(self.ns.command("ip").args(["link", "del", DOOMED]));
         self.ns.run("ip", ["link", "add", DOOMED, "type", "veth", "peer", "name", "wldoom1"]);
-        for end in [DOOMED, "wldoom1"] {
+        let ends = [DOOMED, "wldoom1"];
+        for end in ends {
             self.ns.run("ip", ["link", "set", end, "up"]);
         }
+        // Both libraries list the interfaces with the flags of this state.
+        self.ns
+            .inside(|| ends.map(|end| wait_until_running(end, Duration::from_secs(10)).unwrap()));
         command.args([&self.cable.a.interface, &self.cable.b.interface]);
         command.arg(directory.path()).args([DOWN, DOOMED]);
         ChildGuard::spawn(command).wait(patience)
