@@ -179,9 +179,9 @@ const HEADERS: u32 = 256;
 /// How long packets may wait for others with --immediate-mode.
 const IMMEDIATE: Duration = Duration::from_millis(1);
 
-/// The same while a user watches them. On a host with many rings, those of a port that decides for
-/// itself hand over a block that is not full only after most of a second. Rings of the largest size
-/// still last for 10 s.
+/// The same while a user watches them. On a host with many rings, a port with its own choice hands
+/// over a block that is not full only after most of a second. Rings of the largest size still last
+/// for 10 s.
 const WATCHED: Duration = Duration::from_millis(100);
 
 /// Which packets, as seen from the host.

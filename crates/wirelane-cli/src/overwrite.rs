@@ -7,6 +7,9 @@ use std::path::Path;
 use wirelane::Result;
 use wirelane::pcap::FileId;
 use wirelane::port::{Backend, Spec};
+use wirelane_store::Directory;
+
+use crate::stores;
 
 /// Refuses an output that is one of the inputs, also under another name; `-` is standard input or
 /// output. Files that do not exist are ignored.
@@ -28,6 +31,18 @@ pub(crate) fn refuse<P: AsRef<OsStr>>(
 pub(crate) fn refuse_ports(output: &Path, ports: &[Spec]) -> Result<()> {
     let is_file = |spec: &&Spec| spec.backend == Some(Backend::File);
     refuse(output, ports.iter().filter(is_file).map(|spec| &spec.name))
+}
+
+/// As [`refuse`], for stores: checks their segments and indexes. Opens these files only if the
+/// output is a file, too.
+///
+/// # Errors
+/// As there, or a store cannot be read.
+pub(crate) fn refuse_stores(output: &Path, stores: &[Directory]) -> Result<()> {
+    match FileId::of_output(output) {
+        Some(_) => refuse_files(output, &stores::files(stores)?),
+        None => Ok(()),
+    }
 }
 
 /// As [`refuse`], for inputs with known identities.

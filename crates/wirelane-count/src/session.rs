@@ -10,9 +10,10 @@ use wirelane::pipeline::{
 };
 use wirelane::placement::Placement;
 use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
-use wirelane::session::capture::{Capture, CaptureConfig, needs_merge};
+use wirelane::session::capture::needs_merge;
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
+use wirelane::session::receiving::Receiving;
 use wirelane::stats::QueueStats;
 use wirelane::{Batch, Error, Frame, Result};
 
@@ -75,7 +76,7 @@ pub struct CountOutcome {
 
 /// A running count. Dropping it stops it; [`Counting::join`] also returns the outcome.
 pub struct Counting {
-    way: Way,
+    receiving: Receiving<Worker>,
     monitor: Monitor,
     by: Vec<By>,
     /// What the threads have handed over.
@@ -89,14 +90,6 @@ pub struct Counting {
     interfaces: Vec<(usize, Interface)>,
     /// Finds the interfaces that appear later, with the position of the port.
     placings: Vec<(usize, Placing)>,
-}
-
-/// The threads that count.
-enum Way {
-    /// The threads of the queues.
-    Queues(Running<Worker>),
-    /// One thread behind a merge by time: it alone knows which packets are the first.
-    InOrder(Box<Capture>),
 }
 
 impl Counting {
@@ -120,22 +113,17 @@ impl Counting {
             placings.extend(inputs.first().map(|rx| (position, Placing::of(rx))));
         }
         let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
-        let way = if needs_merge(config.packets, &inputs) {
+        let receiving = if needs_merge(config.packets, &inputs) {
             threads.store(1, Ordering::Release);
-            let capture = CaptureConfig {
-                single: config.single,
-                placement: config.placement.clone(),
-                packets: config.packets,
-                prompt: true,
-                ..CaptureConfig::default()
-            };
+            let CountConfig { packets, single, ref placement, .. } = *config;
             let view = Box::new(InOrder::new(teller()));
-            Way::InOrder(Box::new(Capture::start_with_ends(ports, inputs, &capture, view)?))
+            let placement = placement.clone();
+            Receiving::start_in_order(ports, inputs, packets, single, placement, view)?
         } else {
-            Way::Queues(Self::start_queues(ports, inputs, config, teller, &threads)?)
+            Receiving::Queues(Self::start_queues(ports, inputs, config, teller, &threads)?)
         };
         Ok(Self {
-            way,
+            receiving,
             monitor,
             by: config.by.clone(),
             tables: Mutex::new(Tables::new(&config.by, config.keys, config.inner)),
@@ -174,19 +162,12 @@ impl Counting {
 
     /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        let (queues, in_order) = match &self.way {
-            Way::Queues(running) => (Some(running.ports()), None),
-            Way::InOrder(capture) => (None, Some(capture.ports())),
-        };
-        queues.into_iter().flatten().chain(in_order.into_iter().flatten())
+        self.receiving.ports()
     }
 
     /// Masks, filter and stop of each port, for any thread.
     pub fn controls(&self) -> &[Arc<dyn Control>] {
-        match &self.way {
-            Way::Queues(running) => running.controls(),
-            Way::InOrder(capture) => capture.controls(),
-        }
+        self.receiving.controls()
     }
 
     /// Reads all counters, from any thread.
@@ -197,10 +178,7 @@ impl Counting {
     /// Waits until the count has ended by itself (enough packets, the end of every source, an
     /// error), or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        match &self.way {
-            Way::Queues(running) => running.wait(Some(timeout)),
-            Way::InOrder(capture) => capture.wait(timeout),
-        }
+        self.receiving.wait(timeout)
     }
 
     /// What was counted so far, but for packets of the last moment.
@@ -220,21 +198,11 @@ impl Counting {
 
     /// Lets no more packets in, counts those on their way, and reports.
     pub fn join(self) -> CountOutcome {
-        let Self { way, monitor, tables, handed_over, by, interfaces, placings, .. } = self;
+        let Self { receiving, monitor, tables, handed_over, by, interfaces, placings, .. } = self;
+        let Outcome { ports, frames: each, errors, .. } = receiving.join();
+        let queues = monitor.queues();
         let mut frames = FrameCounts::default();
-        let (queues, ports, errors) = match way {
-            Way::Queues(running) => {
-                running.stop();
-                let Outcome { ports, frames: each, errors, .. } = running.join();
-                each.into_iter().for_each(|of_port| frames += of_port);
-                (monitor.queues(), ports, errors)
-            }
-            Way::InOrder(capture) => {
-                let outcome = capture.join();
-                frames += outcome.frames;
-                (outcome.queues, outcome.ports, outcome.errors)
-            }
-        };
+        each.into_iter().for_each(|of_port| frames += of_port);
         let mut tables = tables.into_inner().unwrap_or_else(PoisonError::into_inner);
         handed_over.try_iter().for_each(|last| tables.join(last));
         let tables = counts(&by, &tables, &all(&interfaces, &placings), &ports);

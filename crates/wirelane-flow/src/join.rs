@@ -69,7 +69,7 @@ struct Conversation {
     before: Option<Before>,
     /// The time of the next check; `u64::MAX` for none.
     scheduled: u64,
-    /// What it adds to `Joiner::held`.
+    /// Its share of `Joiner::held`.
     weight: usize,
     /// Its time in `Joiner::waiting`.
     waits: Option<u64>,

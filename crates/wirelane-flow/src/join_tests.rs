@@ -362,7 +362,7 @@ fn what_goes_early_leaves_nothing_that_is_not_counted() {
     let mut joiner = Joiner::new(config(), 2, 10);
     let mut flows = Vec::new();
     for at in 0..5000 {
-        // The time of the other table stands still.
+        // The other table never reports a later time.
         let time = SECOND + at * 1000;
         let parts = [(at, part(time, time)), (at / 7, part(time, time))];
         joiner.take(0, report(time, parts), &mut flows);
@@ -457,7 +457,7 @@ fn a_connection_that_uses_ports_again_does_not_continue_one_that_is_half_seen() 
         let ended = EndReason::Ended;
         assert_eq!(told, [(4000, ended), (second, ended)], "{queue} {from_client}");
     }
-    // The answers are seen, too, but not their end.
+    // Another queue receives the first answer; no queue receives the end of the answers.
     let mut bench = Bench::new(3);
     bench.push(&Sent::tcp(0, SECOND, true, SYN));
     bench.push(&Sent::tcp(1, SECOND + 1, false, SYN.with(ACK)));
@@ -504,7 +504,8 @@ mod property {
             prop_assert_eq!(ours, theirs);
         }
 
-        /// Tables report what they like: what is held has its bound, and no packet is lost.
+        /// Tables may report anything: the joiner holds a bounded number of records and loses no
+        /// packet.
         #[test]
         fn what_is_held_is_bounded(
             reports in prop::collection::vec(

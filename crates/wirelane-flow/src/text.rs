@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use wirelane_os::date;
-use wirelane_os::text::is_hostile;
+use wirelane_os::text::{escaped, is_hostile};
 
 use crate::community::write_community_id;
 use crate::fields::Fields;
@@ -58,6 +58,10 @@ impl Text {
             }
         }
     }
+}
+
+fn push(out: &mut Vec<u8>, c: char) {
+    out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 /// A line of CSV ends instead of having another field.
@@ -130,7 +134,7 @@ impl Fields for Json<'_> {
                     c if is_hostile(c) => {
                         let _ = write!(to.out, "\\u{:04x}", c as u32);
                     }
-                    c => to.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                    c => push(to.out, c),
                 }
             }
         });
@@ -171,10 +175,7 @@ impl Fields for Csv<'_> {
             match c {
                 '"' => self.out.extend_from_slice(b"\"\""),
                 // Users read CSV on terminals, and CSV has no escapes.
-                c if is_hostile(c) => {
-                    let _ = write!(self.out, "{}", c.escape_default());
-                }
-                c => self.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c => escaped(c).for_each(|c| push(self.out, c)),
             }
         }
         if quotes {

@@ -2,7 +2,7 @@
 //! terminal would obey. [`is_hostile`] is the one rule for these.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Whether this character would mislead a terminal or its reader: it moves the cursor, changes
 /// colours or titles, ends a line, or changes the order of the text around it.
@@ -20,6 +20,14 @@ pub fn is_hostile(c: char) -> bool {
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_hostile(c) { '?' } else { c }).collect()
+}
+
+/// A character of foreign text for users: for a hostile one, the escape sequence that identifies
+/// it.
+pub fn escaped(c: char) -> impl Iterator<Item = char> {
+    let escape = is_hostile(c).then(|| c.escape_default());
+    let itself = escape.is_none().then_some(c);
+    escape.into_iter().flatten().chain(itself)
 }
 
 /// As [`printable`], for our own lines that contain foreign text.
@@ -64,10 +72,7 @@ pub fn brief(text: &str) -> Cow<'_, str> {
 /// What a user or a file wrote may hold control characters and be long; an error stays on one line
 /// that can be read.
 pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    brief(text).chars().try_for_each(|c| match is_hostile(c) {
-        true => write!(f, "{}", c.escape_default()),
-        false => write!(f, "{c}"),
-    })
+    brief(text).chars().flat_map(escaped).try_for_each(|c| f.write_char(c))
 }
 
 /// What every error of ours looks like: `object: cause; help`, on one line.

@@ -1,11 +1,11 @@
 //! What can go wrong with a capture file, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use rustix::io::Errno;
-use wirelane_os::text::is_hostile;
+use wirelane_os::text::escaped;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or
 /// `standard output`.
@@ -179,9 +179,7 @@ impl CaptureError {
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A path may hold control characters; an error stays on one line.
-        for c in self.name().chars() {
-            if is_hostile(c) { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
-        }
+        self.name().chars().flat_map(escaped).try_for_each(|c| f.write_char(c))?;
         let (cause, help) = self.parts();
         write!(f, ": {cause}")?;
         if help.is_empty() { Ok(()) } else { write!(f, "; {help}") }

@@ -361,8 +361,8 @@ impl Stream {
         Ok(Some(time))
     }
 
-    /// Counts the packets behind the limit, of which `standing` are read already. Not for a pipe,
-    /// which may never end, and not for a file of which this takes more than [`LONGEST_COUNT`].
+    /// Counts the packets behind the limit, of which `standing` are read already. Gives up at once
+    /// on a pipe, which may never end, and on a file after [`LONGEST_COUNT`].
     fn count_rest(&mut self, standing: u64, halt: &Halt) {
         let taken = self.reader.packets();
         let is_file = self.reader.file().is_some();

@@ -72,14 +72,6 @@ pub(crate) struct Output {
     failed: bool,
 }
 
-/// Renames a file, but replaces none: NFS and some others do so only by a second link.
-fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => link(from, to).and_then(|()| unlink(from)),
-        outcome => outcome,
-    }
-}
-
 impl Output {
     /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
     /// its buffer. Waits for a FIFO's reader. `packer` compresses what is written, and is left
@@ -113,28 +105,24 @@ impl Output {
             None if fresh => create_new(&mut path),
             None => open(&path, &options.halt),
         };
-        let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
-        let file = opened.map_err(failed)?;
+        let failed = |name: &str, action| {
+            let name = name.to_owned();
+            move |source| CaptureError::Open { name, action, source }
+        };
+        let file = opened.map_err(failed(&name, "create"))?;
         let name = if is_ours { path.display().to_string() } else { name };
-        let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
         // Only what is open cannot become another file behind its name.
         if FileId::of(&file).is_some_and(|id| options.inputs.contains(&id)) {
             return Err(CaptureError::IsInput { name });
         }
-        let kind = file.metadata().map_err(failed)?.file_type();
+        let kind = file.metadata().map_err(failed(&name, "create"))?.file_type();
         let is_file = kind.is_file();
         let is_read = kind.is_fifo() || kind.is_socket() || file.is_terminal();
         if is_file && is_ours {
             if options.access.is_told() {
-                let name = || name.clone();
-                let failed = |source| CaptureError::Open {
-                    name: name(),
-                    action: "set the access of",
-                    source,
-                };
-                options.access.apply(&file).map_err(failed)?;
+                options.access.apply(&file).map_err(failed(&name, "set the access of"))?;
             }
-            file.set_len(0).map_err(failed)?;
+            file.set_len(0).map_err(failed(&name, "create"))?;
         }
         Ok(Self {
             is_file,
@@ -170,22 +158,16 @@ impl Output {
     /// keeps its name if the file system cannot rename without replacing, or if it was moved.
     /// True if `path` is the name of another file.
     pub(crate) fn rename(&mut self, path: &Path) -> bool {
-        for number in 0..SPARES {
-            let to = spare(path, number);
-            if to == self.path {
-                return number > 0;
-            }
-            match rename_new(&self.path, &to) {
-                Err(Errno::EXIST) => {}
-                Err(_) => return number > 0,
-                Ok(()) => {
-                    self.name = to.display().to_string();
-                    self.path = to;
-                    return number > 0;
-                }
-            }
+        let (free, renamed) = first_free(path, |to| match to == self.path {
+            true => Ok(()),
+            false => rename_new(&self.path, to),
+        });
+        let is_taken = free != path;
+        if renamed.is_ok() {
+            self.name = free.display().to_string();
+            self.path = free;
         }
-        true
+        is_taken
     }
 
     /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].
@@ -453,24 +435,38 @@ fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
+/// Calls `take` with `path`, then with its [`spare`] names until one is free; returns the last name
+/// and the outcome of the last call.
+fn first_free<T>(path: &Path, take: impl Fn(&Path) -> io::Result<T>) -> (PathBuf, io::Result<T>) {
+    let mut number = 0;
+    loop {
+        let name = spare(path, number);
+        match take(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < SPARES => {
+                number += 1;
+            }
+            outcome => return (name, outcome),
+        }
+    }
+}
+
 /// Creates a file at `path`, or at the first of its [`spare`] names that is free, for its owner
 /// alone; sets `path` to its name.
 fn create_new(path: &mut PathBuf) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(Access::OWNER);
-    let mut number = 0;
-    loop {
-        let free = spare(path, number);
-        match options.open(&free) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < SPARES => {
-                number += 1;
-            }
-            opened => {
-                *path = free;
-                return opened;
-            }
-        }
+    let opened;
+    (*path, opened) = first_free(path, |name| options.open(name));
+    opened
+}
+
+/// Renames a file, but replaces none: NFS and some others do so only by a second link.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => link(from, to).and_then(|()| unlink(from))?,
+        outcome => outcome?,
     }
+    Ok(())
 }
 
 /// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the

@@ -395,8 +395,7 @@ impl CaptureWriter {
         if time < self.origin {
             // The packets come from a file, so their time counts.
             self.origin = time;
-            let age = self.options.rotation.max_age;
-            self.boundary = age.and_then(|age| time.checked_add(age.max(1)));
+            (_, self.boundary) = self.step_at(time);
         }
         let (begins, _) = self.step_at(time);
         let Some(names) = &mut self.names else { return };

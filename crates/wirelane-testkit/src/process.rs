@@ -69,6 +69,16 @@ pub fn copy_program(from: &Path, to: &Path) {
     run(Command::new("cp").args([from, to]));
 }
 
+/// The program with at most `kib` of virtual memory, killed after a minute: it fails if it waits or
+/// trusts a false length.
+#[must_use]
+pub fn bounded(program: &str, kib: u32) -> Command {
+    let mut command = Command::new("bash");
+    let script = format!("ulimit -v {kib}; exec timeout --signal=KILL 60 \"$@\"");
+    command.args(["-c", &script, "-", program]);
+    command
+}
+
 /// A child process that is ended, with its own children, when the guard is dropped.
 #[derive(Debug)]
 pub struct ChildGuard {

@@ -198,6 +198,7 @@ impl Plan {
             .map(|text| Spec::try_from(text.as_os_str()))
             .collect::<Result<_>>()?;
         let is_file = |spec: &Spec| spec.backend == Some(Backend::File);
+        let one_way = args.one_way || specs.iter().any(is_file);
         match specs.as_slice() {
             [port] if is_file(port) => {
                 return Err(Error::usage(format!("port '{port}'"), "a file cannot send back")
@@ -222,18 +223,15 @@ impl Plan {
                 if on_interface(first) && on_interface(second) && first.name == second.name {
                     return Err(same_port(first.name_text()));
                 }
-            }
-            _ => {}
-        }
-        let one_way = args.one_way || specs.iter().any(is_file);
-        if let [first, second] = specs.as_slice() {
-            let ways = [(first, second), (second, first)];
-            for (source, sink) in ways.into_iter().take(if one_way { 1 } else { 2 }) {
-                // Packets of a file or a simulation would be extra traffic.
-                if matches!(source.backend, Some(Backend::File | Backend::Sim)) {
-                    ssh::refuse_to_flood(sink, args.yes)?;
+                let ways = [(first, second), (second, first)];
+                for (source, sink) in ways.into_iter().take(if one_way { 1 } else { 2 }) {
+                    // Packets of a file or a simulation would be extra traffic.
+                    if matches!(source.backend, Some(Backend::File | Backend::Sim)) {
+                        ssh::refuse_to_flood(sink, args.yes)?;
+                    }
                 }
             }
+            _ => {}
         }
         Ok(Self { specs, one_way })
     }

@@ -91,7 +91,7 @@ impl PrintArgs {
         Ok(is_meant.then(|| self.as_style()))
     }
 
-    /// Whether somebody waits for each line that is printed.
+    /// Whether a user sees each line at once: on a terminal, or with `-l`.
     pub(crate) fn is_watched(&self) -> bool {
         self.line_buffered || stdout().is_terminal()
     }

@@ -20,7 +20,7 @@ fn end(running: Running) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-/// Sends so many numbered packets to an address, whoever has it.
+/// Sends `count` numbered packets to an address of any host.
 pub(super) fn send(from: &Namespace, address: Ipv4Addr, count: usize) {
     let sender = from.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap());
     for number in 0..count {

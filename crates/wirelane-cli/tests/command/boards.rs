@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use wirelane_testkit::process::bounded;
 
 use super::*;
 
@@ -26,10 +27,7 @@ fn boards_of_others_cost_no_memory() {
     let whole = vec![b' '; 1 << 20];
     let full: Vec<_> = (0..50).map(|_| board(1 << 20, &whole)).collect();
     for pid in [None, Some(std::process::id().to_string())] {
-        let mut command = Command::new("bash");
-        let script = "ulimit -v 600000; exec timeout --signal=KILL 60 \"$@\"";
-        command.args(["-c", script, "-", env!("CARGO_BIN_EXE_wirelane"), "stats"]);
-        let out = output(command.args(&pid));
+        let out = output(bounded(WIRELANE, 600_000).arg("stats").args(&pid));
         assert!(matches!(out.status.code(), Some(0 | 1)), "{pid:?} {}: {}", out.status, out.stderr);
         assert!(!out.stderr.contains("memory allocation"), "{}", out.stderr);
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use super::*;
 use tempfile::{TempDir, tempdir};
+use wirelane_testkit::files::below;
 use wirelane_testkit::process;
 
 /// A UDP packet from port 1000 + `number`, of 62 bytes.
@@ -19,19 +20,19 @@ fn udp(number: u8) -> Vec<u8> {
 }
 
 /// Words of this machine.
-fn words(words: &[u32]) -> Vec<u8> {
+pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// A pcapng block.
-fn block(kind: u32, body: &[&[u8]]) -> Vec<u8> {
+pub(super) fn block(kind: u32, body: &[&[u8]]) -> Vec<u8> {
     let mut body = body.concat();
     body.resize(body.len().next_multiple_of(4), 0);
     let len = body.len() as u32 + 12;
     [words(&[kind, len]), body, words(&[len])].concat()
 }
 
-fn option(code: u16, value: &[u8]) -> Vec<u8> {
+pub(super) fn option(code: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = [code.to_ne_bytes(), (value.len() as u16).to_ne_bytes()].concat();
     bytes.extend_from_slice(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -259,8 +260,7 @@ fn late_interfaces_have_files_of_their_own() {
         }
         let mut found = Vec::new();
         let mut of_pcap = Vec::new();
-        for entry in fs::read_dir(&split).unwrap() {
-            let path = entry.unwrap().path();
+        for path in below(&split) {
             match path.extension().is_some_and(|suffix| suffix == "pcap") {
                 true => of_pcap.push(packets(&path).len()),
                 false => found.push(names(&path)),
@@ -303,7 +303,7 @@ fn late_link_types_are_split_or_refused_at_once() {
     let ended = output(&mut wirelane(["capture", "-r", &path, "-w", &output_of("t.pcap")]));
     assert_refused(&ended, 1, &["one link type", "pcapng"]);
     said(&["capture", "-q", "-r", &path, "--split", "-w", &output_of("s.pcap")]);
-    let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files = below(directory.path()).into_iter();
     let files: Vec<_> = files.filter(|path| path.to_str().unwrap().contains("/s.")).collect();
     assert_eq!(files.len(), 2, "{files:?}");
     assert!(files.iter().all(|path| packets(path).len() == 1));

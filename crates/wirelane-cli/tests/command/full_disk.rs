@@ -3,6 +3,7 @@
 use std::fs;
 
 use tempfile::tempdir;
+use wirelane_testkit::files::below;
 use wirelane_testkit::tshark::check_clean;
 use wirelane_testkit::{privileged, tools};
 
@@ -114,9 +115,7 @@ fn privileged_files_of_a_rotation_stay_whole() {
     let args = format!("'{spec}' -w \"$disk\"/x.pcapng -C 256k");
     let ended = on_a_small_disk("1m", &args, copies.path());
     let (summary, _) = assert_failed(&ended, "x_0000");
-    let mut files: Vec<_> =
-        fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let files = below(copies.path());
     assert!(files.len() >= 3, "{files:?}");
     let held: usize = files
         .iter()

@@ -3,26 +3,14 @@
 
 use tempfile::tempdir;
 use wirelane_os::text::is_hostile;
+use wirelane_testkit::files::below;
 
+use super::foreign::{block, option, words};
 use super::*;
 
 /// A title, a cleared screen, forged lines, colours (C0 and C1), and an order turned around.
 const HOSTILE: &str =
     "\u{1b}]0;title\u{7}\u{1b}[2J\r\nwirelane: forged\n\u{9b}31m\u{202e}\u{2066}x";
-
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let mut body = body.to_vec();
-    body.resize(body.len().next_multiple_of(4), 0);
-    let len = (body.len() as u32 + 12).to_le_bytes();
-    [&kind.to_le_bytes()[..], &len, &body, &len].concat()
-}
-
-fn option(code: u16, value: &[u8]) -> Vec<u8> {
-    let len = (value.len() as u16).to_le_bytes();
-    let mut option = [&code.to_le_bytes()[..], &len, value].concat();
-    option.resize(option.len().next_multiple_of(4), 0);
-    option
-}
 
 /// A file in which each text is `text`: of the section, the interface, its statistics, the packet.
 fn capture_file(text: &str) -> Vec<u8> {
@@ -30,18 +18,13 @@ fn capture_file(text: &str) -> Vec<u8> {
         codes.iter().flat_map(|code| option(*code, text.as_bytes())).chain([0; 4]).collect()
     };
     let filter = [&[0], text.as_bytes()].concat();
-    let mut section = vec![0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
-    section.extend([0xff; 8]);
-    section.extend(options(&[1, 2, 3, 4]));
-    let mut interface = vec![1, 0, 0, 0, 0, 0, 0, 0];
-    interface.extend(option(11, &filter));
-    interface.extend(options(&[1, 2, 3, 12, 15]));
-    let frame = wirelane_testkit::packets::udp4(1).build();
-    let len = (frame.len() as u32).to_le_bytes();
-    let mut packet = [&[0; 12][..], &len, &len, &frame].concat();
-    packet.resize(packet.len().next_multiple_of(4), 0);
-    packet.extend(options(&[1]));
-    let statistics = [&[0; 12][..], &options(&[1])].concat();
+    let section = [&words(&[0x1A2B_3C4D, 1, u32::MAX, u32::MAX])[..], &options(&[1, 2, 3, 4])];
+    let interface = [&words(&[1, 0])[..], &option(11, &filter), &options(&[1, 2, 3, 12, 15])];
+    let mut frame = wirelane_testkit::packets::udp4(1).build();
+    let len = frame.len() as u32;
+    frame.resize(frame.len().next_multiple_of(4), 0);
+    let packet = [&words(&[0, 0, 0, len, len])[..], &frame, &options(&[1])];
+    let statistics = [&words(&[0; 3])[..], &options(&[1])];
     [block(0x0A0D_0D0A, &section), block(1, &interface), block(6, &packet), block(5, &statistics)]
         .concat()
 }
@@ -110,23 +93,14 @@ fn no_field_of_a_file_commands_the_terminal() {
 fn every_line_passes_through_one_place() {
     let mut others: Vec<String> = Vec::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut directories = vec![source.clone()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap();
-            let ways = ["println!(", "eprintln!(", " print!(", "stdout()", "stderr()"];
-            let name = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
-            if ways.iter().any(|way| text.contains(way)) && !name.contains("test") {
-                others.push(name);
-            }
+    for path in below(&source) {
+        let text = fs::read_to_string(&path).unwrap();
+        let ways = ["println!(", "eprintln!(", " print!(", "stdout()", "stderr()"];
+        let name = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        if ways.iter().any(|way| text.contains(way)) && !name.contains("test") {
+            others.push(name);
         }
     }
-    others.sort();
     let known = [
         // Tables with figures only.
         "commands/bench.rs",

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use tempfile::tempdir;
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane_testkit::files::below;
 use wirelane_testkit::packets::udp4;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{privileged, tools};
@@ -38,14 +39,6 @@ fn assert_first(files: &[PathBuf]) {
     assert!(all.iter().copied().eq(0..FIRST), "{all:?}");
 }
 
-/// All files in a directory, by name.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<_> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    all.sort();
-    all
-}
-
 #[test]
 fn the_first_packets_are_written() {
     for options in [&[][..], &["--single"], &["--split"], &["--rotate-packets", "100"]] {
@@ -56,7 +49,7 @@ fn the_first_packets_are_written() {
         let summary = capture(&args);
         assert_exact(&summary, FIRST);
         assert_eq!(number(&summary["totals"]["written"]), FIRST, "{options:?}");
-        let files = files(directory.path());
+        let files = below(directory.path());
         assert_first(&files);
         match options {
             [] | ["--single"] => {
@@ -219,7 +212,7 @@ fn each_file_of_several_has_its_part_of_the_first_packets() {
     for options in [&[][..], &["--single"]] {
         let args = [&[&a, &b, "--split", "-c", "7", "-w", &x], options].concat();
         assert_exact(&capture(&args), 7);
-        let files = files(&to);
+        let files = below(&to);
         let parts: Vec<_> = files.iter().map(|file| seconds(file.to_str().unwrap())).collect();
         assert_eq!(parts, [vec![0, 3, 6], vec![1, 2, 4, 5]], "{options:?} {files:?}");
         files.iter().for_each(|file| fs::remove_file(file).unwrap());

@@ -55,10 +55,6 @@ use wirelane_testkit::process::{ChildGuard, Output, output};
 use self::running::Running;
 use self::shared::*;
 
-/// Options of a packet port that make many small captures cheap and quick. However slowly packets
-/// come, a thread may be kept waiting for six seconds before they have filled all blocks.
-const QUICK: &str = "?ring=2Mi&block=16Ki&retire=50ms";
-
 /// Runs `wirelane capture` to its end, which must be a good one; returns the summary.
 #[track_caller]
 fn capture(args: &[&str]) -> Value {

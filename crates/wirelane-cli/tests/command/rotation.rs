@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tempfile::tempdir;
+use wirelane_testkit::files::below;
 use wirelane_testkit::tools;
 use wirelane_testkit::tshark::{capinfos, check_clean};
 
@@ -17,9 +18,7 @@ const PACKET: u32 = 6;
 
 /// The files that a rotation of `x.pcapng` has left in `directory`, by number.
 pub(crate) fn rotated(directory: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let files = below(directory);
     for file in &files {
         let name = file.file_name().unwrap().to_str().unwrap();
         // x_00001_20261120213000.pcapng
@@ -167,9 +166,7 @@ fn limits_combine_with_split_and_compression() {
     let spec = "sim:2?rate=100kpps&count=10000";
     let options = ["--split", "-C", "64k", "--rotate-packets", "500", "-G", "10s"];
     let summary = capture(&[&[spec, "-w", path.to_str().unwrap()], &options[..]].concat());
-    let mut files: Vec<_> =
-        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let files = below(directory.path());
     assert_eq!(summary["totals"]["files"], files.len());
     let mut all = Vec::new();
     for file in &files {
@@ -187,11 +184,8 @@ fn limits_combine_with_split_and_compression() {
 
 /// Names in a directory, sorted.
 fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    below(directory).iter().map(name).collect()
 }
 
 /// A file of 50 packets, ten in each second from 2023-11-14 22:13:20 on.
@@ -262,8 +256,7 @@ fn the_files_of_queues_replace_none() {
     let args = ["sim:2?count=100", "--split", "-w", path.to_str().unwrap()];
     capture(&args);
     let before: Vec<_> =
-        names(directory.path()).iter().map(|name| fs::read(directory.path().join(name))).collect();
-    let before: Vec<_> = before.into_iter().map(Result::unwrap).collect();
+        below(directory.path()).iter().map(|path| fs::read(path).unwrap()).collect();
     let again = capture(&args);
     let expected = ["rx0-1", "rx0", "rx1-1", "rx1"].map(|part| format!("x.{part}.pcapng.zst"));
     assert_eq!(names(directory.path()), expected);

@@ -6,15 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use wirelane_testkit::process::{Output, output};
+use wirelane_testkit::process::{self, Output, output};
 
 use crate::store::{PACKETS, Store};
 
-/// Runs `wirelane` with little time and memory, so it fails if it waits or trusts a false length.
+/// Runs `wirelane` with little time and memory; `STORE` is replaced by the path.
 fn bounded(store: &Store, words: &[&str]) -> Output {
-    let mut command = Command::new("bash");
-    let script = "ulimit -v 2000000; exec timeout --signal=KILL 60 \"$@\"";
-    command.args(["-c", script, "-", env!("CARGO_BIN_EXE_wirelane")]);
+    let mut command = process::bounded(env!("CARGO_BIN_EXE_wirelane"), 2_000_000);
     command.args(words.iter().map(|word| match *word {
         "STORE" => store.path().as_os_str(),
         word => word.as_ref(),

@@ -4,14 +4,20 @@ use std::process::Stdio;
 
 use super::*;
 
+/// A copy of the input with a name, a hard link and a symbolic link; with its content.
+fn with_names(bed: &Bed, [name, hard, soft]: [&str; 3]) -> (PathBuf, Vec<u8>) {
+    let file = bed.path(name);
+    std::fs::copy(bed.path("in.pcapng"), &file).unwrap();
+    std::fs::hard_link(&file, bed.path(hard)).unwrap();
+    std::os::unix::fs::symlink(&file, bed.path(soft)).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    (file, whole)
+}
+
 #[test]
 fn an_input_is_not_destroyed() {
     let bed = Bed::new();
-    let file = bed.path("b.pcapng");
-    std::fs::copy(bed.path("in.pcapng"), &file).unwrap();
-    let whole = std::fs::read(&file).unwrap();
-    std::fs::hard_link(&file, bed.path("hard.pcapng")).unwrap();
-    std::os::unix::fs::symlink(&file, bed.path("soft.pcapng")).unwrap();
+    let (file, whole) = with_names(&bed, ["b.pcapng", "hard.pcapng", "soft.pcapng"]);
     let reads = ["-", "/dev/stdin", "/proc/self/fd/0", "b.pcapng", "hard.pcapng", "soft.pcapng"];
     let writes = ["b.pcapng", "hard.pcapng", "soft.pcapng", "/dev/stdin", "/dev/fd/0", "-"];
     for read in reads {
@@ -92,11 +98,7 @@ fn other_files_are_replaced() {
 #[test]
 fn an_input_is_not_destroyed_by_what_is_made_of_it() {
     let bed = Bed::new();
-    let file = bed.path("a.csv");
-    std::fs::copy(bed.path("in.pcapng"), &file).unwrap();
-    let whole = std::fs::read(&file).unwrap();
-    std::fs::hard_link(&file, bed.path("hard.csv")).unwrap();
-    std::os::unix::fs::symlink(&file, bed.path("soft.csv")).unwrap();
+    let (file, whole) = with_names(&bed, ["a.csv", "hard.csv", "soft.csv"]);
     for write in ["a.csv", "hard.csv", "soft.csv", "/proc/self/fd/0"] {
         let sink = format!("file:{write}");
         let mut all = vec![

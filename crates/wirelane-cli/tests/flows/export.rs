@@ -9,6 +9,8 @@ use wirelane_testkit::installed::Program;
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::{ChildGuard, output};
 
+use crate::with_companion;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 /// 500 flows of 20 packets each.
 const SOURCE: &str = "sim:2?rate=100kpps&flows=500";
@@ -99,16 +101,12 @@ fn files_of_parquet_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    let alone = path("wirelane");
-    wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
-    // A script in place of the program, which may not be built.
     let script = "#!/bin/sh\nfor to; do :; done\nmkdir -p \"$to/hour\"\ncat >/dev/null\n\
                   : >\"$to/hour/x.parquet\"\necho '{}'\n";
-    std::fs::write(path("wirelane-query"), script).unwrap();
-    std::fs::set_permissions(path("wirelane-query"), PermissionsExt::from_mode(0o755)).unwrap();
+    let program = with_companion(directory.path(), script);
     let run = |to: &str, more: &[&str]| {
         let mut command = Command::new("sh");
-        command.args(["-c", "umask 002; exec \"$@\"", "sh"]).arg(&alone);
+        command.args(["-c", "umask 002; exec \"$@\"", "sh"]).arg(&program);
         command.args(["flows", "-q", SOURCE, "-c", "10", "-w"]).arg(path(to)).args(more);
         output(&mut command)
     };

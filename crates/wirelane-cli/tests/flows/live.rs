@@ -6,8 +6,8 @@ use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::tools;
 use wirelane_testkit::veth::VethPair;
 
-use crate::oracle;
-use crate::shared::{PATIENCE, WIRELANE};
+use crate::shared::PATIENCE;
+use crate::{oracle, start};
 
 /// Both directions of each conversation come by whatever queues the kernel chooses.
 #[test]
@@ -22,11 +22,7 @@ fn privileged_flows_of_an_http_server_are_those_of_the_oracle() {
     let pair = VethPair::new(&client, &server, 4, 1500);
     let file = directory.path().join("all.pcapng");
     let port = pair.b.interface.as_str();
-    let start = |args: &[&str], ready: &str| {
-        let mut child = ChildGuard::spawn(server.command(WIRELANE).args(args));
-        child.wait_until(PATIENCE, |child| child.stderr().contains(ready));
-        child
-    };
+    let start = |args: &[&str], ready: &str| start(&server, args, ready);
     let write = ["capture", port, "-w", file.to_str().unwrap(), "--keep-privileges", "tcp"];
     let capture = start(&write, "capturing on");
     let flows =

@@ -1,20 +1,19 @@
 //! Both directions of a conversation on different queues.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::tempdir;
 use wirelane_testkit::netns::Namespace;
-use wirelane_testkit::process::{ChildGuard, copy_program, output, run};
+use wirelane_testkit::process::{ChildGuard, output, run};
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{privileged, tools};
 
 use wirelane::pcap::{CaptureWriter, Direction, LINK_TYPE_ETHERNET, Record, Source, WriterOptions};
 use wirelane::wire::{MacAddr, packet};
 
-use crate::oracle;
 use crate::shared::{PATIENCE, WIRELANE, number, parse, summary, wirelane};
+use crate::{oracle, start, with_companion};
 
 #[test]
 fn every_packet_of_every_queue_is_in_a_flow() {
@@ -142,11 +141,7 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
     let pair = VethPair::new(&client, &server, 4, 1500);
     let file = directory.path().join("all.pcapng");
     let port = pair.b.interface.as_str();
-    let start = |args: &[&str], ready: &str| {
-        let mut child = ChildGuard::spawn(server.command(WIRELANE).args(args));
-        child.wait_until(PATIENCE, |child| child.stderr().contains(ready));
-        child
-    };
+    let start = |args: &[&str], ready: &str| start(&server, args, ready);
     let write = ["capture", port, "-w", file.to_str().unwrap(), "--keep-privileges", "ip"];
     let capture = start(&write, "capturing on");
     let idle = "--idle-timeout=6s";
@@ -200,12 +195,8 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
 #[test]
 fn a_sink_that_dies_ends_the_command_and_every_packet_is_counted() {
     let directory = tempdir().unwrap();
-    let program = directory.path().join("wirelane");
-    copy_program(Path::new(WIRELANE), &program);
-    let sink = directory.path().join("wirelane-query");
-    let script = directory.path().join("script");
-    std::fs::write(&script, "#!/bin/sh\nhead -c 200000 >/dev/null\nkill -9 $$\n").unwrap();
-    run(std::process::Command::new("install").args(["-m", "755"]).args([&script, &sink]));
+    let script = "#!/bin/sh\nhead -c 200000 >/dev/null\nkill -9 $$\n";
+    let program = with_companion(directory.path(), script);
     for idle in ["--idle-timeout=200ms", "--idle-timeout=15s"] {
         let mut command = std::process::Command::new(&program);
         command.args(["flows", "sim:2?rate=50kpps&flows=5000", idle, "--active-timeout=1s"]);

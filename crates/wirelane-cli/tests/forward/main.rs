@@ -4,6 +4,8 @@
 
 #[path = "../shared/mod.rs"]
 mod shared;
+#[path = "../shared/ssh.rs"]
+mod ssh;
 
 mod bad_input;
 mod bridge;

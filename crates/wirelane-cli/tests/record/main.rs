@@ -22,9 +22,6 @@ use wirelane_testkit::process::{ChildGuard, output};
 
 use self::shared::*;
 
-/// Options of a packet port that make small recordings cheap and quick.
-const QUICK: &str = "?ring=2Mi&block=16Ki&retire=50ms";
-
 /// Runs `wirelane record` to its end, which must be a good one; returns the summary.
 #[track_caller]
 fn record(args: &[&str]) -> Value {

@@ -34,6 +34,15 @@ fn the_summary_says_where_packets_are() {
     assert!(said.contains(&format!(" → {} (1 segment, ", store.display())), "{said}");
 }
 
+/// A command that runs the script with a file system of this size at `path`, which no other process
+/// sees. In the script, `$0` is the path, and `$@` is `wirelane` with the arguments added later.
+fn with_a_disk(path: &str, size: &str, script: &str) -> Command {
+    let script = format!("mount -t tmpfs -o size={size} none \"$0\" && {script}");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script, path, WIRELANE]);
+    command
+}
+
 /// A disk that fills up: packets are dropped and counted, and when there is room it goes on.
 #[test]
 fn privileged_a_full_disk_is_survived() {
@@ -42,11 +51,10 @@ fn privileged_a_full_disk_is_survived() {
     }
     let directory = tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    // In a mount namespace of its own; what fills the disk is reached through /proc/PID/root.
-    let script = "mount -t tmpfs -o size=64m none \"$0\" && mkdir \"$0/s\" && \
+    // The file that fills the disk is reached through /proc/PID/root.
+    let script = "mkdir \"$0/s\" && \
                   dd if=/dev/zero of=\"$0/ballast\" bs=1M count=48 2>/dev/null && exec \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let command = with_a_disk(path, "64m", script);
     let store = directory.path().join("s");
     let spec = "sim:1?rate=20kpps&size=1500";
     let args =
@@ -82,9 +90,7 @@ fn privileged_a_disk_that_stays_full_is_an_error() {
     }
     let directory = tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let script = "mount -t tmpfs -o size=20m none \"$0\" && exec \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let mut command = with_a_disk(path, "20m", "exec \"$@\"");
     let store = directory.path().join("s");
     command.args(["record", "-q", "--json", "sim:1?rate=20kpps&size=1500", "--duration", "5s"]);
     let ended = output(
@@ -106,9 +112,7 @@ fn privileged_a_small_disk_has_short_segments() {
     }
     let directory = tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let script = "mount -t tmpfs -o size=100m none \"$0\" && \"$@\" && ls \"$0\"/s";
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let mut command = with_a_disk(path, "100m", "\"$@\" && ls \"$0\"/s");
     let store = directory.path().join("s");
     command.args(["record", "sim:2?count=80000&rate=100kpps&size=1500"]).arg(&store);
     let ended = output(&mut command);

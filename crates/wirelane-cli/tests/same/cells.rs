@@ -1,5 +1,7 @@
 //! The cells of the tables: each is right, or pending, or a failure of the test.
 
+use std::thread;
+
 use crate::answer::Line;
 use crate::pending;
 
@@ -37,7 +39,22 @@ impl Cells {
         }
     }
 
-    pub(crate) fn join(mut self, other: Self) -> Self {
+    /// The cells of all rows, half of them by another thread.
+    pub(crate) fn of_rows<R>(
+        rows: impl Iterator<Item = R> + Clone + Sync,
+        of_row: impl Fn(R) -> Self + Sync,
+    ) -> Self {
+        let half = |part: usize| {
+            let rows = rows.clone().skip(part).step_by(2);
+            rows.fold(Self::default(), |cells, row| cells.join(of_row(row)))
+        };
+        thread::scope(|scope| {
+            let other = scope.spawn(|| half(1));
+            half(0).join(other.join().unwrap())
+        })
+    }
+
+    fn join(mut self, other: Self) -> Self {
         self.cells += other.cells;
         self.pending += other.pending;
         self.wrong.extend(other.wrong);
@@ -52,7 +69,7 @@ impl Cells {
     }
 }
 
-/// Whether a command ended with a status of its own: a panic or a signal is no answer.
+/// Whether a command refused its input; a panic or a signal is no answer.
 fn is_refusal(error: &str) -> bool {
     ["exit status: 1:", "exit status: 2:"].iter().any(|status| error.contains(status))
 }

@@ -1,7 +1,6 @@
 //! Forms of files × traffic × commands.
 
 use std::path::Path;
-use std::thread;
 
 use tempfile::tempdir;
 use wirelane_testkit::process::output;
@@ -15,17 +14,8 @@ use crate::traffic::{Packet, TRAFFIC, Traffic};
 
 #[test]
 fn every_form_of_a_file_gives_the_same_answers() {
-    let share = |part: usize| {
-        let rows = TRAFFIC.iter().enumerate().skip(part).step_by(2);
-        rows.fold(Cells::default(), |cells, (number, traffic)| {
-            cells.join(of_traffic(number, traffic))
-        })
-    };
-    let cells = thread::scope(|scope| {
-        let other = scope.spawn(|| share(1));
-        share(0).join(other.join().unwrap())
-    });
-    cells.finish();
+    let rows = TRAFFIC.iter().enumerate();
+    Cells::of_rows(rows, |(number, traffic)| of_traffic(number, traffic)).finish();
 }
 
 fn of_traffic(number: usize, traffic: &Traffic) -> Cells {

@@ -20,8 +20,8 @@ use wirelane_testkit::{packets as frames, privileged};
 use crate::answer::{self, Line};
 use crate::forms::{FORMS, NAME};
 use crate::live::Live;
-use crate::shared::wirelane;
-use crate::traffic::{Packet, TRAFFIC, at};
+use crate::shared::WIRELANE;
+use crate::traffic::{Packet, TRAFFIC, at, in_service_vlan};
 
 /// A row: `Err` says how the law is broken. A row with the number of a fault is broken today.
 struct Law {
@@ -102,10 +102,13 @@ fn directory(packets: &[Packet]) -> TempDir {
 
 /// Runs the words for a minute at most.
 fn ended(directory: &Path, line: &str) -> Output {
-    let mut command = Process::new("timeout");
-    let wirelane = wirelane(line.split(' '));
-    command.args(["-s", "INT", "-k", "5", "60"]).arg(wirelane.get_program());
-    output(command.args(wirelane.get_args()).current_dir(directory))
+    ended_by(Process::new("timeout"), directory, line)
+}
+
+/// The same by timeout(1) of a namespace.
+fn ended_by(mut timeout: Process, directory: &Path, line: &str) -> Output {
+    timeout.args(["-s", "INT", "-k", "5", "60", WIRELANE]).args(line.split(' '));
+    output(timeout.current_dir(directory))
 }
 
 fn a_second_rotation() -> Result<(), String> {
@@ -234,19 +237,13 @@ fn a_rejected_frame() -> Result<(), String> {
     let pair = VethPair::new(&near, &far, 1, 1500);
     near.run("ip", ["link", "set", &pair.a.interface, "mtu", "1600"]);
     let frame = |n: u64| match n {
-        10 => {
-            let mut frame = frames::udp4(n).vlan(7).length(1518).build();
-            frame.splice(12..12, [0x88, 0xa8, 0x20, 9]);
-            frame
-        }
+        10 => in_service_vlan(frames::udp4(n).vlan(7).length(1518).build()),
         _ => frames::udp4(n).build(),
     };
     let packets: Vec<_> = (0..21).map(|n| at(n * 1_000_000, 0, frame(n))).collect();
     let directory = directory(&packets);
-    let mut command = near.command("timeout");
-    command.args(["-s", "INT", "-k", "5", "60", crate::shared::WIRELANE, "send", "-q"]);
-    command.arg(format!("packet:{}", pair.a.interface)).arg("x.pcapng");
-    output(command.current_dir(&directory));
+    let line = format!("send -q packet:{} x.pcapng", pair.a.interface);
+    ended_by(near.command("timeout"), directory.path(), &line);
     equal(&pair.b.statistic("rx_packets"), &20)
 }
 
@@ -295,7 +292,7 @@ fn engines() -> Result<(), String> {
         let busy = ["-c", "1", "sh", "-c", "while :; do :; done"];
         let _busy = [(); 3].map(|()| ChildGuard::spawn(Process::new("taskset").args(busy)));
         let send = ["send", "-q", &pair.a.interface, "--engine", engine];
-        run(near.command(crate::shared::WIRELANE).args(send).args(packet));
+        run(near.command(WIRELANE).args(send).args(packet));
         capture.finish(1000)?;
         let file: PathBuf = capture.directory.path().join("x.pcapng");
         let packets = crate::shared::packets(file).into_iter();

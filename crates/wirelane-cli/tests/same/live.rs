@@ -19,7 +19,7 @@ use crate::commands::{COMMANDS, Command};
 use crate::files;
 use crate::forms::{FORMS, NAME};
 use crate::ports::{By, PORTS, Port};
-use crate::shared::{PATIENCE, WIRELANE, wirelane};
+use crate::shared::{PATIENCE, QUICK, WIRELANE, wirelane};
 use crate::traffic::{Packet, TRAFFIC};
 
 #[test]
@@ -27,17 +27,8 @@ fn privileged_interfaces_give_the_same_answers_as_the_file() {
     if !privileged::require() || !tools::require("tcpdump") {
         return;
     }
-    let share = |part: usize| {
-        let rows = TRAFFIC.iter().filter(|traffic| traffic.live).skip(part).step_by(2);
-        rows.fold(Cells::default(), |cells, traffic| {
-            cells.join(of_traffic(traffic.name, &(traffic.make)()))
-        })
-    };
-    let cells = thread::scope(|scope| {
-        let other = scope.spawn(|| share(1));
-        share(0).join(other.join().unwrap())
-    });
-    cells.finish();
+    let rows = TRAFFIC.iter().filter(|traffic| traffic.live);
+    Cells::of_rows(rows, |traffic| of_traffic(traffic.name, &(traffic.make)())).finish();
 }
 
 /// Commands that take packets from an interface.
@@ -79,16 +70,16 @@ fn answers(port: &Port, packets: &[Packet]) -> Vec<Outcome> {
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     match port.by {
-        By::Words(words) => return by_commands(&ns, words, packets.len(), send),
+        By::Itself(port, options) => {
+            let words = format!("{port}{QUICK}{options}");
+            return by_commands(&ns, &words, packets.len(), send);
+        }
         By::Capture(words) => {
-            let line = format!("capture -q {words} -w x.pcapng");
-            let mut capture = Live::start(&ns, &line, directory);
+            let line = format!("capture -q {words} -w {}", file.display());
+            let mut capture = Live::start(&ns, &line, tempdir().unwrap());
             capture.wait_until_ready();
             send();
             capture.finish(packets.len()).unwrap();
-            let kept = capture.directory;
-            let file = kept.path().join("x.pcapng");
-            return live().map(|command| files::run(command, &file, false)).collect();
         }
         By::Tcpdump => by_tcpdump(ns.command("tcpdump"), &file, packets.len(), send),
         By::ExecTcpdump => {

@@ -15,8 +15,8 @@ pub(crate) struct Port {
 }
 
 pub(crate) enum By {
-    /// Each command receives the packets itself: these words are its port.
-    Words(&'static str),
+    /// Each command receives the packets itself, by this port with `QUICK` and these options.
+    Itself(&'static str, &'static str),
     /// This program of `wirelane` writes a file that the commands read, as two programs cannot
     /// receive the same packets.
     Capture(&'static str),
@@ -29,17 +29,11 @@ const fn row(name: &'static str, queues: usize, places: bool, by: By) -> Port {
     Port { name, queues, places, by, refused: &[], times: true }
 }
 
-/// Blocks for six seconds at any rate, because this is no test of the ring.
-const RING: &str = "packet:wl0?ring=2Mi&block=16Ki&retire=50ms";
-const SINGLE: &str = "packet:wl0?ring=2Mi&block=16Ki&retire=50ms --single";
-
-const ANY: &str = "any?ring=2Mi&block=16Ki&retire=50ms";
-
 pub(crate) const PORTS: &[Port] = &[
-    row("4 queues", 4, true, By::Words(RING)),
-    row("1 queue", 1, false, By::Words(RING)),
-    row("--single", 4, false, By::Words(SINGLE)),
-    Port { refused: &["split", "record"], ..row("any", 4, false, By::Words(ANY)) },
+    row("4 queues", 4, true, By::Itself("packet:wl0", "")),
+    row("1 queue", 1, false, By::Itself("packet:wl0", "")),
+    row("--single", 4, false, By::Itself("packet:wl0", " --single")),
+    Port { refused: &["split", "record"], ..row("any", 4, false, By::Itself("any", "")) },
     Port { times: false, ..row("xdp", 4, true, By::Capture("xdp:wl0 --all --take-management")) },
     row("tcpdump", 4, false, By::Tcpdump),
     row("exec tcpdump", 4, false, By::ExecTcpdump),

@@ -117,13 +117,15 @@ fn tags() -> Vec<Packet> {
     let frame = |n: u64| match n % 3 {
         0 => packet(n).build(),
         1 => packet(n).vlan(7).build(),
-        _ => {
-            let mut frame = packet(n).vlan(7).build();
-            frame.splice(12..12, [0x88, 0xa8, 0x20, 9]);
-            frame
-        }
+        _ => in_service_vlan(packet(n).vlan(7).build()),
     };
     (0..24).map(|n| at(n * MICROSECOND, n % 4, frame(n))).collect()
+}
+
+/// The frame with an outer tag (IEEE 802.1ad) of VLAN 9 and priority 1.
+pub(crate) fn in_service_vlan(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.splice(12..12, [0x88, 0xa8, 0x20, 9]);
+    frame
 }
 
 /// Three of each datagram; only the first one has ports.

@@ -1,9 +1,8 @@
 //! What cannot be sent is refused in words, before anything is.
 
-use std::process::Command;
-
 use tempfile::tempdir;
 use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::process::bounded;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};
 
@@ -61,10 +60,9 @@ fn a_small_file_of_flows_stays_small() {
     let keys: String = (0..80_000).map(|key| format!("k{key:07}: 1\n")).collect();
     for (text, part) in [(aliases, "repeat too much"), (keys, "k0000000")] {
         fs::write(&path, text).unwrap();
-        let mut command = Command::new("bash");
-        let script = "ulimit -v 1000000; exec timeout --signal=KILL 60 \"$@\"";
-        command.args(["-c", script, "-", env!("CARGO_BIN_EXE_wirelane"), "send", "--flows"]);
-        let out = output(command.arg(&path).args(["--print", "1"]));
+        let mut command = bounded(WIRELANE, 1_000_000);
+        command.args(["send", "--flows"]).arg(&path).args(["--print", "1"]);
+        let out = output(&mut command);
         assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
         assert!(out.stderr.contains(part), "{part}: {}", out.stderr);
     }
@@ -106,18 +104,14 @@ fn privileged_the_interface_of_the_own_ssh_connection_has_to_be_meant() {
     if !privileged::require() {
         return;
     }
-    let ns = Namespace::new();
-    let pair = VethPair::new(&ns, &ns, 1, 1500);
-    let [own, other] = [&pair.a.interface, &pair.b.interface];
-    ns.run("ip", ["address", "flush", "dev", own]);
-    ns.run("ip", ["address", "add", "10.97.0.1/24", "dev", own]);
+    let session = ssh::Session::new();
+    let [own, other] = [&session.pair.a.interface, &session.pair.b.interface];
     let send = |interface: &str, more: &[&str]| {
-        let mut command = ns.command(WIRELANE);
+        let mut command = session.command();
         command.args(["send", "-q", interface, "--packet", "ipv4 udp", "-c", "1"]).args(more);
-        output(command.env("SSH_CONNECTION", "10.97.0.2 50022 10.97.0.1 22"))
+        output(&mut command)
     };
-    let parts = [own, "your own SSH connection, 10.97.0.2:50022", "--yes"];
-    assert_refused(&send(own, &[]), 2, &parts);
+    session.assert_refused(&send(own, &[]));
     for ended in [send(own, &["--yes"]), send(other, &[])] {
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     }

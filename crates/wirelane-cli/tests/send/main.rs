@@ -5,6 +5,8 @@
 #[path = "../shared/mod.rs"]
 #[allow(dead_code, reason = "other commands need more of it")]
 mod shared;
+#[path = "../shared/ssh.rs"]
+mod ssh;
 
 mod bad_input;
 mod files;

@@ -17,6 +17,11 @@ pub(crate) const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Options of a packet port that make many small captures cheap and quick. At any rate, the blocks
+/// last for six seconds in which a thread gets no CPU.
+#[allow(dead_code, reason = "not every command's tests have a packet port")]
+pub(crate) const QUICK: &str = "?ring=2Mi&block=16Ki&retire=50ms";
+
 pub(crate) fn wirelane<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(WIRELANE);
     command.args(args);

@@ -19,6 +19,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// Batches of flows that may wait for the sinks, each of some hundred flows.
 const WAITING: usize = 256;
 
+/// The cause of an error that only says that a sink has failed.
+pub(super) const UNWANTED: &str = "nobody takes them any more";
+
 /// Flows that go to the sinks together, unless time presses.
 pub(crate) const PARCEL: usize = 256;
 
@@ -152,6 +155,14 @@ impl Collector {
         self.outbox.has_failed()
     }
 
+    /// Refuses to go on once a sink has failed.
+    ///
+    /// # Errors
+    /// As [`Outbox::check`].
+    pub(super) fn check(&self) -> Result<()> {
+        self.outbox.check()
+    }
+
     /// Gives the rest away, once all outboxes are gone.
     pub fn join(self) -> (FlowCounts, Option<Error>) {
         let Self { thread, outbox: Outbox { parcels, shared, .. }, .. } = self;
@@ -220,8 +231,19 @@ impl Outbox {
         counts(&self.shared)
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
+    fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Refuses to go on once a sink has failed.
+    ///
+    /// # Errors
+    /// [`UNWANTED`]; the sink has reported its error before.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.has_failed() {
+            true => Err(Error::failed("flows", UNWANTED)),
+            false => Ok(()),
+        }
     }
 }
 

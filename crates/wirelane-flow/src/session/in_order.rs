@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use wirelane::Result;
 use wirelane::pcap::{Record, Source};
 use wirelane::session::capture::View;
-use wirelane::{Error, Result};
 
 use super::collector::Collector;
-use super::worker::{PATIENCE, UNWANTED};
+use super::report::Report;
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
@@ -15,10 +15,8 @@ use crate::packet::Packet;
 pub(super) struct InOrder {
     meter: Meter,
     collector: Arc<Collector>,
-    counts: Arc<Mutex<MeterCounts>>,
+    report: Report,
     interfaces: Vec<Interface>,
-    /// When flows were last sent to the sinks.
-    sent: u64,
 }
 
 struct Interface {
@@ -33,28 +31,17 @@ impl InOrder {
         collector: Arc<Collector>,
         counts: Arc<Mutex<MeterCounts>>,
     ) -> Self {
-        Self { meter, collector, counts, interfaces: Vec::new(), sent: 0 }
+        Self { meter, collector, report: Report::new(counts), interfaces: Vec::new() }
     }
 
     /// Gives flows away if they have waited long enough.
     fn send_if_due(&mut self) -> Result<()> {
-        if self.collector.has_failed() {
-            // The sink has reported its error already.
-            return Err(Error::failed("flows", UNWANTED));
-        }
-        let now = self.meter.now();
-        if now.saturating_sub(self.sent) > PATIENCE {
-            self.sent = now;
-            self.tell();
+        self.collector.check()?;
+        if self.report.is_due(&self.meter) {
+            self.report.tell(&self.meter);
             self.collector.take_all_from(&mut self.meter);
         }
         Ok(())
-    }
-
-    fn tell(&self) {
-        if let Ok(mut counts) = self.counts.lock() {
-            *counts = self.meter.counts();
-        }
     }
 }
 
@@ -103,6 +90,6 @@ impl Drop for InOrder {
     fn drop(&mut self) {
         self.meter.flush();
         self.collector.finish(&mut self.meter);
-        self.tell();
+        self.report.tell(&self.meter);
     }
 }

@@ -4,33 +4,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::pipeline::{Allowance, Budget, Outcome, Running, Threads, Work, by_queue};
+use wirelane::pipeline::{Allowance, Budget, Outcome, Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
-use wirelane::session::capture::{Capture, CaptureConfig, needs_merge};
+use wirelane::session::capture::needs_merge;
 use wirelane::session::monitor::Monitor;
+use wirelane::session::receiving::Receiving;
 
-use super::collector::{Collector, FlowCounts};
+use super::collector::{Collector, FlowCounts, UNWANTED};
 use super::config::{FlowConfig, FlowOutcome};
 use super::in_order::InOrder;
-use super::worker::{self, Worker};
+use super::worker::Worker;
 use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
 use crate::table::Room;
 
 /// A running metering. Dropping it stops it; [`Metering::join`] also returns the outcome.
 pub struct Metering {
-    way: Way,
+    receiving: Receiving<Worker>,
     collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
     monitor: Monitor,
-}
-
-/// The threads that meter.
-enum Way {
-    /// The threads of the queues.
-    Queues(Running<Worker>),
-    /// One thread behind a merge by time: it alone knows which packets are the first.
-    InOrder(Box<Capture>),
 }
 
 impl Metering {
@@ -79,8 +72,8 @@ impl Metering {
             work.push(Work { port, rx, consumer });
         }
         let threads = Threads::default().placed(config.placement.clone()).each_alone();
-        let way = Way::Queues(threads.start(ports, work)?);
-        Ok(Self { way, collector: Arc::new(collector), counts, monitor })
+        let receiving = Receiving::Queues(threads.start(ports, work)?);
+        Ok(Self { receiving, collector: Arc::new(collector), counts, monitor })
     }
 
     /// One table for the packets of all queues, in order of time.
@@ -95,33 +88,21 @@ impl Metering {
         let collector = Arc::new(Collector::start(sinks, lossless)?);
         let meter = Meter::new(config.meter, Arc::new(Room::new(config.max_flows)), config.seed);
         let counts = Arc::new(Mutex::new(MeterCounts::default()));
-        let view = InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts));
-        let capture = CaptureConfig {
-            single: config.single,
-            placement: config.placement.clone(),
-            packets: config.packets,
-            prompt: true,
-            ..CaptureConfig::default()
-        };
-        let capture = Capture::start_with_ends(ports, inputs, &capture, Box::new(view))?;
-        Ok(Self { way: Way::InOrder(Box::new(capture)), collector, counts: vec![counts], monitor })
+        let view = Box::new(InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts)));
+        let FlowConfig { packets, single, ref placement, .. } = *config;
+        let placement = placement.clone();
+        let receiving = Receiving::start_in_order(ports, inputs, packets, single, placement, view)?;
+        Ok(Self { receiving, collector, counts: vec![counts], monitor })
     }
 
     /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        let (queues, in_order) = match &self.way {
-            Way::Queues(running) => (Some(running.ports()), None),
-            Way::InOrder(capture) => (None, Some(capture.ports())),
-        };
-        queues.into_iter().flatten().chain(in_order.into_iter().flatten())
+        self.receiving.ports()
     }
 
     /// Masks, filter and stop of each port, for any thread.
     pub fn controls(&self) -> &[Arc<dyn Control>] {
-        match &self.way {
-            Way::Queues(running) => running.controls(),
-            Way::InOrder(capture) => capture.controls(),
-        }
+        self.receiving.controls()
     }
 
     /// Reads all counters of the ports, from any thread.
@@ -142,30 +123,17 @@ impl Metering {
     /// Waits until it has ended by itself (enough packets, the end of the source, an error), or
     /// `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        match &self.way {
-            Way::Queues(running) => running.wait(Some(timeout)),
-            Way::InOrder(capture) => capture.wait(timeout),
-        }
+        self.receiving.wait(timeout)
     }
 
     /// Lets no more packets in, ends all flows, gives them away, and reports.
     pub fn join(self) -> FlowOutcome {
-        let Self { way, collector, counts, monitor } = self;
-        let (ports, frames, mut errors) = match way {
-            Way::Queues(running) => {
-                running.stop();
-                let Outcome { ports, frames, errors, .. } = running.join();
-                (ports, frames, errors)
-            }
-            Way::InOrder(capture) => {
-                let outcome = capture.join();
-                (outcome.ports, vec![outcome.frames], outcome.errors)
-            }
-        };
+        let Self { receiving, collector, counts, monitor } = self;
+        let Outcome { ports, frames, mut errors, .. } = receiving.join();
         // All threads that meter have ended.
         let (flows, failure) = Arc::into_inner(collector).map(Collector::join).unwrap_or_default();
         // A failed sink stops every thread with the error `UNWANTED`, which adds nothing.
-        errors.retain(|error| failure.is_none() || error.cause() != worker::UNWANTED);
+        errors.retain(|error| failure.is_none() || error.cause() != UNWANTED);
         let errors = failure.into_iter().chain(errors).collect();
         FlowOutcome {
             ports,

@@ -5,6 +5,7 @@ mod collector;
 mod config;
 mod in_order;
 mod metering;
+mod report;
 mod worker;
 
 pub use self::collector::{Collector, FlowCounts};

@@ -2,22 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
+use wirelane::Result;
 use wirelane::frame::Batch;
 use wirelane::pipeline::{Allowance, Consumer};
 use wirelane::port::{PortInfo, Rx};
 use wirelane::session::interfaces::{Placing, interfaces};
-use wirelane::{Error, Result};
 
 use super::collector::{Collector, Inbox, Outbox, PARCEL};
+use super::report::Report;
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 use crate::parts::{Origin, Parts};
-
-/// How long flows wait for other flows, in ns of packet time.
-pub(super) const PATIENCE: u64 = 200_000_000;
-
-/// The cause of an error that only says that a sink has failed.
-pub(super) const UNWANTED: &str = "nobody takes them any more";
 
 /// What a receiving thread does with its frames.
 pub(super) struct Worker {
@@ -32,9 +27,7 @@ pub(super) struct Worker {
     parts: Parts,
     /// No older packet follows.
     time: u64,
-    counts: Arc<Mutex<MeterCounts>>,
-    /// When flows were last sent to the sinks.
-    sent: u64,
+    report: Report,
 }
 
 /// A receiving end.
@@ -57,23 +50,18 @@ impl Worker {
         let ends = inputs.iter().map(|rx| End::new(info, rx, &mut meter)).collect();
         let (outbox, inbox) = (Some(collector.outbox(table)), collector.inbox(table));
         let (origins, parts) = (Vec::new(), Parts::default());
-        Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, counts, sent: 0 }
+        let report = Report::new(counts);
+        Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, report }
     }
 
     /// Sends the parts that began and ended, and the time of this table. Sends even without parts:
     /// other tables wait for the time.
     fn send(&mut self) {
-        self.tell();
+        self.report.tell(&self.meter);
         let Some(outbox) = &self.outbox else { return };
         self.meter.take_parts(&mut self.parts);
         self.parts.time = self.time;
         outbox.send(&mut self.parts);
-    }
-
-    fn tell(&self) {
-        if let Ok(mut counts) = self.counts.lock() {
-            *counts = self.meter.counts();
-        }
     }
 }
 
@@ -109,10 +97,7 @@ impl Consumer for Worker {
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
-        if self.outbox.as_ref().is_some_and(Outbox::has_failed) {
-            // The first error is that of the sink.
-            return Err(Error::failed("flows", UNWANTED));
-        }
+        self.outbox.as_ref().map_or(Ok(()), Outbox::check)?;
         let Self { inbox, origins, meter, .. } = self;
         inbox.take(origins);
         origins.drain(..).for_each(|origin| meter.began(&origin));
@@ -124,9 +109,7 @@ impl Consumer for Worker {
                 self.meter.advance(self.time);
             }
         }
-        let now = self.meter.now();
-        if now.saturating_sub(self.sent) > PATIENCE {
-            self.sent = now;
+        if self.report.is_due(&self.meter) {
             self.send();
         }
         Ok(())
@@ -137,7 +120,7 @@ impl Consumer for Worker {
         if let Some(outbox) = self.outbox.take() {
             outbox.finish(&mut self.meter, std::mem::take(&mut self.parts));
         }
-        self.tell();
+        self.report.tell(&self.meter);
         Ok(())
     }
 }

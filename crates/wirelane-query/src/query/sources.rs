@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use datafusion::datasource::listing::ListingTableUrl;
 use url::Url;
+use wirelane::pcap::FileId;
 use wirelane::{Error, Result};
 
 /// The file that makes a directory one of `wirelane record`.
@@ -44,19 +44,14 @@ impl Sources {
     /// # Errors
     /// `target` is such a file.
     pub(crate) fn refuse_to_replace(&self, target: &Path) -> Result<()> {
+        let Some(target_id) = FileId::at(target) else { return Ok(()) };
         let Ok(target_path) = fs::canonicalize(target) else { return Ok(()) };
-        let Ok(about) = fs::metadata(&target_path) else { return Ok(()) };
-        if !about.is_file() {
-            return Ok(());
-        }
         let flows = self.flows.iter().filter_map(|url| Url::parse(url.as_str()).ok());
         let flows = flows.filter_map(|url| url.to_file_path().ok());
         for source in flows.chain(self.packets.iter().cloned()) {
             let Ok(source_path) = fs::canonicalize(&source) else { continue };
-            let is_same = fs::metadata(&source_path)
-                .is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()));
             let is_part = source_path.is_dir() && target_path.starts_with(&source_path);
-            if is_same || is_part {
+            if is_part || FileId::at(&source_path) == Some(target_id) {
                 let cause = format!("it is a source of the query ({})", source.display());
                 return Err(Error::usage(target.display().to_string(), cause)
                     .help("write the answer to another file"));

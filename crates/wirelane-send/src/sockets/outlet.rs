@@ -32,21 +32,20 @@ pub(super) struct Outlet {
     looked: u64,
 }
 
-/// When something was sent last, and what was refused since.
+/// The time of the last progress, and the refusals after it.
 #[derive(Default)]
 struct Watch {
     sent: u64,
     refused: u64,
     since: u64,
-    /// When the first refusal since then was noticed.
+    /// The time of the first refusal after that progress.
     refusing: Option<u64>,
-    /// How long refusals went on.
+    /// The time between the first and the last of these refusals.
     refused_for: u64,
 }
 
 impl Watch {
-    /// Notes that so many packets were `sent` and `refused` by `now`. Returns how long none has
-    /// left.
+    /// Notes the packets `sent` and `refused` by `now`. Returns the time without a sent packet.
     #[inline]
     fn note(&mut self, sent: u64, refused: u64, now: u64) -> u64 {
         if sent != self.sent || self.since == 0 {
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(watch.note(2, 1, 6 * SECOND), 0);
         watch.note(2, 2, 8 * SECOND);
         assert_eq!(watch.refused_for, 0);
-        // They are refused from then on.
+        // All later ones are refused.
         watch.note(2, 3, 8 * SECOND + SECOND / 2);
         assert_eq!(watch.refused_for, SECOND / 2);
         watch.note(2, 4, 10 * SECOND);

@@ -85,20 +85,23 @@ impl Bundle {
         &self.strands
     }
 
+    /// A description as a file has it: interfaces that are described alike are one.
+    pub(crate) fn description(source: &Source) -> Vec<u8> {
+        let mut block = Vec::new();
+        pcapng::interface(&mut block, source);
+        block
+    }
+
     /// The number of a strand that is described when packets have come already. What is described
     /// as another one is that one. `None` if there are as many as can be told apart.
     pub(crate) fn adopt(&self, source: Source, queue: u16, class: Class) -> Option<usize> {
         let mut late = lock(&self.late);
-        let describe = |source: &Source| {
-            let mut block = Vec::new();
-            pcapng::interface(&mut block, source);
-            block
-        };
         if late.known.is_empty() {
             let known = self.strands.iter().enumerate().rev();
-            late.known.extend(known.map(|(number, strand)| (describe(&strand.source), number)));
+            late.known
+                .extend(known.map(|(number, strand)| (Self::description(&strand.source), number)));
         }
-        let block = describe(&source);
+        let block = Self::description(&source);
         if let Some(number) = late.known.get(&block) {
             return Some(*number);
         }

@@ -81,17 +81,9 @@ impl Placing {
     /// The interfaces found so far while the port runs, or described by a file behind its first
     /// packets.
     pub fn later(&self) -> Vec<Interface> {
+        let first = self.bundle.as_ref().map_or(0, |bundle| bundle.strands().len());
         let interface = |(source, counters)| Interface { source, counters };
-        match (&self.bundle, &self.growing) {
-            (Some(bundle), _) => {
-                let numbers = bundle.strands().len()..bundle.len();
-                numbers.filter_map(|number| bundle.strand(number)).map(interface).collect()
-            }
-            (None, Some(growing)) => {
-                (0..).map_while(|number| growing.strand(number)).map(interface).collect()
-            }
-            (None, None) => Vec::new(),
-        }
+        (first..).map_while(|position| self.strand(position)).map(interface).collect()
     }
 
     /// Whether there is only one interface.
@@ -117,13 +109,16 @@ impl Placing {
     /// The description of the interface at this position, also if it was found while the port runs
     /// or is described late in a file. `None` for the only one of a port.
     pub fn found(&self, position: u32) -> Option<Source> {
-        let position = position as usize;
-        let strand = match (&self.bundle, &self.growing) {
+        self.strand(position as usize).map(|(source, _)| source)
+    }
+
+    /// Description and counters of the interface at this position.
+    fn strand(&self, position: usize) -> Option<(Source, Arc<RxCounters>)> {
+        match (&self.bundle, &self.growing) {
             (Some(bundle), _) => bundle.strand(position),
             (None, Some(growing)) => growing.strand(position),
             (None, None) => None,
-        };
-        strand.map(|(source, _)| source)
+        }
     }
 
     /// The position of a frame's interface among those of its receiving end, and where it went if

@@ -5,4 +5,5 @@ pub mod comment;
 pub mod forward;
 pub mod interfaces;
 pub mod monitor;
+pub mod receiving;
 mod viewed;

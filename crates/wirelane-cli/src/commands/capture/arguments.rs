@@ -45,8 +45,8 @@ pub(crate) struct CaptureArgs {
     /// and .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
-    /// Put packets of a file in order of time that are near each other; without it, they keep the
-    /// order of the file
+    /// Put packets of a file in order of time if they are near each other; without it, the packets
+    /// of a single file keep their order
     #[arg(long, help_heading = "Output")]
     pub(super) sort: bool,
     /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the

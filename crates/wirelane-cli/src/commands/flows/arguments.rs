@@ -71,8 +71,8 @@ pub(crate) struct FlowsArgs {
     /// A flow that lasts is exported every TIME [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Flows")]
     active_timeout: Option<Duration>,
-    /// At most N flows at one time, about 225 bytes each. For more, those that were silent for long
-    /// are exported early [default: 1000000]
+    /// At most N flows at one time, about 225 bytes each, with several queues 525. If there are
+    /// more, flows that were silent for long are exported early [default: 1000000]
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
     max_flows: Option<u64>,
     /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z

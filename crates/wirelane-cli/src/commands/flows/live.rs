@@ -16,12 +16,13 @@ use crate::session::{self, Privileges, Screen};
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     args.check_no_span()?;
-    let access = args.access.access()?;
-    program::check_access(args.write.as_deref(), access)?;
+    let access = program::access(args)?;
     let (specs, filter) = args.sources()?;
     let config = args.config()?;
     Sinks::check(args)?;
-    program::check_output(args.write.as_deref(), |path| overwrite::refuse_ports(path, &specs))?;
+    if let Some(output) = program::output_file(args) {
+        overwrite::refuse_ports(output, &specs)?;
+    }
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;

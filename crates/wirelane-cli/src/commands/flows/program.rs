@@ -18,7 +18,7 @@ use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
 
-use super::arguments::Format;
+use super::arguments::{FlowsArgs, Format};
 use super::files::FileArgs;
 use crate::companion::{self, NAME};
 use crate::output;
@@ -41,15 +41,16 @@ impl Target<'_> {
     }
 }
 
-/// Refuses options of access that would have no effect.
+/// The access to the files of the command.
 ///
 /// # Errors
-/// Files of Parquet cannot get a group.
-pub(super) fn check_access(write: Option<&Path>, access: Access) -> Result<()> {
-    match write.is_some_and(takes) && access.group.is_some() {
+/// The group does not exist, or would have no effect: files of Parquet cannot get one.
+pub(super) fn access(args: &FlowsArgs) -> Result<Access> {
+    let access = args.access.access()?;
+    match args.write.as_deref().is_some_and(takes) && access.group.is_some() {
         true => Err(Error::usage("--group", "files of Parquet have the group of their directory")
             .help("give that one a group with chgrp and chmod g+s, and leave it out")),
-        false => Ok(()),
+        false => Ok(access),
     }
 }
 
@@ -58,16 +59,10 @@ pub(super) fn takes(path: &Path) -> bool {
     is_url(path) || path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Has `check` look at where rows go, if that is one file or standard output.
-///
-/// # Errors
-/// Those of `check`.
-pub(super) fn check_output(
-    write: Option<&Path>,
-    check: impl Fn(&Path) -> Result<()>,
-) -> Result<()> {
-    let output = write.unwrap_or(Path::new("-"));
-    if takes(output) { Ok(()) } else { check(output) }
+/// The file that gets the rows, or `-` for standard output; `None` if they become files of Parquet.
+pub(super) fn output_file(args: &FlowsArgs) -> Option<&Path> {
+    let output = args.write.as_deref().unwrap_or(Path::new("-"));
+    (!takes(output)).then_some(output)
 }
 
 /// Whether it is no path of this machine.
@@ -264,7 +259,7 @@ impl Sink for ProgramSink {
         // While no flow ends, this is the only check whether the program still runs.
         if self.pipe.is_some() && self.program.has_ended() {
             self.end()?;
-            // Its output goes to ours: the reader has closed it.
+            // The program inherits standard output, whose reader has closed it.
             return Err(match self.is_stream {
                 true => Error::io("standard output", "write", io::ErrorKind::BrokenPipe.into()),
                 false => Error::failed(format!("program {NAME}"), "it ended early"),

@@ -20,16 +20,15 @@ use crate::session::{self, Privileges};
 use crate::{output, overwrite, stores};
 
 pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
-    let access = args.access.access()?;
-    program::check_access(args.write.as_deref(), access)?;
+    let access = program::access(args)?;
     let (paths, expression) = stores::split(&args.words)?;
     let query = query(args, &expression, halt)?;
     Sinks::check(args)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
-    program::check_output(args.write.as_deref(), |path| {
-        overwrite::refuse_files(path, &stores::files(&stores)?)
-    })?;
+    if let Some(output) = program::output_file(args) {
+        overwrite::refuse_stores(output, &stores)?;
+    }
     privileges.give_away(&[])?;
     let (sinks, told) =
         Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;

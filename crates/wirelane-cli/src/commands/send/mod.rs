@@ -46,9 +46,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let placement = args.session.placement()?;
     let target = target(args)?;
-    let is_file = target.backend == Some(Backend::File);
     let mut content = None;
-    if is_file {
+    if target.backend == Some(Backend::File) {
         overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
         // The output is emptied only after the input was opened.
         privileges.give_away(&[])?;

@@ -98,11 +98,7 @@ impl<W: Write> Table<W> {
 
 /// Text of packets must not move the cursor.
 fn clean(text: &str) -> String {
-    text.chars()
-        .flat_map(|it| {
-            if wirelane_os::text::is_hostile(it) { it.escape_default().collect() } else { vec![it] }
-        })
-        .collect()
+    text.chars().flat_map(wirelane_os::text::escaped).collect()
 }
 
 fn is_number(kind: &DataType) -> bool {

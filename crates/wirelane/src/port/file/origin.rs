@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
-use crate::pcap::{Direction, Source, pcapng};
+use crate::pcap::{Direction, Source};
 use crate::port::Bundle;
 
 /// One interface of the file.
@@ -125,19 +125,19 @@ impl Origins {
         early: usize,
         snaplen: u32,
     ) -> Option<Bundle> {
+        let has_late = interfaces.len() > early;
         let mut known = HashMap::new();
         let mut strands = Vec::new();
         for (number, (origin, source)) in self.list.iter_mut().zip(interfaces).enumerate() {
             let source = cut(source, snaplen);
-            if interfaces.len() > early {
-                let mut description = Vec::new();
-                pcapng::interface(&mut description, &source);
-                let strand = *known.entry(description).or_insert(strands.len() as u32);
+            if has_late {
+                let next = strands.len() as u32;
+                let strand = *known.entry(Bundle::description(&source)).or_insert(next);
                 if number >= early {
                     (origin.strand, origin.is_hidden) = (strand, true);
-                }
-                if number >= early && (strand as usize) < strands.len() {
-                    continue;
+                    if strand < next {
+                        continue;
+                    }
                 }
             }
             strands.push((source, origin.queue, origin.class.to_vec()));

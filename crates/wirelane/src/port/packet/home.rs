@@ -35,7 +35,7 @@ impl Home {
             own,
             thread: thread::current().id(),
             readings,
-            // What changed before this thread began is news as well.
+            // Changes before the start of this thread count, too.
             changes: 0,
             handed: 0,
             looked: 0,
@@ -43,7 +43,8 @@ impl Home {
         }
     }
 
-    /// Follows what is new about the place; returns how many frames may have strayed meanwhile.
+    /// Follows changes of the place; returns the number of frames that may have strayed since the
+    /// last call.
     #[inline]
     pub(super) fn look(&mut self) -> u64 {
         let (readings, changes) = self.place.counts();
@@ -55,8 +56,8 @@ impl Home {
         if changes == self.changes { 0 } else { self.follow(changes) }
     }
 
-    /// The steering was as before at the last reading but one, and so for all frames that had been
-    /// handed over by then.
+    /// At the last reading but one, the steering was still the earlier one, and so for all frames
+    /// handed over before that reading.
     #[cold]
     fn follow(&mut self, changes: u32) -> u64 {
         let (cpus, own) = self.place.latest();
@@ -73,7 +74,7 @@ impl Home {
         self.cpus.contains(affinity::current_cpu())
     }
 
-    /// Brings the calling thread back, if it is the one that sends. A cpuset may forbid it.
+    /// Moves the sending thread back to its CPU; other callers stay. A cpuset may forbid it.
     #[cold]
     pub(super) fn go(&self) {
         if let Some(cpu) = self.own

@@ -5,8 +5,8 @@
 //! dropped: by a rule of nft or tc at egress, or by the other end of a veth pair with a smaller MTU
 //! (`is_skb_forwardable`). A full queue has room again soon, and often holds frames of this end. So
 //! a frame that is refused for long, while the end has no other frame under way, is given up. While
-//! other ends of the port have frames under way, it waits [`OTHERS`] times as long: the queue may
-//! be full of theirs. It does not wait for ever, because they may never pause.
+//! other ends of the port have frames under way, it waits [`OTHERS`] times as long: these frames
+//! may fill the queue. It does not wait for ever, because they may never pause.
 //!
 //! The time adapts. Each frame that is given up halves it: a rule that drops many frames must not
 //! delay the others for long. A frame that leaves after all raises it to a multiple of its delay.
@@ -27,15 +27,15 @@ const NONE: Duration = Duration::from_micros(100);
 const MARGIN: u32 = 8;
 /// The factor while other ends have frames under way.
 const OTHERS: u32 = 8;
-/// Of so many frames that are given up, one waits at least [`SHORT`].
+/// One in eight frames that are given up waits at least [`SHORT`].
 const PROBE: u32 = 8;
 /// So much of a pause between two attempts always counts: what `Transmitter::wait` sleeps.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Who has frames under way that could fill a queue.
+/// The ends whose frames under way could fill a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnderWay {
-    /// Nobody, as far as the port knows.
+    /// None, as far as the port knows.
     Nothing,
     /// Other ends of the port.
     Others,

@@ -68,7 +68,7 @@ const CONGESTED: Duration = Duration::from_micros(200);
 /// Sends frames through one socket.
 pub(super) struct Transmitter {
     socket: Arc<PacketSocket>,
-    /// For frames that are to be cut.
+    /// The socket for frames that the kernel segments.
     handing_on: Option<Arc<PacketSocket>>,
     /// That socket had no room the last time.
     is_congested: bool,
@@ -286,7 +286,7 @@ impl Transmitter {
     }
 
     /// The same for a frame past the ring. All of these have the same place, but it may be another
-    /// frame than the last time: somebody may drop a batch with what is in it.
+    /// frame than the last time: the caller may have dropped the batch of that one.
     #[cold]
     fn is_past_refused_for_good(&mut self, frame: &Frame, error: &std::io::Error) -> bool {
         if !is_refusal(error) {

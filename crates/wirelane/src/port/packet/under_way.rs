@@ -1,4 +1,4 @@
-//! What of a port is under way when the kernel refuses a frame. See `refused`.
+//! Finds the frames of a port that are under way when the kernel refuses one. See `refused`.
 //!
 //! All TX queues of an interface can share one queueing discipline (e.g. tbf at its root), which
 //! may be full of the frames of other ends. So an end asks the sockets of all.
@@ -11,7 +11,8 @@ use wirelane_os::packet::PacketSocket;
 
 use super::refused::UnderWay;
 
-/// The sockets of an end: that of its ring, and that for frames which are to be cut.
+/// The sockets of an end: the socket of its ring, and the socket for frames that the kernel
+/// segments.
 pub(super) type TxSockets = (Arc<PacketSocket>, Option<Arc<PacketSocket>>);
 
 /// The transmitting sockets of a port. The ends own them: an end that is dropped closes its own.
@@ -44,7 +45,7 @@ impl Inquiry {
         self.bypass
     }
 
-    /// What is under way, for the end whose sockets are `own`.
+    /// Finds the frames under way, for the end with the sockets `own`.
     #[cold]
     pub(super) fn ask(&mut self, own: [Option<&PacketSocket>; 2], interface: &str) -> UnderWay {
         let has_frames = |socket: &PacketSocket| socket.outstanding().is_ok_and(|bytes| bytes > 0);

@@ -122,10 +122,7 @@ impl Capture {
 
     /// As [`Capture::start_with_view`], with the receiving ends that were taken from each port
     /// before.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn start_with_ends(
+    pub(crate) fn start_with_ends(
         ports: Vec<Port>,
         ends: Vec<Vec<Rx>>,
         config: &CaptureConfig,
@@ -284,7 +281,7 @@ impl Capture {
 
 impl Writers {
     /// Opens the files and starts their threads; returns the route of every receiving end to them.
-    /// `is_alone`: each receiving end has a thread of its own.
+    /// `is_alone`: each receiving end has a separate thread.
     fn start(
         &mut self,
         ports: &[Port],
@@ -395,16 +392,16 @@ impl Writers {
         };
         // Other programs number the packets of a file in its order, so keep that order.
         let is_file = ports.iter().all(|port| port.info().backend == Backend::File);
-        // What is in a pipe may come at any time.
+        // The packets of a pipe may arrive at any time.
         let is_here = |port: &Port| !port.inputs().is_empty();
         let has_pipe =
             ports.iter().any(|port| port.info().backend == Backend::File && !is_here(port));
         // No thread that feeds a lane ever waits for room in another lane.
         let is_patient = lossless && is_alone && lanes == ends && !has_pipe;
         for (place, (path, members)) in files.into_iter().enumerate() {
-            // A limit compares times with those of other files.
+            // A limit compares the times of packets in different files.
             let keeps_order = is_file && !config.sort && members.len() == 1 && self.limit.is_none();
-            // The packets of one file can be much older than those of another.
+            // One file can have much older packets than another.
             let is_apart = self.limit.is_some() || is_file && !has_pipe && members.len() > 1;
             let patience = match lossless && is_apart {
                 true if is_patient => Patience::Input,
@@ -440,8 +437,8 @@ impl Writers {
             let roster = Arc::new(Roster::new(first));
             let (mut writer_inputs, mut interface) = (Vec::new(), 0);
             for (end, interfaces) in members {
-                let growing = inputs.iter().flatten().nth(end).and_then(Rx::growing);
                 let rx = inputs.iter().flatten().nth(end);
+                let growing = rx.and_then(Rx::growing);
                 // Of several lanes of a file, the first has what is found later.
                 let is_first = routes.get(end).is_some_and(|route| route.lanes.is_empty());
                 let late = rx.and_then(Rx::bundle).filter(|_| is_first).cloned();

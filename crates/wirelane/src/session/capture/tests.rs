@@ -91,7 +91,7 @@ fn disorder_is_counted_when_memory_is_scarce() {
 const START: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Writes a file of packets of so many bytes, at these seconds.
+/// Writes a file with a packet of `length` bytes at each of these seconds.
 fn write(path: &Path, seconds: impl Iterator<Item = u64>, length: usize) {
     let source = Source::new("x", Class::Rx, Some(0));
     let mut writer =
@@ -150,7 +150,7 @@ fn capture_two(
 #[test]
 fn several_files_have_one_order_of_time() {
     const ALL: u64 = 20_000;
-    // For so few packets as 9000, one thread receives from all queues of a port.
+    // For 9000 packets, one thread receives from all queues of a port.
     for packets in [None, Some(9_000), Some(12_345)] {
         let expected: Vec<u64> = (0..packets.unwrap_or(ALL)).collect();
         let capture = |[a, b]: [&mut dyn Iterator<Item = u64>; 2]| {

@@ -47,15 +47,14 @@ impl Input {
     }
 }
 
-/// What a writer waits for while an input is silent.
+/// The limit of a writer's wait for a silent input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// The clock: packets that are too old leave.
     Clock,
     /// The input while there is memory, and then the clock.
     Memory,
-    /// The input, however long it takes. A thread of its own fills it, which goes on whatever the
-    /// other inputs wait for.
+    /// The input, however long it takes. A separate thread fills it, and waits for no other input.
     Input,
 }
 
@@ -311,10 +310,11 @@ impl WriterThread {
         let limit = merge.horizon().max(overdue);
         let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
         share.iter_mut().for_each(|share| share.decide(merge.horizon(), overdue));
-        // Packets of the last run that count towards the limit.
-        let mut taken = 0;
-        while let Some(from) =
-            merge.pop(limit, share.as_ref().map_or(u64::MAX, Share::room), |run| {
+        loop {
+            let room = share.as_ref().map_or(u64::MAX, Share::room);
+            // Packets of the run that count towards the limit.
+            let mut taken = 0;
+            let popped = merge.pop(limit, room, |run| {
                 taken = run.packets;
                 if let Some(view) = view {
                     view.take(&run);
@@ -341,15 +341,14 @@ impl WriterThread {
                     }
                     Ok(())
                 })
-            })?
-        {
+            })?;
+            let Some(from) = popped else { return Ok(()) };
             share.iter_mut().for_each(|share| share.use_up(taken));
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
                 file.iter().for_each(|file| ledger.settle(file.written().packets));
             }
         }
-        Ok(())
     }
 
     /// Once the limit is reached, drops the rest.

@@ -1,0 +1,38 @@
+//! The progress of one table: its counts, and the time of its last report.
+
+use std::sync::{Arc, Mutex};
+
+use crate::meter::{Meter, MeterCounts};
+
+/// How long flows wait for other flows, in ns of packet time.
+const PATIENCE: u64 = 200_000_000;
+
+/// Tells other threads what became of the packets of a table.
+pub(super) struct Report {
+    counts: Arc<Mutex<MeterCounts>>,
+    /// When flows were last sent to the sinks.
+    sent: u64,
+}
+
+impl Report {
+    pub(super) fn new(counts: Arc<Mutex<MeterCounts>>) -> Self {
+        Self { counts, sent: 0 }
+    }
+
+    /// Whether flows have waited long enough. Then the caller sends them.
+    pub(super) fn is_due(&mut self, meter: &Meter) -> bool {
+        let now = meter.now();
+        let is_due = now.saturating_sub(self.sent) > PATIENCE;
+        if is_due {
+            self.sent = now;
+        }
+        is_due
+    }
+
+    /// Publishes the counts of `meter`.
+    pub(super) fn tell(&self, meter: &Meter) {
+        if let Ok(mut counts) = self.counts.lock() {
+            *counts = meter.counts();
+        }
+    }
+}
