@@ -82,15 +82,16 @@ impl Flow {
             && self.key.destination == other.key.destination;
         let other_began = (other.start(), other.handshake_rtt.is_none())
             < (self.start(), self.handshake_rtt.is_none());
+        let handshake_rtt = match other_began {
+            true => other.handshake_with(self, is_same_way),
+            false => self.handshake_with(&other, is_same_way),
+        };
         let is_other_later = other.last() > self.last();
         let (first, second) = match is_other_later {
             true => (self.end, other.end),
             false => (other.end, self.end),
         };
-        self.handshake_rtt = match other_began {
-            true => other.handshake_rtt.or(self.handshake_rtt.filter(|_| is_same_way)),
-            false => self.handshake_rtt.or(other.handshake_rtt.filter(|_| is_same_way)),
-        };
+        self.handshake_rtt = handshake_rtt;
         let (forward, reverse) = match is_same_way {
             true => (other.forward, other.reverse),
             false => (other.reverse, other.forward),
@@ -111,6 +112,26 @@ impl Flow {
             (first, EndReason::Ended) if is_two_way => first,
             _ => second,
         };
+    }
+
+    /// The handshake of this part, which began the flow, if `other` has packets of the same
+    /// direction: the ACK is the first packet of either part after SYN. Unknown if both have SYN.
+    fn handshake_with(&self, other: &Self, is_same_way: bool) -> Option<u64> {
+        let (half, rtt) = match is_same_way {
+            true => (&other.forward, other.handshake_rtt),
+            false => (&other.reverse, None),
+        };
+        if half.packets == 0 {
+            return self.handshake_rtt;
+        }
+        let has_syn = |half: &Half| half.tcp_flags.contains(TcpFlags::SYN);
+        let (syn, known, next) = match (has_syn(&self.forward), has_syn(half)) {
+            (true, false) => (self.forward.start, self.handshake_rtt, half.start),
+            (false, true) => (half.start, rtt, self.forward.start),
+            _ => return None,
+        };
+        let next = next.checked_sub(syn)?;
+        Some(known.map_or(next, |known| known.min(next)))
     }
 
     /// Whether TCP has ended in both directions.

@@ -132,6 +132,8 @@ pub(crate) struct Joiner {
     held: usize,
     /// The time of each table.
     times: Vec<u64>,
+    /// The time of the newest packet of all tables.
+    newest: u64,
     conversations: HashMap<u64, Conversation>,
     /// Time and number of each conversation to check.
     due: BTreeSet<(u64, u64)>,
@@ -151,6 +153,7 @@ impl Joiner {
             most,
             held: 0,
             times: vec![0; tables],
+            newest: 0,
             conversations: HashMap::new(),
             due: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -160,7 +163,8 @@ impl Joiner {
 
     /// Takes a report of a table; appends the complete records to `out`.
     pub(crate) fn take(&mut self, table: usize, parts: Parts, out: &mut Vec<Flow>) {
-        let Parts { begun, lost, flows, conversations, begins_anew, time } = parts;
+        let Parts { begun, lost, flows, conversations, begins_anew, time, newest } = parts;
+        self.newest = self.newest.max(newest);
         if begins_anew {
             self.forget(table);
         }
@@ -176,8 +180,20 @@ impl Joiner {
         if let Some(known) = self.times.get_mut(table) {
             *known = time.max(*known);
         }
+        let begun = out.len();
         self.release(out);
         self.make_room(out);
+        self.tell_idle(out, begun);
+    }
+
+    /// A table that ends does not know the packets of the others: flows that it ended may have been
+    /// idle.
+    fn tell_idle(&self, flows: &mut [Flow], begun: usize) {
+        for flow in flows.iter_mut().skip(begun).filter(|flow| flow.end == EndReason::Forced) {
+            if self.newest.saturating_sub(flow.last()) > self.limits.idle {
+                flow.end = EndReason::Idle;
+            }
+        }
     }
 
     /// The messages for the tables, each with the number of its table.
@@ -195,6 +211,7 @@ impl Joiner {
         self.due.clear();
         self.waiting.clear();
         self.held = 0;
+        self.tell_idle(out, begun);
         if let Some(new) = out.get_mut(begun..) {
             new.sort_by_key(Flow::last);
         }

@@ -170,6 +170,37 @@ fn the_sender_of_the_earliest_packet_is_the_source() {
     }
 }
 
+/// SYN, its answer, the ACK and a later ACK: the first ACK may be on any queue but that of SYN.
+#[test]
+fn a_handshake_has_its_time_on_several_queues() {
+    for [syn, answer, first, later] in [[0, 1, 2, 0], [0, 1, 1, 0], [0, 0, 1, 2], [2, 0, 1, 1]] {
+        let mut bench = Bench::new(3);
+        for sent in [
+            Sent::tcp(syn, SECOND, true, SYN),
+            Sent::tcp(answer, SECOND + 5, false, SYN.with(ACK)),
+            Sent::tcp(first, SECOND + 9, true, ACK),
+            Sent::tcp(later, SECOND + 20, true, ACK),
+        ] {
+            bench.push(&sent);
+        }
+        let flows = bench.end();
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].handshake_rtt, Some(9), "{syn} {answer} {first} {later}");
+    }
+}
+
+/// The packets of one queue end before those of another.
+#[test]
+fn a_flow_of_a_table_that_ended_early_is_idle() {
+    let mut bench = Bench::new(2);
+    bench.put(&Sent::udp(0, SECOND, true));
+    bench.put(&Sent { port: 5000, ..Sent::udp(1, 20 * SECOND, true) });
+    let mut ends: Vec<_> =
+        bench.end().iter().map(|flow| (flow.key.source_port, flow.end)).collect();
+    ends.sort_by_key(|(port, _)| *port);
+    assert_eq!(ends, [(4000, EndReason::Idle), (5000, EndReason::Forced)]);
+}
+
 #[test]
 fn packets_that_are_metered_out_of_order_have_the_source_of_the_earliest() {
     let mut bench = Bench::new(1);

@@ -261,6 +261,7 @@ impl Meter {
     /// Moves the parts that have begun and ended into `parts`.
     pub(crate) fn take_parts(&mut self, parts: &mut Parts) {
         parts.flows.append(&mut self.done);
+        parts.newest = self.now;
         if let Some(tracker) = &mut self.tracker {
             tracker.take(parts);
         }

@@ -40,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) begins_anew: bool,
     /// The table will receive no older packet.
     pub(crate) time: u64,
+    /// The time of the table's newest packet.
+    pub(crate) newest: u64,
 }
 
 /// The most unsent reports of parts.

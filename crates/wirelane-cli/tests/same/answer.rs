@@ -119,7 +119,7 @@ pub(crate) fn of_packet(packet: &Packet) -> Line {
         class: None,
         queue: Some(packet.queue),
         timestamp: packet.time,
-        original_len: packet.data.len() as u32,
+        original_len: packet.original_len,
         data: packet.data.clone(),
     })
 }

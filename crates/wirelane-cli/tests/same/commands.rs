@@ -11,6 +11,8 @@ pub(crate) struct Command {
     pub(crate) answer: Answer,
     /// Whether it takes packets of several link types.
     pub(crate) types: bool,
+    /// Whether it takes several files.
+    pub(crate) several: bool,
 }
 
 impl Command {
@@ -31,7 +33,11 @@ impl Command {
 }
 
 const fn row(name: &'static str, lines: &'static [&'static str], answer: Answer) -> Command {
-    Command { name, lines, answer, types: true }
+    Command { name, lines, answer, types: true, several: true }
+}
+
+const fn of_one_file(command: Command) -> Command {
+    Command { several: false, ..command }
 }
 
 const fn of_one_type(command: Command) -> Command {
@@ -47,17 +53,26 @@ pub(crate) const COMMANDS: &[Command] = &[
     row("count", &["count -q --json IN --by proto,host,port,vlan,flow"], answer::counts),
     row("count by queue", &["count -q --json IN --by queue"], answer::counts),
     row("flows", &["flows -q --format json IN"], answer::flows),
-    of_one_type(row(
+    of_one_file(of_one_type(row(
         "record",
         &["record -q --segment 4M IN store", "extract store -w x.pcapng"],
         answer::packets,
-    )),
+    ))),
     row("first -w", &["capture -q IN -c 7 -w x.pcapng"], answer::packets),
     row("first lines", &["capture -q -n -tt --print IN -c 7"], answer::lines),
     row("first counts", &["count -q --json IN --by host -c 7"], answer::counts),
     row("first flows", &["flows -q --format json IN -c 7"], answer::flows),
-    row("convert", &["convert FILE x.pcapng"], answer::packets),
-    of_one_type(row("convert to pcap", &["convert FILE x.pcap"], answer::without_queues)),
+    of_one_file(row("convert", &["convert FILE x.pcapng"], answer::packets)),
+    of_one_file(of_one_type(row(
+        "convert to pcap",
+        &["convert FILE x.pcap"],
+        answer::without_queues,
+    ))),
     row("merge", &["merge FILE -w x.pcapng"], answer::packets),
-    of_one_type(row("send", &["send -q file:x.pcapng FILE --top-speed"], answer::bytes)),
+    // It sends one file after the other.
+    of_one_file(of_one_type(row(
+        "send",
+        &["send -q file:x.pcapng FILE --top-speed"],
+        answer::bytes,
+    ))),
 ];

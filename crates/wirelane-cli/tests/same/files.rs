@@ -8,7 +8,7 @@ use wirelane_testkit::process::output;
 use crate::answer::{self, Line};
 use crate::cells::{Cells, Outcome, Told, difference};
 use crate::commands::{COMMANDS, Command};
-use crate::forms::{FORMS, Form};
+use crate::forms::{FORMS, Form, Given, OTHER};
 use crate::shared::{WIRELANE, wirelane};
 use crate::traffic::{Packet, TRAFFIC, Traffic};
 
@@ -37,14 +37,11 @@ fn of_traffic(number: usize, traffic: &Traffic) -> Cells {
         is_sample && (form.types || !types)
     });
     for (_, form) in others {
-        let told = Told { times: true, places: form.queues, order: true };
+        let told = told(form);
         for ((command, expected), outcome) in
             COMMANDS.iter().zip(&first).zip(answers(form, &packets))
         {
-            let cannot_tell = types && !command.types
-                || !told.places && command.name == "count by queue"
-                || decreasing && form.sorts && command.keeps_order();
-            if cannot_tell {
+            if cannot_tell(form, command, types, decreasing) {
                 continue;
             }
             let difference = difference(expected, &outcome, told);
@@ -54,19 +51,39 @@ fn of_traffic(number: usize, traffic: &Traffic) -> Cells {
     cells
 }
 
-fn answers(form: &Form, packets: &[Packet]) -> Vec<Outcome> {
-    let directory = tempdir().unwrap();
-    let file = (form.write)(packets, directory.path());
-    COMMANDS.iter().map(|command| run(command, &file, form.pipe)).collect()
+/// Whether the form and the command have no answer to compare.
+pub(crate) fn cannot_tell(form: &Form, command: &Command, types: bool, decreasing: bool) -> bool {
+    form.given == Given::Two && !command.several
+        || types && !command.types
+        || !form.queues && command.name == "count by queue"
+        || decreasing && form.sorts && command.keeps_order()
 }
 
-/// Runs the command lines on a file, or on standard input.
-pub(crate) fn run(command: &Command, file: &Path, pipe: bool) -> Outcome {
+pub(crate) fn told(form: &Form) -> Told {
+    Told { times: true, places: form.queues, order: true }
+}
+
+pub(crate) fn answers(form: &Form, packets: &[Packet]) -> Vec<Outcome> {
     let directory = tempdir().unwrap();
-    let name = if pipe { "-".into() } else { file.display().to_string() };
+    let file = (form.write)(packets, directory.path());
+    COMMANDS.iter().map(|command| run(command, &file, form.given)).collect()
+}
+
+/// Runs the command lines on the file.
+pub(crate) fn run(command: &Command, file: &Path, given: Given) -> Outcome {
+    let directory = tempdir().unwrap();
+    let pipe = given == Given::Pipe;
+    let file_name = file.display().to_string();
+    let names = match given {
+        Given::File => vec![file_name],
+        Given::Pipe => vec!["-".into()],
+        Given::Two => vec![file_name, file.with_file_name(OTHER).display().to_string()],
+    };
+    let ports: Vec<_> = names.iter().map(|name| format!("file:{name}")).collect();
+    let (names, ports) = (names.join(" "), ports.join(" "));
     let mut printed = String::new();
     for (number, line) in command.lines.iter().enumerate() {
-        let line = line.replace("IN", &format!("file:{name}")).replace("FILE", &name);
+        let line = line.replace("IN", &ports).replace("FILE", &names);
         let mut command = wirelane(line.split(' '));
         if pipe && number == 0 {
             command = std::process::Command::new("sh");
@@ -89,7 +106,8 @@ fn wrong(command: &Command, packets: &[Packet], outcome: &Outcome) -> Option<Str
         Err(error) => return Some(error.clone()),
     };
     if lines.is_empty() {
-        return Some("nothing".into());
+        // The first packets may belong to no flow.
+        return (!command.is_first()).then(|| "nothing".into());
     }
     let lengths = |lines: &[Line]| -> Vec<String> {
         let mut lengths: Vec<_> = lines.iter().map(|line| line.text.clone()).collect();
@@ -101,7 +119,9 @@ fn wrong(command: &Command, packets: &[Packet], outcome: &Outcome) -> Option<Str
         expected.sort_by(|a, b| a.time.cmp(&b.time));
         expected.truncate(7);
     }
-    let is_of_packets = lines[0].text.contains("hash");
+    // `send` replaces missing bytes by zeros.
+    let is_whole = packets.iter().all(|it| it.original_len == it.data.len() as u32);
+    let is_of_packets = lines[0].text.contains("hash") && (is_whole || command.name != "send");
     let is_wrong = is_of_packets && lengths(&expected) != lengths(lines);
     is_wrong.then(|| format!("{} other packets than the {} written", lines.len(), expected.len()))
 }

@@ -22,8 +22,7 @@ pub(crate) struct Form {
     pub(crate) queues: bool,
     /// Whether it holds packets of several link types.
     pub(crate) types: bool,
-    /// Whether a command reads it from standard input.
-    pub(crate) pipe: bool,
+    pub(crate) given: Given,
     /// Whether it always stores packets in order of time.
     pub(crate) sorts: bool,
     /// Whether mostly the coding differs from another form: then every third row of traffic is
@@ -32,12 +31,27 @@ pub(crate) struct Form {
     pub(crate) write: fn(&[Packet], &Path) -> PathBuf,
 }
 
+/// How a command gets the packets.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Given {
+    File,
+    /// On standard input.
+    Pipe,
+    /// As two files, this one and `OTHER` beside it.
+    Two,
+}
+
+/// The name of the second file.
+pub(crate) const OTHER: &str = "y.pcapng";
+
 const fn pcapng(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
-    Form { name, queues: true, types: true, pipe: false, sorts: false, sampled: false, write }
+    let (queues, types, sorts, sampled) = (true, true, false, false);
+    Form { name, queues, types, given: Given::File, sorts, sampled, write }
 }
 
 const fn classic(name: &'static str, write: fn(&[Packet], &Path) -> PathBuf) -> Form {
-    Form { name, queues: false, types: false, pipe: false, sorts: false, sampled: false, write }
+    let (queues, types, sorts, sampled) = (false, false, false, false);
+    Form { name, queues, types, given: Given::File, sorts, sampled, write }
 }
 
 const fn sampled(form: Form) -> Form {
@@ -50,7 +64,16 @@ pub(crate) const FORMS: &[Form] = &[
     sampled(pcapng("gzip", |packets, to| written(packets, to, "x.pcapng.gz"))),
     sampled(pcapng("zstd", |packets, to| written(packets, to, "x.pcapng.zst"))),
     sampled(pcapng("lz4", |packets, to| written(packets, to, "x.pcapng.lz4"))),
-    Form { pipe: true, ..sampled(pcapng("pipe", |packets, to| written(packets, to, "x.pcapng"))) },
+    Form {
+        given: Given::Pipe,
+        ..sampled(pcapng("pipe", |packets, to| written(packets, to, "x.pcapng")))
+    },
+    Form {
+        queues: false, // named after the file, too
+        given: Given::Two,
+        sorts: true,
+        ..pcapng("two files", two)
+    },
     Form { types: false, sorts: true, ..pcapng("store", stored) },
     pcapng("late interfaces", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing)),
     pcapng("statistics between", |packets, to| blocks(packets, to, packets.len(), Extra::After)),
@@ -99,7 +122,7 @@ fn record(packet: &Packet, interface: u32) -> Record<'_> {
     Record {
         interface,
         timestamp: packet.time,
-        original_len: packet.data.len() as u32,
+        original_len: packet.original_len,
         direction: Direction::Unknown,
         data: &packet.data,
     }
@@ -116,6 +139,16 @@ fn written(packets: &[Packet], to: &Path, name: &str) -> PathBuf {
     }
     writer.finish(&[]).unwrap();
     path
+}
+
+/// Two packets in the first file, two in the second one, and so on.
+fn two(packets: &[Packet], to: &Path) -> PathBuf {
+    let part = |wanted: usize| {
+        let places = packets.iter().enumerate().filter(|(at, _)| at / 2 % 2 == wanted);
+        places.map(|(_, packet)| packet.clone()).collect::<Vec<_>>()
+    };
+    written(&part(1), to, OTHER);
+    written(&part(0), to, "x.pcapng")
 }
 
 /// `record` and `extract`.
@@ -176,9 +209,9 @@ fn raw(packets: &[Packet], to: &Path, resolution: Resolution) -> PathBuf {
 
 /// Seconds, microseconds, captured and original length of a packet of a pcap file.
 fn header(packet: &Packet) -> [u32; 4] {
-    let length = packet.data.len() as u32;
+    let captured = packet.data.len() as u32;
     let (seconds, rest) = (packet.time / 1_000_000_000, packet.time % 1_000_000_000);
-    [seconds as u32, (rest / 1000) as u32, length, length]
+    [seconds as u32, (rest / 1000) as u32, captured, packet.original_len]
 }
 
 fn big_endian(packets: &[Packet], to: &Path) -> PathBuf {

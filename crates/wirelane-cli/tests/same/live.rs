@@ -17,7 +17,7 @@ use wirelane_testkit::{privileged, tools};
 use crate::cells::{Cells, Outcome, Told, difference};
 use crate::commands::{COMMANDS, Command};
 use crate::files;
-use crate::forms::{FORMS, NAME};
+use crate::forms::{FORMS, Given, NAME};
 use crate::ports::{By, PORTS, Port};
 use crate::shared::{PATIENCE, QUICK, WIRELANE, wirelane};
 use crate::traffic::{Packet, TRAFFIC};
@@ -39,7 +39,7 @@ fn live() -> impl Iterator<Item = &'static Command> {
 fn of_traffic(traffic: &str, packets: &[Packet]) -> Cells {
     let directory = tempdir().unwrap();
     let file = (FORMS[0].write)(packets, directory.path());
-    let expected: Vec<_> = live().map(|command| files::run(command, &file, false)).collect();
+    let expected: Vec<_> = live().map(|command| files::run(command, &file, Given::File)).collect();
     let mut cells = Cells::default();
     for port in PORTS {
         let told = Told { times: false, places: port.places, order: port.times };
@@ -89,7 +89,7 @@ fn answers(port: &Port, packets: &[Packet]) -> Vec<Outcome> {
             by_tcpdump(command, &file, packets.len(), send);
         }
     }
-    live().map(|command| files::run(command, &file, false)).collect()
+    live().map(|command| files::run(command, &file, Given::File)).collect()
 }
 
 /// All commands at once. They are stopped until all packets have arrived, so none can keep up by

@@ -28,6 +28,7 @@ pub(crate) const PENDING: &[Pending] = &[
     // If several queues receive one direction, each looks for retransmissions alone.
     row(2, "4 queues", &["flows"], &["IPv6"]),
     row(2, "any", &["flows"], &["IPv6"]),
+    row(2, "two files", &["flows"], &["IPv6", "captures of Ethernet", "captures of other links"]),
 ];
 
 /// The fault that explains why this fails.

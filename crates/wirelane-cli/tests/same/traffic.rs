@@ -6,6 +6,8 @@ use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::wire::{Ipv4, MacAddr, Protocol, Tcp, TcpFlags, packet};
 use wirelane_testkit::packets;
 
+use crate::{captures, generated};
+
 /// A row: packets in the order of their arrival.
 pub(crate) struct Traffic {
     pub(crate) name: &'static str,
@@ -28,6 +30,9 @@ pub(crate) const TRAFFIC: &[Traffic] = &[
     Traffic { name: "long frames", live: false, make: long_frames },
     Traffic { name: "very long frames", live: false, make: very_long_frames },
     Traffic { name: "several link types", live: false, make: link_types },
+    Traffic { name: "generated", live: true, make: generated::example },
+    Traffic { name: "captures of Ethernet", live: false, make: captures::ethernet },
+    Traffic { name: "captures of other links", live: false, make: captures::others },
 ];
 
 #[derive(Clone, Debug)]
@@ -36,19 +41,21 @@ pub(crate) struct Packet {
     pub(crate) time: u64,
     pub(crate) queue: u32,
     pub(crate) link_type: u16,
+    /// Bytes of the packet, of which `data` has the first ones.
+    pub(crate) original_len: u32,
     pub(crate) data: Vec<u8>,
 }
 
 /// 2023-11-14T22:13:20Z.
 const START: u64 = 1_700_000_000_000_000_000;
-const MICROSECOND: u64 = 1_000;
+pub(crate) const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 pub(crate) const LINK_TYPE_LINUX_SLL: u16 = 113;
 
 pub(crate) fn at(time: u64, queue: u64, data: Vec<u8>) -> Packet {
-    let link_type = LINK_TYPE_ETHERNET;
-    Packet { time: START + time, queue: queue as u32, link_type, data }
+    let (link_type, original_len) = (LINK_TYPE_ETHERNET, data.len() as u32);
+    Packet { time: START + time, queue: queue as u32, link_type, original_len, data }
 }
 
 /// Another queue receives the answer, 3 µs after the request.
