@@ -15,6 +15,7 @@
 mod community;
 mod compact;
 mod fields;
+mod fitting;
 mod flow;
 mod holes;
 mod icmp;

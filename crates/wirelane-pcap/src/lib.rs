@@ -31,6 +31,7 @@ mod compress;
 mod compression;
 mod decompress;
 mod error;
+mod fitting;
 mod format;
 mod frame;
 mod identity;

@@ -33,6 +33,8 @@ pub struct MergeReport {
     pub written: Written,
     /// What of the inputs is not in the output.
     pub lost: Losses,
+    /// What was done with less memory than was asked for, in words.
+    pub shortage: Option<String>,
     /// Packets in the output that are older than the one before them. Not 0 only if an input is not
     /// in order itself.
     pub out_of_order: u64,
@@ -184,7 +186,8 @@ pub fn merge_selected(
         streams.get_mut(index).into_iter().for_each(|one| one.count_rest(standing, &control.halt));
     }
     let inputs = streams.into_iter().map(|stream| stream.report).collect();
-    Ok(MergeReport { inputs, written: writer.written(), lost, out_of_order, stopped, failure })
+    let (written, shortage) = (writer.written(), writer.shortage().map(str::to_owned));
+    Ok(MergeReport { inputs, written, lost, shortage, out_of_order, stopped, failure })
 }
 
 /// What the output begins with if its format has to know all interfaces there: none, or those known

@@ -17,9 +17,10 @@ use std::thread::{self, JoinHandle};
 
 use crate::compress::Compressor;
 use crate::compression::CompressionOptions;
+use crate::fitting::Fit;
 
 /// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
-const PER_THREAD: usize = 2;
+pub(crate) const PER_THREAD: usize = 2;
 
 /// A chunk of whole blocks.
 #[derive(Default)]
@@ -45,7 +46,7 @@ pub(crate) struct Packer {
     /// Chunks that came back and were done with: their memory is used again.
     spare: Vec<Chunk>,
     is_abandoned: Arc<AtomicBool>,
-    chunk: usize,
+    fit: Fit,
 }
 
 struct Thread {
@@ -56,11 +57,12 @@ struct Thread {
 }
 
 impl Packer {
-    /// Starts the threads.
+    /// Starts the threads: fewer, with shorter chunks, if the memory is short.
     ///
     /// # Errors
     /// There is no room for them.
     pub(crate) fn start(options: CompressionOptions) -> io::Result<Self> {
+        let fit = options.fit()?;
         let mut packer = Self {
             threads: Vec::new(),
             sent: 0,
@@ -69,9 +71,9 @@ impl Packer {
             bytes: 0,
             spare: Vec::new(),
             is_abandoned: Arc::default(),
-            chunk: options.compression.chunk(),
+            fit,
         };
-        for _ in 0..options.threads.max(1) {
+        for _ in 0..packer.fit.threads {
             let mut compressor = Compressor::new(options)?;
             let (plain, to_pack) = channel::<Chunk>();
             let (done, packed) = channel();
@@ -95,7 +97,12 @@ impl Packer {
 
     /// How many bytes a chunk should have before compression.
     pub(crate) fn chunk(&self) -> usize {
-        self.chunk
+        self.fit.chunk
+    }
+
+    /// A sentence, if the memory was short.
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.fit.note.as_deref()
     }
 
     /// Whether another chunk may go out; otherwise one has to come back first.

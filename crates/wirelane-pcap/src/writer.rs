@@ -43,6 +43,8 @@ pub struct CaptureWriter {
     keepsakes: Keepsakes,
     /// What the format cannot hold.
     lost: Losses,
+    /// How it compresses, if that is not what was asked for.
+    shortage: Option<String>,
     /// What the files before the current one hold.
     closed: Written,
     /// Where the time grid starts, and where its next step is, if it has one before the end of
@@ -108,6 +110,7 @@ impl CaptureWriter {
             action: "start the threads that compress",
             source,
         })?;
+        let shortage = packer.as_ref().and_then(Packer::note).map(str::to_owned);
         let fresh = names.is_some() || options.fresh;
         let output = Output::create(&first, fresh, &options, sources, &mut packer)?;
         if let Some(names) = &mut names {
@@ -121,6 +124,7 @@ impl CaptureWriter {
         let mut writer = Self {
             keepsakes: Keepsakes::default(),
             lost,
+            shortage,
             sources: sources.to_vec(),
             output,
             is_unnamed: names.is_some(),
@@ -199,6 +203,12 @@ impl CaptureWriter {
     #[must_use]
     pub fn lost(&self) -> Losses {
         self.lost
+    }
+
+    /// A sentence about memory that does not suffice to compress as it was asked for.
+    #[must_use]
+    pub fn shortage(&self) -> Option<&str> {
+        self.shortage.as_deref()
     }
 
     /// A sentence about the files that got another name, because the intended one was taken.

@@ -12,7 +12,9 @@ use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
-use wirelane_store::{MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
+use wirelane_store::{
+    EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter,
+};
 
 use crate::config::{RecordConfig, RecordOutcome};
 use crate::error::failure;
@@ -58,8 +60,8 @@ impl Recording {
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let placings = ends.iter().flat_map(|(ends, _)| ends).map(|end| end.placing.clone());
         let placings = placings.collect();
-        let (buffer, note) = buffer(config.store.buffer, groups.len());
-        let mut options = StoreOptions { gate, buffer, ..config.store.clone() };
+        let mut options = StoreOptions { gate, ..config.store.clone() };
+        let notes = fit(&mut options, groups.len(), &memory::room())?;
         if let Some(beside) = port.beside() {
             beside.leave_out();
             // It was captured elsewhere, or at another time.
@@ -110,7 +112,7 @@ impl Recording {
             store,
             info,
             placings,
-            notes: note.into_iter().collect(),
+            notes,
             control,
             status,
             monitor,
@@ -202,13 +204,40 @@ fn late(interfaces: usize) -> Option<String> {
     ))
 }
 
-/// The memory of each of so many lanes, and a note if it is less than `wanted`: half of what is
-/// free is for others, as it is for a capture.
-fn buffer(wanted: usize, lanes: usize) -> (usize, Option<String>) {
-    let Room { bytes, limit } = memory::room();
-    let each = usize::try_from(bytes / 2).unwrap_or(usize::MAX) / lanes.max(1);
-    let note = || format!("{each} bytes before the disk for each queue: {limit} allows no more");
-    (wanted.min(each), (each < wanted).then(note))
+/// Threads that compress and buffers for so many lanes, as far as there is memory, and what is less
+/// than was asked for. Half of what is free is for others, as it is for a capture.
+///
+/// # Errors
+/// There is no memory for a thread that compresses.
+fn fit(options: &mut StoreOptions, lanes: usize, room: &Room) -> Result<Vec<String>> {
+    let Room { bytes, limit } = room;
+    let mut each = usize::try_from(bytes / 2).unwrap_or(usize::MAX) / lanes.max(1);
+    let mut notes = Vec::new();
+    if let Some(wanted) = options.compression {
+        let name = wanted.compression.name();
+        let needed = wanted.bytes(EXTENT_SIZE);
+        let Some(had) = wanted.within((each / 2).max(each.min(needed)), EXTENT_SIZE) else {
+            let object = format!("{name} at level {}", wanted.level);
+            let (all, limit) = ((needed * lanes) >> 20, limit.to_string());
+            let cause = format!("{all} MiB are needed, and {limit} leaves {} MiB", bytes >> 20);
+            return Err(
+                Error::failed(object, cause).help("choose a lower level, or raise the limit")
+            );
+        };
+        if had.threads < wanted.threads {
+            let (had, wanted) = (had.threads, wanted.threads);
+            let note = format!("threads={had} for {name} and each queue instead of {wanted}");
+            notes.push(format!("{note}: {limit} allows no more"));
+        }
+        each -= usize::from(had.threads) * needed;
+        options.compression = Some(had);
+    }
+    if each < options.buffer {
+        options.buffer = each;
+        let note = format!("{each} bytes before the disk for each queue");
+        notes.push(format!("{note}: {limit} allows no more"));
+    }
+    Ok(notes)
 }
 
 /// The receiving ends of one thread, and the interfaces of its lane.
@@ -235,12 +264,30 @@ fn ends(
 
 #[cfg(test)]
 mod tests {
+    use wirelane::pcap::CompressionOptions;
+    use wirelane_os::memory::Limit;
+
     use super::*;
 
     #[test]
     fn memory_is_left_to_others() {
-        assert_eq!(buffer(1 << 20, 1), (1 << 20, None));
-        let (each, note) = buffer(usize::MAX, 4);
-        assert!(each < usize::MAX / 4 && note.is_some_and(|note| note.contains(&each.to_string())));
+        let fitted = |buffer, bytes: u64, lanes, how: &str| {
+            let compression = CompressionOptions::parse(how).unwrap();
+            let mut options = StoreOptions { buffer, compression, ..StoreOptions::default() };
+            let room = Room { bytes: bytes << 20, limit: Limit::Machine };
+            let notes = fit(&mut options, lanes, &room).map_err(|error| error.to_string())?;
+            let threads = options.compression.map_or(0, |options| options.threads);
+            Ok::<_, String>((options.buffer >> 20, threads, notes.join("\n")))
+        };
+        assert_eq!(fitted(1 << 20, 100, 1, "none"), Ok((1, 0, String::new())));
+        let (each, _, note) = fitted(usize::MAX, 400, 4, "none").unwrap();
+        assert!(each == 50 && note.starts_with("52428800 bytes before the disk"), "{note}");
+        let (each, threads, notes) = fitted(32 << 20, 200, 1, "zstd:19,threads=4").unwrap();
+        assert_eq!((each, threads), (32, 2));
+        assert!(notes.starts_with("threads=2 for zstd and each queue instead of 4"), "{notes}");
+        let (each, threads, _) = fitted(32 << 20, 60, 1, "zstd:19,threads=4").unwrap();
+        assert_eq!((each, threads), (11, 1));
+        let why = fitted(32 << 20, 30, 4, "zstd:19").unwrap_err();
+        assert!(why.contains("76 MiB are needed, and the machine's memory leaves 30 MiB"), "{why}");
     }
 }

@@ -127,7 +127,7 @@ impl Copying<'_> {
             text += &format!(", {count} out of order, as in the input");
         }
         text += "\n";
-        for note in report.lost.notes() {
+        for note in written_notes(report) {
             text += &format!("  note: {note}\n");
         }
         text
@@ -142,6 +142,11 @@ fn notes(input: &MergedInput) -> Vec<String> {
         notes.push(format!("{packets} longer than {MAX_PACKET} bytes cut to that length"));
     }
     notes
+}
+
+/// What the output lacks, and how else it differs from what was asked for.
+fn written_notes(report: &MergeReport) -> Vec<String> {
+    report.lost.notes().into_iter().chain(report.shortage.clone()).collect()
 }
 
 /// So many packets.
@@ -188,7 +193,7 @@ struct Output {
     packets: u64,
     bytes: u64,
     out_of_order: u64,
-    /// What of the inputs is not in it, in words.
+    /// What of the inputs is not in it, and what memory did not suffice for, in words.
     notes: Vec<String>,
 }
 
@@ -214,7 +219,7 @@ impl Document {
                 packets: report.written.packets,
                 bytes: report.written.bytes,
                 out_of_order: report.out_of_order,
-                notes: report.lost.notes(),
+                notes: written_notes(report),
             },
             stopped: report.stopped,
             failure: report.failure.as_ref().map(ToString::to_string),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use wirelane::{Error, Result, threads};
 
+use crate::fitting;
 use crate::flow::Flow;
 use crate::join::Joiner;
 use crate::meter::{Meter, MeterConfig};
@@ -16,8 +17,8 @@ use crate::sink::Sink;
 
 /// How often sinks may do what waits.
 const TICK: Duration = Duration::from_millis(200);
-/// Batches of flows that may wait for the sinks, each of some hundred flows.
-const WAITING: usize = 256;
+/// Flows that may wait for the sinks, about.
+pub(crate) const WAITING: usize = 256 * PARCEL;
 
 /// The cause of an error that only says that a sink has failed.
 pub(super) const UNWANTED: &str = "nobody takes them any more";
@@ -99,7 +100,7 @@ impl Collector {
         most: usize,
         waits: bool,
     ) -> Result<Self> {
-        let (parcels, incoming) = sync_channel(WAITING);
+        let (parcels, incoming) = sync_channel((fitting::waiting(WAITING) / PARCEL).max(1));
         let shared = Arc::new(Shared::default());
         let joiner = (tables > 1).then(|| Joiner::new(config, tables, most));
         let inboxes: Vec<Arc<Inbox>> = (0..tables).map(|_| Arc::default()).collect();

@@ -14,6 +14,7 @@ use super::collector::{Collector, FlowCounts, UNWANTED};
 use super::config::{FlowConfig, FlowOutcome};
 use super::in_order::InOrder;
 use super::worker::Worker;
+use crate::fitting;
 use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
 use crate::table::Room;
@@ -24,13 +25,16 @@ pub struct Metering {
     collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
     monitor: Monitor,
+    /// About memory that does not suffice for as many flows as were asked for.
+    note: Option<String>,
 }
 
 impl Metering {
     /// Starts the threads, and lets packets in when all of them are ready.
     ///
     /// # Errors
-    /// A CPU cannot be used, a thread cannot be started, or a port refuses to start.
+    /// A CPU cannot be used, a thread cannot be started, a port refuses to start, or the memory
+    /// does not suffice for 1,000 flows.
     pub fn start(
         mut ports: Vec<Port>,
         sinks: Vec<Box<dyn Sink>>,
@@ -51,9 +55,9 @@ impl Metering {
         let groups: Vec<_> = inputs.into_iter().enumerate().flat_map(groups).collect();
         let lossless = ports.iter().all(|port| port.info().lossless);
         let tables = groups.len();
-        let collector =
-            Collector::joining(sinks, tables, config.meter, config.max_flows, lossless)?;
-        let room = Arc::new(Room::new(config.max_flows));
+        let (most, note) = fitting::flows(config.max_flows, tables)?;
+        let collector = Collector::joining(sinks, tables, config.meter, most, lossless)?;
+        let room = Arc::new(Room::new(most));
         let budget = Arc::new(Budget::new(config.packets));
         let mut counts = Vec::new();
         let mut work = Vec::new();
@@ -73,7 +77,7 @@ impl Metering {
         }
         let threads = Threads::default().placed(config.placement.clone()).each_alone();
         let receiving = Receiving::Queues(threads.start(ports, work)?);
-        Ok(Self { receiving, collector: Arc::new(collector), counts, monitor })
+        Ok(Self { receiving, collector: Arc::new(collector), counts, monitor, note })
     }
 
     /// One table for the packets of all queues, in order of time.
@@ -86,13 +90,14 @@ impl Metering {
     ) -> Result<Self> {
         let lossless = ports.iter().all(|port| port.info().lossless);
         let collector = Arc::new(Collector::start(sinks, lossless)?);
-        let meter = Meter::new(config.meter, Arc::new(Room::new(config.max_flows)), config.seed);
+        let (room, note) = Room::fitting(config.max_flows)?;
+        let meter = Meter::new(config.meter, Arc::new(room), config.seed);
         let counts = Arc::new(Mutex::new(MeterCounts::default()));
         let view = Box::new(InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts)));
         let FlowConfig { packets, single, ref placement, .. } = *config;
         let placement = placement.clone();
         let receiving = Receiving::start_in_order(ports, inputs, packets, single, placement, view)?;
-        Ok(Self { receiving, collector, counts: vec![counts], monitor })
+        Ok(Self { receiving, collector, counts: vec![counts], monitor, note })
     }
 
     /// The ports.
@@ -128,8 +133,11 @@ impl Metering {
 
     /// Lets no more packets in, ends all flows, gives them away, and reports.
     pub fn join(self) -> FlowOutcome {
-        let Self { receiving, collector, counts, monitor } = self;
-        let Outcome { ports, frames, mut errors, .. } = receiving.join();
+        let Self { receiving, collector, counts, monitor, note } = self;
+        let Outcome { mut ports, frames, mut errors, .. } = receiving.join();
+        if let Some(first) = ports.first_mut() {
+            first.notes.extend(note);
+        }
         // All threads that meter have ended.
         let (flows, failure) = Arc::into_inner(collector).map(Collector::join).unwrap_or_default();
         // A failed sink stops every thread with the error `UNWANTED`, which adds nothing.

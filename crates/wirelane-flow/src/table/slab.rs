@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use wirelane::Result;
 use wirelane_os::memory;
 
 use super::entry::Entry;
+use crate::fitting;
 
 /// Entries of the first piece: less than a huge page.
 const FIRST: usize = 4096;
@@ -20,6 +22,16 @@ impl Room {
     /// Room for so many flows.
     pub fn new(flows: usize) -> Self {
         Self(AtomicUsize::new(flows))
+    }
+
+    /// Room for so many flows of one table, or for as many as the memory that is left suffices for,
+    /// with a sentence about that.
+    ///
+    /// # Errors
+    /// It does not suffice for 1,000 flows.
+    pub fn fitting(flows: usize) -> Result<(Self, Option<String>)> {
+        let (had, note) = fitting::flows(flows, 1)?;
+        Ok((Self::new(had), note))
     }
 
     /// Takes room for at most `wanted` flows; for how many there was.

@@ -18,6 +18,7 @@ impl Ended {
         metered: &MeterCounts,
         flows: &FlowCounts,
         queues: &[QueueStats],
+        notes: &[String],
         errors: Vec<Error>,
     ) -> Self {
         let stats = json!({
@@ -30,6 +31,7 @@ impl Ended {
             "evicted": metered.evicted,
             "dropped_flows": flows.dropped + flows.refused,
             "queues": queues,
+            "notes": notes,
         });
         Self { stats, errors }
     }

@@ -26,7 +26,8 @@ pub(super) fn start(
         while !has_ended && !halt.is_asked() {
             has_ended = metering.wait(NAP);
         }
-        let FlowOutcome { metered, flows, queues, errors, .. } = metering.join();
-        Ended::new(&metered, &flows, &queues, errors)
+        let FlowOutcome { metered, flows, queues, ports, errors, .. } = metering.join();
+        let notes: Vec<_> = ports.into_iter().flat_map(|port| port.notes).collect();
+        Ended::new(&metered, &flows, &queues, &notes, errors)
     })
 }

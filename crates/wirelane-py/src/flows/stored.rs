@@ -20,14 +20,24 @@ pub(super) fn start(
     config: FlowConfig,
 ) -> Result<JoinHandle<Ended>> {
     let collector = Collector::start(vec![Box::new(sink)], true)?;
-    threads::spawn("wl-metering", move || search(&[directory], &query, collector, &config))
+    let (room, note) = Room::fitting(config.max_flows)?;
+    let meter = Meter::new(config.meter, Arc::new(room), config.seed);
+    let most = config.packets.unwrap_or(u64::MAX);
+    threads::spawn("wl-metering", move || {
+        let notes: Vec<_> = note.into_iter().collect();
+        search(&[directory], &query, collector, meter, most, &notes)
+    })
 }
 
-fn search(stores: &[Directory], query: &Query, collector: Collector, config: &FlowConfig) -> Ended {
-    let room = Arc::new(Room::new(config.max_flows));
-    let meter = Meter::new(config.meter, room, config.seed);
+fn search(
+    stores: &[Directory],
+    query: &Query,
+    collector: Collector,
+    meter: Meter,
+    mut left: u64,
+    notes: &[String],
+) -> Ended {
     let mut search = Search { meter, interfaces: Vec::new() };
-    let mut left = config.packets.unwrap_or(u64::MAX);
     let found = match left {
         0 => Ok(query::Report::default()),
         _ => query::run(stores, query, |found| {
@@ -47,7 +57,7 @@ fn search(stores: &[Directory], query: &Query, collector: Collector, config: &Fl
         Ok(report) => store::damage(&report),
         Err(error) => Some(store::failure(error)),
     };
-    Ended::new(&metered, &flows, &[], failure.into_iter().chain(trouble).collect())
+    Ended::new(&metered, &flows, &[], notes, failure.into_iter().chain(trouble).collect())
 }
 
 struct Search {

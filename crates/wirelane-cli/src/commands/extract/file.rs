@@ -12,7 +12,7 @@ use wirelane::pcap::{
 use wirelane::{Error, Result};
 use wirelane_store::{Directory, Found};
 
-use crate::{args, overwrite, stores};
+use crate::{args, output, overwrite, stores};
 
 /// A capture file, made when the first packet is there: only then its interfaces are known.
 pub(crate) struct Output<'a> {
@@ -119,6 +119,9 @@ impl<'a> Output<'a> {
 
     fn create(&mut self, sources: &[Source]) -> std::result::Result<(), CaptureError> {
         let writer = CaptureWriter::create(self.path, sources, self.options.clone(), 0)?;
+        if let Some(shortage) = writer.shortage() {
+            output::line(format_args!("note: {shortage}"));
+        }
         self.writer = Some(writer);
         Ok(())
     }

@@ -35,9 +35,12 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let started = Instant::now();
     halt.limit(args.session.duration);
     let collector = Collector::start(sinks, true)?;
-    let room = Arc::new(Room::new(args.max_flows()));
+    let (room, note) = Room::fitting(args.max_flows())?;
+    if let Some(note) = note {
+        output::line(format_args!("note: {note}"));
+    }
     let mut search = Search {
-        meter: Meter::new(args.meter(), room, random_number()),
+        meter: Meter::new(args.meter(), Arc::new(room), random_number()),
         interfaces: Vec::new(),
         packets: 0,
         octets: 0,

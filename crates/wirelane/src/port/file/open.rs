@@ -133,9 +133,10 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let pool = large_frames()?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
+    let mut info = info(spec, options);
+    info.notes.extend(writer.shortage().map(str::to_owned));
     let sink = Sink::new(writer, pool, Arc::clone(&counters), options, &switch.progress);
-    let mut port =
-        Port::new(info(spec, options), switch, Accounting::new(move || FrameCounts::of([&frames])));
+    let mut port = Port::new(info, switch, Accounting::new(move || FrameCounts::of([&frames])));
     port.tx = vec![Tx::new(sink, counters)];
     port.is_endless = false;
     Ok(port)

@@ -181,7 +181,9 @@ impl WriterThread {
             lost.interfaces = 0;
         }
         let displaced = self.file.as_ref().and_then(CaptureWriter::displaced);
-        self.refused.iter().filter_map(of).chain(lost.notes()).chain(displaced).collect()
+        let shortage = self.file.as_ref().and_then(CaptureWriter::shortage).map(str::to_owned);
+        let refused = self.refused.iter().filter_map(of);
+        refused.chain(lost.notes()).chain(displaced).chain(shortage).collect()
     }
 
     fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {

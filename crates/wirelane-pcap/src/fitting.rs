@@ -1,0 +1,227 @@
+//! How much memory compression takes, and what is compressed with less where little is left.
+//!
+//! A process that takes more than its cgroup allows is killed without a word. So writers that
+//! compress share half of what is left. First there are fewer threads, which cost only time; then
+//! shorter chunks, each of which is a window: they cost size.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use wirelane_os::memory::{self, Room};
+
+use crate::compression::{Compression, CompressionOptions};
+use crate::packer::PER_THREAD;
+use crate::pcapng::MAX_PACKET;
+
+/// The shortest chunk.
+const LEAST: usize = 256 << 10;
+/// Reserved for memory that is not checked.
+const KEPT: u64 = 4 << 20;
+/// What a thread takes beside tables and chunks.
+const THREAD: usize = 3 << 20;
+
+/// How one writer compresses.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    pub(crate) threads: u8,
+    /// Bytes of a chunk before compression.
+    pub(crate) chunk: usize,
+    /// A sentence, if it is less than was asked for.
+    pub(crate) note: Option<String>,
+    /// What it takes, until it is dropped.
+    _share: Share,
+}
+
+impl CompressionOptions {
+    /// The same with fewer threads, if the memory is short: those that fit into `bytes`, for pieces
+    /// of `piece` bytes. `None` if not one does.
+    #[must_use]
+    pub fn within(self, bytes: usize, piece: usize) -> Option<Self> {
+        let fits = |threads: &u8| usize::from(*threads) * self.bytes(piece) <= bytes;
+        let threads = (1..=self.threads.max(1)).rev().find(fits)?;
+        Some(Self { threads, ..self })
+    }
+
+    /// Bytes that a thread takes at most, for pieces of `piece` bytes, beside the pieces.
+    #[must_use]
+    pub fn bytes(self, piece: usize) -> usize {
+        // Of the library: for level, `clevels.h`; a table is never longer than the piece is worth.
+        let tables = match (self.compression, self.level) {
+            (Compression::Gzip | Compression::Lz4, _) | (Compression::Zstd, ..=3) => 1 << 20,
+            (Compression::Zstd, ..=12) => 24 << 20,
+            (Compression::Zstd, ..=17) => 32 << 20,
+            (Compression::Zstd, ..=18) => 34 << 20,
+            (Compression::Zstd, ..=19) => 48 << 20,
+            (Compression::Zstd, _) => 64 << 20,
+        };
+        THREAD + tables.min(piece.saturating_mul(16))
+    }
+
+    /// How a writer can compress now.
+    ///
+    /// # Errors
+    /// The memory suffices for nothing.
+    pub(crate) fn fit(self) -> io::Result<Fit> {
+        let mut shares = shares();
+        let room = memory::room();
+        let left = shares.left(room.bytes);
+        let (threads, chunk) = self
+            .fit_into(left / 2)
+            .or_else(|| {
+                // The least may take more than its share.
+                let most = left.saturating_sub(KEPT);
+                (self.taken(1, LEAST) <= most).then_some((1, LEAST))
+            })
+            .ok_or_else(|| self.refuse(&room, left))?;
+        let note = self.note(threads, chunk, &room);
+        Ok(Fit {
+            threads,
+            chunk,
+            note,
+            _share: shares.take(self.taken(threads, chunk), room.bytes),
+        })
+    }
+
+    fn fit_into(self, bytes: u64) -> Option<(u8, usize)> {
+        let wanted = self.threads.max(1);
+        let full = self.compression.chunk();
+        let threads = (1..=wanted).rev().map(|threads| (threads, full));
+        let chunks =
+            (1..).map(|halved| (1, full >> halved)).take_while(|(_, chunk)| *chunk >= LEAST);
+        threads.chain(chunks).find(|(threads, chunk)| self.taken(*threads, *chunk) <= bytes)
+    }
+
+    /// Bytes of a writer in all.
+    fn taken(self, threads: u8, chunk: usize) -> u64 {
+        // Before compression and, at worst a little longer, after it; one more is being filled.
+        let pieces = 2 * chunk + chunk / 64 + MAX_PACKET;
+        let thread = self.bytes(chunk) + PER_THREAD * pieces;
+        (usize::from(threads) * thread + chunk + MAX_PACKET) as u64
+    }
+
+    fn note(self, threads: u8, chunk: usize, room: &Room) -> Option<String> {
+        let full = self.compression.chunk();
+        let what = |threads: u8, chunk: usize| {
+            let more = if threads == 1 { "" } else { "s" };
+            format!("{threads} thread{more} and frames of {} KiB", chunk >> 10)
+        };
+        let (wanted, had) = (what(self.threads.max(1), full), what(threads, chunk));
+        (wanted != had).then(|| {
+            let (name, limit) = (self.compression.name(), &room.limit);
+            format!("{name} with {had} instead of {wanted}: {limit} allows no more")
+        })
+    }
+
+    fn refuse(self, room: &Room, left: u64) -> io::Error {
+        let (name, needed) = (self.compression.name(), (self.taken(1, LEAST) + KEPT) >> 10);
+        let Room { limit, .. } = room;
+        let cause = format!(
+            "{name} at level {} needs {needed} KiB of memory, and {limit} leaves {} KiB",
+            self.level,
+            left >> 10
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, cause)
+    }
+}
+
+/// What all writers of this process take. They use it later than they take it, so what is left does
+/// not tell.
+#[derive(Debug)]
+struct Shares {
+    taken: u64,
+    /// What was left when none had any.
+    before: u64,
+}
+
+static SHARES: Mutex<Shares> = Mutex::new(Shares { taken: 0, before: 0 });
+
+fn shares() -> MutexGuard<'static, Shares> {
+    SHARES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shares {
+    /// What is left for another one, if the system says `now`.
+    fn left(&self, now: u64) -> u64 {
+        if self.taken == 0 { now } else { now.min(self.before.saturating_sub(self.taken)) }
+    }
+
+    fn take(&mut self, bytes: u64, now: u64) -> Share {
+        if self.taken == 0 {
+            self.before = now;
+        }
+        self.taken += bytes;
+        Share(bytes)
+    }
+}
+
+/// Bytes of [`Shares`], until it is dropped.
+#[derive(Debug)]
+struct Share(u64);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut shares = shares();
+        shares.taken = shares.taken.saturating_sub(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane_os::memory::Limit;
+    use zstd_safe::{CCtx, CParameter};
+
+    use super::*;
+
+    fn options(text: &str) -> CompressionOptions {
+        CompressionOptions::parse(text).unwrap().unwrap()
+    }
+
+    /// The library says how much it has taken.
+    #[test]
+    fn no_level_takes_more_than_is_reckoned() {
+        for level in Compression::Zstd.levels() {
+            for piece in [LEAST, 1 << 20, 2 << 20, 4 << 20] {
+                let data = vec![7; piece + MAX_PACKET];
+                let mut context = CCtx::create();
+                context.set_parameter(CParameter::CompressionLevel(level.into())).unwrap();
+                let mut out = Vec::with_capacity(zstd_safe::compress_bound(data.len()));
+                context.compress2(&mut out, &data).unwrap();
+                let (taken, most) = (context.sizeof(), options(&format!("zstd:{level}")));
+                assert!(taken <= most.bytes(piece), "{level} {piece}: {taken}");
+            }
+        }
+    }
+
+    #[test]
+    fn fewer_threads_come_before_shorter_frames() {
+        let zstd = options("zstd:19,threads=4");
+        assert_eq!(zstd.fit_into(1 << 30), Some((4, 4 << 20)));
+        assert_eq!(zstd.fit_into(200 << 20), Some((2, 4 << 20)));
+        assert_eq!(zstd.fit_into(80 << 20), Some((1, 4 << 20)));
+        assert_eq!(zstd.fit_into(60 << 20), Some((1, 2 << 20)));
+        assert_eq!(zstd.fit_into(16 << 20), Some((1, LEAST)));
+        assert_eq!(zstd.fit_into(4 << 20), None);
+        let room = Room { bytes: 5 << 20, limit: Limit::Machine };
+        let note = zstd.note(1, 2 << 20, &room).unwrap();
+        let expected = "zstd with 1 thread and frames of 2048 KiB instead of 4 threads and frames \
+                        of 4096 KiB: the machine's memory allows no more";
+        assert_eq!((note.as_str(), zstd.note(4, 4 << 20, &room)), (expected, None));
+        assert!(zstd.refuse(&room, 5 << 20).to_string().ends_with("memory leaves 5120 KiB"));
+    }
+
+    #[test]
+    fn pieces_of_one_length_have_as_many_threads_as_fit() {
+        let zstd = options("zstd:19,threads=4");
+        let each = zstd.bytes(1 << 20);
+        assert_eq!(zstd.within(2 * each, 1 << 20).map(|fit| fit.threads), Some(2));
+        assert_eq!(zstd.within(each - 1, 1 << 20), None);
+    }
+
+    #[test]
+    fn writers_share_what_was_left_before_them() {
+        let mut shares = Shares { taken: 0, before: 0 };
+        assert_eq!(shares.left(100), 100);
+        std::mem::forget(shares.take(40, 100));
+        assert_eq!([shares.left(100), shares.left(30)], [60, 30]);
+    }
+}
