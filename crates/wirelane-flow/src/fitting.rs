@@ -33,6 +33,17 @@ pub(crate) fn waiting(wanted: usize) -> usize {
     fit_waiting(memory::room().bytes, wanted)
 }
 
+/// How many of `wanted` bytes messages may take that wait for a collector, and a sentence if these
+/// are fewer.
+pub(crate) fn spool(wanted: usize) -> (usize, Option<String>) {
+    let Room { bytes, limit } = memory::room();
+    let had = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+    let note = || {
+        format!("{had} bytes for messages that wait instead of {wanted}: {limit} allows no more")
+    };
+    (wanted.min(had), (had < wanted).then(note))
+}
+
 fn fit(room: &Room, wanted: usize, tables: usize) -> Result<(usize, Option<String>)> {
     let Room { bytes, limit } = room;
     let each = if tables > 1 { JOINED } else { ALONE };

@@ -38,7 +38,7 @@ pub use flow::{EndReason, Flow, Half};
 pub use key::{Key, Tunnel};
 pub use meter::{Meter, MeterConfig, MeterCounts};
 pub use packet::Packet;
-pub use sink::Sink;
+pub use sink::{Hurry, Sink};
 pub use table::Room;
 pub use text::{Text, TextFormat};
 pub use wirelane_wire::TunnelKind;

@@ -1,8 +1,13 @@
 //! Where flows go.
 
+use std::sync::Arc;
+
 use wirelane::Result;
 
 use crate::flow::Flow;
+
+/// What may be called from any thread once no more packets are received.
+pub type Hurry = Arc<dyn Fn() + Send + Sync>;
 
 /// Takes flows. It is called by one thread, which is none of those that receive.
 pub trait Sink: Send {
@@ -18,6 +23,11 @@ pub trait Sink: Send {
     /// As [`Sink::add`].
     fn tick(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// For who waits for others: tells that the last flows come. [`Sink::finish`] follows.
+    fn hurry(&self) -> Option<Hurry> {
+        None
     }
 
     /// There are no more flows.

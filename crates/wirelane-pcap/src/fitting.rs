@@ -34,27 +34,29 @@ pub(crate) struct Fit {
 
 impl CompressionOptions {
     /// The same with fewer threads, if the memory is short: those that fit into `bytes`, for pieces
-    /// of `piece` bytes. `None` if not one does.
+    /// of up to `longest` bytes. `None` if not one does.
     #[must_use]
-    pub fn within(self, bytes: usize, piece: usize) -> Option<Self> {
-        let fits = |threads: &u8| usize::from(*threads) * self.bytes(piece) <= bytes;
+    pub fn within(self, bytes: usize, longest: usize) -> Option<Self> {
+        let fits = |threads: &u8| usize::from(*threads) * self.bytes(longest) <= bytes;
         let threads = (1..=self.threads.max(1)).rev().find(fits)?;
         Some(Self { threads, ..self })
     }
 
-    /// Bytes that a thread takes at most, for pieces of `piece` bytes, beside the pieces.
+    /// Bytes that a thread takes at most for pieces of up to `longest` bytes, beside the pieces.
     #[must_use]
-    pub fn bytes(self, piece: usize) -> usize {
-        // Of the library: for level, `clevels.h`; a table is never longer than the piece is worth.
+    pub fn bytes(self, longest: usize) -> usize {
+        // As the library reports them; its tables are never larger than the window is worth, which
+        // is a power of two.
         let tables = match (self.compression, self.level) {
             (Compression::Gzip | Compression::Lz4, _) | (Compression::Zstd, ..=3) => 1 << 20,
-            (Compression::Zstd, ..=12) => 24 << 20,
-            (Compression::Zstd, ..=17) => 32 << 20,
-            (Compression::Zstd, ..=18) => 34 << 20,
-            (Compression::Zstd, ..=19) => 48 << 20,
-            (Compression::Zstd, _) => 64 << 20,
+            (Compression::Zstd, ..=8) => 4 << 20,
+            (Compression::Zstd, ..=11) => 20 << 20,
+            (Compression::Zstd, ..=18) => 64 << 20,
+            (Compression::Zstd, 19) => 80 << 20,
+            (Compression::Zstd, 20) => 96 << 20,
+            (Compression::Zstd, _) => 128 << 20,
         };
-        THREAD + tables.min(piece.saturating_mul(16))
+        THREAD + tables.min(longest.next_power_of_two().saturating_mul(16))
     }
 
     /// How a writer can compress now.
@@ -86,17 +88,18 @@ impl CompressionOptions {
         let wanted = self.threads.max(1);
         let full = self.compression.chunk();
         let threads = (1..=wanted).rev().map(|threads| (threads, full));
-        let chunks =
-            (1..).map(|halved| (1, full >> halved)).take_while(|(_, chunk)| *chunk >= LEAST);
+        // With the packet that makes it full, it is not longer than a window.
+        let shorter = |halved: u32| (full >> halved).saturating_sub(MAX_PACKET);
+        let chunks = (0..).map(shorter).take_while(|chunk| *chunk >= LEAST).map(|chunk| (1, chunk));
         threads.chain(chunks).find(|(threads, chunk)| self.taken(*threads, *chunk) <= bytes)
     }
 
     /// Bytes of a writer in all.
     fn taken(self, threads: u8, chunk: usize) -> u64 {
         // Before compression and, at worst a little longer, after it; one more is being filled.
-        let pieces = 2 * chunk + chunk / 64 + MAX_PACKET;
-        let thread = self.bytes(chunk) + PER_THREAD * pieces;
-        (usize::from(threads) * thread + chunk + MAX_PACKET) as u64
+        let longest = chunk + MAX_PACKET;
+        let thread = self.bytes(longest) + PER_THREAD * (2 * longest + longest / 64);
+        (usize::from(threads) * thread + longest) as u64
     }
 
     fn note(self, threads: u8, chunk: usize, room: &Room) -> Option<String> {
@@ -187,7 +190,7 @@ mod tests {
                 let mut out = Vec::with_capacity(zstd_safe::compress_bound(data.len()));
                 context.compress2(&mut out, &data).unwrap();
                 let (taken, most) = (context.sizeof(), options(&format!("zstd:{level}")));
-                assert!(taken <= most.bytes(piece), "{level} {piece}: {taken}");
+                assert!(taken <= most.bytes(data.len()), "{level} {piece}: {taken}");
             }
         }
     }
@@ -195,12 +198,13 @@ mod tests {
     #[test]
     fn fewer_threads_come_before_shorter_frames() {
         let zstd = options("zstd:19,threads=4");
-        assert_eq!(zstd.fit_into(1 << 30), Some((4, 4 << 20)));
-        assert_eq!(zstd.fit_into(200 << 20), Some((2, 4 << 20)));
-        assert_eq!(zstd.fit_into(80 << 20), Some((1, 4 << 20)));
-        assert_eq!(zstd.fit_into(60 << 20), Some((1, 2 << 20)));
-        assert_eq!(zstd.fit_into(16 << 20), Some((1, LEAST)));
-        assert_eq!(zstd.fit_into(4 << 20), None);
+        let fit = |megabytes: u64| zstd.fit_into(megabytes << 20);
+        assert_eq!(fit(1024), Some((4, 4 << 20)));
+        assert_eq!(fit(250), Some((2, 4 << 20)));
+        assert_eq!(fit(125), Some((1, 4 << 20)));
+        assert_eq!(fit(90), Some((1, (4 << 20) - MAX_PACKET)));
+        assert_eq!(fit(60), Some((1, (2 << 20) - MAX_PACKET)));
+        assert_eq!([fit(16), fit(12)], [Some((1, LEAST)), None]);
         let room = Room { bytes: 5 << 20, limit: Limit::Machine };
         let note = zstd.note(1, 2 << 20, &room).unwrap();
         let expected = "zstd with 1 thread and frames of 2048 KiB instead of 4 threads and frames \

@@ -204,6 +204,9 @@ fn late(interfaces: usize) -> Option<String> {
     ))
 }
 
+/// Bytes of buffers that a lane needs at least.
+const FEW_BUFFERS: usize = 4 << 20;
+
 /// Threads that compress and buffers for so many lanes, as far as there is memory, and what is less
 /// than was asked for. Half of what is free is for others, as it is for a capture.
 ///
@@ -211,25 +214,28 @@ fn late(interfaces: usize) -> Option<String> {
 /// There is no memory for a thread that compresses.
 fn fit(options: &mut StoreOptions, lanes: usize, room: &Room) -> Result<Vec<String>> {
     let Room { bytes, limit } = room;
-    let mut each = usize::try_from(bytes / 2).unwrap_or(usize::MAX) / lanes.max(1);
+    let share = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / lanes.max(1);
+    let mut each = share(bytes / 2);
     let mut notes = Vec::new();
     if let Some(wanted) = options.compression {
         let name = wanted.compression.name();
         let needed = wanted.bytes(EXTENT_SIZE);
-        let Some(had) = wanted.within((each / 2).max(each.min(needed)), EXTENT_SIZE) else {
+        let most = share(bytes / 4 * 3);
+        let one = || wanted.within(most.saturating_sub(FEW_BUFFERS).min(needed), EXTENT_SIZE);
+        let Some(had) = wanted.within(each / 2, EXTENT_SIZE).or_else(one) else {
             let object = format!("{name} at level {}", wanted.level);
-            let (all, limit) = ((needed * lanes) >> 20, limit.to_string());
+            let all = ((needed + FEW_BUFFERS) * lanes / 3 * 4) >> 20;
             let cause = format!("{all} MiB are needed, and {limit} leaves {} MiB", bytes >> 20);
-            return Err(
-                Error::failed(object, cause).help("choose a lower level, or raise the limit")
-            );
+            let help = "choose a lower level, or raise the limit";
+            return Err(Error::failed(object, cause).help(help));
         };
         if had.threads < wanted.threads {
             let (had, wanted) = (had.threads, wanted.threads);
             let note = format!("threads={had} for {name} and each queue instead of {wanted}");
             notes.push(format!("{note}: {limit} allows no more"));
         }
-        each -= usize::from(had.threads) * needed;
+        let taken = usize::from(had.threads) * needed;
+        each = each.saturating_sub(taken).max((most - taken).min(FEW_BUFFERS));
         options.compression = Some(had);
     }
     if each < options.buffer {
@@ -287,7 +293,11 @@ mod tests {
         assert!(notes.starts_with("threads=2 for zstd and each queue instead of 4"), "{notes}");
         let (each, threads, _) = fitted(32 << 20, 60, 1, "zstd:19,threads=4").unwrap();
         assert_eq!((each, threads), (11, 1));
+        assert_eq!(fitted(32 << 20, 64, 2, "zstd:19").map(|fit| (fit.0, fit.1)), Ok((4, 1)));
         let why = fitted(32 << 20, 30, 4, "zstd:19").unwrap_err();
-        assert!(why.contains("76 MiB are needed, and the machine's memory leaves 30 MiB"), "{why}");
+        assert!(
+            why.contains("122 MiB are needed, and the machine's memory leaves 30 MiB"),
+            "{why}"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an
 //! abort.
 
+use std::path::Path;
+
 use tempfile::tempdir;
 use wirelane_testkit::memory::MemoryGroup;
 use wirelane_testkit::veth::VethPair;
@@ -129,5 +131,123 @@ fn privileged_a_limit_of_the_address_space_is_no_abort_with_rings_of_the_kernel(
                 assert!(is_well || kilobytes < 160_000, "{kilobytes} {args:?}");
             }
         }
+    }
+}
+
+/// A capture file of so many flows of a packet each, from sources of `net`.
+fn many_flows(path: &Path, net: u8, flows: u32) {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    file.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+    for flow in 0..flows {
+        let [_, a, b, c] = flow.to_be_bytes();
+        let (seconds, len) = (1_700_000_000 + flow / 100_000, 42_u32);
+        for word in [seconds, flow % 100_000, len, len] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        file.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, net, a, b, c, 192, 168, 0, 1]);
+        file.extend([4, 0, 0, 53, 0, 8, 0, 0]);
+    }
+    std::fs::write(path, file).unwrap();
+}
+
+/// `wirelane ARGS` in the group.
+fn within_group(group: &MemoryGroup, args: &[&str]) -> Output {
+    let mut command = Command::new(WIRELANE);
+    output(&mut group.command(command.args(args)))
+}
+
+#[test]
+fn privileged_compression_fits_a_small_cgroup() {
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (from, to) = (path("from.pcapng"), path("to.pcapng.zst"));
+    let source = "sim:1?rate=max&size=1500&count=4000";
+    assert!(output(&mut wirelane(["capture", source, "-w", &from, "-q"])).status.success());
+    let zstd = ["--compress", "zstd:19,threads=4"];
+    let store = path("store");
+    let commands: [&[&str]; 3] = [
+        &["convert", &from, &to],
+        &["capture", "sim:2?rate=10kpps", "-w", &to, "--duration", "500ms"],
+        &[
+            "record",
+            "sim:2?rate=10kpps",
+            &store,
+            "--duration",
+            "500ms",
+            "--max-bytes",
+            "100M",
+            "--segment",
+            "4M",
+        ],
+    ];
+    for (megabytes, fewest) in [(128, 3), (64, 2), (8, 0)] {
+        let Some(group) = MemoryGroup::require(megabytes << 20) else { return };
+        let mut done = 0;
+        for command in commands {
+            let ended = within_group(&group, &[command, &zstd].concat());
+            let said = ended.stderr.as_str();
+            if ended.status.success() {
+                done += 1;
+                assert!(said.contains(": the memory limit of the cgroup "), "{command:?}: {said}");
+            } else {
+                // A sentence, and nobody was killed.
+                assert_eq!(ended.status.code(), Some(1), "{megabytes} {command:?}: {said}");
+                assert!(
+                    said.lines().last().unwrap_or_default().starts_with("wirelane: "),
+                    "{said}"
+                );
+                assert!(said.contains("the memory limit of the cgroup "), "{said}");
+            }
+        }
+        assert!(done >= fewest, "{megabytes}: {done}");
+    }
+    assert_eq!(
+        output(&mut wirelane(["convert", &to, &path("plain.pcapng")])).status.code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn privileged_flow_tables_fit_a_small_cgroup() {
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let [one, other] = [10, 11].map(|net| {
+        let path = directory.path().join(format!("{net}.pcap"));
+        many_flows(&path, net, 150_000);
+        path.to_str().unwrap().to_owned()
+    });
+    let live = "sim:4?rate=max&size=64&flows=65536";
+    for (megabytes, args, packets) in [
+        (128, &["flows", &one, &other][..], Some(300_000)),
+        (32, &["flows", "-r", &one], Some(150_000)),
+        (64, &["flows", live, "--duration", "1s"], None),
+        (9, &["flows", "-r", &one], None),
+    ] {
+        let Some(group) = MemoryGroup::require(megabytes << 20) else { return };
+        let flows = directory.path().join("flows.json");
+        let asked = [args, &["--json", "-w", flows.to_str().unwrap()]].concat();
+        let ended = within_group(&group, &asked);
+        let said = ended.stderr.as_str();
+        if megabytes < 10 {
+            assert_eq!(ended.status.code(), Some(1), "{said}");
+            let last = said.lines().last().unwrap_or_default();
+            assert!(last.contains("KiB are needed, and the memory limit of the cgroup "), "{said}");
+            continue;
+        }
+        assert!(ended.status.success(), "{megabytes} {args:?}: {:?} {said}", ended.status);
+        let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let notes = summary["ports"][0]["notes"].to_string();
+        assert!(
+            notes.contains("flows at one time instead of 1000000: the memory limit"),
+            "{notes}"
+        );
+        let counted = summary["flows"]["packets"].as_u64().unwrap();
+        assert!(packets.is_none_or(|packets| packets == counted), "{args:?}: {counted}");
     }
 }

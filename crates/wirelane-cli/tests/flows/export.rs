@@ -1,8 +1,8 @@
 //! Flows that leave for elsewhere.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wirelane_testkit::installed::Program;
@@ -130,4 +130,30 @@ fn files_of_parquet_are_private() {
     assert_eq!(group.status.code(), Some(2), "{}", group.stderr);
     assert!(group.stderr.contains("the group of their directory"), "{}", group.stderr);
     assert!(!path("x").exists());
+}
+
+/// It is connected, and takes what the kernel's buffers take.
+#[test]
+fn a_collector_that_never_reads_is_given_up_after_five_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+    command.args(["flows", "sim:4?rate=max&size=64&flows=65536", "--json"]);
+    let mut metering =
+        ChildGuard::spawn(command.args(["--ipfix", &format!("tcp://127.0.0.1:{port}")]));
+    metering.wait_until(PATIENCE, |it| it.stderr().contains("flows of"));
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = Instant::now();
+    metering.interrupt();
+    let ended = metering.wait(PATIENCE);
+    let time = asked.elapsed();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&time), "{time:?}");
+    assert!(ended.stderr.contains(" flows were not sent: it reads nothing"), "{}", ended.stderr);
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let export = &summary["flows"]["exports"][0];
+    let [flows, lost] = ["flows", "lost"].map(|key| export[key].as_u64().unwrap());
+    assert!(lost > 0, "{summary}");
+    assert_eq!(Some(flows + lost), summary["flows"]["exported"].as_u64(), "{summary}");
+    drop(listener);
 }

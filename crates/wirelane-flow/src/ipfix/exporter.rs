@@ -13,8 +13,9 @@ use super::link::Link;
 use super::sender::Sender;
 use super::session::Session;
 use super::shared::{Sent, Shared};
+use crate::fitting;
 use crate::flow::Flow;
-use crate::sink::Sink;
+use crate::sink::{Hurry, Sink};
 
 /// What an exporter may take.
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +27,15 @@ pub struct Limits {
     /// Whether who adds flows waits for room, as long as the collector takes messages: for sources
     /// that wait, too.
     pub waits: bool,
-    /// How long [`Sink::finish`] waits for a collector that is away.
+    /// How long a collector that takes nothing is waited for once no more packets are received.
     pub patience: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self { spool: 64 << 20, linger: seconds(1), waits: false, patience: seconds(5) }
+        // With what else there is to do, a command ends within five seconds.
+        let patience = Duration::from_millis(4_700);
+        Self { spool: 64 << 20, linger: Duration::from_secs(1), waits: false, patience }
     }
 }
 
@@ -44,6 +46,7 @@ pub struct Exporter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     patience: Duration,
+    note: Option<String>,
 }
 
 /// Any link of IPv6 takes 1280 bytes (RFC 8200 section 5), and nearly any of IPv4; headers take 48.
@@ -70,10 +73,11 @@ impl Exporter {
         };
         let enterprise = collector.enterprise;
         let encoder = Encoder::new(limit, enterprise, collector.one_way);
-        let shared = Arc::new(Shared::new(encoder, limits.spool, limits.waits));
+        let (spool, note) = fitting::spool(limits.spool);
+        let shared = Arc::new(Shared::new(encoder, spool, limits.waits));
         let sender = Sender::new(
             Arc::clone(&shared),
-            Link::new(collector.transport, addresses),
+            Link::new(collector.transport, addresses, Arc::clone(&shared)),
             Session::new(collector.domain, enterprise, limit),
             refresh,
             limits.linger,
@@ -84,7 +88,13 @@ impl Exporter {
             shared,
             thread: Some(thread),
             patience: limits.patience,
+            note,
         })
+    }
+
+    /// A sentence about memory that does not suffice for [`Limits::spool`].
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Says from elsewhere what becomes of the flows, also when the exporter is gone.
@@ -97,6 +107,7 @@ impl Exporter {
         if let Some(thread) = self.thread.take() {
             // It ends by itself; if it panicked, what it counted still stands.
             let _ = thread.join();
+            self.shared.give_up();
         }
     }
 }
@@ -105,6 +116,11 @@ impl Sink for Exporter {
     fn add(&mut self, flow: &Flow) -> Result<()> {
         self.shared.add(flow);
         Ok(())
+    }
+
+    fn hurry(&self) -> Option<Hurry> {
+        let (shared, patience) = (Arc::clone(&self.shared), self.patience);
+        Some(Arc::new(move || shared.hurry(patience)))
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -2,13 +2,18 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::collector::Transport;
+use super::shared::Shared;
 
-/// How long connecting and writing may take.
+/// How long connecting may take, and writing until the collector reads something.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// So often a write that waits looks whether the end has come.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// How soon a host on the path says that nobody listens to a first datagram.
 const REFUSAL: Duration = Duration::from_millis(20);
@@ -18,6 +23,7 @@ pub(super) struct Link {
     transport: Transport,
     addresses: Vec<SocketAddr>,
     socket: Option<Socket>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -27,8 +33,12 @@ enum Socket {
 }
 
 impl Link {
-    pub(super) fn new(transport: Transport, addresses: Vec<SocketAddr>) -> Self {
-        Self { transport, addresses, socket: None }
+    pub(super) fn new(
+        transport: Transport,
+        addresses: Vec<SocketAddr>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self { transport, addresses, socket: None, shared }
     }
 
     pub(super) fn transport(&self) -> Transport {
@@ -47,7 +57,8 @@ impl Link {
     pub(super) fn open(&mut self) -> io::Result<()> {
         let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
         for address in &self.addresses {
-            match connect(self.transport, address) {
+            let longest = within(TIMEOUT, self.shared.deadline());
+            match connect(self.transport, address, longest) {
                 Ok(socket) => {
                     self.socket = Some(socket);
                     return Ok(());
@@ -71,13 +82,44 @@ impl Link {
             Some(Socket::Udp(socket)) => socket.send(bytes).map(|_| ()),
             Some(Socket::Tcp(stream)) => {
                 check_open(stream)?;
-                stream.write_all(bytes)
+                write_all(stream, bytes, &self.shared)
             }
         }
     }
 }
 
-fn connect(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
+/// What is left until `deadline`, but no more than `longest`.
+fn within(longest: Duration, deadline: Option<Instant>) -> Duration {
+    deadline.map_or(longest, |end| longest.min(end.saturating_duration_since(Instant::now())))
+}
+
+/// Writes all of it, unless the collector reads nothing for [`TIMEOUT`], or the time is over.
+fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &Shared) -> io::Result<()> {
+    let mut since = Instant::now();
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                since = Instant::now();
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => {}
+                // The timeout of a socket: a slice is over.
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    let left = TIMEOUT.saturating_sub(since.elapsed());
+                    if within(left, shared.deadline()).is_zero() {
+                        return Err(io::Error::new(ErrorKind::TimedOut, "it reads nothing"));
+                    }
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn connect(transport: Transport, address: &SocketAddr, longest: Duration) -> io::Result<Socket> {
     match transport {
         Transport::Udp => {
             let any: SocketAddr = match address {
@@ -89,8 +131,11 @@ fn connect(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
             Ok(Socket::Udp(socket))
         }
         Transport::Tcp => {
-            let stream = TcpStream::connect_timeout(address, TIMEOUT)?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
+            if longest.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let stream = TcpStream::connect_timeout(address, longest)?;
+            stream.set_write_timeout(Some(SLICE))?;
             stream.set_nodelay(true)?;
             Ok(Socket::Tcp(stream))
         }

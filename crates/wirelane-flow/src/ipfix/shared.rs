@@ -7,6 +7,9 @@ use super::encoder::{Encoder, Message};
 use super::spool::Spool;
 use crate::flow::Flow;
 
+/// No wait is longer.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// What became of flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
@@ -42,8 +45,24 @@ struct State {
     sent: Sent,
     /// The last attempt to send failed.
     is_away: bool,
-    /// No flow comes any more, and what is left may take until then.
+    /// The last flows come, and what is left may take until then.
     deadline: Option<Instant>,
+    /// No flow comes any more.
+    is_closed: bool,
+}
+
+impl State {
+    /// What is left takes too long.
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    fn give_up(&mut self) {
+        if let Some(message) = self.encoder.flush() {
+            self.spool.push(message);
+        }
+        self.spool.give_up();
+    }
 }
 
 /// What the sending thread does next.
@@ -65,14 +84,19 @@ impl Shared {
             sent: Sent::default(),
             is_away: false,
             deadline: None,
+            is_closed: false,
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), room: Condvar::new(), waits }
     }
 
     pub(super) fn add(&self, flow: &Flow) {
         let mut guard = self.lock();
-        while self.waits && !guard.is_away && guard.spool.is_full() {
-            guard = self.room.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        while self.waits && !guard.is_away && guard.spool.is_full() && !guard.is_over() {
+            let left = guard
+                .deadline
+                .map_or(LONG, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let waited = self.room.wait_timeout(guard, left);
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let state = &mut *guard;
         let mut is_full = false;
@@ -86,9 +110,27 @@ impl Shared {
         }
     }
 
-    pub(super) fn close(&self, patience: Duration) {
+    /// The last flows come: from now on, all may take `patience`.
+    pub(super) fn hurry(&self, patience: Duration) {
         self.lock().deadline.get_or_insert(Instant::now() + patience);
         self.changed.notify_one();
+        self.room.notify_one();
+    }
+
+    /// As [`Shared::hurry`]; no flow comes any more.
+    pub(super) fn close(&self, patience: Duration) {
+        self.lock().is_closed = true;
+        self.hurry(patience);
+    }
+
+    /// Until when all may take, once the last flows come.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.lock().deadline
+    }
+
+    /// Counts what is left as lost.
+    pub(super) fn give_up(&self) {
+        self.lock().give_up();
     }
 
     pub(super) fn sent(&self) -> Sent {
@@ -107,16 +149,20 @@ impl Shared {
         let mut guard = self.lock();
         loop {
             let state = &mut *guard;
+            if state.is_over() {
+                state.give_up();
+                return Next::End;
+            }
             if let Some(message) = state.spool.pop() {
                 return Next::Send(message);
             }
             let now = Instant::now();
             let due = state.since.map(|since| since + linger);
-            if state.deadline.is_some() || due.is_some_and(|due| due <= now) {
+            if state.is_closed || due.is_some_and(|due| due <= now) {
                 state.since = None;
                 match state.encoder.flush() {
                     Some(message) => return Next::Send(message),
-                    None if state.deadline.is_some() => return Next::End,
+                    None if state.is_closed => return Next::End,
                     None => {}
                 }
             }
@@ -124,6 +170,7 @@ impl Shared {
                 return Next::Idle;
             }
             let until = state.since.map_or(wake, |since| wake.min(since + linger));
+            let until = state.deadline.map_or(until, |deadline| until.min(deadline));
             let waited = self.changed.wait_timeout(guard, until.saturating_duration_since(now));
             guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -159,11 +206,8 @@ impl Shared {
         let end = Instant::now() + pause;
         loop {
             let now = Instant::now();
-            if state.deadline.is_some_and(|deadline| deadline <= now) {
-                if let Some(message) = state.encoder.flush() {
-                    state.spool.push(message);
-                }
-                state.spool.give_up();
+            if state.is_over() {
+                state.give_up();
                 return false;
             }
             if end <= now {

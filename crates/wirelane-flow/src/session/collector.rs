@@ -13,7 +13,7 @@ use crate::flow::Flow;
 use crate::join::Joiner;
 use crate::meter::{Meter, MeterConfig};
 use crate::parts::{Origin, Parts};
-use crate::sink::Sink;
+use crate::sink::{Hurry, Sink};
 
 /// How often sinks may do what waits.
 const TICK: Duration = Duration::from_millis(200);
@@ -70,6 +70,8 @@ pub struct Collector {
     thread: JoinHandle<Option<Error>>,
     outbox: Outbox,
     inboxes: Vec<Arc<Inbox>>,
+    /// Of sinks that wait for others.
+    hurries: Vec<Hurry>,
 }
 
 /// Where a thread puts flows that have ended.
@@ -101,6 +103,7 @@ impl Collector {
         waits: bool,
     ) -> Result<Self> {
         let (parcels, incoming) = sync_channel((fitting::waiting(WAITING) / PARCEL).max(1));
+        let hurries = sinks.iter().filter_map(|sink| sink.hurry()).collect();
         let shared = Arc::new(Shared::default());
         let joiner = (tables > 1).then(|| Joiner::new(config, tables, most));
         let inboxes: Vec<Arc<Inbox>> = (0..tables).map(|_| Arc::default()).collect();
@@ -112,7 +115,7 @@ impl Collector {
             whole: Vec::new(),
         };
         let thread = threads::spawn("wl-flows", move || giver.run(&incoming))?;
-        Ok(Self { thread, outbox: Outbox { table: 0, parcels, shared, waits }, inboxes })
+        Ok(Self { thread, outbox: Outbox { table: 0, parcels, shared, waits }, inboxes, hurries })
     }
 
     /// The way for the reports of the table of this number.
@@ -141,8 +144,14 @@ impl Collector {
         }
     }
 
+    /// No more packets are received: the time begins for which sinks wait for others.
+    pub(super) fn hurry(&self) {
+        self.hurries.iter().for_each(|hurry| hurry());
+    }
+
     /// Ends all flows of a table, and takes them.
     pub fn finish(&self, meter: &mut Meter) {
+        self.hurry();
         self.outbox.finish(meter, Parts::default());
     }
 

@@ -134,6 +134,7 @@ impl Metering {
     /// Lets no more packets in, ends all flows, gives them away, and reports.
     pub fn join(self) -> FlowOutcome {
         let Self { receiving, collector, counts, monitor, note } = self;
+        collector.hurry();
         let Outcome { mut ports, frames, mut errors, .. } = receiving.join();
         if let Some(first) = ports.first_mut() {
             first.notes.extend(note);

@@ -15,6 +15,7 @@ use super::output::TextSink;
 use super::program::{self, ProgramSink, Target, Told};
 use super::top::{Top, TopSink};
 use crate::companion;
+use crate::output;
 use crate::output::summary::Export;
 
 /// What is told at the end.
@@ -79,6 +80,9 @@ impl<'a> Sinks<'a> {
             // Its thread is slower than files; packets of ports never wait for it.
             let limits = Limits { waits: true, ..Limits::default() };
             let exporter = Exporter::start(collector, limits)?;
+            if let Some(note) = exporter.note() {
+                output::line(format_args!("note: {collector}: {note}"));
+            }
             collectors.push((collector.to_string(), exporter.watch()));
             sinks.push(Box::new(exporter));
         }
