@@ -245,3 +245,26 @@ fn one_thread_reads_and_a_panic_gives_it_back() {
         assert_eq!(other.join().unwrap(), [2, 3]);
     });
 }
+
+#[test]
+fn a_call_ends_while_packets_never_do() {
+    let endless = "sim:2?rate=max".parse().unwrap();
+    let mut port = port::open(&endless, &OpenOptions::default()).unwrap();
+    let reader = reader(port.rx(), Precision::Micro);
+    let breaker = Breaker::new();
+    port.start().unwrap();
+    let patient = Request { insists: false, ..ALL };
+    let read = |request| match reader.read(request, &breaker, |_, _| {}) {
+        Outcome::Read(count) => count,
+        other => panic!("{other:?}"),
+    };
+    for request in [ALL, NOW, patient] {
+        let count = read(request);
+        assert!((BUFFER..2 * BUFFER).contains(&count), "{request:?}: {count}");
+    }
+    // Also if none of them is for the program.
+    reader.sifts.set(Some(Sift { until: u64::MAX, accepts: Box::new(|_| false) }));
+    for request in [NOW, patient, Request { count: 1, ..NOW }] {
+        assert_eq!(read(request), 0, "{request:?}");
+    }
+}
