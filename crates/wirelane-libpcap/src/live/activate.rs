@@ -8,7 +8,6 @@ use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
 use super::links::Links;
-use super::memory::Need;
 use super::merge::Bounds;
 use super::options::Options;
 use crate::abi::{status, timestamp};
@@ -74,7 +73,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         .latency(latency(options))
         // AF_PACKET sends through the sockets of its rings, which then do not see it again.
         .transmit(!opening.is_packet() && opening.spec.backend != Some(Backend::File));
-    let mut spec = opening.spec.clone();
+    let spec = &opening.spec;
     if opening.is_packet() {
         let flags = iface::flags(opening.spec.name_text());
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
@@ -82,31 +81,19 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
             drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
-        let need = Need {
-            program: usize::try_from(options.buffer_size).unwrap_or(0),
-            user: opening.ring,
-            rings: opening.rings(),
-            snaplen: snaplen.unsigned_abs() as usize,
-            is_immediate: options.immediate,
-            retire: latency(options),
-            longest_retire: latency(options).max(timeout(options)),
-        };
-        let shape = need.shape();
-        let said = |key: &str| spec.options.iter().find(|(said, _)| said == key);
-        let block = said("block").and_then(|(_, bytes)| parse_number(bytes)).unwrap_or(0);
-        let least = usize::try_from(block).unwrap_or(0).saturating_mul(FEWEST_BLOCKS);
-        open = open.ring_bytes(shape.ring.max(least));
-        // What the user says counts.
-        let (has_retire, has_ring) = (said("retire").is_some(), said("ring").is_some());
-        if !has_retire {
-            let retire = format!("{}ms", shape.retire.as_millis());
-            spec.options.push(("retire".to_owned(), retire));
-        }
-        if let Some(block) = shape.block.filter(|_| block == 0 && !has_ring) {
-            spec.options.push(("block".to_owned(), block.to_string()));
+        let said = |key: &str| spec.options.iter().any(|(said, _)| said == key);
+        if let Some(all) = opening.ring.filter(|_| !said("ring")) {
+            // Whole blocks of the size that the user says.
+            let block = spec.options.iter().find(|(key, _)| key == "block");
+            let block = block.and_then(|(_, bytes)| parse_number(bytes)).unwrap_or(0);
+            let least = usize::try_from(block).unwrap_or(0).saturating_mul(FEWEST_BLOCKS);
+            open = open.ring_bytes((all / opening.rings()).clamp(SMALLEST, LARGEST).max(least));
+        } else {
+            let asked = usize::try_from(options.buffer_size).ok();
+            open = open.all_rings(asked.filter(|bytes| *bytes > 0));
         }
     }
-    let port = open_port(&spec, &open).map_err(|error| match error.errno() {
+    let port = open_port(spec, &open).map_err(|error| match error.errno() {
         Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
         Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
         errno @ Some(libc::EPERM | libc::EACCES) if opening.is_packet() => socket_failure(errno),
@@ -121,51 +108,36 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     };
     let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
     let bounds = Bounds {
-        ring: open.ring_bytes.unwrap_or(usize::MAX),
+        ring: usize::MAX,
         wait: Duration::from_nanos(port.info().lateness) + GRACE,
-        nap: (latency(options) / 4).min(longest_nap(open.ring_bytes)),
+        nap: latency(options) / 4,
         sleeps: opening.is_packet(),
     };
     Ok(Opened { port, links, snaplen, bounds, warning: None })
 }
 
-/// Of a ring of a packet port.
+/// Of a ring of a packet port: its fewest blocks, and its bytes.
 const FEWEST_BLOCKS: usize = 4;
+const SMALLEST: usize = 16 << 10;
+const LARGEST: usize = 4 << 30;
 /// How long a ring may say nothing beyond the port's own lateness before others go on.
 const GRACE: Duration = Duration::from_millis(100);
-
-/// How long to look away from rings of so many bytes: until 1 Gbit/s, should it set in meanwhile,
-/// has filled most of one.
-fn longest_nap(ring: Option<usize>) -> Duration {
-    const BYTES_PER_MS: usize = 125_000;
-    let millis = ring.map_or(usize::MAX, |bytes| bytes / 8 * 7 / BYTES_PER_MS);
-    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
-}
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
 
-/// The timeout that the program sets; 0 for none.
-fn timeout(options: &Options) -> Duration {
-    /// Two rings are in order after twice the time of a block.
-    const LONGEST: u64 = 1000;
-    let timeout = if options.immediate { 0 } else { options.timeout_ms };
-    Duration::from_millis(u64::try_from(timeout).unwrap_or(0).min(LONGEST))
-}
-
-/// How long a packet may wait for others in its block. Two rings are in step after twice that time
-/// at the latest, so it is a part of what the program allows.
+/// How long a packet may wait for others in its block: the timeout or, if it is longer, a part of
+/// it, as two rings are in step after twice the time of a block.
 fn latency(options: &Options) -> Duration {
     /// What the kernel takes itself, for 1 Gbit/s and more, if the program sets no timeout.
     const DEFAULT: u64 = 8;
     const SHORTEST: u64 = 1;
-    /// Half of a shorter timeout, a quarter of a longer one.
     const SHORT: u64 = 50;
     const LONGEST: u64 = 500;
     let timeout = match u64::try_from(options.timeout_ms) {
         _ if options.immediate => SHORTEST,
         Ok(0) | Err(_) => DEFAULT,
-        Ok(timeout) => (timeout / 2).min(SHORT.max(timeout / 4)).clamp(SHORTEST, LONGEST),
+        Ok(timeout) => timeout.min(SHORT).max(timeout / 4).clamp(SHORTEST, LONGEST),
     };
     Duration::from_millis(timeout)
 }

@@ -16,7 +16,6 @@ mod filter;
 mod foreign;
 mod input;
 mod links;
-mod memory;
 mod merge;
 mod options;
 mod reader;
@@ -32,7 +31,7 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
-use wirelane::port::{Control, Port};
+use wirelane::port::{Control, Port, Rx};
 use wirelane_filter::Instruction;
 use wirelane_os::{fork, iface};
 
@@ -91,6 +90,7 @@ impl Live {
             activate::open(options, opening)?;
         let interface = opening.interface().map(str::to_owned);
         let rx = port.rx();
+        let ring = rx.iter().filter_map(Rx::ring_bytes).min();
         let control = port.control();
         let sender = match opening.is_packet() {
             true => Sender::of_rings(Arc::clone(&control)),
@@ -108,7 +108,7 @@ impl Live {
         let status = Arc::new(Mutex::new(status));
         let sifts = Arc::default();
         let reader = Reader::new(
-            Merge::new(rx, bounds),
+            Merge::new(rx, bounds.of(ring)),
             options.precision,
             Arc::clone(&status),
             Arc::clone(&sifts),

@@ -150,6 +150,10 @@ struct Filtering {
 }
 
 impl Receive for Filtering {
+    fn ring_bytes(&self) -> Option<usize> {
+        self.inner.ring_bytes()
+    }
+
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {

@@ -114,6 +114,10 @@ impl GroRx {
 }
 
 impl Receive for GroRx {
+    fn ring_bytes(&self) -> Option<usize> {
+        self.inner.ring_bytes()
+    }
+
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let before = batch.len();
         self.hand_out(batch);

@@ -65,6 +65,9 @@ pub struct OpenOptions {
     pub all_interfaces: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
+    /// Bytes of all receive rings together. `packet:` heeds it, where `ring_bytes` says nothing
+    /// else; each ring has some MiB, and enough for pauses of the program, at least.
+    pub all_rings: Option<usize>,
     /// The program ends after receiving this many packets, so receive memory need not hold more;
     /// `None` when it does not know. `packet:` heeds it, where `ring_bytes` says nothing else.
     pub packets: Option<u64>,
@@ -214,6 +217,7 @@ setters!(OpenOptions:
     mixed_links: bool,
     all_interfaces: bool,
     ring_bytes: impl Into<Option<usize>>,
+    all_rings: impl Into<Option<usize>>,
     packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
     placement: Placement,
@@ -251,6 +255,7 @@ impl Default for OpenOptions {
             mixed_links: false,
             all_interfaces: false,
             ring_bytes: None,
+            all_rings: None,
             packets: None,
             latency: None,
             placement: Placement::default(),

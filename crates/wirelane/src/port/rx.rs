@@ -53,6 +53,11 @@ pub trait Receive: Send {
     fn empty_at(&self) -> u64 {
         self.watermark()
     }
+
+    /// See [`Rx::ring_bytes`].
+    fn ring_bytes(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// The receiving end of one queue and class, or, of a capture file, of several of them.
@@ -129,6 +134,11 @@ impl Rx {
     /// of a packet before it queues it, for which [`Rx::watermark`] allows.
     pub fn empty_at(&self) -> u64 {
         self.inner.empty_at()
+    }
+
+    /// Bytes that the kernel has for packets before they are received, if it is known.
+    pub fn ring_bytes(&self) -> Option<usize> {
+        self.inner.ring_bytes()
     }
 
     /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).

@@ -31,6 +31,9 @@ const BLOCK: usize = 2 << 20;
 /// The default size of a ring has room for this many blocks with the longest frames.
 const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
+/// More blocks, for a short latency, are not worth their memory.
+const MOST_BLOCKS: usize = 256;
+const LARGEST_RING: usize = 4 << 30;
 const LARGEST_BLOCK: usize = 64 << 20;
 /// A program that wants few packets gets a block for each, up to this many.
 const BLOCKS_OF_FEW: usize = 64;
@@ -53,6 +56,8 @@ pub(super) struct Config {
     pub(super) ring: Option<usize>,
     /// Bytes of a block; a power of two.
     pub(super) block: Option<usize>,
+    /// Bytes of all rings together that the program asks for.
+    pub(super) all_rings: Option<usize>,
     /// How many packets the program wants.
     pub(super) packets: Option<u64>,
     /// After this time the kernel hands over a block that is not full, if the user sets it.
@@ -117,8 +122,8 @@ impl Config {
             let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        let (packets, latency) = (open.packets, open.latency);
-        Ok(Self { ring, block, packets, retire, latency, bypass, vnet, share })
+        let (all_rings, packets, latency) = (open.all_rings, open.packets, open.latency);
+        Ok(Self { ring, block, all_rings, packets, retire, latency, bypass, vnet, share })
     }
 
     /// Whether the program needs packets earlier than usual.
@@ -145,6 +150,12 @@ impl Config {
         self.retire.unwrap_or(latency)
     }
 
+    /// How many blocks of the shortest time hold a stall.
+    fn blocks_of_a_stall(&self) -> usize {
+        let blocks = STALL.as_nanos().div_ceil(self.shortest_retire().as_nanos().max(1));
+        usize::try_from(blocks).unwrap_or(usize::MAX)
+    }
+
     /// How many rings to open or to close at a time. Few packets are worth few threads.
     pub(super) fn at_once(&self) -> usize {
         if self.packets.is_some_and(|packets| packets <= OpenOptions::FEW) { 2 } else { AT_ONCE }
@@ -163,7 +174,18 @@ impl Config {
     /// `longest` bytes.
     pub(super) fn shape(&self, rings: usize, longest: usize) -> (usize, usize) {
         let single = holding(longest);
-        let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST).max(BLOCKS * single);
+        let blocks = self.blocks_of_a_stall();
+        // Where a latency forbids to wait longer for a block, more of them are needed.
+        let for_a_stall = match self.latency {
+            Some(latency) if blocks <= MOST_BLOCKS && latency * (MOST / single) as u32 <= STALL => {
+                blocks * single
+            }
+            _ => 0,
+        };
+        let asked = self.all_rings.map(|all| all / rings.max(1));
+        let usual = if asked.is_some() { BLOCKS_OF_FEW * single } else { MOST };
+        let share = (BUDGET / rings.max(1)).min(usual.max(for_a_stall)).max(LEAST);
+        let share = share.max(BLOCKS * single).max(asked.unwrap_or(0)).min(LARGEST_RING);
         // One ring may receive all of them.
         let of_few = |packets| {
             let packets = usize::try_from(packets).unwrap_or(usize::MAX);
@@ -174,10 +196,9 @@ impl Config {
         let least = FEWEST_BLOCKS * self.block.unwrap_or(page_size());
         let ring = self.ring.unwrap_or(share).max(least);
         let block = self.block.unwrap_or_else(|| {
-            let blocks = STALL.as_nanos().div_ceil(self.shortest_retire().as_nanos().max(1));
             let power = |bytes: usize| 1 << bytes.max(1).ilog2();
             let least = power(ring / FEWEST_BLOCKS).min(single);
-            power(ring / (blocks as usize).max(2 * FEWEST_BLOCKS))
+            power(ring / blocks.max(2 * FEWEST_BLOCKS))
                 .clamp(least, BLOCK.max(least))
                 .max(page_size())
         });
@@ -187,7 +208,7 @@ impl Config {
 
 /// The smallest block that holds `longest` bytes of a frame. The kernel allocates powers of two.
 pub(super) fn holding(longest: usize) -> usize {
-    longest.saturating_add(AROUND).next_power_of_two().clamp(page_size(), LARGEST_BLOCK)
+    longest.saturating_add(AROUND).clamp(page_size(), LARGEST_BLOCK).next_power_of_two()
 }
 
 /// The next smaller ring to try when the kernel has no memory for this one.
@@ -200,7 +221,7 @@ pub(super) fn smaller((block, count): (usize, usize)) -> Option<(usize, usize)> 
 
 fn bytes(text: &str) -> Option<usize> {
     let bytes = usize::try_from(parse_number(text)?).ok()?;
-    (4096..=4 << 30).contains(&bytes).then_some(bytes)
+    (4096..=LARGEST_RING).contains(&bytes).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -222,6 +243,7 @@ mod tests {
         let expected = Config {
             ring: Some(64_000_000),
             block: Some(256 << 10),
+            all_rings: None,
             packets: None,
             retire: Some(Duration::from_millis(5)),
             latency: None,
@@ -292,6 +314,36 @@ mod tests {
         let retire = |text: &str, count| parse(text).unwrap().retire(count).as_millis();
         assert_eq!([retire("a", 1000), retire("a", 128), retire("a", 4)], [50, 83, 700]);
         assert_eq!([retire("a?retire=2ms", 4), retire("a?retire=5s", 4)], [2, 5000]);
+    }
+
+    #[test]
+    fn a_short_latency_has_more_blocks_within_the_budget() {
+        let shape = |latency: u64, rings| {
+            let open = OpenOptions::default().latency(Duration::from_millis(latency));
+            let config = Config::parse(&"a".parse().unwrap(), &open).unwrap();
+            let (block, count) = config.shape(rings, USUAL);
+            (block >> 10, count, config.retire(count).as_millis())
+        };
+        assert_eq!(shape(50, 3), (128, 210, 50));
+        assert_eq!(shape(50, 9), (128, 113, 50));
+        assert_eq!([shape(1, 3), shape(250, 3)], [(128, 128, 1), (128, 128, 83)]);
+    }
+
+    #[test]
+    fn programs_say_how_much_they_want_in_all() {
+        for longest in [96, USUAL, usize::MAX] {
+            let open = OpenOptions::default().all_rings(1);
+            let config = Config::parse(&"a".parse().unwrap(), &open).unwrap();
+            assert!(config.shape(1, longest).0 >= longest.min(LARGEST_BLOCK), "{longest}");
+        }
+        let shape = |bytes: usize, rings| {
+            let open = OpenOptions::default().all_rings(bytes);
+            let (block, count) =
+                Config::parse(&"a".parse().unwrap(), &open).unwrap().shape(rings, USUAL);
+            block * count
+        };
+        assert_eq!([shape(1, 3), shape(24 << 20, 3), shape(1, 1000)], [8 << 20, 8 << 20, 2 << 20]);
+        assert_eq!([shape(96 << 20, 3), shape(usize::MAX, 3)], [32 << 20, LARGEST_RING]);
     }
 
     #[test]

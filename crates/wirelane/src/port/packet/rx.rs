@@ -349,6 +349,11 @@ impl Receiver {
 }
 
 impl Receive for Receiver {
+    fn ring_bytes(&self) -> Option<usize> {
+        let ring = &self.setup.ring;
+        (ring.block_size() as usize).checked_mul(ring.block_count() as usize)
+    }
+
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let mut room = batch.room();
