@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "other commands need more")]
 mod shared;
 
+mod conserved;
 mod long;
 mod loopback;
 mod paused;
