@@ -34,6 +34,14 @@ const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
 
+/// A file whose size is limited has at least so many chunks before compression, unless they would
+/// be too short to be compressed well.
+const CHUNKS_OF_A_FILE: u64 = 16;
+const LEAST_CHUNK: usize = 64 * 1024;
+/// A compressed file ends when less than this part of its limit is left, or less than these bytes.
+const TOLERANCE: u64 = 32;
+const LEAST_TOLERANCE: u64 = 4096;
+
 /// How many spare names are tried.
 const SPARES: u32 = 100_000;
 
@@ -64,8 +72,7 @@ pub(crate) struct Output {
     /// Packets in the buffer, and packets in the file.
     pending: u64,
     packets: u64,
-    /// Bytes encoded, and bytes in the file.
-    encoded: u64,
+    /// Bytes in the file.
     bytes: u64,
     /// When the buffer was first seen to hold something.
     waiting_since: Option<u64>,
@@ -94,7 +101,7 @@ impl Output {
         let is_stdout = path.as_os_str() == "-" && options.open.is_none();
         let is_ours = !is_stdout && options.open.is_none();
         let name = if is_stdout { "standard output".into() } else { path.display().to_string() };
-        let chunk = packer.as_ref().map_or(CHUNK, Packer::chunk);
+        let chunk = packer.as_ref().map_or(CHUNK, |packer| packed_chunk(packer, options));
         let mut buffer = buffer(chunk);
         // What cannot be written replaces no file.
         let headers = options.format.headers(&mut buffer, &options.section, sources);
@@ -137,7 +144,6 @@ impl Output {
             buffer,
             pending: 0,
             packets: 0,
-            encoded: 0,
             bytes: 0,
             waiting_since: None,
             failed: false,
@@ -213,7 +219,6 @@ impl Output {
         match self.write(blocks) {
             Ok(()) => {
                 self.bytes += blocks.len() as u64;
-                self.encoded += blocks.len() as u64;
                 self.packets += packets;
                 Ok(())
             }
@@ -301,7 +306,6 @@ impl Output {
         match self.write(&self.buffer) {
             Ok(()) => {
                 self.bytes += self.buffer.len() as u64;
-                self.encoded += self.buffer.len() as u64;
                 self.packets += self.pending;
                 self.pending = 0;
                 self.buffer.clear();
@@ -344,7 +348,6 @@ impl Output {
             return Err(self.fail(written, source));
         }
         self.bytes += chunk.compressed.len() as u64;
-        self.encoded += chunk.plain.len() as u64;
         self.packets += chunk.packets;
         if let Some(packer) = &mut self.packer {
             packer.recycle(chunk);
@@ -370,11 +373,42 @@ impl Output {
         self.bytes
     }
 
-    /// Bytes of whole blocks taken, written or not, before compression.
+    /// Most bytes that the file has once everything taken so far is in it, and `added` bytes of
+    /// blocks besides.
     #[must_use]
-    pub(crate) fn encoded_bytes(&self) -> u64 {
-        let on_the_way = self.packer.as_ref().map_or(0, Packer::bytes);
-        self.encoded + on_the_way + self.buffer.len() as u64
+    pub(crate) fn most_bytes(&self, added: u64) -> u64 {
+        let buffered = self.buffer.len() as u64 + added;
+        match &self.packer {
+            None => self.bytes + buffered,
+            Some(packer) => self.bytes + incompressible(packer.bytes() + buffered),
+        }
+    }
+
+    /// Whether the file might exceed `limit` bytes with `added` more bytes of blocks. What is being
+    /// compressed may become shorter: close to the limit, this waits until it is in the file.
+    ///
+    /// # Errors
+    /// See [`Output::flush`].
+    #[inline]
+    pub(crate) fn is_full(&mut self, added: u64, limit: u64) -> Result<bool, CaptureError> {
+        if self.most_bytes(added) <= limit {
+            return Ok(false);
+        }
+        if self.packer.is_some() { self.is_packed_full(added, limit) } else { Ok(true) }
+    }
+
+    #[cold]
+    fn is_packed_full(&mut self, added: u64, limit: u64) -> Result<bool, CaptureError> {
+        while self.write_packed(true)? {}
+        if self.most_bytes(added) <= limit {
+            return Ok(false);
+        }
+        let tolerance = (limit / TOLERANCE).max(LEAST_TOLERANCE);
+        if limit.saturating_sub(self.bytes) >= tolerance {
+            // A short chunk. The next one is shorter yet, so there are few of them.
+            self.flush()?;
+        }
+        Ok(self.most_bytes(added) > limit || limit.saturating_sub(self.bytes) < tolerance)
     }
 
     /// Ends the file before a packet that it cannot hold.
@@ -428,6 +462,21 @@ impl Drop for Output {
     fn drop(&mut self) {
         let _ = self.flush();
     }
+}
+
+/// Bytes of a chunk before compression: fewer where the size of files is limited, so that it is
+/// known how large they are.
+fn packed_chunk(packer: &Packer, options: &WriterOptions) -> usize {
+    let limit = options.rotation.max_bytes.map_or(usize::MAX, |limit| {
+        usize::try_from(limit / CHUNKS_OF_A_FILE).unwrap_or(usize::MAX)
+    });
+    packer.chunk().min(limit.max(LEAST_CHUNK))
+}
+
+/// Most bytes that so many become, in chunks, if they cannot be compressed: RFC 1951 and the frame
+/// formats of lz4 and zstd add a few bytes to each block of 64 KiB or more, and to each chunk.
+fn incompressible(bytes: u64) -> u64 {
+    bytes + bytes / 256 + 128
 }
 
 /// A chunk is passed on once it is full, so one packet more than a chunk is the most it holds.

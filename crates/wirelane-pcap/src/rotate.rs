@@ -25,9 +25,10 @@ use crate::record::Source;
 ///   for it, or when the previous one held a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Most bytes per file, before compression; a file is never larger, unless its first packet
-    /// alone is. As tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed
-    /// it.
+    /// Most bytes per file, on disk; a file is never larger, unless its first packet alone is. As
+    /// tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed it. How large
+    /// packets are after compression shows only afterwards, so a compressed file ends when less
+    /// than 1/32 of the limit (at least 4 KiB) is left.
     pub max_bytes: Option<u64>,
     /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps:
     /// file k holds the packets of `[start + k·age, start + (k+1)·age)`. The steps do not move when

@@ -165,7 +165,7 @@ impl CaptureWriter {
             if self.is_unnamed {
                 self.name_for(record.timestamp);
             }
-            if self.is_due(record, options) {
+            if self.is_due(record, options)? {
                 self.rotate_for(record.timestamp)?;
             }
         }
@@ -256,7 +256,7 @@ impl CaptureWriter {
     pub fn write_statistics(&mut self, statistics: &[Statistics]) {
         let added = self.options.format.statistics_len(statistics.len());
         let limit = self.options.rotation.max_bytes.unwrap_or(u64::MAX);
-        if self.output.encoded_bytes() + added + self.end_len() <= limit {
+        if self.output.most_bytes(added + self.end_len()) <= limit {
             self.output.statistics(statistics);
         }
         self.keep_statistics(statistics);
@@ -344,22 +344,21 @@ impl CaptureWriter {
         self.output.flush()
     }
 
-    fn is_due(&self, record: &Record<'_>, options: &[u8]) -> bool {
+    fn is_due(&mut self, record: &Record<'_>, options: &[u8]) -> Result<bool, CaptureError> {
         if self.is_over_at(record.timestamp) {
-            return true;
+            return Ok(true);
         }
         let packets = self.output.accepted();
         if packets == 0 {
-            return false;
+            return Ok(false);
         }
         let rotation = &self.options.rotation;
         if rotation.max_packets.is_some_and(|limit| packets >= limit) {
-            return true;
+            return Ok(true);
         }
-        rotation.max_bytes.is_some_and(|limit| {
-            let added = self.options.format.packet_len(record, options) + self.end_len();
-            self.output.encoded_bytes() + added > limit
-        })
+        let Some(limit) = rotation.max_bytes else { return Ok(false) };
+        let added = self.options.format.packet_len(record, options) + self.end_len();
+        self.output.is_full(added, limit)
     }
 
     /// Most bytes the statistics at the end of a file take.

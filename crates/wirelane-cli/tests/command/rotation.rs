@@ -267,3 +267,29 @@ fn the_files_of_queues_replace_none() {
     let notes = again["ports"][0]["notes"].to_string();
     assert!(notes.contains("was there already"), "{notes}");
 }
+
+/// The size is that on disk: compressed files are as large as others, and hold more packets.
+#[test]
+fn by_size_of_compressed_files() {
+    const LIMIT: u64 = 256 << 10;
+    let limit = LIMIT.to_string();
+    for (suffix, compress) in
+        [("zst", None), ("gz", None), ("lz4", None), ("zst", Some("zstd:3,threads=3"))]
+    {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join(format!("x.pcapng.{suffix}"));
+        let mut args =
+            vec!["sim:2?count=60000&size=imix", "-w", path.to_str().unwrap(), "-C", &limit];
+        args.extend(compress.into_iter().flat_map(|how| ["--compress", how]));
+        let summary = capture(&args);
+        let files = below(directory.path());
+        let sizes: Vec<_> = files.iter().map(|file| file.metadata().unwrap().len()).collect();
+        let (last, others) = sizes.split_last().unwrap();
+        assert!(others.len() > 2 && *last <= LIMIT, "{args:?}: {sizes:?}");
+        let full = LIMIT - LIMIT / 32 - 2000..=LIMIT;
+        assert!(others.iter().all(|size| full.contains(size)), "{args:?}: {sizes:?}");
+        let found: usize = files.iter().map(|file| packets(file).len()).sum();
+        assert_eq!(found as u64, number(&summary["totals"]["written"]), "{args:?}");
+        assert_eq!(found, 60_000, "{args:?}");
+    }
+}
