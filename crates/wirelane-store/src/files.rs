@@ -3,15 +3,17 @@
 //! The owner of the directory may put anything there while root records, extracts or mends: links
 //! to other files, FIFOs, devices, files with more holes than bytes. So a file is opened without
 //! following links and without waiting, and used only if it is a regular one. A new file never
-//! replaces an existing one. A file that has other names is not written to.
+//! replaces an existing one. A file that has other names is not written to; where its content does
+//! not matter, a new one takes its place.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::process;
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, openat, seek, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, openat, renameat, seek, statat};
 use rustix::io::Errno;
 
 use crate::directory::Directory;
@@ -65,8 +67,7 @@ impl Directory {
     pub(crate) fn open_writable(&self, name: &str) -> Result<Option<File>> {
         let path = self.path_of(name);
         let Some(file) = self.open_with(name, OFlags::RDWR)?.file(&path)? else { return Ok(None) };
-        let links = file.metadata().map_err(|error| Error::io(&path, "look at", &error))?.nlink();
-        if links > 1 {
+        if self.has_other_names(&file, name)? {
             let error = Error::new(path.display().to_string(), "has other names (hard links)");
             return Err(error.help("writing would change these, too: copy the file"));
         }
@@ -95,10 +96,12 @@ impl Directory {
         }
     }
 
-    /// Opens a file to read and write it, and makes it if there is none.
+    /// Opens a file to read and write it, and makes it if there is none. Ask
+    /// [`has_other_names`](Self::has_other_names) before writing.
     pub(crate) fn open_or_create(&self, name: &str) -> Result<File> {
         for _ in 0..TRIES {
-            if let Some(file) = self.open_writable(name)? {
+            let opened = self.open_with(name, OFlags::RDWR)?.file(&self.path_of(name))?;
+            if let Some(file) = opened {
                 return Ok(file);
             }
             if let Some(file) = self.create_file(name)? {
@@ -106,6 +109,39 @@ impl Directory {
             }
         }
         Err(Error::io(&self.path_of(name), "open", &Errno::NOENT.into()))
+    }
+
+    /// Whether a file of the store has other names, too, as hard links have.
+    pub(crate) fn has_other_names(&self, file: &File, name: &str) -> Result<bool> {
+        let failed = |error: io::Error| Error::io(&self.path_of(name), "look at", &error);
+        Ok(file.metadata().map_err(failed)?.nlink() > 1)
+    }
+
+    /// Puts a new, empty file in the place of one that has other names, as those of a copy made by
+    /// `cp -al`: these keep the old file. `prepare` gets the new one before it has the name.
+    pub(crate) fn separate(
+        &self,
+        name: &str,
+        prepare: impl FnOnce(&File) -> Result<()>,
+    ) -> Result<File> {
+        let part = format!("{name}.{}", process::id());
+        let file = self.create_anew(&part)?;
+        prepare(&file)?;
+        let failed = |errno: Errno| Error::io(&self.path_of(name), "replace", &errno.into());
+        renameat(self, &*part, self, name).map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Whether the name is that of this file.
+    pub(crate) fn is_named(&self, file: &File, name: &str) -> Result<bool> {
+        let failed = |error: io::Error| Error::io(&self.path_of(name), "look at", &error);
+        let found = match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(failed(errno.into())),
+        };
+        let own = file.metadata().map_err(failed)?;
+        Ok((found.st_dev, found.st_ino) == (own.dev(), own.ino()))
     }
 
     /// Whether the name is taken.

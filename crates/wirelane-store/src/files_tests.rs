@@ -1,4 +1,4 @@
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::process;
 
@@ -62,14 +62,31 @@ fn a_new_file_replaces_what_a_killed_process_left_and_follows_no_link() {
 }
 
 #[test]
-fn a_file_with_other_names_is_not_written_to() {
+fn a_file_with_other_names_is_not_written_to_but_replaced() {
     let (root, directory) = store();
     let victim = root.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     fs::hard_link(&victim, directory.path_of("recorder.lock")).unwrap();
-    let error = directory.lock_recorder(Access::default()).unwrap_err().to_string();
-    assert!(error.contains("hard links"), "{error}");
+    let lock = directory.lock_recorder(Access::default()).unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert!(directory.is_recording().unwrap());
+    assert!(directory.lock_recorder(Access::default()).is_err(), "there is one recorder");
+    drop(lock);
+    assert_eq!(fs::metadata(directory.path_of("recorder.lock")).unwrap().nlink(), 1);
+    fs::hard_link(&victim, directory.path_of("segment")).unwrap();
+    let error = directory.open_writable("segment").unwrap_err().to_string();
+    assert!(error.contains("hard links"), "{error}");
+}
+
+/// A recorder holds the lock that its store and a copy by `cp -al` share: the copy has no other one.
+#[test]
+fn a_linked_lock_that_is_held_is_not_replaced() {
+    let (_root, directory) = store();
+    let lock = directory.lock_recorder(Access::default()).unwrap();
+    fs::hard_link(directory.path_of("recorder.lock"), directory.path_of("other")).unwrap();
+    assert!(directory.lock_recorder(Access::default()).is_err());
+    drop(lock);
+    assert!(directory.lock_recorder(Access::default()).is_ok());
 }
 
 #[test]

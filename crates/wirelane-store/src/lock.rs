@@ -45,7 +45,17 @@ impl Directory {
         let path = self.path_of(RECORDER_LOCK);
         let failed = |action| move |error: std::io::Error| Error::io(&path, action, &error);
         let mut file = self.open_or_create(RECORDER_LOCK)?;
-        if !try_lock(&file, TRIES).map_err(|errno| failed.clone()("lock")(errno.into()))? {
+        let mut is_locked = self.try_lock_file(&file, TRIES)?;
+        // Another process may have replaced the file meanwhile.
+        while is_locked && !self.is_named(&file, RECORDER_LOCK)? {
+            file = self.open_or_create(RECORDER_LOCK)?;
+            is_locked = self.try_lock_file(&file, TRIES)?;
+        }
+        if is_locked && self.has_other_names(&file, RECORDER_LOCK)? {
+            // Whoever waits for the old file finds that it is replaced.
+            file = self.separate(RECORDER_LOCK, |new| self.try_lock_file(new, 1).map(drop))?;
+        }
+        if !is_locked {
             let who = read_owner(&mut file)
                 .map_or("another process".into(), |id| format!("process {id}"));
             let cause = format!("{who} records into it");
@@ -60,6 +70,11 @@ impl Directory {
             .and_then(|()| access.apply(&file))
             .map_err(failed("write"))?;
         Ok(RecorderLock(file))
+    }
+
+    fn try_lock_file(&self, file: &File, tries: u32) -> Result<bool> {
+        let failed = |errno: Errno| Error::io(&self.path_of(RECORDER_LOCK), "lock", &errno.into());
+        try_lock(file, tries).map_err(failed)
     }
 
     /// Whether a process records into the store now.

@@ -31,7 +31,10 @@ impl Directory {
         }
         let pin = name.pin_name();
         let failed = |error: std::io::Error| Error::io(&self.path_of(&pin), "make", &error);
-        let file = self.open_or_create(&pin)?;
+        let mut file = self.open_or_create(&pin)?;
+        if self.has_other_names(&file, &pin)? {
+            file = self.separate(&pin, |_| Ok(()))?;
+        }
         access.apply(file).map_err(failed)?;
         Ok(true)
     }

@@ -144,8 +144,40 @@ fn a_recorder_overwrites_nothing_that_a_planted_link_leads_to() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
         command.args(["record", "sim:1?count=10"]).arg(&directory);
         let out = output(command.args(["-q", "--keep-privileges"]));
-        assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
-        assert!(out.stderr.contains("recorder.lock"), "{}", out.stderr);
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "hard: {hard}");
+        match hard {
+            // A new file has taken its place.
+            true => assert_eq!(out.status.code(), Some(0), "{}", out.stderr),
+            false => {
+                assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
+                assert!(out.stderr.contains("recorder.lock"), "{}", out.stderr);
+            }
+        }
     }
+}
+
+/// A backup by `cp -al`: both stores can be recorded into, and neither changes the other.
+#[test]
+fn a_store_whose_files_have_hard_links_is_recorded_into() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, copy) = (root.path().join("store"), root.path().join("copy"));
+    let record = |directory: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+        command.args(["record", "sim:1?count=1000", "-q"]).arg(directory);
+        let out = output(&mut command);
+        assert_eq!((out.status.code(), out.stderr.as_str()), (Some(0), ""), "{directory:?}");
+    };
+    let count = |directory: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+        let out = output(command.arg("extract").arg(directory).args(["--count", "-q"]));
+        out.stdout.trim().to_owned()
+    };
+    record(&store);
+    let copied = output(Command::new("cp").arg("-al").args([&store, &copy]));
+    assert_eq!(copied.status.code(), Some(0), "{}", copied.stderr);
+    record(&store);
+    assert_eq!((count(&store), count(&copy)), ("2000".into(), "1000".into()));
+    record(&copy);
+    record(&copy);
+    assert_eq!((count(&store), count(&copy)), ("2000".into(), "3000".into()));
 }
