@@ -10,6 +10,7 @@ use wirelane::port::{PortInfo, Spec};
 use wirelane::{Error, Result};
 use wirelane_os::iface;
 
+use crate::netns::NetnsArgs;
 use crate::output;
 use crate::words::{self, Known, Source, Words};
 
@@ -38,13 +39,23 @@ pub(crate) struct HabitArgs {
 
 impl HabitArgs {
     /// The ports that -i and the words name, in this order, and the filter of the words or of -F.
-    /// If a file is `read`, it is the port, and all words are a filter. `is_file` says which words
-    /// may name files, too.
+    /// If a file is `read`, it is the port, and all words are a filter. Interfaces are those of
+    /// `netns`; `is_file` says which words may name files, too.
     ///
     /// # Errors
     /// There is no port, or a word is none; the file of the filter cannot be read, or there are two
     /// filters.
     pub(crate) fn split(
+        &self,
+        words: &[OsString],
+        read: Option<&Path>,
+        netns: &NetnsArgs,
+        is_file: &(dyn Fn(&OsStr) -> bool + Sync),
+    ) -> Result<(Vec<Spec>, Option<String>)> {
+        netns.inside(|| self.split_here(words, read, is_file))
+    }
+
+    fn split_here(
         &self,
         words: &[OsString],
         read: Option<&Path>,

@@ -102,11 +102,20 @@ impl LookArgs {
         self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
     }
 
-    /// As [`LookArgs::open`].
+    /// As [`LookArgs::open`], in the network namespace of the session.
     ///
     /// # Errors
     /// As there.
     pub(crate) fn open_spec(
+        &self,
+        spec: &Spec,
+        session: &SessionArgs,
+        halt: &Halt,
+    ) -> Result<(Port, Option<Toll>)> {
+        session.netns.inside(|| self.open_here(spec, session, halt))
+    }
+
+    fn open_here(
         &self,
         spec: &Spec,
         session: &SessionArgs,

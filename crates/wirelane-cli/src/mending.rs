@@ -9,7 +9,7 @@ use wirelane::{Error, Result};
 use wirelane_record::failure;
 use wirelane_store::{CheckReport, Directory};
 
-use crate::output::{self, grouped, line, plural, scaled};
+use crate::output::{self, grouped, line, plural, sized};
 
 /// What is done to stores.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ fn read(directory: &Directory, mending: Mending, halt: &Halt) -> Result<CheckRep
 
 fn read_so_far(report: &CheckReport) -> String {
     let (segments, packets) = (plural(report.segments, "segment"), grouped(report.packets));
-    format!("{segments}, {}B, {packets} packets", scaled(report.bytes as f64))
+    format!("{segments}, {}, {packets} packets", sized(report.bytes))
 }
 
 fn tell(directory: &Directory, report: &CheckReport, elapsed: Duration) {

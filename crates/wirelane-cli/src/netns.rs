@@ -1,49 +1,77 @@
 //! `--netns`: ports of another network namespace, such as that of a container.
+//!
+//! A command that looks at packets opens its ports [`inside`](NetnsArgs::inside); everything else
+//! that it opens, such as the connection of an exporter, stays outside. A command that sends or
+//! becomes a program [`enters`](NetnsArgs::enter): it also asks about interfaces later.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use clap::Args;
 use wirelane::{Error, Result};
 use wirelane_os::{mounts, netns};
 
-/// Runs `open` in the namespace that the user named, if there is one, as [`inside`] does.
-///
-/// # Errors
-/// As there.
-pub(crate) fn maybe_inside<T: Send>(
-    namespace: Option<&OsStr>,
-    open: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
-    match namespace {
-        Some(namespace) => inside(namespace, open),
-        None => open(),
+/// The network namespace of the ports. Part of `SessionArgs`, so that every
+/// command with ports has it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NetnsArgs {
+    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of
+    /// a namespace
+    #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
+    netns: Option<OsString>,
+}
+
+impl NetnsArgs {
+    /// Whether the user named one.
+    pub(crate) fn is_given(&self) -> bool {
+        self.netns.is_some()
+    }
+
+    /// Runs `open` in the namespace that the user named, if there is one, on a thread of its own.
+    /// Everything else stays outside: output files, and this thread. What is opened inside can be
+    /// used from anywhere.
+    ///
+    /// # Errors
+    /// There is no such namespace, the process may not enter it, or `open` fails.
+    pub(crate) fn inside<T: Send>(&self, open: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        match self.netns.as_deref() {
+            Some(namespace) => inside(namespace, open),
+            None => open(),
+        }
+    }
+
+    /// Moves the process into the namespace that the user named, if there is one. Only while there
+    /// is no other thread.
+    ///
+    /// # Errors
+    /// There is no such namespace, or the process may not enter it.
+    pub(crate) fn enter(&self) -> Result<()> {
+        self.netns.as_deref().map_or(Ok(()), |namespace| enter(namespace, &find(namespace)?))
     }
 }
 
-/// Runs `open` in the namespace that the user named, on a thread of its own. Everything else stays
-/// outside: output files, and this thread. What is opened inside can be used from anywhere.
-///
-/// # Errors
-/// There is no such namespace, the process may not enter it, or `open` fails.
+/// Moves the calling thread into the namespace.
+fn enter(namespace: &OsStr, file: &OwnedFd) -> Result<()> {
+    netns::set(file).map_err(|error| {
+        let denied = error.errno() == Some(1);
+        let error = Error::os(object(namespace), error);
+        if !denied {
+            return error;
+        }
+        error.help("to enter a network namespace takes CAP_SYS_ADMIN: run it with sudo")
+    })?;
+    // The system's view of queues is by files, which show those of another namespace otherwise.
+    // Without it, the other answers are still right.
+    let _ = mounts::show_own_interfaces_in_sys();
+    Ok(())
+}
+
 fn inside<T: Send>(namespace: &OsStr, open: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let file = find(namespace)?;
-    let run = move || {
-        netns::set(&file).map_err(|error| {
-            let denied = error.errno() == Some(1);
-            let error = Error::os(object(namespace), error);
-            if !denied {
-                return error;
-            }
-            error.help("to enter a network namespace takes CAP_SYS_ADMIN: run it with sudo")
-        })?;
-        // The system's view of queues is by files, which show those of another namespace otherwise.
-        // Where it cannot be had, the rest still answers.
-        let _ = mounts::show_own_interfaces_in_sys();
-        open()
-    };
+    let run = move || enter(namespace, &file).and_then(|()| open());
     thread::scope(|scope| {
         let spawned = thread::Builder::new().spawn_scoped(scope, run);
         let thread = spawned.map_err(|error| Error::io("a thread", "clone", error))?;

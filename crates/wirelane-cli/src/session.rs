@@ -18,6 +18,7 @@ use wirelane::{Error, ErrorKind, QueueSet, Result};
 use wirelane_os::privilege::Set;
 
 use crate::args;
+use crate::netns::NetnsArgs;
 use crate::output::headline;
 use crate::output::progress::Progress;
 use crate::output::report::Report;
@@ -51,6 +52,8 @@ pub(crate) struct SessionArgs {
     /// Keep root privileges and capabilities after opening the port
     #[arg(long, conflicts_with = "user", help_heading = "Machine")]
     keep_privileges: bool,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArgs,
 }
 
 impl SessionArgs {
@@ -142,11 +145,26 @@ impl Privileges {
     }
 }
 
-/// Says what else was tried when the port was opened, and how it was:
-/// `doing on PORT, MODE, queues`.
-pub(crate) fn announce(doing: &str, info: &PortInfo) {
+/// Says which packets are looked at, as [`announce`] does; of a file, `reading NAME`.
+pub(crate) fn announce_input(doing: &str, info: &PortInfo, verbose: bool) {
+    let doing = if info.backend == Backend::File { "reading" } else { doing };
+    announce(doing, info, verbose);
+}
+
+/// Says how a port was opened: `doing PORT, MODE, queues`, and of a file only its name. If
+/// `verbose`, also says which other ways were refused.
+pub(crate) fn announce(doing: &str, info: &PortInfo, verbose: bool) {
+    if info.backend == Backend::File {
+        let name = info.spec.strip_prefix("file:").unwrap_or(&info.spec);
+        let name = match (name, doing) {
+            ("-", "reading" | "forwarding from") => "standard input",
+            ("-", _) => "standard output",
+            _ => name,
+        };
+        return output::line(format_args!("{doing} {}", printable(name)));
+    }
     let refused = |attempt: &&Attempt| attempt.outcome == Outcome::Refused;
-    for attempt in info.negotiation.iter().filter(refused) {
+    for attempt in info.negotiation.iter().filter(refused).filter(|_| verbose) {
         let cause = attempt.cause.as_deref().unwrap_or("no cause given");
         let fix = attempt.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
         let text = format!("{} refused: {cause}{fix}", attempt.way);

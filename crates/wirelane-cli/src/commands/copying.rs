@@ -14,7 +14,7 @@ use wirelane::pcap::{
 use wirelane::{Error, Result};
 use wirelane_os::text::printable_lines;
 
-use crate::output::{self, grouped, plural, scaled};
+use crate::output::{self, grouped, plural, sized};
 use crate::overwrite;
 
 /// How often it is looked whether it has come to its end, and whether somebody asks.
@@ -120,8 +120,8 @@ impl Copying<'_> {
             }
         }
         let name = name(self.output, "standard output");
-        let bytes = scaled(report.written.bytes as f64);
-        text += &format!("{name}: {}, {bytes}B", packets(report.written.packets));
+        let bytes = sized(report.written.bytes);
+        text += &format!("{name}: {}, {bytes}", packets(report.written.packets));
         if report.out_of_order > 0 {
             let count = grouped(report.out_of_order);
             text += &format!(", {count} out of order, as in the input");

@@ -9,6 +9,7 @@ use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result, clock};
 use wirelane_count::{By, CountConfig, Counting, Counts};
 
+use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::habits::{self, HabitArgs};
 use crate::look::LookArgs;
@@ -16,7 +17,6 @@ use crate::output::counts::{Order, TableView};
 use crate::output::summary::Summary;
 use crate::output::{self, headline, screen};
 use crate::session::{self, Moment, Privileges, SessionArgs, VerboseArgs};
-use crate::{args, netns};
 
 /// Count packets of ports or capture files by protocol, host, port, queue, VLAN or flow.
 ///
@@ -68,10 +68,6 @@ pub(crate) struct CountArgs {
     /// Read packets from FILE, whatever its name
     #[arg(short = 'r', long, value_name = "FILE")]
     read: Option<PathBuf>,
-    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of
-    /// a namespace
-    #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
-    netns: Option<OsString>,
     #[command(flatten)]
     habits: HabitArgs,
     #[command(flatten)]
@@ -133,23 +129,24 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let config = args.config()?;
-    let split = || args.habits.split(&args.words, args.read.as_deref(), &is_file);
-    let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
-    specs.iter().try_for_each(|spec| check(spec, args.netns.is_some()))?;
+    let netns = &args.session.netns;
+    let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), netns, &is_file)?;
+    specs.iter().try_for_each(|spec| check(spec, netns.is_given()))?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
     look.only_headers = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
-    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
-    let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
+    let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
     privileges.give_away(&ports)?;
     let counting = Counting::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
-        counting.ports().for_each(|port| session::announce("counting on", port));
+        counting
+            .ports()
+            .for_each(|port| session::announce_input("counting on", port, args.verbose.verbose));
     }
     let control = ControlServer::start(Subject {
         command: "count",

@@ -105,6 +105,7 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// # Errors
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
+    args.session.netns.enter()?;
     let plan = Plan::new(args)?;
     let halt = session::begin(&args.session)?;
     let mut privileges = Privileges::new(&args.session)?;
@@ -127,7 +128,9 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
             (_, true) => ["forwarding from", "to"],
             (_, false) => ["forwarding between", "and"],
         };
-        forward.ports().zip(doing).for_each(|(info, doing)| session::announce(doing, info));
+        let verbose = args.verbose.verbose;
+        let announce = |(info, doing)| session::announce(doing, info, verbose);
+        forward.ports().zip(doing).for_each(announce);
     }
     let served = |((control, switches), toll)| {
         Served::new(control, args.take.filter()).with_switches(switches).guarded_by(toll)

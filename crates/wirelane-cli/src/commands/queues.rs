@@ -9,12 +9,13 @@ use wirelane::inspect::{
     self, ByteLimit, CpuList, InterfaceQueues, Ring, Rss, Service, TxBinding, TxQueue, TxWay,
 };
 
+use crate::netns::NetnsArgs;
 use crate::output;
 use crate::output::table::Table;
 
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
 ///
-/// Without an interface, list all interfaces of this network namespace. A value that the driver
+/// Without an interface, list all interfaces of the network namespace. A value that the driver
 /// does not report is "unknown". Changes nothing and needs no privilege.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueuesArgs {
@@ -25,6 +26,9 @@ pub(crate) struct QueuesArgs {
     /// Print one JSON object (schema wirelane.queues/1)
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    netns: NetnsArgs,
 }
 
 /// Runs the command.
@@ -32,6 +36,7 @@ pub(crate) struct QueuesArgs {
 /// # Errors
 /// When the interface does not exist, or the answer cannot be written.
 pub(crate) fn run(args: &QueuesArgs) -> Result<(), Error> {
+    args.netns.enter()?;
     let found = match &args.interface {
         Some(name) => vec![inspect::interface(name)?],
         None => inspect::all()?,

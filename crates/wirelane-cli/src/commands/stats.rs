@@ -27,6 +27,7 @@ use crate::session::Signals;
 /// bits. Packets lost in the kernel are counted when the program waits for packets, or asks for its
 /// statistics.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct StatsArgs {
     /// Process id of the running command
     #[arg(value_name = "PID")]
@@ -41,6 +42,30 @@ pub(crate) struct StatsArgs {
     #[arg(long)]
     json: bool,
 }
+
+const AFTER_HELP: &str = "\
+Columns of received, for each receiving queue:
+  received      packets that arrived; merged: those that GRO put into others
+  delivered     packets that the command got; bytes: their lengths (bits with --interval)
+  filtered      packets that the filter rejected
+  kernel        dropped: the ring of the kernel was full
+  ring_full     dropped: the port had no free frame
+  writer        dropped: the output was too slow
+  tx_full       dropped: the sending queue was full
+  bad_header    dropped: the sender asked for an offload that makes no sense
+Columns of sent, for each sending queue:
+  errors        frames that did not leave: unfinished, wrong_length, refused by the kernel, or
+                unsent at the end
+  copied        frames that were copied into memory of the port
+  stalls        times that the kernel was woken because waiting frames had not left
+Columns of disciplines:
+  queued, bypassed         packets that waited, and packets that had no need to
+  over_packets, over_bytes dropped: the limit of packets or bytes was reached
+  backlog                  packets that wait now
+Columns of frames, for each port: pool is the sum of the others
+  free, held               not in use; in the hands of the command
+  fill, rx, tx, completion in a ring of the kernel
+Columns of cut and merged: frames of up to 64 KB, and segments, packets of the network";
 
 /// How soon a signal is noticed.
 const MOMENT: Duration = Duration::from_millis(50);

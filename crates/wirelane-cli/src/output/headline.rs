@@ -6,7 +6,7 @@ use wirelane::session::monitor::Reading;
 use wirelane::stats::{Dropped, QueueStats, TxStats};
 
 use super::summary::{Counts, Totals};
-use super::{counter, grouped, line, scaled};
+use super::{counter, grouped, line, scaled, sized};
 
 /// A way in which packets are lost.
 #[derive(Clone, Copy)]
@@ -46,11 +46,15 @@ impl Counts {
     }
 
     fn taken(&self, verb: &str) -> String {
-        let not_printed = match self.totals.not_printed {
+        format!("{} {verb}, {}", grouped(self.totals.delivered), self.rest())
+    }
+
+    /// The packets that a thread had no time to print, if there are any: `, 17 not printed`.
+    pub(super) fn not_printed(&self) -> String {
+        match self.totals.not_printed {
             None | Some(0) => String::new(),
             Some(count) => format!(", {} not printed", grouped(count)),
-        };
-        format!("{} {verb}, {}{not_printed}", grouped(self.totals.delivered), self.rest())
+        }
     }
 
     /// What came, what was sent, and what became of the rest.
@@ -126,7 +130,11 @@ pub(crate) fn drops(queues: &[QueueStats]) -> String {
 pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
     let counts = Counts::of(reading);
     let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
-    let headline = if counts.tx.is_empty() { counts.captured() } else { counts.forwarded() };
+    let headline = if counts.tx.is_empty() {
+        counts.captured() + &counts.not_printed()
+    } else {
+        counts.forwarded()
+    };
     let pace = counts.pace(elapsed_s);
     line(format_args!("so far: {headline}{pace}{}", written.unwrap_or_default()));
 }
@@ -143,7 +151,7 @@ pub(super) struct Remedies<'a> {
 impl Remedies<'_> {
     /// Why packets were lost, and what to do about it.
     pub(super) fn text(&self, loss: Loss) -> String {
-        let speed = scaled(self.bytes_per_s);
+        let speed = sized(self.bytes_per_s as u64);
         match loss.name {
             "kernel" => "the ring of a queue was full; try larger rings (--ring 64M), more queues \
                          (ethtool -L), a CPU for each (--cpus), or a filter"
@@ -152,7 +160,7 @@ impl Remedies<'_> {
                             queues, or a CPU for each (--cpus)"
                 .to_owned(),
             "writer" if self.path == Some("-") => format!(
-                "the reader of standard output took {speed}B/s; try less of each packet (-s 96), a \
+                "the reader of standard output took {speed}/s; try less of each packet (-s 96), a \
                  filter, or a larger --buffer for bursts"
             ),
             "writer" if self.command == "flows" => {
@@ -161,7 +169,7 @@ impl Remedies<'_> {
                     .to_owned()
             }
             "writer" => format!(
-                "the output took {speed}B/s; try less of each packet (-s 96), another disk, {}, or \
+                "the output took {speed}/s; try less of each packet (-s 96), another disk, {}, or \
                  a larger --buffer for bursts",
                 self.compression()
             ),

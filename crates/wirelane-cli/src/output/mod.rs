@@ -104,6 +104,22 @@ pub(crate) fn scaled(value: f64) -> String {
     format!("{value:.0} ")
 }
 
+/// Bytes as people write them in options, with three digits: `20.0M`, `1.97G`, `512 bytes`. The
+/// units are of 1024, as those of `-C` and `--segment`.
+pub(crate) fn sized(bytes: u64) -> String {
+    let value = bytes as f64;
+    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "k")] {
+        let scale = (1_u64 << shift) as f64;
+        // Three digits of 1023.9 would round to 1024.
+        if value >= scale * 0.9995 {
+            let value = value / scale;
+            let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+            return format!("{value:.digits$}{unit}");
+        }
+    }
+    format!("{bytes} bytes")
+}
+
 /// A number with its digits in groups of three: `1,234,567`.
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
@@ -144,6 +160,22 @@ mod tests {
         assert_eq!(folded("one line and two"), "one line\n  and two");
         assert_eq!(folded("in  columns  and long"), "in  columns  and long");
         assert_eq!(folded("unbreakable"), "unbreakable");
+    }
+
+    #[test]
+    fn sizes_are_in_the_units_that_users_type() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1000, "1000 bytes"),
+            (1024, "1.00k"),
+            (20 << 20, "20.0M"),
+            (256 << 20, "256M"),
+            ((1 << 30) - 1, "1.00G"),
+            (1_970_000_000, "1.83G"),
+            (3 << 40, "3.00T"),
+        ] {
+            assert_eq!(super::sized(bytes), text);
+        }
     }
 
     #[test]

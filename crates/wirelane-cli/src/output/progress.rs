@@ -11,7 +11,7 @@ use signal_hook::low_level::emulate_default_handler;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::QueueStats;
 
-use super::{counter, grouped, printable, scaled, screen};
+use super::{counter, grouped, printable, scaled, screen, sized};
 
 /// How often the lines change.
 const EVERY: Duration = Duration::from_millis(500);
@@ -144,9 +144,9 @@ impl Progress {
         if let (Some(file), Some(written)) = (&self.file, now.written) {
             let before = self.before.written.map_or(0, |before| before.bytes);
             let rate = written.bytes.saturating_sub(before) as f64 / seconds;
-            head += &format!(", {}B at {}B/s", scaled(written.bytes as f64), scaled(rate));
+            head += &format!(", {} at {}/s", sized(written.bytes), sized(rate as u64));
             head += &match free(file) {
-                Some(bytes) => format!(", {}B free", scaled(bytes as f64)),
+                Some(bytes) => format!(", {} free", sized(bytes)),
                 None => String::new(),
             };
             if written.files > 1 {

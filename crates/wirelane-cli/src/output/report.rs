@@ -12,7 +12,7 @@ use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
 use super::table::Table;
-use super::{counter, grouped, line, plural, printable, scaled};
+use super::{counter, grouped, line, plural, printable, scaled, sized};
 
 /// Most queues that are shown unless more is asked for.
 const QUEUES: usize = 16;
@@ -34,7 +34,7 @@ struct Column {
 impl Report<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
-        let Summary { counts, sent, flows, packets, elapsed_s, .. } = self.summary;
+        let Summary { counts, sent, flows, packets, elapsed_s, reader_left, .. } = self.summary;
         let headline = match (sent, self.is_capture()) {
             (Some(sent), _) => {
                 let (packets, bytes) = counts.sent();
@@ -43,7 +43,9 @@ impl Report<'_> {
             }
             (None, true) if self.summary.tables.is_some() => counts.counted(),
             (None, true) => match flows {
-                None => counts.captured() + &self.destination(),
+                // Whoever reads until enough lines are there misses nothing.
+                None if *reader_left => counts.captured() + &self.destination(),
+                None => counts.captured() + &counts.not_printed() + &self.destination(),
                 Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
             },
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
@@ -95,7 +97,7 @@ impl Report<'_> {
             return String::new();
         };
         let Some(output) = output else { return String::new() };
-        let size = format!("{}B", scaled(bytes as f64));
+        let size = sized(bytes);
         if output.path.as_os_str() == "-" {
             return format!(" → standard output ({size})");
         }
@@ -117,8 +119,8 @@ impl Report<'_> {
             bytes_per_s: bytes.unwrap_or(0) as f64 / elapsed_s.max(1e-9),
         };
         for loss in Loss::ALL.into_iter().filter(|loss| loss.count(counts) > 0) {
-            // What an error has lost, the error explains.
-            if loss.name != "writer" || errors.is_empty() {
+            // What an error has lost, the error explains; a reader that left asked for no more.
+            if loss.name != "writer" || errors.is_empty() && !self.summary.reader_left {
                 line(format_args!("dropped ({}): {}", loss.name, remedies.text(loss)));
             }
         }
@@ -250,14 +252,14 @@ impl Report<'_> {
         for Segmented { port, queue, stats } in &self.summary.counts.gso {
             for class in &stats.classes {
                 line(format_args!(
-                    "port {port} queue {queue}: {} of {} cut into {} {} of {} to {} bytes, {}B",
+                    "port {port} queue {queue}: {} of {} cut into {} {} of {} to {} bytes, {}",
                     class.super_frames,
                     class.class,
                     class.segments,
                     if class.class.starts_with("frag") { "fragments" } else { "segments" },
                     class.smallest_frame,
                     class.largest_frame,
-                    scaled(class.bytes as f64),
+                    sized(class.bytes),
                 ));
             }
             for refused in &stats.refused {
@@ -278,13 +280,13 @@ impl Report<'_> {
             let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
             for class in &stats.classes {
                 line(format_args!(
-                    "{queue}: {} packets of {} merged into {} frames of {} to {} bytes, {}B",
+                    "{queue}: {} packets of {} merged into {} frames of {} to {} bytes, {}",
                     class.segments,
                     class.class,
                     class.super_frames,
                     class.smallest_frame,
                     class.largest_frame,
-                    scaled(class.bytes as f64),
+                    sized(class.bytes),
                 ));
             }
         }

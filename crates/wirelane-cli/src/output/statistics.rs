@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use wirelane::port::tell_apart;
 
 use super::table::Table;
-use super::{counter, printable, scaled};
+use super::{counter, printable, scaled, sized, wrap};
 
 /// A column: its title, where its figure is in a row, and what the figure means.
 struct Column(&'static str, &'static str, Kind);
@@ -30,6 +30,8 @@ enum Kind {
 /// A table, and the list of the document behind it.
 struct Section {
     title: &'static str,
+    /// What its rows are, and how to read its columns.
+    about: &'static str,
     list: &'static str,
     /// The list of each entry that has the rows, if the entries are not rows themselves.
     within: Option<&'static str>,
@@ -41,6 +43,7 @@ struct Section {
 const SECTIONS: [Section; 10] = [
     Section {
         title: "received",
+        about: "packets of each receiving queue; kernel, ring_full and the columns behind them are drops",
         list: "queues",
         within: None,
         direction: None,
@@ -59,6 +62,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "sent",
+        about: "frames of each sending queue; the columns behind errors are the reasons",
         list: "tx",
         within: None,
         direction: Some("tx"),
@@ -76,6 +80,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "pcap_stats",
+        about: "what each handle of the program would get from pcap_stats",
         list: "handles",
         within: None,
         direction: None,
@@ -87,6 +92,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "disciplines",
+        about: "packets in front of each sending queue",
         list: "qdiscs",
         within: None,
         direction: Some("tx"),
@@ -105,6 +111,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "cut",
+        about: "long frames that became segments, by kind",
         list: "gso",
         within: Some("classes"),
         direction: Some("tx"),
@@ -120,6 +127,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "not cut",
+        about: "frames that left as they were, by reason",
         list: "gso",
         within: Some("bypassed"),
         direction: Some("tx"),
@@ -127,6 +135,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "not sent",
+        about: "frames that could not be cut, by reason",
         list: "gso",
         within: Some("refused"),
         direction: Some("tx"),
@@ -134,6 +143,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "merged",
+        about: "packets that became long frames, by kind",
         list: "gro",
         within: Some("classes"),
         direction: Some("rx"),
@@ -149,6 +159,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "handed on",
+        about: "long frames that were complete, by reason",
         list: "gro",
         within: Some("flushed"),
         direction: Some("rx"),
@@ -156,6 +167,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "not merged",
+        about: "packets that stayed alone, by reason",
         list: "gro",
         within: Some("alone"),
         direction: Some("rx"),
@@ -181,7 +193,8 @@ impl Statistics<'_> {
         for section in &SECTIONS {
             let table = self.fitting(section);
             if !table.is_empty() {
-                let _ = write!(text, "\n{}:\n{table}", section.title);
+                let _ = writeln!(text, "\n{}", self.heading(section));
+                let _ = write!(text, "{table}");
             }
         }
         let has_frames = |port: &Value| port["frames"].is_object();
@@ -189,6 +202,18 @@ impl Statistics<'_> {
             let _ = write!(text, "\n{}", self.frames());
         }
         text
+    }
+
+    /// The title of a table; with what it shows, unless the table follows every second.
+    fn heading(&self, section: &Section) -> String {
+        let Section { title, about, .. } = section;
+        match self.before {
+            Some(_) => format!("{title}:"),
+            None => {
+                let width = self.width.unwrap_or(usize::MAX);
+                wrap(&format!("{title} ({about}):"), width).join("\n")
+            }
+        }
     }
 
     /// The document, with rates if there was one before.
@@ -406,12 +431,10 @@ fn store(store: &Value) -> String {
         return String::new();
     }
     let text = |value: &Value| printable(value.as_str().unwrap_or("unknown"));
-    let bytes = |value: &Value| {
-        value.as_u64().map_or_else(|| "unknown ".to_owned(), |bytes| scaled(bytes as f64))
-    };
+    let bytes = |value: &Value| value.as_u64().map_or_else(|| "unknown".to_owned(), sized);
     let stored = &store["stored"];
     let mut line = format!(
-        "store {}: {}B written, {}B behind; {} segments, {}B, {} deleted",
+        "store {}: {} written, {} behind; {} segments, {}, {} deleted",
         text(&store["directory"]),
         bytes(&store["bytes"]),
         bytes(&store["lag_bytes"]),
@@ -420,7 +443,7 @@ fn store(store: &Value) -> String {
         counter(stored["deleted_segments"].as_u64()),
     );
     if let Some(room) = store["room_bytes"].as_u64() {
-        let _ = write!(line, ", room for {}B", scaled(room as f64));
+        let _ = write!(line, ", room for {}", sized(room));
     }
     if let Some(fired) = store["trigger"]["fired"].as_u64() {
         let _ = write!(line, "; triggered {fired} times");

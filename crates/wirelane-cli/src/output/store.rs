@@ -7,7 +7,7 @@ use serde::Serialize;
 use wirelane_record::{RecordOutcome, Recording, Trigger};
 use wirelane_store::{StoreReport, StoreStatus};
 
-use super::{grouped, plural, printable, scaled};
+use super::{grouped, plural, printable, sized};
 
 /// Looks at the store of a running recording, from any thread.
 #[derive(Clone)]
@@ -169,10 +169,10 @@ impl Store {
             buffered.map(|why| format!("written through the page cache: {}", printable(why)));
         let short = self.short_segments.as_ref().map(|short| {
             format!(
-                "segments of {}B instead of {}B: there is room for {}B, and {} {} two",
-                scaled(short.bytes as f64),
-                scaled(short.wanted_bytes as f64),
-                scaled(short.room_bytes as f64),
+                "segments of {} instead of {}: there is room for {}, and {} {} two",
+                sized(short.bytes),
+                sized(short.wanted_bytes),
+                sized(short.room_bytes),
                 plural(short.threads, "receiving thread"),
                 if short.threads == 1 { "needs" } else { "need" },
             )
@@ -183,8 +183,8 @@ impl Store {
     /// Where packets went, behind the headline of a summary.
     pub(super) fn destination(&self) -> String {
         let name = printable(&self.directory);
-        let (segments, bytes) = (self.segments, scaled(self.bytes as f64));
-        format!(" → {name} ({}, {bytes}B)", plural(segments.into(), "segment"))
+        let (segments, bytes) = (self.segments, sized(self.bytes));
+        format!(" → {name} ({}, {bytes})", plural(segments.into(), "segment"))
     }
 
     /// The rest of what is worth knowing at the end, a line each.
@@ -192,9 +192,8 @@ impl Store {
         let Self { stored, trigger, .. } = self;
         let mut notes: Vec<_> = self.detours().collect();
         if stored.deleted_segments > 0 {
-            let (segments, bytes) = (stored.deleted_segments, scaled(stored.deleted_bytes as f64));
-            notes
-                .push(format!("{}, {bytes}B, deleted for the limits", plural(segments, "segment")));
+            let (segments, bytes) = (stored.deleted_segments, sized(stored.deleted_bytes));
+            notes.push(format!("{}, {bytes}, deleted for the limits", plural(segments, "segment")));
         }
         if let Some(Triggers { fired, forgotten_packets, cut_packets, .. }) = trigger {
             let (fired, forgotten) = (plural(*fired, "trigger"), grouped(*forgotten_packets));
@@ -220,18 +219,18 @@ impl Store {
     pub(crate) fn lines(&self, bytes_per_s: f64) -> [String; 2] {
         let Self { stored, trigger, .. } = self;
         let mut first = format!(
-            "written    {:>9}B/s {:>9}B in {}, {:>9}B behind",
-            scaled(bytes_per_s),
-            scaled(self.bytes as f64),
+            "written    {:>9}/s {:>9} in {}, {:>9} behind",
+            sized(bytes_per_s as u64),
+            sized(self.bytes),
             plural(self.segments.into(), "segment"),
-            scaled(self.lag_bytes as f64),
+            sized(self.lag_bytes),
         );
         if let Some(trouble) = &self.trouble {
             first += &format!(": {}", printable(trouble));
         }
         let mut second = format!(
-            "store      {:>9}B in {}",
-            scaled(stored.bytes as f64),
+            "store      {:>9} in {}",
+            sized(stored.bytes),
             plural(stored.segments, "segment")
         );
         if stored.deleted_segments > 0 {
@@ -240,7 +239,7 @@ impl Store {
         if let Some(room) = self.room_bytes {
             second += &match bytes_per_s {
                 rate if rate >= 1.0 => format!(", room for {}", span(room as f64 / rate)),
-                _ => format!(", room for {}B", scaled(room as f64)),
+                _ => format!(", room for {}", sized(room)),
             };
         }
         if let Some(Triggers { fired, held_packets, .. }) = trigger {
@@ -295,9 +294,9 @@ mod tests {
         let [first, second] = Store::new("x".into(), report, Some(1)).lines(1e6);
         assert_eq!(
             first,
-            "written       1.00 MB/s        0 B in 0 segments,        0 B behind: no space"
+            "written         977k/s   0 bytes in 0 segments,   0 bytes behind: no space"
         );
-        let expected = "store          805 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
+        let expected = "store           768M in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
         assert_eq!(second, expected);
     }
 }

@@ -53,6 +53,9 @@ pub(crate) struct Summary {
     pub(super) tables: Option<Vec<TableView>>,
     pub(super) cpu: Cpu,
     pub(super) errors: Vec<String>,
+    /// The reader of standard output went away, and the rest of the packets had no place to go.
+    #[serde(skip)]
+    pub(super) reader_left: bool,
     /// Where packets were written.
     #[serde(skip)]
     pub(super) output: Option<Destination>,
@@ -226,6 +229,8 @@ impl Summary {
         summary.ports.clone_from(&outcome.ports);
         summary.output = output.map(Destination::from);
         summary.errors = failures(&outcome.errors);
+        let left = |error: &Error| error.kind() == ErrorKind::BrokenPipe;
+        summary.reader_left = outcome.errors.iter().any(left);
         if let Some(written) = outcome.written {
             let totals = &mut summary.counts.totals;
             totals.written = Some(written.packets);
@@ -405,6 +410,7 @@ impl Summary {
             tables: None,
             cpu: cpu.into(),
             errors: Vec::new(),
+            reader_left: false,
             output: None,
         }
     }

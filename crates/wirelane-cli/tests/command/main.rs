@@ -27,6 +27,7 @@ mod links;
 mod masks;
 mod memory;
 mod mixed;
+mod namespaces;
 mod permissions;
 mod places;
 mod ports;
@@ -38,6 +39,7 @@ mod signals;
 mod sim;
 mod surroundings;
 mod terminal;
+mod texts;
 mod users;
 
 use std::fs;

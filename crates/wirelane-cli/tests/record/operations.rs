@@ -119,8 +119,8 @@ fn privileged_a_small_disk_has_short_segments() {
     assert!(ended.status.success(), "{}", ended.stderr);
     let said = &ended.stderr;
     assert!(said.contains("\n80,000 captured, 0 filtered, 0 dropped"), "{said}");
-    let note = "note: segments of 6.22 MB instead of 268 MB: there is room for 99.6 MB, and 2 receiving threads need \
-                two\n";
+    let note = "note: segments of 5.93M instead of 256M: there is room for 95.0M, and 2 receiving \
+                threads need two\n";
     assert_eq!(said.matches(note).count(), 2, "as it begins and at the end: {said}");
     let segments = ended.stdout.lines().filter(|name| name.ends_with(".pcapng")).count();
     assert!(segments > 8, "{}", ended.stdout);

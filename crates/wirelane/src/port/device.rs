@@ -248,20 +248,22 @@ impl Device {
 
     /// Notes for the user about captures on this interface.
     pub(super) fn notes(&self) -> Vec<String> {
-        let name = &self.name;
         let mut notes = Vec::new();
-        if self.mapping == QueueMapping::Unshifted {
+        // With one queue, nothing tells queues apart.
+        if self.mapping == QueueMapping::Unshifted && self.rx_queues > 1 {
             let driver = self.hardware.as_deref().unwrap_or("this driver");
             notes.push(format!(
                 "{driver} does not mark packets that are tied to no queue: they count as RX queue 0"
             ));
         }
         let offloads = &self.offloads;
-        if offloads.gro == Some(true) || offloads.lro == Some(true) {
+        // The long packets of a loopback are those of its senders.
+        let merges = offloads.gro == Some(true) || offloads.lro == Some(true);
+        if merges && !self.is_loopback {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
             notes.push(format!(
                 "{which} is on: received segments may be merged into packets over the MTU; \
-                 `ethtool -K {name} gro off lro off` shows them as on the wire"
+                 `ethtool -K IF gro off lro off` shows them as on the wire"
             ));
         }
         notes

@@ -59,7 +59,8 @@ pub(crate) struct CaptureArgs {
     /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them
     #[arg(long, requires = "write", help_heading = "Output")]
     pub(super) split: bool,
-    /// Start a new file before the current one exceeds SIZE bytes (k, M, G: units of 1024)
+    /// Start a new file before the current one exceeds SIZE bytes on disk (k, M, G: units of 1024).
+    /// A compressed file ends when less than 1/32 of SIZE is left
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = file_size, requires = "write", help_heading = "Output")]
     pub(super) rotate_size: Option<u64>,
     /// Start a new file every TIME (10s, 2m, 1h)
@@ -82,10 +83,6 @@ pub(crate) struct CaptureArgs {
     /// Buffer at most SIZE bytes between the receiving threads and the writer
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     pub(super) buffer: u64,
-    /// Open the ports in this network namespace: a name of `ip netns`, a process ID, or the path of
-    /// a namespace
-    #[arg(long, value_name = "NAME|PID", help_heading = "Machine")]
-    pub(super) netns: Option<OsString>,
     #[command(flatten)]
     pub(super) print: PrintArgs,
     #[command(flatten)]

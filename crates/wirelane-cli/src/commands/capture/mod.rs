@@ -15,7 +15,7 @@ use crate::output::summary::Summary;
 use crate::print::Lines;
 use crate::provenance::Provenance;
 use crate::session::{self, Privileges, Screen};
-use crate::{habits, netns, overwrite};
+use crate::{habits, overwrite};
 
 /// Runs the command.
 ///
@@ -38,8 +38,8 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         wirelane_os::memory::share_heap();
     }
     let style = args.style()?;
-    let split = || args.habits.split(&args.words, args.read.as_deref(), &|_| false);
-    let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
+    let (words, read, netns) = (&args.words, args.read.as_deref(), &args.session.netns);
+    let (specs, filter) = args.habits.split(words, read, netns, &|_| false)?;
     let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
@@ -56,8 +56,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         provenance.add_to(&mut output.options, &args.comment);
     }
     let open = |spec| look.open_spec(spec, &args.session, &halt);
-    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
-    let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
+    let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
     privileges.give_away(&ports)?;
@@ -71,7 +70,9 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let capture = capture.map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
-        capture.ports().for_each(|port| session::announce("capturing on", port));
+        capture
+            .ports()
+            .for_each(|port| session::announce_input("capturing on", port, args.print.verbose > 0));
     }
     let control = ControlServer::start(Subject {
         command: "capture",

@@ -14,6 +14,8 @@ use std::process::Command;
 use clap::Args;
 use wirelane::{Error, Result};
 
+use crate::netns::NetnsArgs;
+
 /// Run a program of libpcap, such as tcpdump or Suricata, over Wirelane.
 ///
 /// The program, and what it starts, use Wirelane's libpcap: an interface is captured on all queues,
@@ -29,6 +31,8 @@ pub(crate) struct ExecArgs {
     /// The file of Wirelane's libpcap [default: beside this command, or in ../lib/wirelane]
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    #[command(flatten)]
+    netns: NetnsArgs,
     /// The program and its arguments, after --
     #[arg(
         value_name = "PROGRAM",
@@ -62,6 +66,9 @@ pub(crate) fn run(args: &ExecArgs) -> (Error, u8) {
     }
     if let Some(options) = &args.options {
         command.env("WIRELANE_PCAP", options);
+    }
+    if let Err(error) = args.netns.enter() {
+        return (error, CANNOT_RUN);
     }
     let failure = command.exec();
     let status = if failure.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };

@@ -7,7 +7,7 @@ use wirelane_store::query::Listed;
 
 use crate::moment;
 use crate::output::table::Table;
-use crate::output::{grouped, scaled};
+use crate::output::{grouped, sized};
 
 /// A segment, for JSON.
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ pub(super) fn table(listed: &[Listed]) -> String {
             moment::show_whole(one.oldest),
             moment::show_whole(one.newest),
             grouped(one.packets),
-            format!("{}B", scaled(one.bytes as f64)),
+            sized(one.bytes),
             extents,
             marks(one),
             name(&one.path),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wirelane_store::Report;
 
 use super::arguments::ExtractArgs;
-use crate::output::{grouped, line, plural, scaled};
+use crate::output::{grouped, line, plural, sized};
 
 /// What was found, and what it took.
 pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
@@ -17,7 +17,7 @@ pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
     let packets = if report.packets == 1 { "packet" } else { "packets" };
     let mut found = format!("{name}{} {packets}", grouped(report.packets));
     if args.write.is_some() {
-        found += &format!(", {}B", scaled(report.bytes as f64));
+        found += &format!(", {}", sized(report.bytes));
     }
     if args.flow {
         found += &format!(", {}", plural(report.flows, "conversation"));
@@ -28,10 +28,10 @@ pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
         passes => format!("in {passes} passes over "),
     };
     line(format_args!(
-        "read {} of {} ({}B) {passes}{}",
+        "read {} of {} ({}) {passes}{}",
         grouped(report.extents_read),
         plural(report.extents, "extent"),
-        scaled(report.bytes_read as f64),
+        sized(report.bytes_read),
         plural(report.segments, "segment"),
     ));
     for note in notes(report) {

@@ -136,7 +136,8 @@ impl FlowsArgs {
             let is_path = word.as_encoded_bytes().contains(&b'/');
             word == "-" || is_path || Path::new(word).is_file()
         };
-        self.habits.split(&self.words, self.read.as_deref(), &is_file)
+        let (read, netns) = (self.read.as_deref(), &self.session.netns);
+        self.habits.split(&self.words, read, netns, &is_file)
     }
 
     /// The time that is asked for of a store.

@@ -37,7 +37,9 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
         Metering::start(ports, sinks, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
-        metering.ports().for_each(|port| session::announce("flows of", port));
+        metering
+            .ports()
+            .for_each(|port| session::announce_input("flows of", port, args.verbose.verbose));
     }
     let control = ControlServer::start(Subject {
         command: "flows",

@@ -14,6 +14,7 @@ use wirelane_gen::Rate;
 use wirelane_send::ndr::{Campaign, Method, Tests};
 
 use crate::args;
+use crate::netns::NetnsArgs;
 
 /// Measure what lies between two ports: throughput without loss, latency, loss, reordering.
 ///
@@ -112,6 +113,8 @@ pub(crate) struct NdrArgs {
     /// Send even by an interface that carries your own SSH connection
     #[arg(long, help_heading = "Machine")]
     pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) netns: NetnsArgs,
 }
 
 /// What can be measured.

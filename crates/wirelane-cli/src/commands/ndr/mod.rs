@@ -27,6 +27,7 @@ use crate::{output, overwrite, ssh};
 /// A port cannot be opened or takes no part; sending fails; nothing at all arrives; a file cannot
 /// be written.
 pub(crate) fn run(args: &NdrArgs) -> Result<()> {
+    args.netns.enter()?;
     let ports = [&args.a, &args.b].map(|port| Spec::try_from(port.as_os_str()));
     let [a, b] = ports;
     let (a, b) = (a?, b?);

@@ -134,7 +134,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let started = Instant::now();
     if !args.session.quiet {
         tell_mended(recording.mended());
-        session::announce("recording", recording.info());
+        session::announce_input("recording", recording.info(), args.verbose.verbose);
     }
     let store = StoreView::new(&recording, directory);
     let control = ControlServer::start(Subject {

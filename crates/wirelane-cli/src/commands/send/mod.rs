@@ -38,6 +38,7 @@ use crate::{output, overwrite, ssh};
 /// # Errors
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &SendArgs) -> Result<()> {
+    args.session.netns.enter()?;
     let halt = session::begin(&args.session)?;
     let mut privileges = Privileges::new(&args.session)?;
     if let Some(packets) = args.print {
@@ -82,11 +83,12 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     };
     let started = Instant::now();
     if !args.session.quiet {
-        if let Some(refusal) = &choice.refusal {
+        let verbose = args.verbose.verbose;
+        if let Some(refusal) = choice.refusal.as_ref().filter(|_| verbose) {
             output::line(format_args!("kernel refused: {refusal}"));
         }
         let doing = format!("sending ({}) through", sending.engine());
-        session::announce(&doing, sending.port());
+        session::announce(&doing, sending.port(), verbose);
     }
     let control = ControlServer::start(Subject {
         command: "send",

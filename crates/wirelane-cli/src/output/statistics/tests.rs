@@ -43,27 +43,27 @@ port 0: tap:t0, tap, rx all tx none other on filter a?b
 port 1: sim:1, sim, gso tcp gro off gso_max 9000
 unknown received (6 merged into others), 1,000 delivered, unknown dropped, 44 sent
 
-received:
+received (packets of each receiving queue; kernel, ring_full and the columns behind them are drops):
 queue    received  merged  delivered    bytes  filtered   kernel  ring_full  tx_full
 t0 rx 1   unknown       6      1,000  100,000         0  unknown          0        3
 
-sent:
+sent (frames of each sending queue; the columns behind errors are the reasons):
 queue       sent  bytes  errors
 sim:1 tx 0    44      9       0
 
-cut:
+cut (long frames that became segments, by kind):
 queue            frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
 sim:1 tx 0 tcp4       1        44  1,000        60    1,514             6        1,460
 
-not sent:
+not sent (frames that could not be cut, by reason):
 queue                 refused
 sim:1 tx 0 above_mtu        2
 
-merged:
+merged (packets that became long frames, by kind):
 queue          packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
 t0 other tcp4       44       1  1,000        60    1,514             6        1,460
 
-not merged:
+not merged (packets that stayed alone, by reason):
 queue                    packets
 t0 other not_tcp_or_udp        5
 
@@ -105,7 +105,7 @@ fn tables_fit_the_terminal() {
     assert!(text(None).contains("  writer  "), "{}", text(None));
     for width in [80, 60] {
         let text = text(Some(width));
-        let table = text.split("received:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+        let table = text.split("\nreceived ").nth(1).unwrap().split("\n\n").next().unwrap();
         assert!(table.lines().all(|line| line.chars().count() <= width), "{table}");
         assert!(table.contains(" 1.12 G "), "{table}");
     }

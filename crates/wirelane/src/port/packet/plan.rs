@@ -59,7 +59,7 @@ impl PacketPlan {
         device.outgoing = options.outgoing;
         device.check_spec(spec)?;
         device.check_mask(spec, &options.mask)?;
-        let mut notes = device.notes();
+        let mut notes = if options.receive { device.notes() } else { Vec::new() };
         let handed_on = match config.vnet {
             _ if !options.transmit => SinkGso::default(),
             // Fragments the kernel makes behind all extension headers, against RFC 8200.

@@ -63,7 +63,9 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
-        capture.ports().for_each(|port| session::announce("packets of", port));
+        capture
+            .ports()
+            .for_each(|port| session::announce_input("packets of", port, args.verbose.verbose));
     }
     let control = ControlServer::start(Subject {
         command: "flows",
