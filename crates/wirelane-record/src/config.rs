@@ -21,7 +21,8 @@ pub struct RecordConfig {
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after this many packets of all queues, in the order in which the threads receive them.
+    /// End after the first packets of all queues, so many, in order of time; with a trigger, in the
+    /// order in which the threads receive them.
     pub packets: Option<u64>,
     /// How often counters are written into the segments; also at the start of each, and at the end.
     pub statistics_every: Duration,

@@ -6,6 +6,8 @@
 //!  Rx of OTHER   ─▶ worker 0 ─▶ lane 0 ─▶┘
 //! ```
 //!
+//! For the first packets of several queues, one thread behind a merge by time writes one lane.
+//!
 //! A worker copies each packet once, encoded, into the memory of its lane and gives the frame back.
 //! The store's own threads write. When the disk falls behind there is no memory left, and the
 //! packet is counted as a `writer` drop. A port that waits for its consumer (a simulated source at
@@ -31,6 +33,8 @@
 
 mod config;
 mod error;
+mod journal;
+mod order;
 mod session;
 mod trigger;
 mod worker;

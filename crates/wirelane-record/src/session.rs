@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use wirelane::halt::Halt;
 use wirelane::pcap::Written;
-use wirelane::pipeline::{Allowance, Budget, Running, Threads, Work, by_queue};
+use wirelane::pipeline::{Allowance, Budget, Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
-use wirelane::session::interfaces::{Interface, Placing, interfaces};
+use wirelane::session::capture::needs_merge;
+use wirelane::session::interfaces::{Interface, interfaces};
 use wirelane::session::monitor::Monitor;
+use wirelane::session::receiving::Receiving;
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
 use wirelane_store::{
@@ -18,17 +20,17 @@ use wirelane_store::{
 
 use crate::config::{RecordConfig, RecordOutcome};
 use crate::error::failure;
+use crate::journal::Journal;
+use crate::order::InOrder;
 use crate::trigger::{Lookout, Trigger};
-use crate::worker::{End, Journal, Worker};
+use crate::worker::{End, Worker};
 
 /// A running recording. Dropping it stops it; [`Recording::join`] also returns the outcome.
 pub struct Recording {
     /// Ends before the store that it writes to.
-    running: Running<Worker>,
+    receiving: Receiving<Worker>,
     store: StoreWriter,
     info: PortInfo,
-    /// Where packets of each receiving end belong.
-    placings: Vec<Placing>,
     notes: Vec<String>,
     control: Arc<dyn Control>,
     status: Arc<StoreStatus>,
@@ -47,19 +49,20 @@ impl Recording {
     /// cannot be used, or the port refuses to start.
     pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Self> {
         let (info, control) = (port.info().clone(), port.control());
-        let inputs = port.rx();
+        let inputs = vec![port.rx()];
         let trigger = config.trigger.as_ref().map(Trigger::new);
         let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
-        let groups = match config.single && !inputs.is_empty() {
+        // A trigger looks at packets as they are received.
+        let in_order = trigger.is_none() && needs_merge(config.packets, &inputs);
+        let monitor = Monitor::of_receivers([(&port, inputs.iter().flatten())]);
+        let inputs: Vec<Rx> = inputs.into_iter().flatten().collect();
+        let groups = match (config.single || in_order) && !inputs.is_empty() {
             true => vec![inputs],
             false => by_queue(inputs, |rx| rx),
         };
-        let monitor = Monitor::of_receivers([(&port, groups.iter().flatten())]);
         // What cannot be compiled is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
-        let placings = ends.iter().flat_map(|(ends, _)| ends).map(|end| end.placing.clone());
-        let placings = placings.collect();
         let mut options = StoreOptions { gate, ..config.store.clone() };
         let notes = fit(&mut options, groups.len(), &memory::room())?;
         if let Some(beside) = port.beside() {
@@ -71,32 +74,28 @@ impl Recording {
         }
         let mut store = StoreWriter::create(directory, options).map_err(failure)?;
         let halt = config.halt.below();
-        let budget = Arc::new(Budget::new(config.packets));
-        let lossless = port.info().lossless;
-        let mut work = Vec::new();
-        for (rx, (ends, interfaces)) in groups.into_iter().zip(ends) {
-            let (sources, counters): (Vec<_>, Vec<_>) =
-                interfaces.into_iter().map(|one| (one.source, one.counters)).unzip();
-            let unwritten = counters.clone();
-            let lost = move |source: u32, packets, bytes| {
-                if let Some(counters) = unwritten.get(source as usize) {
-                    counters.count_unwritten(packets, Some(bytes));
-                }
-            };
-            let lane = store.lane(&sources, Some(Box::new(lost))).map_err(failure)?;
-            let consumer = Worker {
-                ends,
-                journal: Journal::new(lane, config.statistics_every),
-                counters,
-                allowance: Allowance::new(&budget),
-                lossless,
-                halt: halt.clone(),
-            };
-            work.push(Work { port: 0, rx, consumer });
-        }
+        let mut journal =
+            |interfaces| Journal::start(&mut store, interfaces, config.statistics_every, &halt);
+        let receiving = if in_order {
+            let view = Box::new(InOrder::new(journal(Vec::new())?));
+            let (packets, placement) = (config.packets, config.placement.clone());
+            Receiving::start_in_order(vec![port], groups, packets, config.single, placement, view)?
+        } else {
+            let budget = Arc::new(Budget::new(config.packets));
+            let lossless = port.info().lossless;
+            let mut work = Vec::new();
+            for (rx, (ends, interfaces)) in groups.into_iter().zip(ends) {
+                let (journal, allowance) = (journal(interfaces)?, Allowance::new(&budget));
+                work.push(Work {
+                    port: 0,
+                    rx,
+                    consumer: Worker { ends, journal, allowance, lossless },
+                });
+            }
+            let threads = Threads::default().placed(config.placement.clone());
+            Receiving::Queues(threads.start(vec![port], work)?)
+        };
         let status = store.status();
-        let threads = Threads::default().placed(config.placement.clone());
-        let running = threads.start(vec![port], work)?;
         let written = Arc::clone(&status);
         let monitor = monitor.writing(move || {
             let total = written.report().total();
@@ -108,10 +107,9 @@ impl Recording {
         });
         let directory = directory.display().to_string();
         Ok(Self {
-            running,
+            receiving,
             store,
             info,
-            placings,
             notes,
             control,
             status,
@@ -155,24 +153,20 @@ impl Recording {
     /// Waits until the recording has ended by itself (enough packets, the end of the source, an
     /// error of the port), or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(Some(timeout))
+        self.receiving.wait(timeout)
     }
 
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not
     /// wait for a disk that takes nothing, but counts what that one did not take.
     pub fn join(self) -> RecordOutcome {
-        let Self {
-            running, store, info, placings, notes, trigger, monitor, halt, directory, ..
-        } = self;
-        running.stop();
+        let Self { receiving, store, info, notes, trigger, monitor, halt, directory, .. } = self;
         halt.ask();
-        let ended = running.join();
+        let ended = receiving.join();
         let report = store.finish();
         let mut errors = ended.errors;
         errors.extend(failures(&report, directory));
         let mut port = ended.ports.into_iter().next().unwrap_or(info);
         port.notes.extend(notes);
-        port.notes.extend(late(placings.iter().map(Placing::late).sum()));
         RecordOutcome {
             port,
             queues: monitor.queues(),
@@ -189,19 +183,6 @@ fn failures(report: &StoreReport, directory: String) -> Option<Error> {
     let trouble = report.trouble.clone()?;
     let help = "make room, or see to the disk; what was recorded before is there";
     Some(Error::failed(directory, trouble).help(help))
-}
-
-/// What became of packets of interfaces that were described too late, if there are any.
-fn late(interfaces: usize) -> Option<String> {
-    let them = match interfaces {
-        0 => return None,
-        1 => "1 interface is".to_owned(),
-        _ => format!("{interfaces} interfaces are"),
-    };
-    Some(format!(
-        "{them} described behind the first packets of the file: their packets are stored as those \
-         of the first interface"
-    ))
 }
 
 /// Bytes of buffers that a lane needs at least.
@@ -262,7 +243,7 @@ fn ends(
             _ => None,
         };
         let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        ends.push(End { placing: Placing::of(rx), first, lookout });
+        ends.push(End::new(rx, first, &own, lookout));
         all.extend(own);
     }
     Ok((ends, all))

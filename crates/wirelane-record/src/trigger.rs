@@ -7,7 +7,7 @@ use wirelane::clock;
 use wirelane::filter::{Engine, Filter};
 use wirelane::frame::{Batch, Frame};
 use wirelane::port::OpenOptions;
-use wirelane::session::interfaces::Interface;
+use wirelane::session::interfaces::{Interface, Placing};
 use wirelane::{Error, Result};
 use wirelane_store::Gate;
 
@@ -66,8 +66,11 @@ impl Trigger {
 /// Looks for packets of one receiving end that trigger.
 pub(crate) struct Lookout {
     gate: Arc<Gate>,
-    /// One for all its interfaces, or one for each.
-    engines: Vec<Engine>,
+    filter: Filter,
+    /// By link type; `None` if the filter means nothing there.
+    engines: Vec<(u16, Option<Engine>)>,
+    /// The engine of each interface, as far as they had packets.
+    places: Vec<usize>,
 }
 
 impl Lookout {
@@ -77,38 +80,68 @@ impl Lookout {
     /// It does not compile for the link type of an interface.
     pub(crate) fn new(gate: &Arc<Gate>, filter: &Filter, interfaces: &[Interface]) -> Result<Self> {
         let mut links: Vec<_> = interfaces.iter().map(|one| one.source.link_type).collect();
+        links.sort_unstable();
         links.dedup();
-        if links.len() > 1 {
-            links = interfaces.iter().map(|one| one.source.link_type).collect();
-        }
-        let engine = |link_type: &u16| {
-            let program = filter.program(*link_type, OpenOptions::MAX_SNAPLEN)?;
-            Engine::new(&program, 0)
-        };
-        let engines = links.iter().map(engine).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { gate: Arc::clone(gate), engines })
+        let engines = links.into_iter().map(|link| Ok((link, Some(engine(filter, link)?))));
+        let engines = engines.collect::<Result<Vec<_>, Error>>()?;
+        Ok(Self { gate: Arc::clone(gate), filter: filter.clone(), engines, places: Vec::new() })
     }
 
-    /// Fires at the time of each packet that matches. `interface` says of which one a frame is.
-    pub(crate) fn look(&self, batch: &Batch, interface: impl Fn(&Frame) -> u32) {
+    /// Fires at the time of each packet that matches.
+    pub(crate) fn look(&mut self, batch: &Batch, placing: &Placing) {
         let mut verdicts = [0; Batch::DEFAULT];
-        if let [engine] = self.engines.as_slice() {
+        if let [(_, Some(engine))] = self.engines.as_slice()
+            && !placing.has_late()
+        {
             for frames in batch.chunks(verdicts.len()) {
                 engine.verdicts(frames, &mut verdicts);
-                self.fire(frames, &verdicts);
+                fire(&self.gate, frames, &verdicts);
             }
             return;
         }
         for frame in batch.iter() {
-            let Some(engine) = self.engines.get(interface(frame) as usize) else { continue };
+            let place = self.place(placing.place_late(frame).0, placing);
+            let Some((_, Some(engine))) = self.engines.get(place) else { continue };
             let frame = std::slice::from_ref(frame);
             engine.verdicts(frame, &mut verdicts[..1]);
-            self.fire(frame, &verdicts);
+            fire(&self.gate, frame, &verdicts);
         }
     }
 
-    fn fire(&self, frames: &[Frame], verdicts: &[u32]) {
-        let matches = frames.iter().zip(verdicts).filter(|(_, verdict)| **verdict > 0);
-        matches.for_each(|(frame, _)| self.gate.fire(frame.timestamp()));
+    /// The engine for the interface at a position.
+    #[inline]
+    fn place(&mut self, position: u32, placing: &Placing) -> usize {
+        while self.places.len() <= position as usize {
+            self.find(placing);
+        }
+        self.places.get(position as usize).copied().unwrap_or(usize::MAX)
     }
+
+    /// Finds or makes that of the next interface.
+    #[cold]
+    fn find(&mut self, placing: &Placing) {
+        let position = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        let source = placing.found(position);
+        let link_type = source.map_or(u16::MAX, |source| source.link_type);
+        let known = self.engines.iter().position(|(link, _)| *link == link_type);
+        let place = known.unwrap_or(self.engines.len());
+        if known.is_none() {
+            self.engines.push((link_type, engine(&self.filter, link_type).ok()));
+        }
+        self.places.push(place);
+    }
+}
+
+/// The filter for packets of one link type.
+///
+/// # Errors
+/// It does not compile for that.
+fn engine(filter: &Filter, link_type: u16) -> Result<Engine> {
+    let program = filter.program(link_type, OpenOptions::MAX_SNAPLEN)?;
+    Engine::new(&program, 0)
+}
+
+fn fire(gate: &Gate, frames: &[Frame], verdicts: &[u32]) {
+    let matches = frames.iter().zip(verdicts).filter(|(_, verdict)| **verdict > 0);
+    matches.for_each(|(frame, _)| gate.fire(frame.timestamp()));
 }

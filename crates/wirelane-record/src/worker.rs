@@ -1,69 +1,105 @@
 //! The receiving side of a recording: frames become packets of a lane of the store.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use wirelane::Result;
-use wirelane::clock;
 use wirelane::frame::{Batch, Frame};
-use wirelane::halt::Halt;
-use wirelane::pcap::{Record, Statistics};
+use wirelane::pcap::{Direction, Record};
 use wirelane::pipeline::{Allowance, Consumer};
 use wirelane::port::Rx;
 use wirelane::session::comment::Comment;
-use wirelane::session::interfaces::{self, Placing};
-use wirelane::stats::RxCounters;
+use wirelane::session::interfaces::{Interface, Placing};
 use wirelane_store::LaneWriter;
 
+use crate::journal::Journal;
 use crate::trigger::Lookout;
-
-/// How long to wait for room before looking whether the end was asked for.
-const MOMENT: Duration = Duration::from_millis(20);
 
 /// What a receiving thread does with its frames.
 pub(crate) struct Worker {
     /// One per receiving end.
     pub(crate) ends: Vec<End>,
     pub(crate) journal: Journal,
-    /// The counters of every interface of the lane.
-    pub(crate) counters: Vec<Arc<RxCounters>>,
     pub(crate) allowance: Allowance,
     /// The port waits for us and loses nothing.
     pub(crate) lossless: bool,
-    /// Ends that.
-    pub(crate) halt: Halt,
 }
 
 /// A receiving end.
 pub(crate) struct End {
-    pub(crate) placing: Placing,
-    /// Its first interface among those of the lane.
-    pub(crate) first: u32,
-    pub(crate) lookout: Option<Lookout>,
+    placing: Placing,
+    /// Its first interface among those of the lane, and how many it has from the start.
+    first: u32,
+    fixed: u32,
+    /// The numbers in the lane of those that were found later.
+    late: Vec<Option<u32>>,
+    lookout: Option<Lookout>,
+}
+
+impl End {
+    /// Of `rx`, whose interfaces from the start begin at number `first` of the lane.
+    pub(crate) fn new(
+        rx: &Rx,
+        first: u32,
+        interfaces: &[Interface],
+        lookout: Option<Lookout>,
+    ) -> Self {
+        let placing = Placing::of(rx);
+        // One of those of a port that finds all of them later stands for their losses.
+        let fixed = if placing.is_growing() { 0 } else { interfaces.len() };
+        let fixed = u32::try_from(fixed).unwrap_or(u32::MAX);
+        Self { placing, first, fixed, late: Vec::new(), lookout }
+    }
+
+    /// The number in the lane of a frame's interface, and where the frame went if the interface
+    /// does not tell. `None` if the lane has no room for the interface.
+    #[inline]
+    fn place(&mut self, frame: &Frame, journal: &mut Journal) -> Option<(u32, Direction)> {
+        let (position, direction) = self.placing.place_late(frame);
+        let Some(late) = position.checked_sub(self.fixed) else {
+            return Some((self.first + position, direction));
+        };
+        let known = self.late.get(late as usize).copied().flatten();
+        let number = known.or_else(|| self.find(position, late as usize, journal))?;
+        Some((number, direction))
+    }
+
+    #[cold]
+    fn find(&mut self, position: u32, late: usize, journal: &mut Journal) -> Option<u32> {
+        let number = journal.add(&self.placing.interface(position)?)?;
+        self.late.resize(self.late.len().max(late + 1), None);
+        *self.late.get_mut(late)? = Some(number);
+        Some(number)
+    }
+
+    /// A packet of an interface that the lane has no room for is lost.
+    #[cold]
+    fn lose(&self, frame: &Frame) {
+        let (position, _) = self.placing.place_late(frame);
+        if let Some(Interface { counters, .. }) = self.placing.interface(position) {
+            counters.count_unstored(1, u64::from(frame.original_len()));
+        }
+    }
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
-        let Some(End { placing, first, lookout }) = self.ends.get(input) else { return Ok(()) };
-        if let Some(lookout) = lookout {
-            lookout.look(batch, |frame| placing.place(frame).0);
+        let Some(end) = self.ends.get_mut(input) else { return Ok(()) };
+        if let Some(lookout) = &mut end.lookout {
+            lookout.look(batch, &end.placing);
         }
-        let Some(lane) = &mut self.journal.lane else { return Ok(()) };
         for frame in batch.iter() {
-            let (place, direction) = placing.place(frame);
+            let Some((interface, direction)) = end.place(frame, &mut self.journal) else {
+                end.lose(frame);
+                continue;
+            };
             let record = Record {
-                interface: first + place,
+                interface,
                 timestamp: frame.timestamp(),
                 original_len: frame.original_len(),
                 direction,
                 data: frame.data(),
             };
-            let is_stored = push(lane, &record, frame);
-            if is_stored || (self.lossless && wait_and_push(lane, &record, frame, &self.halt)) {
-                continue;
-            }
-            lose(&self.counters, &record);
+            let options = frame.options().len();
+            self.journal.take(&record, options, self.lossless, |lane| push(lane, &record, frame));
         }
         Ok(())
     }
@@ -77,14 +113,14 @@ impl Consumer for Worker {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        self.journal.round(&self.counters);
+        self.journal.round();
         Ok(())
     }
 
     /// Hands over the rest and ends the lane.
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
-        self.journal.finish(&self.counters, &self.halt);
+        self.journal.finish();
         Ok(())
     }
 }
@@ -96,100 +132,5 @@ fn push(lane: &mut LaneWriter, record: &Record<'_>, frame: &Frame) -> bool {
         (None, []) => lane.push(record, None),
         (None, options) => lane.push_with_options(record, options),
         (Some(comment), _) => lane.push(record, Some(comment.as_str())),
-    }
-}
-
-/// Waits until there is room for a packet, and hands it over; false if it gives up.
-#[cold]
-fn wait_and_push(lane: &mut LaneWriter, record: &Record<'_>, frame: &Frame, halt: &Halt) -> bool {
-    let since = clock::monotonic_ns();
-    let len = record.data.len() + frame.options().len();
-    loop {
-        let has_room = lane.wait_for_room(len, MOMENT);
-        lane.tick(clock::monotonic_ns());
-        if has_room && push(lane, record, frame) {
-            return true;
-        }
-        if halt.gives_up(since) {
-            return false;
-        }
-    }
-}
-
-#[cold]
-fn lose(counters: &[Arc<RxCounters>], record: &Record<'_>) {
-    if let Some(counters) = counters.get(record.interface as usize) {
-        counters.count_unstored(1, u64::from(record.original_len));
-    }
-}
-
-/// The lane, and the counters that are written into it.
-pub(crate) struct Journal {
-    /// `None` after the end.
-    lane: Option<LaneWriter>,
-    started: u64,
-    /// How often, in nanoseconds.
-    every: u64,
-    /// Monotonic clock.
-    next: u64,
-    /// The segment that has them.
-    segment: u32,
-    /// What was written last.
-    last: Option<Vec<Statistics>>,
-}
-
-impl Journal {
-    /// Writes counters `every` so often, and into every segment.
-    pub(crate) fn new(lane: LaneWriter, every: Duration) -> Self {
-        let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-        Self {
-            segment: lane.segment(),
-            lane: Some(lane),
-            started: clock::realtime_ns(),
-            every,
-            next: clock::monotonic_ns().saturating_add(every),
-            last: None,
-        }
-    }
-
-    fn round(&mut self, counters: &[Arc<RxCounters>]) {
-        let now = clock::monotonic_ns();
-        let Some(lane) = &mut self.lane else { return };
-        lane.tick(now);
-        let segment = lane.segment();
-        if now < self.next && segment == self.segment {
-            return;
-        }
-        let statistics = interfaces::statistics(counters, self.started, None);
-        // A queue without traffic fills no segment with counters.
-        if !is_news(&statistics, self.last.as_deref()) || lane.statistics(&statistics) {
-            (self.next, self.segment) = (now.saturating_add(self.every), segment);
-            self.last = Some(statistics);
-        }
-    }
-
-    fn finish(&mut self, counters: &[Arc<RxCounters>], halt: &Halt) {
-        let Some(mut lane) = self.lane.take() else { return };
-        let end = Some(clock::realtime_ns());
-        let statistics = interfaces::statistics(counters, self.started, end);
-        let since = clock::monotonic_ns();
-        if is_news(&statistics, None) {
-            while !lane.statistics(&statistics) && !halt.gives_up(since) {
-                lane.wait_for_room(0, MOMENT);
-            }
-        }
-        lane.finish();
-    }
-}
-
-/// Whether anything has come or got lost since the counters were written last.
-fn is_news(now: &[Statistics], last: Option<&[Statistics]>) -> bool {
-    let counts = |it: &Statistics| {
-        [it.received, it.filter_accepted, it.os_dropped, it.delivered]
-            .map(|count| count.unwrap_or(0))
-    };
-    match last {
-        None => now.iter().any(|it| counts(it).iter().any(|count| *count > 0)),
-        Some(last) => now.iter().map(counts).ne(last.iter().map(counts)),
     }
 }

@@ -53,15 +53,20 @@ pub(crate) const COMMANDS: &[Command] = &[
     row("count", &["count -q --json IN --by proto,host,port,vlan,flow"], answer::counts),
     row("count by queue", &["count -q --json IN --by queue"], answer::counts),
     row("flows", &["flows -q --format json IN"], answer::flows),
-    of_one_file(of_one_type(row(
+    of_one_file(row(
         "record",
         &["record -q --segment 4M IN store", "extract store -w x.pcapng"],
         answer::packets,
-    ))),
+    )),
     row("first -w", &["capture -q IN -c 7 -w x.pcapng"], answer::packets),
     row("first lines", &["capture -q -n -tt --print IN -c 7"], answer::lines),
     row("first counts", &["count -q --json IN --by host -c 7"], answer::counts),
     row("first flows", &["flows -q --format json IN -c 7"], answer::flows),
+    of_one_file(row(
+        "first record",
+        &["record -q --segment 4M IN store -c 7", "extract store -w x.pcapng"],
+        answer::packets,
+    )),
     of_one_file(row("convert", &["convert FILE x.pcapng"], answer::packets)),
     of_one_file(of_one_type(row(
         "convert to pcap",

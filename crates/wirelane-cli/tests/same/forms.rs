@@ -74,8 +74,12 @@ pub(crate) const FORMS: &[Form] = &[
         sorts: true,
         ..pcapng("two files", two)
     },
-    Form { types: false, sorts: true, ..pcapng("store", stored) },
+    Form { sorts: true, ..pcapng("store", stored) },
     pcapng("late interfaces", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing)),
+    Form {
+        given: Given::Pipe,
+        ..pcapng("late in a pipe", |packets, to| blocks(packets, to, packets.len(), Extra::Nothing))
+    },
     pcapng("statistics between", |packets, to| blocks(packets, to, packets.len(), Extra::After)),
     sampled(pcapng("statistics first", |packets, to| {
         blocks(packets, to, packets.len(), Extra::Before)

@@ -33,7 +33,7 @@ pub(crate) const PORTS: &[Port] = &[
     row("4 queues", 4, true, By::Itself("packet:wl0", "")),
     row("1 queue", 1, false, By::Itself("packet:wl0", "")),
     row("--single", 4, false, By::Itself("packet:wl0", " --single")),
-    Port { refused: &["split", "record"], ..row("any", 4, false, By::Itself("any", "")) },
+    Port { refused: &["split"], ..row("any", 4, false, By::Itself("any", "")) },
     Port { times: false, ..row("xdp", 4, true, By::Capture("xdp:wl0 --all --take-management")) },
     row("tcpdump", 4, false, By::Tcpdump),
     row("exec tcpdump", 4, false, By::ExecTcpdump),

@@ -1,11 +1,16 @@
 //! A buffer that the receiving thread filled: what the threads of a lane hand on.
 
+use std::sync::Arc;
+
 use wirelane_os::disk::Buffer;
+use wirelane_pcap::Source;
 
 use super::status::Counts;
 
 /// An extent's worth of whole blocks in memory.
 pub(crate) struct Filled {
+    /// The sources that its packets refer to, and maybe more.
+    pub(crate) sources: Arc<[Source]>,
     /// The blocks, behind room for a header.
     pub(crate) buffer: Buffer,
     /// Where the blocks start and end.

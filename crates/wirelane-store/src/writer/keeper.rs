@@ -1,6 +1,7 @@
 //! The keeper of a store: a thread that makes segments ready before they are needed, and deletes
 //! the oldest ones when a limit says so.
 
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wirelane_os::disk::{self, Buffers, DirectWriter};
-use wirelane_pcap::Access;
+use wirelane_pcap::{Access, CompressionOptions, FrameCompressor, Section, Source, pcapng};
 
 use super::age::Now;
 use super::options::{StoreOptions, fitting_len};
@@ -39,6 +40,11 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) lane: u32,
+    /// What the segments say of themselves.
+    pub(crate) section: Arc<Section>,
+    pub(crate) compression: Option<CompressionOptions>,
+    /// How many sources the prelude describes.
+    pub(crate) sources: usize,
     /// The blocks that each of its segments begins with, compressed if the segment is.
     pub(crate) prelude: Vec<u8>,
     /// Their length before compression.
@@ -46,6 +52,35 @@ pub(crate) struct Door {
     pub(crate) ready: Sender<Ready>,
     /// Who waits for it.
     pub(crate) thread: Thread,
+}
+
+impl Door {
+    /// The same, to segments that describe these sources.
+    ///
+    /// # Errors
+    /// Compression fails.
+    pub(crate) fn describing(&self, sources: &[Source]) -> Result<Self> {
+        let mut blocks = Vec::new();
+        pcapng::section_header(&mut blocks, &self.section);
+        for source in sources {
+            pcapng::interface(&mut blocks, source);
+        }
+        let plain = blocks.len();
+        let prelude = match self.compression {
+            None => blocks,
+            Some(options) => {
+                let failed = |error: io::Error| Error::new("compression", error.to_string());
+                let mut compressor = FrameCompressor::new(options).map_err(failed)?;
+                let mut frame = vec![0; compressor.bound(plain)];
+                let len = compressor.compress(&blocks, &mut frame).map_err(failed)?;
+                frame.truncate(len);
+                frame
+            }
+        };
+        let (section, ready) = (Arc::clone(&self.section), self.ready.clone());
+        let (sources, thread) = (sources.len(), self.thread.clone());
+        Ok(Self { section, sources, prelude, plain, ready, thread, ..*self })
+    }
 }
 
 /// The thread's state.
@@ -204,7 +239,8 @@ impl Keeper {
             let _ = self.status.buffered.set(why);
         }
         let start = prelude.len() as u64;
-        let ready = Ready { name, id, file: Arc::new(made.file), start, limit };
+        let (file, sources) = (Arc::new(made.file), door.sources);
+        let ready = Ready { name, id, file, sources, start, limit };
         let written = self
             .access
             .apply(&*ready.file)

@@ -8,14 +8,18 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::disk::Buffers;
 use wirelane_pcap::pcapng::{self, MAX_PACKET};
-use wirelane_pcap::{Record, Statistics};
+use wirelane_pcap::{Record, Source, Statistics};
 
 use super::filled::Filled;
 use super::gate::Gate;
 use super::status::{Counts, LaneStatus};
+use crate::prelude::MAX_PRELUDE;
 
 /// Bytes that the block of a packet needs beside its data and its comment.
 const BLOCK_ROOM: usize = 64;
+
+/// Most bytes of the blocks that a segment begins with: it has them twice.
+const MAX_DESCRIBED: usize = MAX_PRELUDE / 2 - 8192;
 
 /// Takes the packets of one queue. It belongs to one thread, which never waits for the file system.
 ///
@@ -31,6 +35,9 @@ pub struct LaneWriter {
     wakeup: Arc<Wakeup>,
     gate: Option<Arc<Gate>>,
     layout: Layout,
+    sources: Arc<[Source]>,
+    /// Bytes of the blocks that each segment begins with.
+    described: usize,
     /// The clock as of the last [`LaneWriter::tick`], monotonic.
     now: u64,
     flush_every: u64,
@@ -67,6 +74,8 @@ pub(crate) struct LaneParts {
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) layout: Layout,
+    pub(crate) sources: Arc<[Source]>,
+    pub(crate) described: usize,
     pub(crate) flush_every: Duration,
 }
 
@@ -81,10 +90,27 @@ impl LaneWriter {
             wakeup: parts.wakeup,
             gate: parts.gate,
             layout: parts.layout,
+            sources: parts.sources,
+            described: parts.described,
             now: 0,
             flush_every: u64::try_from(parts.flush_every.as_nanos()).unwrap_or(u64::MAX),
             scratch: Vec::new(),
         }
+    }
+
+    /// Adds a source, whose packets may follow; returns its number in records. Segments with its
+    /// packets begin with its description, too. `None` if there is no room for so many.
+    pub fn add_source(&mut self, source: Source) -> Option<u32> {
+        self.scratch.clear();
+        pcapng::interface(&mut self.scratch, &source);
+        let described = self.described + self.scratch.len();
+        if described > MAX_DESCRIBED {
+            return None;
+        }
+        self.described = described;
+        let number = u32::try_from(self.sources.len()).ok()?;
+        self.sources = self.sources.iter().cloned().chain([source]).collect();
+        Some(number)
     }
 
     /// Takes a packet, with a comment that programs show with it. False if there is no room: then
@@ -228,11 +254,12 @@ impl LaneWriter {
 
     /// Hands on the buffer.
     fn flush(&mut self) {
-        let Some(Filling { filled, .. }) = self.filling.take() else { return };
+        let Some(Filling { mut filled, .. }) = self.filling.take() else { return };
         if filled.end == filled.start {
             return;
         }
         let counts = filled.counts;
+        filled.sources = Arc::clone(&self.sources);
         // There is room for every buffer. If the thread is gone, so is the buffer.
         match self.full.as_ref().map(|full| full.try_send(filled)) {
             Some(Ok(())) => {
@@ -248,7 +275,9 @@ impl LaneWriter {
         let Layout { start, .. } = self.layout;
         self.filling = self.buffers.take().map(|buffer| {
             let counts = Counts::default();
-            let filled = Filled { buffer, start, end: start, counts, oldest: u64::MAX, newest: 0 };
+            let sources = Arc::clone(&self.sources);
+            let (end, oldest, newest) = (start, u64::MAX, 0);
+            let filled = Filled { sources, buffer, start, end, counts, oldest, newest };
             Filling { filled, since: self.now }
         });
         self.filling.is_some()

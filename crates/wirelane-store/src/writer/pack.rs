@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -39,8 +40,10 @@ pub(crate) struct Packed {
     pub(crate) counts: Counts,
     /// The blocks, as far as they are needed; `None` when they are in the buffer, or are gone.
     pub(crate) plain: Option<Filled>,
+    /// The sources that its packets refer to, and maybe more.
+    pub(crate) sources: Arc<[Source]>,
     /// Its packets by source, if they were counted already.
-    pub(crate) sources: Option<BySource>,
+    pub(crate) by_source: Option<BySource>,
 }
 
 /// An extent that could not be packed.
@@ -52,8 +55,9 @@ pub(crate) struct Unpacked {
 
 impl Packed {
     /// Its packets by source.
-    pub(crate) fn by_source(&self, sources: &[Source]) -> BySource {
-        match (&self.sources, &self.plain) {
+    pub(crate) fn count_by_source(&self) -> BySource {
+        let sources = &self.sources;
+        match (&self.by_source, &self.plain) {
             (Some(known), _) => known.clone(),
             (None, Some(plain)) => add_blocks(plain.blocks(), sources, &mut None),
             (None, None) => {
@@ -227,7 +231,8 @@ impl Drop for Turns {
 fn pack_plain(filled: Filled) -> Packed {
     // The checksum comes with its place.
     let header = header(&filled, filled.end - filled.start);
-    Packed { buffer: filled.buffer, header, counts: filled.counts, plain: None, sources: None }
+    let Filled { buffer, counts, sources, .. } = filled;
+    Packed { buffer, header, counts, plain: None, sources, by_source: None }
 }
 
 fn compress(
@@ -243,7 +248,8 @@ fn compress(
     };
     let checksum = hash(room.get(..len).unwrap_or_default());
     let header = ExtentHeader { checksum, ..header(&filled, len) };
-    Ok(Packed { buffer, header, counts: filled.counts, plain: Some(filled), sources: None })
+    let (counts, sources) = (filled.counts, Arc::clone(&filled.sources));
+    Ok(Packed { buffer, header, counts, plain: Some(filled), sources, by_source: None })
 }
 
 fn header(filled: &Filled, payload: usize) -> ExtentHeader {

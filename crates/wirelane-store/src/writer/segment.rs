@@ -22,6 +22,8 @@ pub(crate) struct Ready {
     /// Its random number.
     pub(crate) id: u64,
     pub(crate) file: Arc<File>,
+    /// How many sources its prelude describes.
+    pub(crate) sources: usize,
     /// Where the first extent begins.
     pub(crate) start: u64,
     /// Where the last one ends at the latest.
@@ -71,7 +73,8 @@ struct Flying {
     token: u64,
     header: ExtentHeader,
     counts: Counts,
-    sources: BySource,
+    sources: Arc<[Source]>,
+    by_source: BySource,
     /// The memory and whether the write succeeded, once it has ended.
     landed: Option<(Buffer, bool)>,
 }
@@ -101,9 +104,14 @@ impl Segment {
     }
 
     /// Whether this extent can be added.
-    pub(crate) fn has_room(&self, header: &ExtentHeader) -> bool {
-        let len = header.extent_len(self.ready.name.is_compressed()) as u64;
-        self.is_open() && self.at + len <= self.ready.limit
+    pub(crate) fn has_room(&self, packed: &Packed) -> bool {
+        let len = packed.header.extent_len(self.ready.name.is_compressed()) as u64;
+        self.is_open() && self.describes(packed) && self.at + len <= self.ready.limit
+    }
+
+    /// Whether its prelude describes the sources of this extent.
+    pub(crate) fn describes(&self, packed: &Packed) -> bool {
+        packed.sources.len() <= self.ready.sources
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -130,12 +138,12 @@ impl Segment {
     }
 
     /// Gives an extent its place, and indexes it. `token` names the write.
-    pub(crate) fn place(&mut self, packed: Packed, sources: &[Source], token: u64) -> Write {
+    pub(crate) fn place(&mut self, packed: Packed, token: u64) -> Write {
         if self.number == 0 {
             self.since = Instant::now();
         }
         let compressed = self.ready.name.is_compressed();
-        let Packed { mut buffer, mut header, counts, plain, sources: known } = packed;
+        let Packed { mut buffer, mut header, counts, plain, sources, by_source: known } = packed;
         (header.segment, header.number) = (self.ready.id, self.number);
         let start = ExtentHeader::disk_len(compressed);
         let payload = start..start + header.payload as usize;
@@ -146,10 +154,10 @@ impl Segment {
                 *index = None;
                 known
             }
-            (None, Some(plain)) => add_blocks(plain.blocks(), sources, index),
+            (None, Some(plain)) => add_blocks(plain.blocks(), &sources, index),
             (None, None) => {
                 let blocks = buffer.get(payload.clone()).unwrap_or_default();
-                let (by_source, sum) = add_and_sum(blocks, sources, index);
+                let (by_source, sum) = add_and_sum(blocks, &sources, index);
                 header.checksum = sum;
                 by_source
             }
@@ -162,7 +170,8 @@ impl Segment {
         put(&mut buffer, payload.end, &padding(padding_len(payload.end, compressed), compressed));
         let file = Arc::clone(&self.ready.file);
         let offset = self.at;
-        self.flying.push_back(Flying { token, header, counts, sources: by_source, landed: None });
+        let flying = Flying { token, header, counts, sources, by_source, landed: None };
+        self.flying.push_back(flying);
         self.at += len as u64;
         self.number += 1;
         Write { file, buffer, len, offset }
@@ -208,8 +217,9 @@ impl Segment {
         self.written.index = None;
         let back = self.flying.drain(..).filter_map(|flying| {
             let (buffer, _) = flying.landed?;
-            let Flying { header, counts, sources, .. } = flying;
-            Some(Packed { buffer, header, counts, plain: None, sources: Some(sources) })
+            let Flying { header, counts, sources, by_source, .. } = flying;
+            let by_source = Some(by_source);
+            Some(Packed { buffer, header, counts, plain: None, sources, by_source })
         });
         Some(back.collect())
     }
@@ -247,14 +257,14 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let name = SegmentName { times: None, lane: 0, number: 1, compression: None };
         let (start, limit) = (ALIGNMENT, 6 * ALIGNMENT);
-        Segment::new(Ready { name, id: 7, file, start, limit })
+        Segment::new(Ready { name, id: 7, file, sources: 0, start, limit })
     }
 
     fn packed(buffers: &Buffers, time: u64) -> Packed {
         let header = ExtentHeader { packets: 1, oldest: time, newest: time, ..Default::default() };
         let counts = Counts { packets: 1, bytes: 60 };
         let buffer = buffers.take().unwrap();
-        Packed { buffer, header, counts, plain: None, sources: None }
+        Packed { buffer, header, counts, plain: None, sources: Arc::default(), by_source: None }
     }
 
     fn done(write: Write, token: u64, is_written: bool) -> Done {
@@ -270,7 +280,7 @@ mod tests {
         let buffers = Buffers::new(4, EXTENT_SIZE).unwrap();
         let mut segment = segment();
         let mut writes: Vec<Option<Write>> = (0..4)
-            .map(|number| Some(segment.place(packed(&buffers, 10 + number), &[], number)))
+            .map(|number| Some(segment.place(packed(&buffers, 10 + number), number)))
             .collect();
         let mut land = |segment: &mut Segment, number: u64, is_written| {
             let write = writes[number as usize].take().unwrap();
@@ -295,7 +305,7 @@ mod tests {
         // What came back has a place again; its blocks were counted before.
         let mut next = super::tests::segment();
         for (number, packed) in (0..).zip(back) {
-            let write = next.place(packed, &[], number);
+            let write = next.place(packed, number);
             let header = ExtentHeader::decode(&write.buffer, false).unwrap();
             assert_eq!((u64::from(header.number), header.oldest), (number, 12 + number));
             assert!(next.land(done(write, number, true)).is_none());
@@ -310,11 +320,11 @@ mod tests {
         let mut disk = DirectWriter::new(2, &buffers);
         for number in 0..5 {
             let packed = packed(&buffers, 1);
-            assert!(segment.has_room(&packed.header));
-            let write = segment.place(packed, &[], number);
+            assert!(segment.has_room(&packed));
+            let write = segment.place(packed, number);
             disk.write(&write.file, write.buffer, write.len, write.offset, number);
         }
-        assert!(!segment.has_room(&ExtentHeader::default()));
+        assert!(!segment.has_room(&packed(&buffers, 1)));
         segment.close();
         while let Some(done) = disk.done(Duration::MAX) {
             assert!(segment.land(done).is_none());

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use wirelane_os::disk::{Buffers, DirectWriter, Mode};
-use wirelane_pcap::{Access, FrameCompressor, Source, pcapng};
+use wirelane_pcap::{Access, Source};
 
 use super::finisher::{Finisher, FinisherParts};
 use super::hold::Hold;
@@ -94,7 +94,6 @@ impl StoreWriter {
         self.check_limits()?;
         let compression = self.options.compression;
         let layout = Packer::layout(compression)?;
-        let (prelude, plain) = self.prelude(sources)?;
         let count = self.options.buffers();
         let buffers = Buffers::new(count, EXTENT_SIZE).map_err(Error::os)?;
         let (full, filled) = sync_channel(count);
@@ -124,13 +123,23 @@ impl StoreWriter {
             keeper: keeper.clone(),
             status: Arc::clone(&self.status),
         })?;
-        let door =
-            Arc::new(Door { lane: number, prelude, plain, ready, thread: store_thread.clone() });
+        let door = Door {
+            lane: number,
+            section: Arc::new(self.options.section.clone()),
+            compression,
+            sources: 0,
+            prelude: Vec::new(),
+            plain: 0,
+            ready,
+            thread: store_thread.clone(),
+        };
+        let door = door.describing(sources)?;
+        let described = door.plain;
         let lane_status = self.status.add_lane();
         let wakeup = Arc::new(Wakeup::default());
         let time = self.options.segment_time();
         let status = Arc::clone(&lane_status);
-        let segments = Segments::new(door, segments, keeper, finisher, status, time);
+        let segments = Segments::new(Arc::new(door), segments, keeper, finisher, status, time);
         let worker = Worker {
             full: filled,
             hold: Hold::new(self.options.gate.clone(), count),
@@ -139,7 +148,6 @@ impl StoreWriter {
             packed: Default::default(),
             segments,
             disk,
-            sources: sources.into(),
             lost,
             status: Arc::clone(&self.status),
             lane_status: Arc::clone(&lane_status),
@@ -152,6 +160,8 @@ impl StoreWriter {
         Ok(LaneWriter::new(LaneParts {
             buffers,
             full,
+            sources: sources.into(),
+            described,
             store_thread,
             status: lane_status,
             wakeup,
@@ -197,23 +207,6 @@ impl StoreWriter {
              thread take"
         );
         Err(Error::new(self.directory.path().display().to_string(), cause).help(help))
-    }
-
-    /// The blocks that each segment begins with, compressed if it is, and their length before.
-    fn prelude(&self, sources: &[Source]) -> Result<(Vec<u8>, usize)> {
-        let mut blocks = Vec::new();
-        pcapng::section_header(&mut blocks, &self.options.section);
-        for source in sources {
-            pcapng::interface(&mut blocks, source);
-        }
-        let plain = blocks.len();
-        let Some(options) = self.options.compression else { return Ok((blocks, plain)) };
-        let failed = |error: std::io::Error| Error::new("compression", error.to_string());
-        let mut compressor = FrameCompressor::new(options).map_err(failed)?;
-        let mut frame = vec![0; compressor.bound(plain)];
-        let len = compressor.compress(&blocks, &mut frame).map_err(failed)?;
-        frame.truncate(len);
-        Ok((frame, plain))
     }
 
     fn end(&mut self) {

@@ -15,7 +15,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane_os::disk::{DirectWriter, Done};
-use wirelane_pcap::Source;
 
 use super::filled::Filled;
 use super::finisher::Finisher;
@@ -43,7 +42,6 @@ pub(crate) struct Worker {
     pub(crate) packed: VecDeque<Packed>,
     pub(crate) segments: Segments,
     pub(crate) disk: DirectWriter,
-    pub(crate) sources: Arc<[Source]>,
     pub(crate) lost: Option<Lost>,
     pub(crate) status: Arc<StoreStatus>,
     pub(crate) lane_status: Arc<LaneStatus>,
@@ -150,7 +148,7 @@ impl Worker {
                 Some(Err(unpacked)) => {
                     self.status.mishap(format!("an extent was not compressed: {}", unpacked.why));
                     if let Some(filled) = unpacked.filled {
-                        let sources = add_blocks(filled.blocks(), &self.sources, &mut None);
+                        let sources = add_blocks(filled.blocks(), &filled.sources, &mut None);
                         self.lose(filled.counts, &sources);
                     }
                 }
@@ -174,7 +172,7 @@ impl Worker {
             let Some(packed) = self.packed.pop_front() else { break };
             let token = self.state.next_token;
             self.state.next_token += 1;
-            let write = segment.place(packed, &self.sources, token);
+            let write = segment.place(packed, token);
             self.disk.write(&write.file, write.buffer, write.len, write.offset, token);
             self.segments.ask_ahead();
             moved = true;
@@ -268,7 +266,7 @@ impl Worker {
     fn give_up(&mut self) {
         while !(self.packer.is_empty() && self.queue.is_empty() && self.packed.is_empty()) {
             while let Some(packed) = self.packed.pop_front() {
-                let sources = packed.by_source(&self.sources);
+                let sources = packed.count_by_source();
                 self.lose(packed.counts, &sources);
             }
             if !self.pack() {
@@ -304,8 +302,12 @@ impl Segments {
 
     /// The segment that this extent goes to; `None` if there is none now.
     fn with_room(&mut self, packed: &Packed) -> Option<&mut Segment> {
-        let has_room = |segment: &Segment| segment.has_room(&packed.header);
-        if !self.open.back().is_some_and(has_room) {
+        if packed.sources.len() > self.door.sources {
+            // Without memory for it, it is tried again later.
+            self.door = Arc::new(self.door.describing(&packed.sources).ok()?);
+        }
+        let has_room = |segment: &Segment| segment.has_room(packed);
+        while !self.open.back().is_some_and(has_room) {
             if let Some(full) = self.open.back_mut() {
                 full.close();
             }
@@ -314,8 +316,11 @@ impl Segments {
                 return None;
             };
             self.is_asked = false;
-            self.status.storing.segments.fetch_add(1, Ordering::Relaxed);
-            self.open.push_back(Segment::new(ready));
+            let segment = Segment::new(ready);
+            // It is deleted if it was made ready before a source was known.
+            let is_used = u32::from(segment.describes(packed));
+            self.status.storing.segments.fetch_add(is_used, Ordering::Relaxed);
+            self.open.push_back(segment);
         }
         self.open.back_mut()
     }

@@ -72,10 +72,17 @@ impl Placing {
         Self { bundle: rx.bundle().cloned(), growing: rx.growing().cloned() }
     }
 
-    /// How many interfaces a file has described behind its first packets so far. [`interfaces`] has
-    /// none of them.
-    pub fn late(&self) -> usize {
-        self.bundle.as_ref().map_or(0, |bundle| bundle.len() - bundle.strands().len())
+    /// Whether a frame may be of an interface that [`interfaces`] does not have.
+    #[inline]
+    pub fn has_late(&self) -> bool {
+        self.growing.is_some() || self.bundle.as_ref().is_some_and(|bundle| bundle.has_late())
+    }
+
+    /// The interface at this position, as in [`Placing::place_late`]. `None` for the only one of a
+    /// port.
+    pub fn interface(&self, position: u32) -> Option<Interface> {
+        let (source, counters) = self.strand(position as usize)?;
+        Some(Interface { source, counters })
     }
 
     /// The interfaces found so far while the port runs, or described by a file behind its first

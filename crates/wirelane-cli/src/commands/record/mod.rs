@@ -123,7 +123,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let is_live = Spec::try_from(name.as_os_str())?.backend != Some(Backend::File);
     let mut config = config(args, access, is_live, &halt)?;
     let mut look = args.look.clone();
-    look.all_interfaces = true;
+    look.tells_apart = true;
     let (port, toll) = look.open(name, &args.session, &halt)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();

@@ -213,6 +213,12 @@ impl Chunk {
         })
     }
 
+    /// The packets with their options, in the order in which they came in.
+    pub(super) fn with_options(&self) -> impl Iterator<Item = (Record<'_>, &[u8])> {
+        self.blocks(0)
+            .filter_map(|(_, range)| Some((self.record(range.start)?, self.options(range.start))))
+    }
+
     /// The packet of the block at byte `offset`.
     pub(super) fn record(&self, offset: usize) -> Option<Record<'_>> {
         let block = self.bytes.get(offset..)?;

@@ -423,7 +423,7 @@ impl Writers {
                 if file.is_some() { besides.iter().map(shelf).collect() } else { Vec::new() };
             let view = view_input.take();
             if let Some(view) = &view {
-                sources.iter().for_each(|source| view.describe(source));
+                all().for_each(|interface| view.describe(interface));
             }
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
             let ending = self.running.one_more();

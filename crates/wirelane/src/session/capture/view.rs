@@ -20,6 +20,7 @@ use super::merge::Run;
 use crate::error::{Error, Result};
 use crate::pcap::{Record, Source};
 use crate::ring::{Receiver, Sender, channel};
+use crate::session::interfaces::Interface;
 use crate::session::viewed::Viewed;
 use crate::sync::{Counter, Doorbell, Watermark, lock};
 use crate::threads::{Count, spawn};
@@ -43,11 +44,29 @@ pub trait View: Send {
     /// Nothing more can be shown.
     fn interface(&mut self, source: &Source) -> Result<()>;
 
+    /// As [`View::interface`], with the counters of the interface.
+    ///
+    /// # Errors
+    /// As above.
+    fn counted_interface(&mut self, interface: &Interface) -> Result<()> {
+        self.interface(&interface.source)
+    }
+
     /// The next packet.
     ///
     /// # Errors
     /// As above.
     fn packet(&mut self, record: &Record<'_>) -> Result<()>;
+
+    /// As [`View::packet`], with the options of the packet: in their coding and the byte order of
+    /// this machine.
+    ///
+    /// # Errors
+    /// As above.
+    fn packet_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
+        let _ = options;
+        self.packet(record)
+    }
 
     /// No packet older than `time` follows, in nanoseconds since the epoch. Called now and then,
     /// also while no packets arrive.
@@ -85,7 +104,7 @@ struct Tally {
     /// No packet older than this follows, apart from the packets that are on their way.
     horizon: Watermark,
     /// The interfaces, by number. An interface is added before its first packet.
-    sources: Mutex<Vec<Source>>,
+    interfaces: Mutex<Vec<Interface>>,
 }
 
 impl Tally {
@@ -177,8 +196,8 @@ impl ViewThread {
 
 impl ViewInput {
     /// One more interface; its number is that of those before it.
-    pub(super) fn describe(&self, source: &Source) {
-        lock(&self.tally.sources).push(source.clone());
+    pub(super) fn describe(&self, interface: &Interface) {
+        lock(&self.tally.interfaces).push(interface.clone());
     }
 
     /// Takes copies of the packets of a run.
@@ -299,9 +318,11 @@ impl Eye {
     }
 
     fn show(&mut self, chunk: &Chunk) -> Result<()> {
-        let mut records = chunk.records();
-        while let Some(record) = records.next() {
-            let shown = self.introduce(record.interface).and_then(|()| self.view.packet(&record));
+        let mut records = chunk.with_options();
+        while let Some((record, options)) = records.next() {
+            let introduced = self.introduce(record.interface);
+            let view = &mut self.view;
+            let shown = introduced.and_then(|()| view.packet_with_options(&record, options));
             if let Err(error) = shown {
                 self.tally.discarded.add(1 + records.count() as u64);
                 return Err(error);
@@ -317,11 +338,11 @@ impl Eye {
         if (interface as usize) < self.known {
             return Ok(());
         }
-        let sources = lock(&self.tally.sources);
-        for source in sources.iter().skip(self.known) {
-            self.view.interface(source)?;
+        let interfaces = lock(&self.tally.interfaces);
+        for interface in interfaces.iter().skip(self.known) {
+            self.view.counted_interface(interface)?;
         }
-        self.known = sources.len();
+        self.known = interfaces.len();
         Ok(())
     }
 }

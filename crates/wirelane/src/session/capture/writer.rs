@@ -281,7 +281,7 @@ impl WriterThread {
         let is_copy = self.inputs.iter().any(|input| input.late.is_some());
         for interface in self.roster.since(self.counters.len()) {
             if let Some(view) = &self.view {
-                view.describe(&interface.source);
+                view.describe(&interface);
             }
             let added = self.file.as_mut().map(|file| file.add_source(interface.source));
             if let Some(Err(error)) = added {

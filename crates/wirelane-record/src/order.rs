@@ -1,0 +1,63 @@
+//! Recording behind a merge by time, for the first packets of several queues (`-c`).
+
+use wirelane::Result;
+use wirelane::pcap::{Record, Source};
+use wirelane::session::capture::View;
+use wirelane::session::interfaces::Interface;
+
+use crate::journal::Journal;
+
+/// Records packets on the one thread that gets all of them, into one lane.
+pub(crate) struct InOrder {
+    journal: Journal,
+    /// The numbers in the lane of the interfaces; `None` if it has no room for one.
+    numbers: Vec<Option<u32>>,
+}
+
+impl InOrder {
+    /// Into a lane without interfaces.
+    pub(crate) fn new(journal: Journal) -> Self {
+        Self { journal, numbers: Vec::new() }
+    }
+}
+
+impl View for InOrder {
+    fn interface(&mut self, _: &Source) -> Result<()> {
+        Ok(())
+    }
+
+    fn counted_interface(&mut self, interface: &Interface) -> Result<()> {
+        self.numbers.push(self.journal.add(interface));
+        Ok(())
+    }
+
+    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+        self.packet_with_options(record, &[])
+    }
+
+    fn packet_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
+        if let Some(Some(number)) = self.numbers.get(record.interface as usize) {
+            let record = Record { interface: *number, ..*record };
+            // The receiving threads hold so many packets at most.
+            self.journal.take(&record, options.len(), true, |lane| {
+                lane.push_with_options(&record, options)
+            });
+        }
+        Ok(())
+    }
+
+    fn needs_all(&self) -> bool {
+        true
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.journal.round();
+        Ok(())
+    }
+}
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        self.journal.finish();
+    }
+}
