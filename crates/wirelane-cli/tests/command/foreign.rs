@@ -338,3 +338,39 @@ fn packets_of_any_keep_their_interface_and_direction() {
     let (table, _) = said(&["count", "-q", "--by", "queue", &path]);
     assert!(table.contains("eth0 tx 0") && !table.contains("any"), "{table}");
 }
+
+/// Interfaces of other programs are no queues: not in masks, and not in the summary.
+#[test]
+fn interfaces_are_no_queues() {
+    let parts = [
+        section(),
+        interface(1, "if0"),
+        interface(1, "if1"),
+        packet(0, 5, &udp(0), &[]),
+        packet(1, 6, &udp(1), &[]),
+        interface(1, "if2"),
+        packet(2, 7, &udp(2), &[]),
+    ];
+    let (_directory, path) = file("a.pcapng", &parts);
+    let piped = |args: &str| {
+        let line = format!("cat '{path}' | '{WIRELANE}' capture -q --json -r - {args}");
+        output(Command::new("sh").args(["-c", &line]))
+    };
+    for (summary, is_piped) in [(capture(&["-r", &path]), false), (parse(&piped("").stdout), true)]
+    {
+        let rows = summary["queues"].as_array().unwrap();
+        let told = rows.iter().map(|row| (row["interface"].as_str(), row["queue"].as_u64()));
+        let expected = [Some("if0"), Some("if1"), Some("if2")].map(|name| (name, None));
+        assert!(told.eq(expected), "piped: {is_piped}: {summary}");
+        assert_eq!(summary["ports"][0]["queues"], Value::Array(Vec::new()));
+    }
+    for args in ["--rx-queues 0", "--tx-queues 1"] {
+        let ended = piped(args);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the file records no "), "{}", ended.stderr);
+    }
+    for (args, count) in [("-Q in", 3), ("-Q out", 0), ("--rx-queues none", 0)] {
+        let summary = parse(&piped(args).stdout);
+        assert_eq!(number(&summary["totals"]["delivered"]), count, "{args}");
+    }
+}

@@ -41,6 +41,17 @@ struct Late {
     known: HashMap<Vec<u8>, usize>,
 }
 
+/// The counters of a strand; with its name unless queue and class are its own, as `is_alone` says.
+/// An interface of another program is no queue.
+fn counters(source: &Source, queue: u16, class: Class, is_alone: bool) -> Arc<RxCounters> {
+    let is_foreign = source.class.is_none();
+    let class = if is_foreign { Class::Other } else { class };
+    Arc::new(match is_alone && !is_foreign || source.name.is_empty() {
+        true => RxCounters::new(queue, class),
+        false => RxCounters::named(source.name.as_str().into(), queue, class),
+    })
+}
+
 /// Packets and their bytes on the wire.
 pub(crate) type Tally = (u64, u64);
 
@@ -70,11 +81,8 @@ impl Bundle {
                 }
             }
             let class = classes.first().copied().unwrap_or_default();
-            let counters = match is_new {
-                true => RxCounters::new(queue, class),
-                false => RxCounters::named(source.name.as_str().into(), queue, class),
-            };
-            bundle.strands.push(Strand { source, counters: Arc::new(counters) });
+            let counters = counters(&source, queue, class, is_new);
+            bundle.strands.push(Strand { source, counters });
         }
         (!bundle.strands.is_empty()).then_some(bundle)
     }
@@ -107,7 +115,7 @@ impl Bundle {
         }
         let number = self.strands.len() + late.strands.len();
         u16::try_from(number).ok()?;
-        let counters = Arc::new(RxCounters::named(source.name.as_str().into(), queue, class));
+        let counters = counters(&source, queue, class, false);
         late.known.insert(block, number);
         late.strands.push(Strand { source, counters });
         self.late_count.store(late.strands.len(), Ordering::Release);

@@ -3,7 +3,7 @@
 //! Opened for receiving, the file is the traffic: one [`Rx`](super::Rx) hands out its packets in
 //! their order, with the queue, class, time and wire length that the file records. Files of
 //! Wirelane name queue and class in the description of each interface (`rx queue 3`); in other
-//! files the number of the interface stands for the queue, and a packet belongs to
+//! files an interface is no queue, and a packet belongs to
 //! [`Class::Rx`](crate::Class::Rx) unless it is marked as sent. The masks apply to these: packets
 //! that are not selected are neither delivered nor counted. Counters exist per interface as well,
 //! and a capture writes the same interfaces again. It is still

@@ -13,6 +13,8 @@ struct Origin {
     /// Of packets that are not marked as sent, and of those that are.
     class: [Class; 2],
     is_selected: [bool; 2],
+    /// It is of another program, and not a queue: its number only tells it apart.
+    is_foreign: bool,
     /// Its number among the strands of the port.
     strand: u32,
     /// Queue and class do not tell which strand it is.
@@ -147,7 +149,8 @@ impl Origins {
 
     /// The queues of a class.
     pub(super) fn queues(&self, class: Class) -> QueueSet {
-        let of_class = self.list.iter().filter(|origin| origin.class.contains(&class));
+        let is_one = |origin: &&Origin| !origin.is_foreign && origin.class.contains(&class);
+        let of_class = self.list.iter().filter(is_one);
         of_class.map(|origin| usize::from(origin.queue)).collect()
     }
 }
@@ -173,11 +176,13 @@ impl Origin {
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
         let strand = number as u32;
-        Self { queue, class, is_selected: [false; 2], strand, is_hidden: false }
+        let is_foreign = source.class.is_none();
+        Self { queue, class, is_selected: [false; 2], is_foreign, strand, is_hidden: false }
     }
 
     fn select(&mut self, mask: &QueueMask) {
-        let queue = usize::from(self.queue);
+        // A list of queues has none of another program's interfaces.
+        let queue = if self.is_foreign { usize::MAX } else { usize::from(self.queue) };
         self.is_selected = self.class.map(|class| mask.selects(class, queue));
     }
 }
