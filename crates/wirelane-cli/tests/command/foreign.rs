@@ -374,3 +374,64 @@ fn interfaces_are_no_queues() {
         assert_eq!(number(&summary["totals"]["delivered"]), count, "{args}");
     }
 }
+
+/// A pipe gives what the file gives: each interface has a file of its own, and is one of a store.
+#[test]
+fn late_interfaces_in_a_pipe_are_told_apart() {
+    let mut parts = vec![section(), interface(1, "if0"), packet(0, 1, &udp(0), &[])];
+    for number in 1..5 {
+        parts.push(interface(1, &format!("if{number}")));
+        for of in 0..=number {
+            let time = u32::from(10 * number + of);
+            parts.push(packet(of.into(), time, &udp(10 * number + of), &[]));
+        }
+    }
+    let (directory, path) = file("a.pcapng", &parts);
+    let splits = [format!("cat '{path}'"), format!("cat '{path}'; sleep 0.3")].map(|cat| {
+        let to = tempdir().unwrap();
+        let name = to.path().join("x.pcapng");
+        let line =
+            format!("({cat}) | '{WIRELANE}' capture -q -r - --split -w '{}'", name.display());
+        let ended = output(Command::new("sh").args(["-c", &line]));
+        assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+        contents(to.path())
+    });
+    let to = directory.path().join("split");
+    fs::create_dir(&to).unwrap();
+    let name = to.join("x.pcapng");
+    said(&["capture", "-q", "-r", &path, "--split", "-w", name.to_str().unwrap()]);
+    let expected = contents(&to);
+    assert_eq!(expected.len(), 5, "{expected:?}");
+    assert!(splits.iter().all(|split| *split == expected), "{splits:?}, not {expected:?}");
+
+    let stores = [format!("file:{path}"), "file:/dev/stdin".into(), "file:-".into()].map(|port| {
+        let store = tempdir().unwrap();
+        let line = format!("cat '{path}' | '{WIRELANE}' record -q {port} \"$0\"");
+        let ended = output(Command::new("sh").args(["-c", &line]).arg(store.path()));
+        assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""), "{port}");
+        let extracted = store.path().join("x.pcapng");
+        said(&["extract", store.path().to_str().unwrap(), "-w", extracted.to_str().unwrap()]);
+        named(&extracted)
+    });
+    let expected = named(Path::new(&path));
+    assert_eq!(expected.len(), 15);
+    assert!(stores.iter().all(|store| *store == expected), "{stores:?}, not {expected:?}");
+}
+
+/// The interface and the time of each packet.
+fn named(file: &Path) -> Vec<(String, u64)> {
+    let mut reader = CaptureReader::open(file).unwrap();
+    let mut found = Vec::new();
+    while reader.advance().unwrap() {
+        let record = reader.current();
+        let source = &reader.interfaces()[record.interface as usize];
+        found.push((source.name.clone(), record.timestamp));
+    }
+    found
+}
+
+/// The names of files, and their packets.
+fn contents(directory: &Path) -> Vec<(String, Vec<(String, u64)>)> {
+    let files = below(directory).into_iter();
+    files.map(|file| (file.file_name().unwrap().display().to_string(), named(&file))).collect()
+}

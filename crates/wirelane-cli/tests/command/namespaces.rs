@@ -1,6 +1,7 @@
 //! `--netns`: every command that opens ports opens them in another network namespace.
 
 use tempfile::tempdir;
+use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{privileged, tools};
 
@@ -63,7 +64,8 @@ fn privileged_every_command_reaches_the_other_namespace() {
     assert!(sent.contains("10 sent"), "{sent}");
     run(&["ndr", first, second, "--quick", "--max-rate", "1kpps", "--one-way", "-q"]);
     if tools::require("tcpdump") {
-        let listed = run(&["exec", "--", "tcpdump", "-D"]);
+        let library = Library::Ours.file();
+        let listed = run(&["exec", "--library", library.to_str().unwrap(), "--", "tcpdump", "-D"]);
         assert!(listed.contains(near.as_str()), "{listed}");
     }
     for args in [&["send", near, "--packet", "udp", "-c", "1"][..], &["record", near, &store]] {

@@ -1,6 +1,7 @@
 //! A simulated port: every packet is where it belongs, and none is missing.
 
 use tempfile::tempdir;
+use wirelane::Class;
 use wirelane::port::sim::Stream;
 use wirelane_testkit::process::run;
 use wirelane_testkit::tools;
@@ -15,10 +16,8 @@ fn numbers(spec: &str, packets: &[Packet]) -> Vec<u64> {
         let number = stream.number(&packet.data).expect("an intact packet");
         let predicted = stream.packet(number);
         assert_eq!(predicted.bytes, packet.data, "packet {number}");
-        assert_eq!(
-            (packet.class, packet.queue),
-            (Some(predicted.class), Some(predicted.queue.into()))
-        );
+        let queue = (predicted.class != Class::Other).then_some(u32::from(predicted.queue));
+        assert_eq!((packet.class, packet.queue), (Some(predicted.class), queue));
         number
     };
     let mut numbers: Vec<_> = packets.iter().map(number).collect();
@@ -115,4 +114,23 @@ fn a_file_is_recorded_with_its_interfaces() {
     assert!(made.status.success(), "{}", made.stderr);
     record(&[&format!("file:{file}"), store.to_str().unwrap()]);
     assert_eq!(stored(&store), packets(file));
+}
+
+/// The first packets of all queues, in order of time.
+#[test]
+fn the_first_packets_are_recorded() {
+    const FIRST: u64 = 777;
+    let spec = "sim:4?count=6000&rate=200kpps&tx=3&other=5&flows=40&seed=7";
+    for options in [&[][..], &["--single"], &["--compress", "zstd"]] {
+        let directory = tempdir().unwrap();
+        let limit = FIRST.to_string();
+        let args = [&[spec, directory.path().to_str().unwrap(), "-c", &limit], options].concat();
+        let summary = record(&args);
+        assert_eq!(summary["totals"]["written"], FIRST, "{options:?}");
+        assert_eq!(summary["totals"]["delivered"], FIRST, "{options:?}");
+        let found = stored(directory.path());
+        assert!(found.is_sorted_by_key(|packet| packet.timestamp), "{options:?}");
+        assert!(numbers(spec, &found).into_iter().eq(0..FIRST), "{options:?}");
+        assert_counters(&summary, directory.path());
+    }
 }

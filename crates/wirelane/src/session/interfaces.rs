@@ -78,6 +78,12 @@ impl Placing {
         self.growing.is_some() || self.bundle.as_ref().is_some_and(|bundle| bundle.has_late())
     }
 
+    /// How many interfaces there are so far, as files number them; 0 for the only one of a port.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.bundle.as_ref().map_or(0, |bundle| bundle.len())
+    }
+
     /// The interface at this position, as in [`Placing::place_late`]. `None` for the only one of a
     /// port.
     pub fn interface(&self, position: u32) -> Option<Interface> {

@@ -64,9 +64,13 @@ impl Limit {
         Self { packets, reached: AtomicBool::new(packets == 0), decision: Mutex::new(decision) }
     }
 
-    /// The share of the writer at `place`.
+    /// The share of the writer at `place`; a writer that comes later has the next place.
     pub(super) fn share(self: &Arc<Self>, place: usize) -> Share {
-        let is_only = lock(&self.decision).members.len() == 1;
+        let mut decision = lock(&self.decision);
+        let members = decision.members.len().max(place + 1);
+        decision.members.resize(members, Member::default());
+        drop(decision);
+        let is_only = members == 1;
         let room = if is_only { self.packets } else { 0 };
         Share { limit: Arc::clone(self), place, is_only, room }
     }

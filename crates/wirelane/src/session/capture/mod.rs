@@ -25,6 +25,7 @@ mod credit;
 mod limit;
 mod merge;
 mod names;
+mod opener;
 mod roster;
 #[cfg(test)]
 mod tests;
@@ -32,38 +33,34 @@ mod view;
 mod worker;
 mod writer;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use wirelane_os::clock;
 
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
 use self::limit::Limit;
 pub use self::limit::needs_merge;
 use self::names::Names;
-use self::roster::{Found, Numbers, Roster};
+use self::opener::{Opener, Splitter, Way};
 pub use self::view::View;
 use self::view::ViewThread;
-use self::worker::{Lane, Quota, Route, Worker};
-use self::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
+use self::worker::{Quota, Route, Worker};
+use self::writer::{Finished, Patience};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, FileFormat, Section, WriterOptions, Written};
+use crate::pcap::{FileFormat, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
 use crate::port::{Backend, Beside, Control, FrameCounts, Port, PortInfo, Rx};
-use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
 pub use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
-use crate::sync::{Doorbell, Watermark};
-use crate::threads::{Count, spawn};
+use crate::sync::lock;
+use crate::threads::Count;
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
@@ -80,13 +77,12 @@ pub struct Capture {
 
 /// The writing threads. Dropping it waits for them.
 struct Writers {
-    threads: Vec<JoinHandle<Finished>>,
+    /// The threads that write; `None` without any.
+    opener: Option<Arc<Opener>>,
     /// How many of them, and of those that look, run.
     running: Arc<Count>,
     /// The thread that looks.
     view: Option<ViewThread>,
-    /// What is in files, by writing thread.
-    written: Vec<Arc<Progress>>,
     failed: Arc<AtomicBool>,
     /// Applied behind the merge.
     limit: Option<Arc<Limit>>,
@@ -141,10 +137,9 @@ impl Capture {
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
-            threads: Vec::new(),
+            opener: None,
             running: Count::new()?,
             view: None,
-            written: Vec::new(),
             failed: Arc::default(),
             limit: None,
             lateness: lateness + SLACK,
@@ -182,9 +177,9 @@ impl Capture {
         let jobs = by_thread(ends, spread, |(rx, _): &End| rx).into_iter().map(job);
         let threads = Threads::default().placed(placement).each_alone();
         let running = threads.launch(ports, jobs)?;
-        let monitor = match writers.written.clone() {
-            written if written.is_empty() => monitor,
-            written => monitor.writing(move || Progress::sum(&written)),
+        let monitor = match writers.opener.clone().filter(|opener| opener.writes()) {
+            None => monitor,
+            Some(opener) => monitor.writing(move || opener.written()),
         };
         let monitor = match &writers.view {
             None => monitor,
@@ -237,13 +232,13 @@ impl Capture {
             ports: self.ports().cloned().collect(),
             queues: Vec::new(),
             frames: FrameCounts::default(),
-            written: (!self.writers.written.is_empty()).then(Written::default),
+            written: self.writers.writes().then(Written::default),
             viewed: None,
             violations: 0,
             lateness: self.writers.lateness,
             errors,
         };
-        for writer in self.writers.threads.drain(..) {
+        for writer in self.writers.threads() {
             let Ok(finished) = writer.join() else {
                 outcome.errors.push(Error::failed("writing thread", "panicked: a defect"));
                 continue;
@@ -280,6 +275,19 @@ impl Capture {
 }
 
 impl Writers {
+    /// Whether packets are written.
+    fn writes(&self) -> bool {
+        self.opener.as_ref().is_some_and(|opener| opener.writes())
+    }
+
+    /// The threads that were started since the last call.
+    fn threads(&self) -> Vec<JoinHandle<Finished>> {
+        self.opener
+            .as_ref()
+            .map(|opener| std::mem::take(&mut *lock(&opener.threads)))
+            .unwrap_or_default()
+    }
+
     /// Opens the files and starts their threads; returns the route of every receiving end to them.
     /// `is_alone`: each receiving end has a separate thread.
     fn start(
@@ -303,8 +311,9 @@ impl Writers {
             inputs.iter().map(interfaces).collect::<Vec<_>>()
         };
         let ends: Vec<_> = ports.iter().zip(&titles).zip(inputs).flat_map(of_port).collect();
-        let now = clock::realtime_ns();
         let output = config.output.as_ref();
+        // With a file for each interface: the path from which their names are made.
+        let mut names = None;
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
         let files: Vec<(Option<PathBuf>, Vec<Member>)> = if let Some(output) =
             output.filter(|output| output.split)
@@ -322,13 +331,15 @@ impl Writers {
                 let error = Error::usage("--split any", cause);
                 return Err(error.help("name the interfaces, or leave --split out"));
             }
-            let mut names = Names::new(ports.len() > 1);
+            let mut known = Names::new(ports.len() > 1);
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
                 let file =
-                    |one: Interface| (Some(names.of(&output.path, &one)), vec![(end, vec![one])]);
+                    |one: Interface| (Some(known.of(&output.path, &one)), vec![(end, vec![one])]);
                 interfaces.into_iter().map(file).collect::<Vec<_>>()
             };
-            ends.into_iter().enumerate().flat_map(of_end).collect()
+            let files = ends.into_iter().enumerate().flat_map(of_end).collect();
+            names = Some((output.path.clone(), known));
+            files
         } else {
             let path = output.map(|output| output.path.clone());
             vec![(path, ends.into_iter().enumerate().collect())]
@@ -361,7 +372,8 @@ impl Writers {
                 // A file of one link type refuses packets of others, which then do not count.
                 let refuses = is_of_one_type && rx.growing().is_some();
                 let quota = packets.filter(|_| !refuses).map(Quota::new);
-                Route { lanes: Vec::new(), placing: Placing::of(rx), lossless, quota }
+                let (lanes, placing) = (Vec::new(), Placing::of(rx));
+                Route { lanes, placing, lossless, quota, splitter: None }
             };
             inputs.iter().map(route).collect::<Vec<_>>()
         };
@@ -398,9 +410,23 @@ impl Writers {
             ports.iter().any(|port| port.info().backend == Backend::File && !is_here(port));
         // No thread that feeds a lane ever waits for room in another lane.
         let is_patient = lossless && is_alone && lanes == ends && !has_pipe;
-        for (place, (path, members)) in files.into_iter().enumerate() {
+        let opener = Arc::new(Opener {
+            options,
+            besides: besides.into_iter().cloned().collect(),
+            credit,
+            lateness: self.lateness,
+            prompt: config.prompt,
+            statistics_every: config.statistics_every.as_nanos() as u64,
             // A limit compares the times of packets in different files.
-            let keeps_order = is_file && !config.sort && members.len() == 1 && self.limit.is_none();
+            keeps_order: is_file && !config.sort && self.limit.is_none(),
+            limit: self.limit.clone(),
+            failed: Arc::clone(&self.failed),
+            running: Arc::clone(&self.running),
+            threads: Mutex::default(),
+            written: Mutex::default(),
+        });
+        self.opener = Some(Arc::clone(&opener));
+        for (path, members) in files {
             // One file can have much older packets than another.
             let is_apart = self.limit.is_some() || is_file && !has_pipe && members.len() > 1;
             let patience = match lossless && is_apart {
@@ -408,103 +434,28 @@ impl Writers {
                 true => Patience::Memory,
                 false => Patience::Clock,
             };
-            let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
-            let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
-            let counters = all().map(|one| Arc::clone(&one.counters)).collect();
-            let file = match path.zip(options.clone()) {
-                None => None,
-                Some((path, options)) => {
-                    Some(CaptureWriter::create(&path, &sources, options, now)?)
+            let (of_ends, ways): (Vec<usize>, Vec<Way>) = members
+                .into_iter()
+                .map(|(end, interfaces)| {
+                    let rx = inputs.iter().flatten().nth(end);
+                    let growing = rx.and_then(Rx::growing).cloned();
+                    // What is found later goes into the file, or gets files of its own.
+                    let late = rx.and_then(Rx::bundle).filter(|_| names.is_none()).cloned();
+                    (end, Way { interfaces, growing, late })
+                })
+                .unzip();
+            let lanes = opener.open(path, ways, patience, view_input.take())?;
+            for (end, lane) in of_ends.into_iter().zip(lanes) {
+                if let Some(route) = routes.get_mut(end) {
+                    route.lanes.push(lane);
                 }
-            };
-            // What is in one file only is in the first.
-            let shelf = |beside: &&Arc<Beside>| beside.shelf(self.threads.is_empty());
-            let shelves =
-                if file.is_some() { besides.iter().map(shelf).collect() } else { Vec::new() };
-            let view = view_input.take();
-            if let Some(view) = &view {
-                all().for_each(|interface| view.describe(interface));
             }
-            let (send_thread, thread) = mpsc::channel::<WriterThread>();
-            let ending = self.running.one_more();
-            let handle = spawn("wl-write", move || {
-                let _ending = ending;
-                thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
-            })?;
-            let bell = Arc::new(Doorbell::new(handle.thread().clone()));
-            let written = Arc::new(Progress::default());
-            let first = all().cloned().collect();
-            let roster = Arc::new(Roster::new(first));
-            let (mut writer_inputs, mut interface) = (Vec::new(), 0);
-            for (end, interfaces) in members {
-                let rx = inputs.iter().flatten().nth(end);
-                let growing = rx.and_then(Rx::growing);
-                // Of several lanes of a file, the first has what is found later.
-                let is_first = routes.get(end).is_some_and(|route| route.lanes.is_empty());
-                let late = rx.and_then(Rx::bundle).filter(|_| is_first).cloned();
-                let found = match growing {
-                    Some(growing) => Some(Found::Growing(Arc::clone(growing))),
-                    None => late.clone().map(Found::Late),
-                };
-                let numbers = found.map(|found| Numbers::new(&roster, found));
-                let (filled, filled_rx) = channel(chunks);
-                let (spent_tx, spent) = channel(chunks);
-                let watermark = Arc::new(Watermark::default());
-                let count = interfaces.len() as u32;
-                routes[end].lanes.push(Lane {
-                    counters: interfaces.into_iter().map(|one| one.counters).collect(),
-                    interface,
-                    fixed: if growing.is_some() { 0 } else { count },
-                    numbers,
-                    filled,
-                    spent,
-                    empty: Vec::with_capacity(chunks),
-                    own: OWN,
-                    credit: Arc::clone(&credit),
-                    current: None,
-                    watermark: Arc::clone(&watermark),
-                    newest: 0,
-                    bell: Arc::clone(&bell),
-                    prompt: config.prompt,
-                    unannounced: 0,
-                    waiting_since: None,
-                });
-                writer_inputs.push(Input {
-                    interface: (count == 1 && growing.is_none()).then_some(interface),
-                    late,
-                    filled: filled_rx,
-                    spent: spent_tx,
-                    watermark,
-                });
-                interface += count;
+        }
+        if let Some((path, names)) = names {
+            let splitter = Arc::new(Splitter::new(opener, path, names));
+            for route in &mut routes {
+                route.splitter = Some(Arc::clone(&splitter));
             }
-            self.written.extend(file.is_some().then(|| Arc::clone(&written)));
-            let writer = WriterThread {
-                file,
-                view,
-                inputs: writer_inputs,
-                ended: 0,
-                keeps_order,
-                shelves,
-                roster,
-                counters,
-                refused: BTreeMap::new(),
-                bell,
-                lateness: self.lateness,
-                credit: Arc::clone(&credit),
-                share: self.limit.as_ref().map(|limit| limit.share(place)),
-                patience,
-                prompt: config.prompt,
-                statistics_every: config.statistics_every.as_nanos() as u64,
-                written,
-                failed: Arc::clone(&self.failed),
-                ledger: Ledger::default(),
-                fresh: Vec::new(),
-                scratch: Vec::new(),
-            };
-            self.threads.push(handle);
-            // The thread waits for exactly this; it cannot be gone.
-            let _ = send_thread.send(writer);
         }
         let mut routes = routes.into_iter();
         Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
@@ -535,7 +486,7 @@ impl Drop for Capture {
 impl Drop for Writers {
     fn drop(&mut self) {
         self.halt.ask();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads() {
             let _ = thread.join();
         }
         if let Some(view) = self.view.take() {

@@ -8,6 +8,7 @@ use wirelane_os::clock;
 use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
 use super::limit::Limit;
+use super::opener::Splitter;
 use super::roster::Numbers;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
@@ -36,6 +37,8 @@ pub(super) struct Route {
     pub(super) lossless: bool,
     /// The quota if a merge finds the first packets; `None` otherwise.
     pub(super) quota: Option<Quota>,
+    /// Opens files for interfaces that are described later, if each has a file of its own.
+    pub(super) splitter: Option<Arc<Splitter>>,
 }
 
 /// How many more packets of a receiving end may be among the first ones of all ends. It bounds the
@@ -98,7 +101,7 @@ impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
-            route.take(batch);
+            route.take(batch)?;
         }
         Ok(())
     }
@@ -146,13 +149,20 @@ impl Consumer for Worker {
 
 impl Route {
     #[inline]
-    fn take(&mut self, batch: &Batch) {
+    fn take(&mut self, batch: &Batch) -> Result<()> {
+        let mut opened = Ok(());
+        if let Some(splitter) = &self.splitter
+            && self.placing.count() > self.lanes.len()
+        {
+            opened = splitter.open(&self.placing, &mut self.lanes);
+        }
         match self.quota {
             None => {
                 self.encode(batch);
             }
             Some(quota) => self.quota = Some(self.take_within(quota, batch)),
         }
+        opened
     }
 
     /// Takes the frames that may be among the first ones; returns the rest of the quota.
@@ -188,8 +198,12 @@ impl Route {
             _ => {
                 let mut encoded = 0;
                 for frame in frames {
-                    if let Some((lane, place)) = self.lane_of(frame) {
-                        encoded += lane.encode(std::slice::from_ref(frame), lossless, |_| place);
+                    match self.lane_of(frame) {
+                        Some((lane, place)) => {
+                            encoded +=
+                                lane.encode(std::slice::from_ref(frame), lossless, |_| place);
+                        }
+                        None => self.lose(frame),
                     }
                 }
                 encoded
@@ -197,17 +211,25 @@ impl Route {
         }
     }
 
+    /// There is no file for the interface of this frame.
+    #[cold]
+    fn lose(&self, frame: &Frame) {
+        let (position, _) = self.placing.place_late(frame);
+        if let Some(interface) = self.placing.interface(position) {
+            interface.counters.count_unstored(1, u64::from(frame.original_len()));
+        }
+    }
+
     /// The lane of a frame, and its place there.
     fn lane_of(&mut self, frame: &Frame) -> Option<(&mut Lane, (u32, Direction))> {
         let Self { placing, lanes, .. } = self;
         let (strand, direction) = placing.place_late(frame);
-        let (place, strand) = match (strand as usize, lanes.len()) {
+        // One lane for all interfaces, or one for each.
+        let (place, strand) = match (strand, lanes.len()) {
             (strand, 1) => (0, strand),
-            (place, lanes) if place < lanes => (place, 0),
-            // The first file takes the packets of interfaces without a file.
-            (place, lanes) => (0, 1 + place - lanes),
+            (place, _) => (place as usize, 0),
         };
-        Some((lanes.get_mut(place)?, (strand as u32, direction)))
+        Some((lanes.get_mut(place)?, (strand, direction)))
     }
 }
 

@@ -1,0 +1,217 @@
+//! Opens the files of a capture and starts their threads: before it starts, and while it runs for
+//! interfaces that a file describes behind packets (`--split`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use wirelane_os::clock;
+
+use super::credit::{CHUNK, Credit, OWN};
+use super::limit::Limit;
+use super::names::Names;
+use super::roster::{Found, Numbers, Roster};
+use super::view::ViewInput;
+use super::worker::Lane;
+use super::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
+use crate::error::Result;
+use crate::memory;
+use crate::pcap::{CaptureWriter, WriterOptions, Written};
+use crate::port::{Beside, Bundle, Growing};
+use crate::ring::channel;
+use crate::session::interfaces::{Interface, Placing};
+use crate::sync::{Doorbell, Watermark, lock};
+use crate::threads::{Count, spawn};
+
+/// What all files of a capture have in common.
+pub(super) struct Opener {
+    /// `None` if packets are only looked at.
+    pub(super) options: Option<WriterOptions>,
+    pub(super) besides: Vec<Arc<Beside>>,
+    pub(super) credit: Arc<Credit>,
+    pub(super) lateness: u64,
+    pub(super) prompt: bool,
+    pub(super) statistics_every: u64,
+    /// The packets of a file with one lane keep their order.
+    pub(super) keeps_order: bool,
+    pub(super) limit: Option<Arc<Limit>>,
+    pub(super) failed: Arc<AtomicBool>,
+    /// How many threads run.
+    pub(super) running: Arc<Count>,
+    pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
+    /// What is in files, by writing thread.
+    pub(super) written: Mutex<Vec<Arc<Progress>>>,
+}
+
+/// A lane into a file: its interfaces, and where others of them are found later.
+pub(super) struct Way {
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) growing: Option<Arc<Growing>>,
+    pub(super) late: Option<Arc<Bundle>>,
+}
+
+impl Opener {
+    /// Whether packets are written.
+    pub(super) fn writes(&self) -> bool {
+        self.options.is_some()
+    }
+
+    /// What is written so far.
+    pub(super) fn written(&self) -> Written {
+        Progress::sum(&lock(&self.written))
+    }
+
+    /// Opens a file, unless packets are only looked at, and starts its thread. Returns the lanes.
+    ///
+    /// # Errors
+    /// The file cannot be created, or there is no room for the thread.
+    pub(super) fn open(
+        &self,
+        path: Option<PathBuf>,
+        ways: Vec<Way>,
+        patience: Patience,
+        view: Option<ViewInput>,
+    ) -> Result<Vec<Lane>> {
+        let mut threads = lock(&self.threads);
+        let all = || ways.iter().flat_map(|way| &way.interfaces);
+        let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
+        let counters = all().map(|one| Arc::clone(&one.counters)).collect();
+        let file = match path.zip(self.options.clone()) {
+            None => None,
+            Some((path, options)) => {
+                let now = clock::realtime_ns();
+                Some(CaptureWriter::create(&path, &sources, options, now)?)
+            }
+        };
+        // What is in one file only is in the first.
+        let shelf = |beside: &Arc<Beside>| beside.shelf(threads.is_empty());
+        let shelves =
+            if file.is_some() { self.besides.iter().map(shelf).collect() } else { Vec::new() };
+        if let Some(view) = &view {
+            all().for_each(|interface| view.describe(interface));
+        }
+        let (send_thread, thread) = mpsc::channel::<WriterThread>();
+        let ending = self.running.one_more();
+        let handle = spawn("wl-write", move || {
+            let _ending = ending;
+            thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
+        })?;
+        let bell = Arc::new(Doorbell::new(handle.thread().clone()));
+        let written = Arc::new(Progress::default());
+        let roster = Arc::new(Roster::new(all().cloned().collect()));
+        let keeps_order = self.keeps_order && ways.len() == 1;
+        let (mut lanes, mut inputs, mut interface) = (Vec::new(), Vec::new(), 0);
+        for way in ways {
+            let count = way.interfaces.len() as u32;
+            let (lane, input) = self.way(way, interface, &roster, &bell);
+            lanes.push(lane);
+            inputs.push(input);
+            interface += count;
+        }
+        lock(&self.written).extend(file.is_some().then(|| Arc::clone(&written)));
+        let writer = WriterThread {
+            file,
+            view,
+            inputs,
+            ended: 0,
+            keeps_order,
+            shelves,
+            roster,
+            counters,
+            refused: BTreeMap::new(),
+            bell,
+            lateness: self.lateness,
+            credit: Arc::clone(&self.credit),
+            share: self.limit.as_ref().map(|limit| limit.share(threads.len())),
+            patience,
+            prompt: self.prompt,
+            statistics_every: self.statistics_every,
+            written,
+            failed: Arc::clone(&self.failed),
+            ledger: Ledger::default(),
+            fresh: Vec::new(),
+            scratch: Vec::new(),
+        };
+        threads.push(handle);
+        // The thread waits for exactly this; it cannot be gone.
+        let _ = send_thread.send(writer);
+        Ok(lanes)
+    }
+
+    /// Both ends of a lane whose first interface has the number `interface` in its file.
+    fn way(
+        &self,
+        way: Way,
+        interface: u32,
+        roster: &Arc<Roster>,
+        bell: &Arc<Doorbell>,
+    ) -> (Lane, Input) {
+        let Way { interfaces, growing, late } = way;
+        let chunks = self.credit.of_one();
+        let count = interfaces.len() as u32;
+        let is_growing = growing.is_some();
+        let found = growing.map(Found::Growing).or_else(|| late.clone().map(Found::Late));
+        let (filled, filled_rx) = channel(chunks);
+        let (spent_tx, spent) = channel(chunks);
+        let watermark = Arc::new(Watermark::default());
+        let lane = Lane {
+            counters: interfaces.into_iter().map(|one| one.counters).collect(),
+            interface,
+            fixed: if is_growing { 0 } else { count },
+            numbers: found.map(|found| Numbers::new(roster, found)),
+            filled,
+            spent,
+            empty: Vec::with_capacity(chunks),
+            own: OWN,
+            credit: Arc::clone(&self.credit),
+            current: None,
+            watermark: Arc::clone(&watermark),
+            newest: 0,
+            bell: Arc::clone(bell),
+            prompt: self.prompt,
+            unannounced: 0,
+            waiting_since: None,
+        };
+        let input = Input {
+            interface: (count == 1 && !is_growing).then_some(interface),
+            late,
+            filled: filled_rx,
+            spent: spent_tx,
+            watermark,
+        };
+        (lane, input)
+    }
+}
+
+/// Gives each interface a file of its own.
+pub(super) struct Splitter {
+    opener: Arc<Opener>,
+    path: PathBuf,
+    names: Mutex<Names>,
+}
+
+impl Splitter {
+    /// `names` has those of the files that are open.
+    pub(super) fn new(opener: Arc<Opener>, path: PathBuf, names: Names) -> Self {
+        Self { opener, path, names: Mutex::new(names) }
+    }
+
+    /// Opens files for the interfaces of `placing` that were described since the others, which have
+    /// `lanes`.
+    ///
+    /// # Errors
+    /// As of [`Opener::open`]; or there is not enough memory.
+    #[cold]
+    pub(super) fn open(&self, placing: &Placing, lanes: &mut Vec<Lane>) -> Result<()> {
+        let positions = u32::try_from(lanes.len()).unwrap_or(u32::MAX)..;
+        for interface in positions.map_while(|position| placing.interface(position)) {
+            memory::ask(|| "the way of one more queue to the writer".into(), OWN * CHUNK)?;
+            let path = lock(&self.names).of(&self.path, &interface);
+            let way = Way { interfaces: vec![interface], growing: None, late: None };
+            lanes.extend(self.opener.open(Some(path), vec![way], Patience::Clock, None)?);
+        }
+        Ok(())
+    }
+}
