@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::Class;
 use crate::frame::Batch;
-use crate::pcap::{CaptureReader, Direction, Record, Source};
+use crate::pcap::{CaptureReader, CaptureWriter, Direction, Record, Source};
 use crate::port::{self, OpenOptions, Readiness, Receive};
 
 /// What the thread of the second receiving end sleeps before it looks for the first time: longer
