@@ -13,7 +13,7 @@ mod uapi;
 
 pub use fanout::Fanout;
 pub use options::attach_filter;
-pub use ring::{RingRequest, Statistics, TxRingRequest, Version};
+pub use ring::{RingRequest, SlotRingRequest, Statistics, Version};
 pub use uapi::*;
 
 use crate::error::{OsError, Result};

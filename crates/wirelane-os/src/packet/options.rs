@@ -86,6 +86,16 @@ impl PacketSocket {
             .or_else(|_| self.set_socket(libc::SO_SNDBUF, value, "setsockopt SO_SNDBUF"))
     }
 
+    /// Allows `bytes` of packets, the kernel's overhead included, to be queued on the socket beside
+    /// its ring, whatever `net.core.rmem_max` says.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN.
+    pub fn set_receive_buffer(&self, bytes: usize) -> Result<()> {
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        self.set_socket(libc::SO_RCVBUFFORCE, value, "setsockopt SO_RCVBUFFORCE")
+    }
+
     /// What happened since this was last called; reading resets the kernel's 32-bit counters, so
     /// call it often enough that they cannot wrap, and from one place.
     ///

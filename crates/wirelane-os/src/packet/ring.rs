@@ -54,9 +54,9 @@ impl RingRequest {
     }
 }
 
-/// A TX ring of frames of one size.
+/// A ring of frames of one size: a TX ring, or an RX ring of version 2.
 #[derive(Clone, Copy, Debug)]
-pub struct TxRingRequest {
+pub struct SlotRingRequest {
     /// Bytes per block; a multiple of the page size.
     pub block_size: u32,
     /// Number of blocks.
@@ -66,7 +66,7 @@ pub struct TxRingRequest {
     pub frame_size: u32,
 }
 
-impl TxRingRequest {
+impl SlotRingRequest {
     /// Bytes of the ring, or `None` on overflow.
     pub fn bytes(&self) -> Option<usize> {
         ring_bytes(self.block_size, self.block_count)
@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn frames_start_anew_with_each_block() {
-        let ring = TxRingRequest { block_size: 4096, block_count: 2, frame_size: 1600 };
+        let ring = SlotRingRequest { block_size: 4096, block_count: 2, frame_size: 1600 };
         assert_eq!(ring.frames(), Some(4));
         let offsets: Vec<_> = (0..5).map(|index| ring.frame_offset(index)).collect();
         assert_eq!(offsets, [Some(0), Some(1600), Some(4096), Some(5696), None]);
-        assert_eq!(TxRingRequest { frame_size: 0, ..ring }.frame_offset(0), None);
-        assert_eq!(TxRingRequest { frame_size: 5000, ..ring }.frame_offset(0), None);
+        assert_eq!(SlotRingRequest { frame_size: 0, ..ring }.frame_offset(0), None);
+        assert_eq!(SlotRingRequest { frame_size: 5000, ..ring }.frame_offset(0), None);
     }
 }

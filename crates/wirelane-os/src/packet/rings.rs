@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::PacketSocket;
-use super::ring::{RingRequest, TxRingRequest, Version};
+use super::ring::{RingRequest, SlotRingRequest, Version};
 use super::uapi::{TP_FT_REQ_FILL_RXHASH, TpacketReq, TpacketReq3, option};
 use crate::error::Result;
 use crate::mmap::Mapping;
@@ -59,6 +59,37 @@ impl PacketSocket {
         self.set(option::RX_RING, &raw, CALL)
     }
 
+    /// Makes the RX ring of frames of one size; the version must be 2. Otherwise as
+    /// [`PacketSocket::set_rx_ring`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_rx_slots(&self, request: &SlotRingRequest) -> Result<()> {
+        const CALL: &str = "setsockopt PACKET_RX_RING";
+        let frame_nr = request.frames().ok_or_else(|| self.error(CALL, libc::EINVAL))?;
+        let SlotRingRequest { block_size, block_count: block_nr, frame_size } = *request;
+        self.set(option::RX_RING, &TpacketReq { block_size, block_nr, frame_size, frame_nr }, CALL)
+    }
+
+    /// Leaves `bytes` more before each packet of an RX ring that is made after this.
+    ///
+    /// # Errors
+    /// `EBUSY` when the socket has a ring already.
+    pub fn set_reserve(&self, bytes: u32) -> Result<()> {
+        self.set(option::RESERVE, &bytes, "setsockopt PACKET_RESERVE")
+    }
+
+    /// Queues packets that are longer than a frame of an RX ring of version 2 on the socket, whole,
+    /// for [`PacketSocket::try_receive`]. Their frames have
+    /// [`TP_STATUS_COPY`](super::TP_STATUS_COPY), and are in the same order.
+    ///
+    /// # Errors
+    /// What setsockopt(2) gives.
+    pub fn queue_long_packets(&self) -> Result<()> {
+        // Any number but 0 (`tpacket_rcv`).
+        self.set(option::COPY_THRESH, &1, "setsockopt PACKET_COPY_THRESH")
+    }
+
     /// Makes the TX ring, whose version must be that of the RX ring if there is one.
     ///
     /// Prefer [`Version::V2`] on a socket of its own: it exists since Linux 2.6.31 and is what
@@ -70,13 +101,13 @@ impl PacketSocket {
     /// # Errors
     /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes the kernel
     /// refuses, `ENOMEM`.
-    pub fn set_tx_ring(&self, version: Version, request: &TxRingRequest) -> Result<()> {
+    pub fn set_tx_ring(&self, version: Version, request: &SlotRingRequest) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_TX_RING";
         if self.version()? != Some(version) {
             self.set_version(version)?;
         }
         let frame_nr = request.frames().ok_or_else(|| self.error(CALL, libc::EINVAL))?;
-        let TxRingRequest { block_size, block_count: block_nr, frame_size } = *request;
+        let SlotRingRequest { block_size, block_count: block_nr, frame_size } = *request;
         match version {
             Version::V2 => {
                 let raw = TpacketReq { block_size, block_nr, frame_size, frame_nr };
@@ -105,6 +136,8 @@ impl PacketSocket {
     }
 }
 
+// SAFETY: any bits are a number.
+unsafe impl Plain for u32 {}
 // SAFETY: u32 fields only; no padding and no invalid patterns.
 unsafe impl Plain for TpacketReq {}
 // SAFETY: as above.

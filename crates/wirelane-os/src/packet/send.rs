@@ -1,9 +1,9 @@
-//! Sending through a ring, and past it.
+//! Sending through a ring, and past it; receiving past it.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use super::PacketSocket;
 use super::uapi::VirtioNetHdr;
@@ -52,6 +52,20 @@ impl PacketSocket {
     /// The same, and `EAGAIN` when there is no room.
     pub fn try_send_frame(&self, frame: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.fd, frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
+    }
+
+    /// Takes the first packet that is queued on the socket, without waiting: into `frame`, and with
+    /// [`PacketSocket::set_vnet_hdr`] its header into `header`. Gives the bytes that it has, header
+    /// included, even if they do not fit.
+    ///
+    /// # Errors
+    /// `EAGAIN` when there is none, or the socket's pending error, as for
+    /// [`PacketSocket::wait_readable`].
+    pub fn try_receive(&self, header: &mut [u8], frame: &mut [u8]) -> io::Result<usize> {
+        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
+        let mut control = RecvAncillaryBuffer::default();
+        let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        Ok(rustix::net::recvmsg(&self.fd, &mut parts, &mut control, flags)?.bytes)
     }
 
     /// Bytes of sent frames that are still in use, including the kernel's overhead: in a device

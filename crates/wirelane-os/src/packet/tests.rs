@@ -13,8 +13,8 @@ const RING: RingRequest = RingRequest {
     retire_ms: 5,
     fill_rxhash: false,
 };
-const TX_RING: TxRingRequest =
-    TxRingRequest { block_size: BLOCK as u32, block_count: 1, frame_size: 2048 };
+const TX_RING: SlotRingRequest =
+    SlotRingRequest { block_size: BLOCK as u32, block_count: 1, frame_size: 2048 };
 /// Something comes: on a busy machine in its time.
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const MOMENT: Option<Duration> = Some(Duration::from_millis(100));

@@ -314,19 +314,23 @@ pub const VIRTIO_NET_HDR_GSO_ECN: u8 = 0x80;
 
 /// Alignment of the packet headers in a ring.
 pub const TPACKET_ALIGNMENT: usize = 16;
+/// Where the [`SockaddrLl`] of a packet stands after its [`Tpacket2Hdr`].
+pub const SOCKADDR_LL_OFFSET_V2: usize =
+    size_of::<Tpacket2Hdr>().next_multiple_of(TPACKET_ALIGNMENT);
 /// Where the [`SockaddrLl`] of a packet stands after its [`Tpacket3Hdr`].
 pub const SOCKADDR_LL_OFFSET_V3: usize =
     size_of::<Tpacket3Hdr>().next_multiple_of(TPACKET_ALIGNMENT);
 /// `TPACKET3_HDRLEN`.
 pub const TPACKET3_HDRLEN: usize = SOCKADDR_LL_OFFSET_V3 + size_of::<SockaddrLl>();
 /// `TPACKET2_HDRLEN`.
-pub const TPACKET2_HDRLEN: usize =
-    size_of::<Tpacket2Hdr>().next_multiple_of(TPACKET_ALIGNMENT) + size_of::<SockaddrLl>();
+pub const TPACKET2_HDRLEN: usize = SOCKADDR_LL_OFFSET_V2 + size_of::<SockaddrLl>();
 
 /// The block or frame belongs to the kernel.
 pub const TP_STATUS_KERNEL: u32 = 0;
 /// The block or frame belongs to user space.
 pub const TP_STATUS_USER: u32 = 1 << 0;
+/// A packet that is longer than the frame is queued on the socket.
+pub const TP_STATUS_COPY: u32 = 1 << 1;
 /// Packets were dropped since the statistics were last read.
 pub const TP_STATUS_LOSING: u32 = 1 << 2;
 /// The checksum is still to be computed by the device (outgoing packets).
@@ -368,8 +372,11 @@ pub(crate) mod option {
     pub(crate) const DROP_MEMBERSHIP: i32 = 2;
     pub(crate) const RX_RING: i32 = 5;
     pub(crate) const STATISTICS: i32 = 6;
+    pub(crate) const COPY_THRESH: i32 = 7;
     /// Linux 2.6.27.
     pub(crate) const VERSION: i32 = 10;
+    /// Linux 2.6.27.
+    pub(crate) const RESERVE: i32 = 12;
     /// Linux 2.6.31.
     pub(crate) const TX_RING: i32 = 13;
     /// Linux 2.6.34.

@@ -31,6 +31,11 @@ impl Frame {
         self.set_left(Left::Perhaps);
     }
 
+    /// Its checksum is partial.
+    pub(crate) fn leave_checksum(&mut self) {
+        self.set_left(Left::Checksum);
+    }
+
     #[inline(always)]
     fn set_left(&mut self, left: Left) {
         let meta = self.meta_mut();

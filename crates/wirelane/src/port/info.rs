@@ -66,8 +66,10 @@ pub enum PortMode {
     Read,
     /// A capture file is written.
     Write,
-    /// AF_PACKET with a TPACKET_V3 ring per queue.
+    /// AF_PACKET with a TPACKET_V3 ring per queue: packets are handed over in blocks.
     TpacketV3,
+    /// AF_PACKET with a TPACKET_V2 ring per queue: packets are handed over one by one.
+    TpacketV2,
     /// A TAP device.
     Tap,
     /// A TAP device whose kernel leaves segmentation and checksums to the program.
@@ -91,6 +93,7 @@ impl PortMode {
             Self::Read => "read",
             Self::Write => "write",
             Self::TpacketV3 => "tpacket-v3",
+            Self::TpacketV2 => "tpacket-v2",
             Self::Tap => "tap",
             Self::TapOffload => "tap with offload",
             Self::ZeroCopy => "zerocopy",

@@ -51,6 +51,8 @@ contract!(sim_cable_2, plain, || beds::sim::Cable::new(2));
 contract!(sim_cable_4, plain, || beds::sim::Cable::new(4));
 contract!(packet_tap_2, privileged, || beds::packet::on_tap(2));
 contract!(packet_jumbo_1, privileged, || beds::packet::on_jumbo_veth(1));
+contract!(packet_immediate_2, privileged, || beds::packet::on_immediate_veth(2));
+contract!(packet_immediate_jumbo_1, privileged, || beds::packet::on_immediate_jumbo_veth(1));
 contract!(packet_veth_1, privileged, || beds::packet::on_veth(1));
 contract!(packet_veth_2, privileged, || beds::packet::on_veth(2));
 contract!(packet_veth_4, privileged, || beds::packet::on_veth(4));

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use wirelane_os::mmap::page_size;
+use wirelane_os::packet::{RingRequest, SlotRingRequest};
 
+use super::ring::{AROUND_SLOT, Request};
 use super::sharing::Sharing;
 use crate::error::{Error, Result};
 use crate::port::number::{parse_number, parse_time};
@@ -12,7 +14,7 @@ use crate::port::spec::Spec;
 
 /// Memory of all rings that the masks select, unless the user says how much one gets. The kernel
 /// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
-const BUDGET: usize = 128 << 20;
+pub(super) const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
 /// Memory for each of the packets that a program wants, if it wants few: three full frames of the
 /// usual MTU. Those of other links, and those that the kernel or the device has merged, are longer,
@@ -39,6 +41,12 @@ const LARGEST_BLOCK: usize = 64 << 20;
 const BLOCKS_OF_FEW: usize = 64;
 /// Bytes that the kernel adds to a packet that is alone in its block: the descriptor, the headers.
 const AROUND: usize = 256;
+/// Nominal frame size: the kernel checks it and packs packets regardless. Of slots it is the real
+/// one, with room for a packet of the usual MTU.
+const FRAME_SIZE: usize = 2048;
+const SHORTEST_SLOT: usize = 256;
+/// Bytes of slots that the kernel allocates at a time.
+const SLOTS_AT_ONCE: usize = 16 << 10;
 /// Most rings to open or to close at a time.
 const AT_ONCE: usize = 32;
 /// Each ring wakes its thread once in this time, which at moderate rates is most of the cost of
@@ -97,8 +105,10 @@ impl Config {
             let power = bytes(text)?.checked_next_power_of_two()?;
             (page_size()..=LARGEST_BLOCK).contains(&power).then_some(Some(power))
         })?;
-        let retire = options.value("retire", None, "a time such as 20ms, 1ms to 10s", |text| {
-            parse_time(text, "ms", "s").map(|time| Some(Duration::from_millis(time)))
+        let times = "a time such as 20ms, 1ms to 10s, or 0 for packets one by one";
+        let retire = options.value("retire", None, times, |text| match text {
+            "0" => Some(Some(Duration::ZERO)),
+            _ => parse_time(text, "ms", "s").map(|time| Some(Duration::from_millis(time))),
         })?;
         let switch = |text: &str| match text {
             "on" => Some(true),
@@ -126,6 +136,11 @@ impl Config {
         Ok(Self { ring, block, all_rings, packets, retire, latency, bypass, vnet, share })
     }
 
+    /// Whether packets are to be handed over one by one. No block is handed over so early.
+    pub(super) fn is_immediate(&self) -> bool {
+        self.retire.or(self.latency).is_some_and(|time| time < SHORTEST_RETIRE)
+    }
+
     /// Whether the program needs packets earlier than usual.
     pub(super) fn is_prompt(&self) -> bool {
         self.shortest_retire() < RETIRE
@@ -147,7 +162,34 @@ impl Config {
     /// The same if there are enough blocks.
     fn shortest_retire(&self) -> Duration {
         let latency = self.latency.unwrap_or(RETIRE).clamp(SHORTEST_RETIRE, RETIRE);
-        self.retire.unwrap_or(latency)
+        self.retire.unwrap_or(latency).max(SHORTEST_RETIRE)
+    }
+
+    /// What to ask the kernel for: a ring of the shape `ring` whose blocks are handed over after
+    /// `retire`, or if that is 0 as much memory in slots for packets of which `longest` bytes are
+    /// wanted.
+    pub(super) fn request(
+        (block, count): (usize, usize),
+        retire: Duration,
+        longest: usize,
+    ) -> Request {
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        if !retire.is_zero() {
+            return Request::Blocks(RingRequest {
+                block_size: number(block),
+                block_count: number(count),
+                frame_size: number(block.min(FRAME_SIZE)),
+                retire_ms: u32::try_from(retire.as_millis()).unwrap_or(u32::MAX),
+                fill_rxhash: false,
+            });
+        }
+        let slot = longest.saturating_add(AROUND_SLOT).next_power_of_two();
+        let block_size = SLOTS_AT_ONCE.max(page_size());
+        Request::Slots(SlotRingRequest {
+            block_size: number(block_size),
+            block_count: number((block * count / block_size).max(1)),
+            frame_size: number(slot.clamp(SHORTEST_SLOT, FRAME_SIZE)),
+        })
     }
 
     /// How many blocks of the shortest time hold a stall.

@@ -291,18 +291,10 @@ impl Handle {
 
 /// The blocks of these rings by who has them.
 pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
-    let mut counts = FrameCounts::default();
-    for ring in rings {
-        counts.pool += u64::from(ring.block_count());
-        for block in 0..ring.block_count() {
-            if ring.is_filled(block) {
-                counts.rx += 1;
-            } else if !ring.is_open(block) {
-                counts.fill += 1;
-            }
-        }
-    }
-    counts
+    rings.iter().fold(FrameCounts::default(), |mut counts, ring| {
+        counts += ring.frames();
+        counts
+    })
 }
 
 /// Whether there are packets that the program does not accept. One that returns at once, and not 0,

@@ -1,5 +1,7 @@
 //! The interface under a ring: it goes down, is removed, and comes back.
 
+use std::io;
+
 use rustix::io::Errno;
 use wirelane_os::packet::{ETH_P_ALL_BE, PacketSocket};
 
@@ -38,11 +40,13 @@ pub(super) struct LinkWatch {
     on_removal: OnRemoval,
     /// What frames begin with.
     link_type: u16,
+    /// An error of the socket that receiving has found.
+    pub(super) pending: Option<io::Error>,
 }
 
 impl LinkWatch {
     pub(super) fn new(on_removal: OnRemoval, link_type: u16) -> Self {
-        Self { link: Link::Up, downs: 0, returns: 0, on_removal, link_type }
+        Self { link: Link::Up, downs: 0, returns: 0, on_removal, link_type, pending: None }
     }
 
     /// Whether it was removed, and is awaited.
@@ -71,10 +75,10 @@ impl LinkWatch {
         progress: &Progress,
     ) -> Result<()> {
         counters.system_calls.add(1);
-        let error = match socket.take_error() {
+        let error = self.pending.take().or_else(|| match socket.take_error() {
             Ok(error) => error,
             Err(error) => Some(error.source),
-        };
+        });
         match error {
             Some(error) if error.raw_os_error() != Some(Errno::NETDOWN.raw_os_error()) => {
                 return Err(Error::failed(name, error.to_string()));

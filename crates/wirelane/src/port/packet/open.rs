@@ -2,17 +2,16 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::control::{Binding, Handle};
 use super::gauge::TxGauge;
-use super::idle;
 use super::link::OnRemoval;
 use super::plan::PacketPlan;
 use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::{Rings, open_rings};
-use super::rx::{Receiver, Setup, Times};
+use super::rx::Receiver;
+use super::setup::Setup;
 use super::sharing::Shared;
 use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter};
@@ -105,10 +104,6 @@ impl From<PacketPort> for Port {
     }
 }
 
-/// Time that the kernel may take beyond its timer to hand a block over: a tick where the timer runs
-/// on ticks (before 6.18), and the wait for a CPU.
-pub(super) const SLACK: u64 = 20_000_000;
-
 impl PacketPlan {
     /// Opens the sockets and rings, and hands out their ends.
     fn open(mut self) -> Result<PacketPort> {
@@ -119,10 +114,11 @@ impl PacketPlan {
                 .map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
         let mut notes = std::mem::take(&mut self.notes);
-        let Rings { rings, entrance, retire } = open_rings(&self, &mut notes)?;
+        let rings = open_rings(&self, &mut notes)?;
+        let times = rings.times(self.config.is_prompt(), self.device.speed);
+        let info = self.describe(notes, times.lateness, rings.mode());
+        let Rings { rings, entrance, .. } = rings;
         let (tx, gauges) = self.transmitters()?;
-        let times = self.times(&rings, retire);
-        let info = self.describe(notes, times.lateness);
         let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
         let sink = self.sink();
         let interface: Arc<str> = self.device.name.as_str().into();
@@ -206,14 +202,6 @@ impl PacketPlan {
         Ok(ends?.into_iter().unzip())
     }
 
-    fn times(&self, rings: &[Ring], retire: Duration) -> Times {
-        let retire = u64::try_from(retire.as_nanos()).unwrap_or(u64::MAX);
-        let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
-        let nap = idle::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
-        let is_prompt = self.config.is_prompt();
-        Times { retire, lateness: 2 * retire + SLACK, is_prompt, nap }
-    }
-
     fn sink(&self) -> Sink {
         let mtu = self.device.mtu as usize;
         if !self.hands_on() {
@@ -222,7 +210,7 @@ impl PacketPlan {
         Sink { mtu, checksum: true, gso_max: Some(LONGEST), gso: self.handed_on }
     }
 
-    fn describe(&self, notes: Vec<String>, lateness: u64) -> PortInfo {
+    fn describe(&self, notes: Vec<String>, lateness: u64, mode: PortMode) -> PortInfo {
         let mut queues = self.device.queues(&self.spec, Class::Rx);
         queues.extend(self.device.queues(&self.spec, Class::Tx));
         queues.sort_unstable();
@@ -238,7 +226,7 @@ impl PacketPlan {
             snaplen: self.snaplen,
             lateness,
             tx_queues: self.tx_bindings.clone(),
-            ..PortInfo::new(&self.spec, Backend::Packet, PortMode::TpacketV3)
+            ..PortInfo::new(&self.spec, Backend::Packet, mode)
         }
     }
 }

@@ -1,5 +1,8 @@
 //! One receive ring of the kernel, mapped: blocks of packets that are read where they lie.
 //!
+//! A ring has one of two layouts. With *blocks* (`TPACKET_V3`) the kernel collects packets until a
+//! block is full or its time is over:
+//!
 //! ```text
 //!            kernel fills block b            receiver opens b: users(b) = packets + 1
 //!   KERNEL ───────────────────────▶ USER ──────────────────────────────────────────┐
@@ -13,22 +16,37 @@
 //! The kernel's header of a packet is read once and then overwritten by the packet's [`Meta`],
 //! which is smaller; so a received frame needs no memory of its own. The next header, which the
 //! walk still has to read, lies beyond the packet's slot and is untouched.
+//!
+//! With *slots* (`TPACKET_V2`) it hands over each packet at once. A slot is a block of one packet,
+//! without descriptor:
+//!
+//! ```text
+//!   slot:    │ status, tpacket2_hdr, sockaddr_ll, packet │
+//!   then:    │ status, …,        Meta, headroom,  packet │
+//! ```
+//!
+//! The kernel compares the status of a slot with `TP_STATUS_KERNEL` while the slot is ours, so the
+//! `Meta` leaves that word alone. A slot has room for a packet of the usual MTU; longer ones are
+//! queued on the socket (`long`).
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
-    BLOCK_PACKETS_OFFSET, BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter,
-    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc, TpacketHdrV1,
+    BLOCK_PACKETS_OFFSET, BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest,
+    SlotRingRequest, SockFilter, TP_STATUS_BLK_TMO, TP_STATUS_COPY, TP_STATUS_KERNEL,
+    TP_STATUS_LOSING, TP_STATUS_USER, TPACKET2_HDRLEN, TPACKET3_HDRLEN, TpacketBlockDesc, Version,
     VirtioNetHdr,
 };
 
-use crate::frame::{Meta, Owner};
+use crate::frame::{Meta, OFFLOAD_BYTES, Owner};
+use crate::pool::PoolGauge;
 use crate::pool::blocks::{Blocks, Users};
+use crate::port::accounting::FrameCounts;
 use crate::port::control::Passed;
 use crate::port::selection::{REJECT_ALL, Selection};
 use crate::sync::lock;
@@ -37,6 +55,39 @@ use crate::sync::lock;
 /// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).
 pub(super) const VLAN_TAG: usize = 4;
 const _: () = assert!(size_of::<Meta>() + VLAN_TAG <= TPACKET3_HDRLEN);
+/// Where the `Meta` of a packet is in its slot: behind the status.
+pub(super) const SLOT_META: usize = 16;
+/// Bytes that a slot has before its packet, beyond those of the kernel, and the least that there
+/// are then.
+const SLOT_RESERVE: usize = 32;
+const _: () = assert!(
+    SLOT_META + size_of::<Meta>() + VLAN_TAG + OFFLOAD_BYTES
+        <= TPACKET2_HDRLEN + 16 + SLOT_RESERVE - 18
+);
+/// Bytes of a slot beside its packet, at the most: with the longest link-layer header.
+pub(super) const AROUND_SLOT: usize = 160;
+
+/// The memory to ask the kernel for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Request {
+    /// Packets are handed over in blocks.
+    Blocks(RingRequest),
+    /// Packets are handed over one by one.
+    Slots(SlotRingRequest),
+}
+
+/// A block that was opened.
+pub(super) struct Opened {
+    pub(super) start: BlockStart,
+    /// Packets in it.
+    pub(super) packets: u32,
+    /// Where the first of them starts.
+    pub(super) first: u32,
+    /// It was full when it was handed over.
+    pub(super) is_full: bool,
+    /// The kernel has lost packets since it was last asked how many.
+    pub(super) is_losing: bool,
+}
 
 /// The first byte of an open block: `Send`, as its receiver is.
 #[derive(Clone, Copy)]
@@ -58,8 +109,12 @@ pub(super) struct Shared {
     socket: PacketSocket,
     /// What the kernel has counted and, as it does, forgotten.
     counted: Mutex<Passed>,
+    /// Blocks, or slots.
     block_size: u32,
     block_count: u32,
+    is_slots: bool,
+    /// What long packets are read into, once there were any.
+    pub(super) long: OnceLock<PoolGauge>,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     pub(super) vnet_header: usize,
     pub(super) selection: Selection,
@@ -77,26 +132,43 @@ impl Ring {
     /// it can (Linux 4.6).
     pub(super) fn new(
         socket: PacketSocket,
-        request: &RingRequest,
+        request: &Request,
         ifindex: u32,
         selection: Selection,
         vnet: bool,
     ) -> wirelane_os::Result<Self> {
-        socket.set_version_v3()?;
+        let is_slots = matches!(request, Request::Slots(_));
+        socket.set_version(if is_slots { Version::V2 } else { Version::V3 })?;
         let vnet = vnet && socket.set_vnet_hdr(true).is_ok();
         socket.attach_filter(&REJECT_ALL)?;
-        socket.set_rx_ring(request)?;
-        let memory = socket.map(request.block_size as usize * request.block_count as usize)?;
+        let (bytes, block_size) = match request {
+            Request::Blocks(blocks) => {
+                socket.set_rx_ring(blocks)?;
+                (blocks.bytes(), blocks.block_size)
+            }
+            Request::Slots(slots) => {
+                socket.set_reserve(SLOT_RESERVE as u32)?;
+                socket.queue_long_packets()?;
+                socket.set_receive_buffer(slots.bytes().unwrap_or(usize::MAX))?;
+                socket.set_rx_slots(slots)?;
+                (slots.bytes(), slots.frame_size)
+            }
+        };
+        let bytes = bytes.unwrap_or(usize::MAX);
+        let block_count = (bytes / block_size.max(1) as usize) as u32;
+        let memory = socket.map(bytes)?;
         socket.bind(ifindex, ETH_P_ALL_BE)?;
         let shared = Box::new(Shared {
             owner: Owner { release },
             users: Users::new(),
-            blocks: Blocks::new(request.block_count),
+            blocks: Blocks::new(block_count),
             memory,
             socket,
             counted: Mutex::default(),
-            block_size: request.block_size,
-            block_count: request.block_count,
+            block_size,
+            block_count,
+            is_slots,
+            long: OnceLock::new(),
             vnet_header: if vnet { size_of::<VirtioNetHdr>() } else { 0 },
             selection,
         });
@@ -115,16 +187,35 @@ impl Ring {
     /// # Safety
     /// No other thread opens blocks of this ring at the same time.
     #[inline]
-    pub(super) unsafe fn open_block(&self, block: u32) -> Option<(BlockStart, TpacketHdrV1)> {
+    pub(super) unsafe fn open_block(&self, block: u32) -> Option<Opened> {
         if !self.is_filled(block) {
             return None;
         }
         let start = self.block(block);
+        if self.is_slots {
+            let status = self.status(block).load(Ordering::Relaxed);
+            self.users.enter();
+            self.blocks.open(block as usize, 1);
+            let (is_full, is_losing) = (false, status & TP_STATUS_LOSING != 0);
+            return Some(Opened {
+                start: BlockStart(start),
+                packets: 1,
+                first: 0,
+                is_full,
+                is_losing,
+            });
+        }
         // SAFETY: inside the mapping and page-aligned; any bytes are a valid descriptor.
         let header = unsafe { start.cast::<TpacketBlockDesc>().read() }.bh1;
         self.users.enter();
         self.blocks.open(block as usize, header.num_pkts);
-        Some((BlockStart(start), header))
+        Some(Opened {
+            start: BlockStart(start),
+            packets: header.num_pkts,
+            first: header.offset_to_first_pkt,
+            is_full: header.block_status & TP_STATUS_BLK_TMO == 0,
+            is_losing: header.block_status & TP_STATUS_LOSING != 0,
+        })
     }
 
     /// `users` users of `block` are done with it.
@@ -199,6 +290,36 @@ impl Shared {
         self.block_size
     }
 
+    /// Whether blocks are slots, of one packet each.
+    #[inline(always)]
+    pub(super) fn is_slots(&self) -> bool {
+        self.is_slots
+    }
+
+    /// Whether the packet of this slot, which the kernel has handed over, is queued on the socket.
+    #[inline(always)]
+    pub(super) fn is_long(&self, block: u32) -> bool {
+        self.is_slots && self.status(block).load(Ordering::Relaxed) & TP_STATUS_COPY != 0
+    }
+
+    /// The blocks by who has them, and the frames for long packets.
+    pub(super) fn frames(&self) -> FrameCounts {
+        let mut counts = FrameCounts::default();
+        counts.pool += u64::from(self.block_count);
+        for block in 0..self.block_count {
+            if self.is_filled(block) {
+                counts.rx += 1;
+            } else if !self.is_open(block) {
+                counts.fill += 1;
+            }
+        }
+        if let Some(long) = self.long.get() {
+            counts.pool += u64::from(long.size());
+            counts.free += u64::from(long.free());
+        }
+        counts
+    }
+
     /// Whether the kernel has handed `block` over and it was not opened since.
     #[inline(always)]
     pub(super) fn is_filled(&self, block: u32) -> bool {
@@ -214,7 +335,7 @@ impl Shared {
     /// Whether the kernel has put packets into `block`, which it is still filling. May be true for
     /// a block that was just returned and not begun.
     pub(super) fn is_begun(&self, block: u32) -> bool {
-        self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
+        !self.is_slots && self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
     }
 
     /// The first byte of `block`.
@@ -227,10 +348,10 @@ impl Shared {
 
     #[inline(always)]
     fn status(&self, block: u32) -> &AtomicU32 {
-        self.word(block, BLOCK_STATUS_OFFSET)
+        self.word(block, if self.is_slots { 0 } else { BLOCK_STATUS_OFFSET })
     }
 
-    /// A word of the descriptor of `block` that the kernel may write at any time.
+    /// A word of the descriptor of `block`, or of the header of a slot, that the kernel may write at any time.
     #[inline(always)]
     fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
         assert!(

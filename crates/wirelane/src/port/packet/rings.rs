@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wirelane_os::packet::{Fanout, PacketSocket, RingRequest};
+use wirelane_os::packet::{Fanout, PacketSocket};
 
-use super::config;
+use super::config::{self, Config};
 use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::side_by_side::side_by_side;
@@ -16,15 +16,26 @@ use crate::memory::Allotment;
 use crate::port::selection::{self, Selection};
 use crate::sync::lock;
 
-/// Nominal frame size: the kernel checks it and packs packets regardless.
-pub(super) const FRAME_SIZE: usize = 2048;
-
 /// The receive rings of a port.
 pub(super) struct Rings {
     pub(super) rings: Vec<Ring>,
     pub(super) entrance: Entrance,
-    /// The time after which the kernel hands over a block that is not full.
+    /// The time after which the kernel hands over a block that is not full; 0 if it hands over
+    /// packets one by one.
     pub(super) retire: Duration,
+}
+
+/// Whether packets are to be handed over one by one, and can be: long ones are queued on the
+/// socket, for which the usual limit is too low.
+pub(super) fn has_slots(config: &Config, socket: &PacketSocket, notes: &mut Vec<String>) -> bool {
+    let queued = config.is_immediate().then(|| socket.set_receive_buffer(config::BUDGET));
+    if let Some(Err(error)) = &queued {
+        notes.push(format!(
+            "packets are handed over after {} ms, not at once, which takes CAP_NET_ADMIN: {error}",
+            config.retire(usize::MAX).as_millis()
+        ));
+    }
+    matches!(queued, Some(Ok(())))
 }
 
 /// Opens all rings, of equal size; smaller ones if the kernel has no memory.
@@ -41,6 +52,9 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         config.share.is_some() || device.selects(&plan.mask, ring.class, ring.queue)
     };
     let longest = device.longest.min(plan.snaplen as usize);
+    let has_slots = has_slots(config, &plan.socket()?, notes);
+    // The same for all, as they wait for each other.
+    let retire = |blocks| if has_slots { Duration::ZERO } else { config.retire(blocks) };
     let asked = config.shape(selections.iter().filter(is_selected).count(), longest);
     let bytes = |shape| {
         let of = |(block, count)| block * count;
@@ -57,16 +71,8 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
                 (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
                 shape: (usize, usize)| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
-        // The same for all, as they wait for each other.
-        let retire = config.retire(shape.1);
+        let request = Config::request((block, count), retire(shape.1), longest);
         let socket = lock(socket).take();
-        let request = RingRequest {
-            block_size: u32::try_from(block).unwrap_or(u32::MAX),
-            block_count: u32::try_from(count).unwrap_or(u32::MAX),
-            frame_size: block.min(FRAME_SIZE) as u32,
-            retire_ms: u32::try_from(retire.as_millis()).unwrap_or(u32::MAX),
-            fill_rxhash: false,
-        };
         let socket = socket.map_or_else(|| plan.socket(), Ok)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
@@ -105,10 +111,10 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
     };
     let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
     notes.extend(budget.note("bytes per ring", wanted, had));
-    if shape.0 < config::holding(longest) {
+    if !has_slots && shape.0 < config::holding(longest) {
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
-    Ok(Rings { rings, entrance, retire: config.retire(shape.1) })
+    Ok(Rings { rings, entrance, retire: retire(shape.1) })
 }
 
 /// Lets the kernel offer each packet to one ring only.

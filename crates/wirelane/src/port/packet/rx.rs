@@ -1,30 +1,28 @@
 //! The receiving end of one ring.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane_os::clock;
 use wirelane_os::packet::{
-    SOCKADDR_LL_OFFSET_V3, SockaddrLl, TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING,
-    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, TpacketBlockDesc, VIRTIO_NET_HDR_GSO_NONE,
-    VirtioNetHdr,
+    SOCKADDR_LL_OFFSET_V2, SOCKADDR_LL_OFFSET_V3, SockaddrLl, TP_STATUS_COPY,
+    TP_STATUS_CSUMNOTREADY, TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, TpacketBlockDesc,
+    VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
-use super::control::Progress;
 use super::every::{Place, Strands};
 use super::idle::IdlePolicy;
-use super::link::{LinkWatch, OnRemoval};
-use super::rejections::Rejections;
-use super::ring::{BlockStart, Ring};
-use super::slot::{MAC_LEAST, leave_cutting, prefetch, restore_vlan};
+use super::link::LinkWatch;
+use super::long::Long;
+use super::ring::{BlockStart, SLOT_META, VLAN_TAG};
+use super::setup::Setup;
+use super::slot::{MAC_LEAST, leave_cutting, prefetch, read_slot, restore_vlan, restore_vlan_of};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
 use crate::port::control::Passed;
 use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
-use crate::stats::RxCounters;
 
 /// How often to check the socket's pending error without packets.
 const ERROR_PERIOD: u64 = 10_000_000;
@@ -40,40 +38,8 @@ const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(250);
 const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
-/// How far packets of one ring can be out of order: CPUs take the time before they queue.
-const DISORDER: u64 = 1_000_000;
-
-/// Times of a ring, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// After this time the kernel hands over a block that is not full.
-    pub(super) retire: u64,
-    /// A packet is handed over at most this long after its timestamp.
-    pub(super) lateness: u64,
-    /// Packets are wanted earlier than usual.
-    pub(super) is_prompt: bool,
-    /// Longest time to look away from a ring while packets come densely; see
-    /// [`longest_nap`](super::idle::longest_nap).
-    pub(super) nap: u64,
-}
-
-/// What a receiver is made from.
-pub(super) struct Setup {
-    pub(super) ring: Ring,
-    pub(super) counters: Arc<RxCounters>,
-    pub(super) progress: Arc<Progress>,
-    pub(super) interface: Arc<str>,
-    pub(super) snaplen: u32,
-    pub(super) times: Times,
-    /// What frames begin with. Into an Ethernet header a VLAN tag can be put back.
-    pub(super) link_type: u16,
-    /// What to do when the interface is removed.
-    pub(super) on_removal: OnRemoval,
-    /// The interfaces, if packets of all of them come.
-    pub(super) strands: Option<Strands>,
-    /// What counts the packets that the ring's program rejects.
-    pub(super) rejections: Option<Rejections>,
-}
+/// How long to wait for one of the frames for long packets.
+const HELD: Duration = Duration::from_micros(200);
 
 /// Hands out the packets of a ring.
 pub(super) struct Receiver {
@@ -95,6 +61,7 @@ pub(super) struct Receiver {
     idle: IdlePolicy,
     failure: Option<Error>,
     link: LinkWatch,
+    long: Long,
     /// The end was reported, as such or as an error.
     ended: bool,
     /// Monotonic time at which to give up waiting for packets that the kernel has counted.
@@ -128,6 +95,7 @@ impl Receiver {
             idle: IdlePolicy::new(),
             failure: None,
             link,
+            long: Long::new(),
             ended: false,
             deadline: None,
             next_error_check: 0,
@@ -136,19 +104,21 @@ impl Receiver {
 
     /// Opens the next block if the kernel has handed it over; false if not.
     fn open_block(&mut self) -> bool {
-        let ring = &self.setup.ring;
+        if self.awaits_frame() {
+            return false;
+        }
         // SAFETY: only the receiver of a ring opens its blocks, and there is one.
-        let Some((start, header)) = (unsafe { ring.open_block(self.block) }) else { return false };
-        self.start = Some(start);
-        self.left = header.num_pkts;
-        self.offset = header.offset_to_first_pkt;
+        let opened = unsafe { self.setup.ring.open_block(self.block) };
+        let Some(opened) = opened else { return false };
+        self.start = Some(opened.start);
+        self.left = opened.packets;
+        self.offset = opened.first;
         self.ledger.blocks_since += 1;
         self.is_active = true;
-        self.idle.opened(header.block_status & TP_STATUS_BLK_TMO == 0);
+        self.idle.opened(opened.is_full);
         // The kernel says at the head of the block that it lost packets: the one moment to ask how
         // many without doing it in vain, and the only one if we never get to wait.
-        let losing = header.block_status & TP_STATUS_LOSING != 0;
-        if losing || self.ledger.blocks_since >= STATISTICS_BLOCKS {
+        if opened.is_losing || self.ledger.blocks_since >= STATISTICS_BLOCKS {
             // A failure to read shows in `readiness`.
             let _ = self.read_statistics();
         }
@@ -156,6 +126,16 @@ impl Receiver {
             self.end_block();
         }
         true
+    }
+
+    /// Whether the next packet is a long one for which there is no frame.
+    #[inline(always)]
+    fn awaits_frame(&mut self) -> bool {
+        let ring = &self.setup.ring;
+        ring.is_slots()
+            && ring.is_filled(self.block)
+            && ring.is_long(self.block)
+            && !self.long.is_ready(ring, self.setup.snaplen)
     }
 
     /// The walk of the open block is over: on to the next one.
@@ -178,37 +158,50 @@ impl Receiver {
         if end < size_of::<Tpacket3Hdr>() {
             return None;
         }
+        let is_slot = self.setup.ring.is_slots();
         // SAFETY: inside the open block by the check above, and 8-byte aligned as the kernel lays
         // packets out (`V3_ALIGNMENT`); any bytes are a valid header.
         let (start, header) = unsafe {
             let start = self.start?.0.add(self.offset as usize);
-            (start, start.cast::<Tpacket3Hdr>().read())
+            (start, if is_slot { read_slot(start) } else { start.cast().read() })
         };
+        let front = if is_slot { SLOT_META } else { 0 };
         let (mac, captured) = (usize::from(header.mac), header.snaplen as usize);
         // The last packet of a block has no next one (`prb_close_block`).
         let slot = match header.next_offset as usize {
+            _ if is_slot => end,
             0 => (mac + captured).next_multiple_of(8),
             next => next,
         };
         let vnet_header = self.setup.ring.vnet_header;
-        if mac < MAC_LEAST + vnet_header || mac + captured > slot || slot > end || slot % 8 != 0 {
+        if mac < front + MAC_LEAST + vnet_header
+            || mac + captured > slot
+            || slot > end
+            || slot % 8 != 0
+        {
             return None;
         }
         self.offset += slot as u32;
         prefetch(start, slot);
         // The kernel silently cuts a packet to its block (`max_frame_len` in `tpacket_rcv`).
-        if header.snaplen < header.len
-            && mac + captured + size_of::<TpacketBlockDesc>() >= block_size as usize
-        {
+        let descriptor = if is_slot { 0 } else { size_of::<TpacketBlockDesc>() };
+        let is_cut =
+            header.snaplen < header.len && mac + captured + descriptor >= block_size as usize;
+        let is_long = is_slot && header.status & TP_STATUS_COPY != 0;
+        if is_cut && !is_long {
+            if is_slot {
+                // There was no room to queue it.
+                return None;
+            }
             self.ledger.cut += 1;
         }
         let place = match &mut self.setup.strands {
             Some(_) if mac < TPACKET3_HDRLEN => return None,
             Some(strands) => {
+                let offset = if is_slot { SOCKADDR_LL_OFFSET_V2 } else { SOCKADDR_LL_OFFSET_V3 };
                 // SAFETY: it lies between the header and the packet, by the check above; any bytes
                 // are a valid one.
-                let address =
-                    unsafe { start.add(SOCKADDR_LL_OFFSET_V3).cast::<SockaddrLl>().read() };
+                let address = unsafe { start.add(offset).cast::<SockaddrLl>().read() };
                 Some(strands.place(&address))
             }
             None => None,
@@ -217,15 +210,18 @@ impl Receiver {
             Some(place) => place.is_ethernet,
             None => self.setup.link_type == ETHERNET,
         };
+        if is_long {
+            return self.long_frame(&header, place, is_ethernet);
+        }
         let selection = &self.setup.ring.selection;
         let mut meta = Meta {
             owner: self.setup.ring.owner(),
             // SAFETY: `mac` lies in the slot.
             data: unsafe { start.add(mac) },
-            timestamp: u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec),
+            timestamp: timestamp(&header),
             len: header.snaplen,
             original_len: header.len,
-            headroom: (mac - size_of::<Meta>()) as u32,
+            headroom: (mac - front - size_of::<Meta>()) as u32,
             room: (slot - mac) as u32,
             index: self.block,
             queue: selection.queue,
@@ -251,17 +247,56 @@ impl Receiver {
             (meta.class, meta.queue) = (place.class, place.number);
             strands.count(&place, meta.original_len);
         }
-        let moved = mac as u32 - size_of::<Meta>() as u32 - meta.headroom;
+        let moved = (mac - front - size_of::<Meta>()) as u32 - meta.headroom;
         // SAFETY: the header has been read, and `Meta` fits before the packet (`MAC_LEAST`). The
         // frame is the only handle to this slot: each is passed once per opening of the block,
         // which counts it as a user.
         let mut frame = unsafe {
-            start.cast::<Meta>().write(meta);
-            Frame::new(start.cast())
+            let place = start.add(front).cast::<Meta>();
+            place.write(meta);
+            Frame::new(place)
         };
         if vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE {
             leave_cutting(&mut frame, &vnet, moved as u16);
         }
+        Some(frame)
+    }
+
+    /// The packet that is too long for the open slot, in a frame of its own.
+    #[cold]
+    fn long_frame(
+        &mut self,
+        header: &Tpacket3Hdr,
+        place: Option<Place>,
+        is_ethernet: bool,
+    ) -> Option<Frame> {
+        let Self { setup, long, link, .. } = self;
+        let ring = &setup.ring;
+        setup.counters.system_calls.add(1);
+        let (mut vnet, vnet_header) = (VirtioNetHdr::default(), ring.vnet_header);
+        let mut frame = long.read(ring.socket(), (&mut vnet, vnet_header), &mut link.pending)?;
+        let selection = &ring.selection;
+        let (class, queue) = place
+            .as_ref()
+            .map_or((selection.class, selection.queue), |place| (place.class, place.number));
+        frame.stamp(timestamp(header), queue, class);
+        frame.set_original_len(header.len);
+        if header.status & TP_STATUS_CSUMNOTREADY != 0 {
+            frame.leave_checksum();
+        }
+        let is_tagged = header.status & TP_STATUS_VLAN_VALID != 0 && is_ethernet;
+        if is_tagged {
+            restore_vlan_of(&mut frame, header);
+        }
+        frame.truncate(setup.snaplen as usize);
+        if let (Some(place), Some(strands)) = (&place, &setup.strands) {
+            strands.count(place, frame.original_len());
+        }
+        if vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE {
+            leave_cutting(&mut frame, &vnet, if is_tagged { VLAN_TAG as u16 } else { 0 });
+        }
+        // SAFETY: it is open, and its packet is not handed out.
+        unsafe { ring.close_block(self.block, 1) };
         Some(frame)
     }
 
@@ -380,7 +415,8 @@ impl Receive for Receiver {
             }
         }
         if let Some(last) = batch[before..].last() {
-            self.watermark = self.watermark.max(last.timestamp().saturating_sub(DISORDER));
+            self.watermark =
+                self.watermark.max(last.timestamp().saturating_sub(self.setup.times.disorder));
         }
         if self.setup.strands.is_some() {
             let frames = batch.as_vec();
@@ -405,7 +441,8 @@ impl Receive for Receiver {
         // The consumer holds frames of the whole ring; more may be waiting for room.
         let full = self.setup.ring.is_open(self.block);
         if self.setup.ring.is_filled(self.block) {
-            return Ok(Readiness::Now);
+            let held = self.awaits_frame();
+            return Ok(if held { Readiness::After(HELD) } else { Readiness::Now });
         }
         // What a block holds comes with its own time, however late the kernel's timer hands it
         // over.
@@ -436,7 +473,8 @@ impl Receive for Receiver {
             return Ok(Readiness::After(Duration::from_nanos(ERROR_PERIOD)));
         }
         if ending {
-            return Ok(Readiness::After((retire / 8).min(Duration::from_millis(1))));
+            let nap = (retire / 8).clamp(Duration::from_micros(50), Duration::from_millis(1));
+            return Ok(Readiness::After(nap));
         }
         if let Some(nap) = self.idle.next(now, self.setup.times.nap, self.setup.ring.block_count())
         {
@@ -462,6 +500,12 @@ impl Receive for Receiver {
     fn empty_at(&self) -> u64 {
         self.empty_at
     }
+}
+
+/// Nanoseconds since the Unix epoch.
+#[inline(always)]
+fn timestamp(header: &Tpacket3Hdr) -> u64 {
+    u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec)
 }
 
 impl Drop for Receiver {

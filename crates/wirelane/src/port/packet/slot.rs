@@ -3,7 +3,9 @@
 
 use std::ptr::NonNull;
 
-use wirelane_os::packet::{TP_STATUS_VLAN_TPID_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VirtioNetHdr};
+use wirelane_os::packet::{
+    TP_STATUS_VLAN_TPID_VALID, TPACKET3_HDRLEN, Tpacket2Hdr, Tpacket3Hdr, VirtioNetHdr,
+};
 
 use super::ring::VLAN_TAG;
 use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
@@ -12,27 +14,70 @@ use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 pub(super) const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
 const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
+/// Bytes of the two addresses, which a tag stands behind.
+const ADDRESSES: usize = 12;
+
+/// Reads the kernel's header of the packet of a slot, in the shape of those in blocks.
+///
+/// # Safety
+/// `start` is an open slot.
+#[inline(always)]
+pub(super) unsafe fn read_slot(start: NonNull<u8>) -> Tpacket3Hdr {
+    // SAFETY: a slot is longer, and aligned to more; any bytes are a valid header.
+    let header = unsafe { start.cast::<Tpacket2Hdr>().read() };
+    Tpacket3Hdr {
+        sec: header.sec,
+        nsec: header.nsec,
+        snaplen: header.snaplen,
+        len: header.len,
+        status: header.status,
+        mac: header.mac,
+        net: header.net,
+        vlan_tci: header.vlan_tci.into(),
+        vlan_tpid: header.vlan_tpid,
+        ..Tpacket3Hdr::default()
+    }
+}
+
+/// The bytes of the tag that the device or kernel stripped.
+fn tag(header: &Tpacket3Hdr) -> [u8; VLAN_TAG] {
+    const TPID_8021Q: u16 = 0x8100;
+    let known = header.status & TP_STATUS_VLAN_TPID_VALID != 0;
+    let [a, b] = if known { header.vlan_tpid } else { TPID_8021Q }.to_be_bytes();
+    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
+    [a, b, c, d]
+}
+
+/// Restores the tag that the device or kernel stripped, after the two addresses, of a packet that
+/// is in a frame with headroom.
+#[cold]
+pub(super) fn restore_vlan_of(frame: &mut Frame, header: &Tpacket3Hdr) {
+    if frame.len() < ADDRESSES || !frame.prepend(VLAN_TAG) {
+        return;
+    }
+    let data = frame.data_mut();
+    data.copy_within(VLAN_TAG..VLAN_TAG + ADDRESSES, 0);
+    if let Some(place) = data.get_mut(ADDRESSES..ADDRESSES + VLAN_TAG) {
+        place.copy_from_slice(&tag(header));
+    }
+}
+
 /// Restores the tag that the device or kernel stripped, after the two addresses.
 ///
 /// # Safety
 /// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
 #[cold]
 pub(super) unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
-    const ADDRESSES: usize = 12;
-    const TPID_8021Q: u16 = 0x8100;
     meta.original_len += VLAN_TAG as u32;
     if (meta.len as usize) < ADDRESSES {
         return;
     }
-    let known = header.status & TP_STATUS_VLAN_TPID_VALID != 0;
-    let tpid = if known { header.vlan_tpid } else { TPID_8021Q };
-    let [a, b] = tpid.to_be_bytes();
-    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
+    let tag = tag(header);
     // SAFETY: by the contract, the bytes from 4 before the packet to its 12th are ours.
     unsafe {
         let start = meta.data.sub(VLAN_TAG);
         std::ptr::copy(meta.data.as_ptr(), start.as_ptr(), ADDRESSES);
-        start.add(ADDRESSES).cast::<[u8; 4]>().write_unaligned([a, b, c, d]);
+        start.add(ADDRESSES).cast::<[u8; 4]>().write_unaligned(tag);
         meta.data = start;
     }
     meta.headroom -= VLAN_TAG as u32;

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use wirelane_os::mmap::{Mapping, page_size};
 use wirelane_os::packet::{
-    PacketSocket, TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
-    TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version, VirtioNetHdr,
+    PacketSocket, SlotRingRequest, TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
+    TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, Version, VirtioNetHdr,
 };
 
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ const DATA: usize = Version::V2.tx_data_offset();
 /// The slots, and which of them are whose.
 pub(super) struct TxRing {
     memory: Mapping,
-    request: TxRingRequest,
+    request: SlotRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     vnet_header: usize,
     /// The part of a packet declared a header.
@@ -82,7 +82,7 @@ impl TxRing {
         let frame_size = (DATA + vnet_header + longest).next_multiple_of(64);
         let block = BLOCK.max(frame_size).next_multiple_of(page_size());
         let per_block = (block / frame_size).max(1);
-        let request = TxRingRequest {
+        let request = SlotRingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: slots.div_ceil(u32::try_from(per_block).unwrap_or(1)),
             frame_size: u32::try_from(frame_size).unwrap_or(u32::MAX),

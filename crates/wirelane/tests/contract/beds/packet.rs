@@ -28,6 +28,26 @@ pub(crate) fn on_jumbo_veth(queues: u16) -> OnInterface<Veth> {
     OnInterface { query: JUMBO, ..on(Veth::jumbo(queues), queues, true) }.with_longest(9014)
 }
 
+/// As [`on_veth`], with packets handed over one by one.
+pub(crate) fn on_immediate_veth(queues: u16) -> OnInterface<Veth> {
+    one_by_one(on(Veth::new(queues), queues, true))
+}
+
+/// As [`on_jumbo_veth`], with packets handed over one by one: long ones do not fit into slots.
+pub(crate) fn on_immediate_jumbo_veth(queues: u16) -> OnInterface<Veth> {
+    let mut bed = one_by_one(on_jumbo_veth(queues));
+    // Each long frame is in memory of its own, of which there is less.
+    bed.promises.hold = 8;
+    bed
+}
+
+fn one_by_one<M: Medium>(mut bed: OnInterface<M>) -> OnInterface<M> {
+    bed.query = "?ring=1Mi&retire=0";
+    bed.promises.mode = "tpacket-v2";
+    bed.promises.held = Held::Frames;
+    bed
+}
+
 /// On the interface of `medium`, which has as many queues.
 pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
     let promises = Promises {

@@ -14,11 +14,12 @@ mod program;
 mod strands;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::netdev::{Link, LinkTable};
-use wirelane_os::packet::{Fanout, PacketSocket, RingRequest};
+use wirelane_os::packet::{Fanout, PacketSocket};
 
 use self::handle::Handle;
 pub(in crate::port) use self::name::NAME;
@@ -26,13 +27,12 @@ use self::strands::Finder;
 pub(super) use self::strands::{Place, Strands};
 use super::config::{self, Config};
 use super::control::Progress;
-use super::idle;
 use super::link::OnRemoval;
-use super::open::SLACK;
 use super::rejections::Rejections;
 use super::ring::Ring;
-use super::rings::{FRAME_SIZE, Rings};
-use super::rx::{Receiver, Setup, Times};
+use super::rings::{Rings, has_slots};
+use super::rx::Receiver;
+use super::setup::Setup;
 use super::side_by_side::side_by_side;
 use super::turnstile::{Choice, Entrance};
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ use crate::memory::Allotment;
 use crate::port::accounting::Accounting;
 use crate::port::device::{ETHERNET, longest_frame};
 use crate::port::growing::Growing;
-use crate::port::info::{PortInfo, PortMode};
+use crate::port::info::PortInfo;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::rx::Rx;
@@ -77,11 +77,10 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let mut notes = Vec::new();
     let snaplen = options.clamped_snaplen();
     let longest = longest(&mut table).min(snaplen as usize);
-    let Rings { rings, entrance, retire } = rings(&config, (queues, longest), options, &mut notes)?;
-    let retire = u64::try_from(retire.as_nanos()).unwrap_or(u64::MAX);
-    let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
-    let nap = idle::longest_nap(rings.first().map_or(0, bytes), None, retire);
-    let times = Times { retire, lateness: 2 * retire + SLACK, is_prompt: config.is_prompt(), nap };
+    let rings = rings(&config, (queues, longest), options, &mut notes)?;
+    let times = rings.times(config.is_prompt(), None);
+    let mode = rings.mode();
+    let Rings { rings, entrance, .. } = rings;
     let info = PortInfo {
         interface: Some(NAME.into()),
         queues: (0..queues).collect(),
@@ -89,7 +88,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         hardware: Some(names),
         snaplen,
         lateness: times.lateness,
-        ..PortInfo::new(spec, Backend::Packet, PortMode::TpacketV3)
+        ..PortInfo::new(spec, Backend::Packet, mode)
     };
     let growing = Arc::new(Growing::new(NAME));
     let progress: Arc<Progress> = Arc::default();
@@ -178,15 +177,11 @@ fn rings(
         let Some(smaller) = config::smaller(shape) else { break };
         shape = smaller;
     }
+    let has_slots = has_slots(config, &socket()?, notes);
+    let retire = |blocks| if has_slots { Duration::ZERO } else { config.retire(blocks) };
     let rings = loop {
         let open = |place: usize, number: &u16| {
-            let request = RingRequest {
-                block_size: u32::try_from(shape.0).unwrap_or(u32::MAX),
-                block_count: u32::try_from(shape.1).unwrap_or(u32::MAX),
-                frame_size: shape.0.min(FRAME_SIZE) as u32,
-                retire_ms: u32::try_from(config.retire(shape.1).as_millis()).unwrap_or(u32::MAX),
-                fill_rxhash: false,
-            };
+            let request = Config::request(shape, retire(shape.1), longest);
             let selection = Selection {
                 class: Class::Rx,
                 queue: *number,
@@ -213,10 +208,10 @@ fn rings(
     if entrance.turnstile().is_none() {
         distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
     }
-    if config.block.is_none() && shape.0 < config::holding(longest) {
+    if !has_slots && config.block.is_none() && shape.0 < config::holding(longest) {
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
-    Ok(Rings { rings, entrance, retire: config.retire(shape.1) })
+    Ok(Rings { rings, entrance, retire: retire(shape.1) })
 }
 
 /// Lets the kernel offer each packet to the ring of its number.

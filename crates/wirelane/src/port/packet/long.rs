@@ -1,0 +1,92 @@
+//! Packets that are longer than a slot: the kernel queues them whole on the socket, in the order of
+//! their slots.
+
+use std::io;
+
+use wirelane_os::packet::{PacketSocket, VirtioNetHdr};
+
+use super::ring::Ring;
+use crate::frame::Frame;
+use crate::pool::{Pool, PoolConfig, Region};
+
+/// How many may be in use at a time; more stay queued.
+const FRAMES: u32 = 8;
+/// Bytes before a packet, for headers, a tag and what is kept of it.
+const HEADROOM: u32 = 128;
+/// Bytes that chunks are rounded up to.
+const GRAIN: u32 = 2048;
+
+/// Reads the long packets of one ring.
+pub(super) struct Long {
+    /// Made for the first of them.
+    pool: Option<Pool>,
+    /// There is no memory for them.
+    is_impossible: bool,
+    /// For the next one.
+    frame: Option<Frame>,
+}
+
+impl Long {
+    pub(super) fn new() -> Self {
+        Self { pool: None, is_impossible: false, frame: None }
+    }
+
+    /// Whether the next one can be read: there is a frame, or there will never be one.
+    #[cold]
+    pub(super) fn is_ready(&mut self, ring: &Ring, snaplen: u32) -> bool {
+        if self.pool.is_none() && !self.is_impossible {
+            self.pool = pool(snaplen).ok();
+            self.is_impossible = self.pool.is_none();
+            if let Some(pool) = &self.pool {
+                // There is one receiver of a ring, and so one pool.
+                let _ = ring.long.set(pool.gauge());
+            }
+        }
+        if self.frame.is_none() {
+            self.frame = self.pool.as_mut().and_then(Pool::take_one);
+        }
+        self.frame.is_some() || self.is_impossible
+    }
+
+    /// Reads the next one, after [`Long::is_ready`], and the first `vnet_header` bytes of what stands
+    /// before it; `None` if there is no memory, or nothing was queued. A pending error of the socket goes to `pending`.
+    #[cold]
+    pub(super) fn read(
+        &mut self,
+        socket: &PacketSocket,
+        (vnet, vnet_header): (&mut VirtioNetHdr, usize),
+        pending: &mut Option<io::Error>,
+    ) -> Option<Frame> {
+        let mut frame = self.frame.take();
+        let mut nothing = [];
+        let space = match &mut frame {
+            Some(frame) => {
+                // All of the chunk, for the kernel to write to.
+                let room = frame.capacity();
+                let _ = frame.set_len(room);
+                frame.data_mut()
+            }
+            None => &mut nothing[..],
+        };
+        let header = vnet.as_bytes_mut().get_mut(..vnet_header)?;
+        let received = match socket.try_receive(header, space) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                *pending = Some(error);
+                socket.try_receive(header, space)
+            }
+            received => received,
+        };
+        let len = received.ok()?.checked_sub(vnet_header)?;
+        let mut frame = frame?;
+        let room = frame.capacity();
+        frame.set_len(len.min(room)).then_some(frame)
+    }
+}
+
+/// For packets of which `snaplen` bytes are wanted.
+fn pool(snaplen: u32) -> crate::error::Result<Pool> {
+    let chunk_size = (snaplen + HEADROOM).next_multiple_of(GRAIN);
+    let region = Region::new(Region::bytes_for(FRAMES, chunk_size), None)?;
+    let config = PoolConfig { chunks: FRAMES, chunk_size, headroom: HEADROOM, numa_node: None };
+    Pool::in_region(&region, config)
+}

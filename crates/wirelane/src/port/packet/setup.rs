@@ -1,0 +1,75 @@
+//! What the receiver of a ring is made from.
+
+use std::sync::Arc;
+
+use super::control::Progress;
+use super::every::Strands;
+use super::idle;
+use super::link::OnRemoval;
+use super::rejections::Rejections;
+use super::ring::Ring;
+use super::rings::Rings;
+use crate::port::info::PortMode;
+use crate::stats::RxCounters;
+
+/// Time that the kernel may take beyond its timer to hand a block over: a tick where the timer runs
+/// on ticks (before 6.18), and the wait for a CPU.
+const SLACK: u64 = 20_000_000;
+/// How far packets of one ring can be out of order: CPUs take the time before they queue.
+const DISORDER: u64 = 1_000_000;
+/// The same where packets are wanted at once.
+const DISORDER_OF_SLOTS: u64 = 100_000;
+
+/// Times of a ring, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// After this time the kernel hands over a block that is not full.
+    pub(super) retire: u64,
+    /// A packet is handed over at most this long after its timestamp.
+    pub(super) lateness: u64,
+    /// How far packets of one ring can be out of order: CPUs take the time before they queue.
+    pub(super) disorder: u64,
+    /// Packets are wanted earlier than usual.
+    pub(super) is_prompt: bool,
+    /// Longest time to look away from a ring while packets come densely; see
+    /// [`longest_nap`](super::idle::longest_nap).
+    pub(super) nap: u64,
+}
+
+/// What a receiver is made from.
+pub(super) struct Setup {
+    pub(super) ring: Ring,
+    pub(super) counters: Arc<RxCounters>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) interface: Arc<str>,
+    pub(super) snaplen: u32,
+    pub(super) times: Times,
+    /// What frames begin with. Into an Ethernet header a VLAN tag can be put back.
+    pub(super) link_type: u16,
+    /// What to do when the interface is removed.
+    pub(super) on_removal: OnRemoval,
+    /// The interfaces, if packets of all of them come.
+    pub(super) strands: Option<Strands>,
+    /// What counts the packets that the ring's program rejects.
+    pub(super) rejections: Option<Rejections>,
+}
+
+impl Rings {
+    /// The times of the rings, on a device of so many bits per second.
+    pub(super) fn times(&self, is_prompt: bool, speed: Option<u64>) -> Times {
+        let retire = u64::try_from(self.retire.as_nanos()).unwrap_or(u64::MAX);
+        let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
+        let nap = idle::longest_nap(self.rings.first().map_or(0, bytes), speed, retire);
+        if self.retire.is_zero() {
+            // An empty slot is not being filled for longer.
+            let lateness = DISORDER_OF_SLOTS;
+            return Times { retire, lateness, disorder: DISORDER_OF_SLOTS, is_prompt, nap };
+        }
+        Times { retire, lateness: 2 * retire + SLACK, disorder: DISORDER, is_prompt, nap }
+    }
+
+    /// How the kernel hands packets over.
+    pub(super) fn mode(&self) -> PortMode {
+        if self.retire.is_zero() { PortMode::TpacketV2 } else { PortMode::TpacketV3 }
+    }
+}
