@@ -45,7 +45,8 @@ pub(crate) struct LookArgs {
     /// See --ring
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = kib, conflicts_with = "ring", hide = true)]
     buffer_size: Option<u64>,
-    /// Hand packets over within a few milliseconds, at the price of more wake-ups
+    /// Hand over each packet at once, on one thread, at the price of more wake-ups and smaller rings.
+    /// So it is while lines are printed to a terminal
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
     /// Interfaces are told apart: `any` is all of them, and those of a file may have several link
@@ -134,7 +135,7 @@ impl LookArgs {
             .mixed_links(self.tells_apart)
             .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
-            .latency(self.latency())
+            .latency(self.is_immediate().then_some(Duration::ZERO))
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
         self.take.apply(spec, Purpose::Look, &mut options)?;
@@ -144,13 +145,9 @@ impl LookArgs {
         Ok((port, toll))
     }
 
-    /// How long packets may wait for others; `None` leaves that to the port.
-    fn latency(&self) -> Option<Duration> {
-        match (self.immediate_mode, self.is_watched) {
-            (true, _) => Some(IMMEDIATE),
-            (false, true) => Some(WATCHED),
-            (false, false) => None,
-        }
+    /// Whether packets are handed over one by one: the user asks for that, or watches them.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.immediate_mode || self.is_watched
     }
 
     fn snaplen(&self, spec: &Spec) -> u32 {
@@ -184,14 +181,6 @@ impl LookArgs {
 
 /// Bytes in which all headers are, but for absurd ones.
 const HEADERS: u32 = 256;
-
-/// How long packets may wait for others with --immediate-mode.
-const IMMEDIATE: Duration = Duration::from_millis(1);
-
-/// The same while a user watches them. On a host with many rings, a port with its own choice hands
-/// over a block that is not full only after most of a second. Rings of the largest size still last
-/// for 10 s.
-const WATCHED: Duration = Duration::from_millis(100);
 
 /// Which packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -165,6 +165,7 @@ impl CaptureArgs {
             statistics_every: self.statistics_every,
             sort: self.sort,
             prompt: self.packet_buffered,
+            immediate: false,
         })
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod elsewhere;
 
 use std::time::Instant;
 
-use wirelane::port::Backend;
+use wirelane::port::{Backend, Spec};
 use wirelane::session::capture::Capture;
 use wirelane::{Error, Result, clock};
 
@@ -44,6 +44,11 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.tells_apart = true;
     look.is_watched = style.is_some() && args.print.is_watched();
+    let is_packet = |spec: &Spec| matches!(spec.backend, None | Some(Backend::Packet));
+    if look.is_immediate() && specs.iter().all(is_packet) {
+        config.immediate = true;
+        config.placement = config.placement.on_one();
+    }
     look.all_interfaces = args.split || args.writes_pcap();
     if let Some(output) = &mut config.output {
         // Generated names never replace a file.

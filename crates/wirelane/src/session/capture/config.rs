@@ -30,6 +30,9 @@ pub struct CaptureConfig {
     pub sort: bool,
     /// Writes each packet as soon as it is there, not once a second or when there are many.
     pub prompt: bool,
+    /// Packets are wanted at once, from ports that hand over each one at once: one thread receives
+    /// from all queues, and so knows without delay which packet is the first.
+    pub immediate: bool,
 }
 
 /// Bytes of a long packet: one that the kernel or the device has merged.
@@ -63,6 +66,7 @@ impl Default for CaptureConfig {
             statistics_every: Duration::from_secs(10),
             sort: false,
             prompt: false,
+            immediate: false,
         }
     }
 }

@@ -26,6 +26,7 @@ mod limit;
 mod merge;
 mod names;
 mod opener;
+mod promise;
 mod roster;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ use self::names::Names;
 use self::opener::{Opener, Splitter, Way};
 pub use self::view::View;
 use self::view::ViewThread;
+use self::promise::Promise;
 use self::worker::{Quota, Route, Worker};
 use self::writer::{Finished, Patience};
 use crate::error::{Error, Result};
@@ -146,7 +148,8 @@ impl Capture {
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
-        let (spread, placement) = match (config.single, config.is_short()) {
+        let is_single = config.single || config.immediate;
+        let (spread, placement) = match (is_single, config.is_short()) {
             (true, _) => (Spread::One, config.placement.clone()),
             (false, true) if ports.len() == 1 => (Spread::Port, config.placement.clone().on_one()),
             (false, true) => (Spread::Port, config.placement.clone()),
@@ -162,13 +165,14 @@ impl Capture {
             let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
             inputs.iter().map(none).collect()
         };
-        let limit = writers.limit.clone();
+        let (limit, immediate) = (writers.limit.clone(), config.immediate);
         let budget = Arc::new(Budget::new(config.packets.filter(|_| !is_merged)));
         let job = |(port, ends): (usize, Vec<End>)| {
             let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let allowance = Allowance::new(&budget);
             let limit = limit.clone();
-            let make = move |_: &[Rx]| Worker { routes, allowance, limit };
+            let promise = immediate.then(Promise::default);
+            let make = move |_: &[Rx]| Worker { routes, allowance, limit, promise };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let zip =
@@ -416,6 +420,7 @@ impl Writers {
             credit,
             lateness: self.lateness,
             prompt: config.prompt,
+            immediate: config.immediate,
             statistics_every: config.statistics_every.as_nanos() as u64,
             // A limit compares the times of packets in different files.
             keeps_order: is_file && !config.sort && self.limit.is_none(),

@@ -33,6 +33,8 @@ pub(super) struct Opener {
     pub(super) credit: Arc<Credit>,
     pub(super) lateness: u64,
     pub(super) prompt: bool,
+    /// Packets are wanted at once.
+    pub(super) immediate: bool,
     pub(super) statistics_every: u64,
     /// The packets of a file with one lane keep their order.
     pub(super) keeps_order: bool,
@@ -170,7 +172,7 @@ impl Opener {
             watermark: Arc::clone(&watermark),
             newest: 0,
             bell: Arc::clone(bell),
-            prompt: self.prompt,
+            prompt: self.prompt || self.immediate,
             unannounced: 0,
             waiting_since: None,
         };

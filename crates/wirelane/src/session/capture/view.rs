@@ -230,6 +230,11 @@ impl ViewInput {
         }
     }
 
+    /// Whether packets wait for the view to be done with those before.
+    pub(super) fn is_held(&self) -> bool {
+        self.current.as_ref().is_some_and(|chunk| !chunk.is_empty())
+    }
+
     fn hand_over(&mut self) {
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
         // There is room: the ring holds all chunks that there are.

@@ -9,6 +9,7 @@ use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
 use super::limit::Limit;
 use super::opener::Splitter;
+use super::promise::Promise;
 use super::roster::Numbers;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
@@ -95,6 +96,8 @@ pub(super) struct Worker {
     pub(super) allowance: Allowance,
     /// Applied behind the merge.
     pub(super) limit: Option<Arc<Limit>>,
+    /// Where packets are wanted at once.
+    pub(super) promise: Option<Promise>,
 }
 
 impl Consumer for Worker {
@@ -114,7 +117,8 @@ impl Consumer for Worker {
     }
 
     fn longest_sleep(&self) -> Option<Duration> {
-        self.limit.as_ref().map(|_| LIMITED_SLEEP)
+        let soon = self.promise.as_ref().and_then(Promise::longest_sleep);
+        soon.or(self.limit.as_ref().map(|_| LIMITED_SLEEP))
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
@@ -125,6 +129,9 @@ impl Consumer for Worker {
         for (route, rx) in self.routes.iter_mut().zip(inputs) {
             let time = rx.watermark();
             route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
+        }
+        if let Some(promise) = self.promise.as_mut().filter(|_| idle) {
+            promise.follow(inputs, &mut self.routes);
         }
         Ok(())
     }
@@ -375,7 +382,7 @@ impl Lane {
         }
     }
 
-    fn announce(&mut self) {
+    pub(super) fn announce(&mut self) {
         self.unannounced = 0;
         self.bell.ring();
     }

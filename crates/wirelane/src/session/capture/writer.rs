@@ -24,6 +24,9 @@ use crate::sync::{Counter, Doorbell, Watermark};
 /// Longest sleep: single chunks, flushing and rotation by time wait for its end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
+/// The same while packets wait for the view to be done with those before.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
+
 /// How long to wait for a silent input while there is memory, in nanoseconds: on a busy machine its
 /// thread may get no CPU.
 const LONGEST_WAIT: u64 = 10_000_000_000;
@@ -377,7 +380,7 @@ impl WriterThread {
     }
 
     fn sleep(&mut self) {
-        let Self { inputs, ended, bell, .. } = self;
+        let Self { inputs, ended, bell, view, .. } = self;
         // An end is news, too, but once.
         let ready = || {
             let mut finished = 0;
@@ -389,7 +392,8 @@ impl WriterThread {
             }
             finished > *ended
         };
-        bell.sleep(ready, LONGEST_SLEEP);
+        let is_held = view.as_ref().is_some_and(ViewInput::is_held);
+        bell.sleep(ready, if is_held { SHORT_SLEEP } else { LONGEST_SLEEP });
     }
 
     /// Counts packets that were handed over but did not reach the file as dropped, until all inputs
