@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use wirelane::port::{Backend, Port, open as open_port, parse_number};
+use wirelane::port::{Backend, Port, PortMode, open as open_port, parse_number};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
@@ -107,10 +107,13 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         false => None,
     };
     let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
+    // Then a ring that is empty has held nothing back.
+    let one_by_one = port.info().mode == PortMode::TpacketV2;
     let bounds = Bounds {
         ring: usize::MAX,
         wait: Duration::from_nanos(port.info().lateness) + GRACE,
         nap: latency(options) / 4,
+        disorder: if one_by_one { Duration::ZERO } else { Bounds::DISORDER },
         sleeps: opening.is_packet(),
     };
     Ok(Opened { port, links, snaplen, bounds, warning: None })
@@ -126,6 +129,13 @@ const GRACE: Duration = Duration::from_millis(100);
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
 
+/// Whether packets are handed over one by one: the program asks for that, or sets a timeout that
+/// blocks of packets would use up.
+fn is_immediate(options: &Options) -> bool {
+    const LONGEST: c_int = 4;
+    options.immediate || (1..=LONGEST).contains(&options.timeout_ms)
+}
+
 /// How long a packet may wait for others in its block: the timeout or, if it is longer, a part of
 /// it, as two rings are in step after twice the time of a block.
 fn latency(options: &Options) -> Duration {
@@ -135,7 +145,7 @@ fn latency(options: &Options) -> Duration {
     const SHORT: u64 = 50;
     const LONGEST: u64 = 500;
     let timeout = match u64::try_from(options.timeout_ms) {
-        _ if options.immediate => SHORTEST,
+        _ if is_immediate(options) => 0,
         Ok(0) | Err(_) => DEFAULT,
         Ok(timeout) => timeout.min(SHORT).max(timeout / 4).clamp(SHORTEST, LONGEST),
     };

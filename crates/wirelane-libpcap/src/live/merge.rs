@@ -31,11 +31,18 @@ pub(crate) struct Bounds {
     pub(crate) wait: Duration,
     /// The longest sleep while frames wait for others.
     pub(crate) nap: Duration,
+    /// How much older than the moment of its queueing a packet may be: a CPU takes the time first,
+    /// and the kernel may keep it from queueing. With 0, packets leave in the order in which they
+    /// were queued, as in libpcap.
+    pub(crate) disorder: Duration,
     /// An end that waits for a descriptor need not be asked much before that is readable.
     pub(crate) sleeps: bool,
 }
 
 impl Bounds {
+    /// The usual disorder.
+    pub(crate) const DISORDER: Duration = Duration::from_millis(1);
+
     /// The same for rings of so many bytes: who naps looks at them before 1 Gbit/s, should it set
     /// in meanwhile, has filled most of one.
     pub(crate) fn of(self, ring: Option<usize>) -> Self {
@@ -44,12 +51,18 @@ impl Bounds {
         let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
         Self { ring, nap: self.nap.min(Duration::from_millis(millis)), ..self }
     }
+
+    fn disorder_ns(&self) -> u64 {
+        u64::try_from(self.disorder.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn shortest_nap(&self) -> Duration {
+        self.disorder.max(SHORTEST_NAP)
+    }
 }
 
-/// How much older than the moment of its queueing a packet may be: a CPU takes the time first, and
-/// the kernel may keep it from queueing.
-const DISORDER: Duration = Duration::from_millis(1);
-const DISORDER_NS: u64 = DISORDER.as_nanos() as u64;
+/// The shortest sleep while frames wait for others.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
 
 /// Merges receiving ends. See the [module documentation](self).
 pub(crate) struct Merge {
@@ -57,6 +70,8 @@ pub(crate) struct Merge {
     /// A heap of all inputs: the smallest key first.
     order: Vec<Place>,
     bounds: Bounds,
+    /// Of the bounds, in nanoseconds.
+    disorder: u64,
     /// Counts looks: within one, an end that had nothing is not asked again.
     look: u32,
     /// Frames up to this time do not wait for anything.
@@ -112,13 +127,14 @@ impl Merge {
             inputs: ends.into_iter().map(Input::new).collect(),
             order: (0..count).map(|input| Place { key: 1, input, asked: NEVER }).collect(),
             bounds,
+            disorder: bounds.disorder_ns(),
             look: 1,
             floor: 0,
             #[cfg(test)]
             newest: 0,
             #[cfg(test)]
             late: 0,
-            nap: DISORDER,
+            nap: bounds.shortest_nap(),
             failure: None,
         }
     }
@@ -156,7 +172,7 @@ impl Merge {
             self.newest = self.newest.max(last.timestamp());
         }
         input.left(n);
-        let key = key(input, self.floor);
+        let key = key(input, self.floor, self.disorder);
         self.set_first(Place { key, ..first });
     }
 
@@ -238,7 +254,7 @@ impl Merge {
         } else if came < ring / 8 {
             self.nap *= 2;
         }
-        self.nap = self.nap.min(self.bounds.nap).max(DISORDER);
+        self.nap = self.nap.min(self.bounds.nap).max(self.bounds.shortest_nap());
         self.nap
     }
 
@@ -279,7 +295,7 @@ impl Merge {
             // What has come before it leaves.
             self.floor = LAST;
         }
-        place.key = key(input, self.floor);
+        place.key = key(input, self.floor, self.disorder);
         if place.key & 1 == 1 {
             place.asked = look;
         }
@@ -302,7 +318,7 @@ impl Merge {
     fn rekey(&mut self) {
         for place in &mut self.order {
             if let Some(input) = self.inputs.get(place.input as usize) {
-                place.key = key(input, self.floor);
+                place.key = key(input, self.floor, self.disorder);
             }
         }
         // What is sorted is a heap.
@@ -338,11 +354,11 @@ impl Merge {
 
 /// Where an input stands in the order of time.
 #[inline]
-fn key(input: &Input, floor: u64) -> u64 {
+fn key(input: &Input, floor: u64, disorder: u64) -> u64 {
     match input.head() {
         Some(time) => time.min(LAST) << 1,
         None if input.wish() == Wish::End => ENDED,
-        None => input.promise(DISORDER_NS).max(floor).min(LAST) << 1 | 1,
+        None => input.promise(disorder).max(floor).min(LAST) << 1 | 1,
     }
 }
 

@@ -7,8 +7,13 @@ use wirelane::port::{self, OpenOptions};
 use super::*;
 use crate::live::script::{Script, Scripted};
 
-const BOUNDS: Bounds =
-    Bounds { ring: 1 << 30, wait: Duration::MAX, nap: Duration::from_millis(8), sleeps: true };
+const BOUNDS: Bounds = Bounds {
+    ring: 1 << 30,
+    wait: Duration::MAX,
+    nap: Duration::from_millis(8),
+    disorder: Bounds::DISORDER,
+    sleeps: true,
+};
 
 /// How far a merge got.
 #[derive(Debug, PartialEq, Eq)]

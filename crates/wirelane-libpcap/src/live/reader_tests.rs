@@ -13,8 +13,13 @@ const ALL: Request = Request { count: usize::MAX, nonblock: false, insists: true
 const NOW: Request = Request { nonblock: true, ..ALL };
 
 fn reader(ends: Vec<Rx>, precision: Precision) -> Reader {
-    let bounds =
-        Bounds { ring: 1 << 30, wait: Duration::MAX, nap: Duration::from_millis(8), sleeps: true };
+    let bounds = Bounds {
+        ring: 1 << 30,
+        wait: Duration::MAX,
+        nap: Duration::from_millis(8),
+        disorder: Bounds::DISORDER,
+        sleeps: true,
+    };
     let port = port::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
     let status = Arc::new(Mutex::new(Status::new("sim:1", port.info(), &ends)));
     Reader::new(Merge::new(ends, bounds), precision, status, Arc::default())
