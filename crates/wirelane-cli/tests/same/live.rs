@@ -71,7 +71,8 @@ fn answers(port: &Port, packets: &[Packet]) -> Vec<Outcome> {
     let file = directory.path().join("x.pcapng");
     match port.by {
         By::Itself(port, options) => {
-            let words = format!("{port}{QUICK}{options}");
+            let quick = if port.contains('?') { "" } else { QUICK };
+            let words = format!("{port}{quick}{options}");
             return by_commands(&ns, &words, packets.len(), send);
         }
         By::Capture(words) => {

@@ -27,7 +27,9 @@ const fn row(
 pub(crate) const PENDING: &[Pending] = &[
     // If several queues receive one direction, each looks for retransmissions alone.
     row(2, "4 queues", &["flows"], &["IPv6"]),
+    row(2, "packets one by one", &["flows"], &["IPv6"]),
     row(2, "any", &["flows"], &["IPv6"]),
+    row(2, "any, one by one", &["flows"], &["IPv6"]),
     row(2, "two files", &["flows"], &["IPv6", "captures of Ethernet", "captures of other links"]),
 ];
 

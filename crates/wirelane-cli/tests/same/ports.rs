@@ -15,7 +15,8 @@ pub(crate) struct Port {
 }
 
 pub(crate) enum By {
-    /// Each command receives the packets itself, by this port with `QUICK` and these options.
+    /// Each command receives the packets itself, by this port and these options; with `QUICK` if
+    /// the port says nothing of its rings.
     Itself(&'static str, &'static str),
     /// This program of `wirelane` writes a file that the commands read, as two programs cannot
     /// receive the same packets.
@@ -33,7 +34,12 @@ pub(crate) const PORTS: &[Port] = &[
     row("4 queues", 4, true, By::Itself("packet:wl0", "")),
     row("1 queue", 1, false, By::Itself("packet:wl0", "")),
     row("--single", 4, false, By::Itself("packet:wl0", " --single")),
+    row("packets one by one", 4, true, By::Itself("packet:wl0?ring=8Mi", " --immediate-mode")),
     Port { refused: &["split"], ..row("any", 4, false, By::Itself("any", "")) },
+    Port {
+        refused: &["split"],
+        ..row("any, one by one", 4, false, By::Itself("any?ring=8Mi", " --immediate-mode"))
+    },
     Port { times: false, ..row("xdp", 4, true, By::Capture("xdp:wl0 --all --take-management")) },
     row("tcpdump", 4, false, By::Tcpdump),
     row("exec tcpdump", 4, false, By::ExecTcpdump),
