@@ -225,7 +225,8 @@ pub(crate) enum Screen<'a> {
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever
 /// SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended.
+/// `wait` waits for so long at most, and says whether the session has ended. Without live figures
+/// this asks it about every `pace`.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
@@ -233,6 +234,7 @@ pub(crate) fn watch(
     halt: &Halt,
     started: Instant,
     screen: Screen<'_>,
+    pace: Duration,
 ) {
     let mut progress = match screen {
         Screen::Free(file) if !args.quiet => {
@@ -240,7 +242,8 @@ pub(crate) fn watch(
         }
         _ => None,
     };
-    attend(wait, args, halt, started, |moment| match (moment, &mut progress) {
+    let pace = progress.as_ref().map_or(pace, |_| FRAME);
+    attend(wait, args, (halt, pace), started, |moment| match (moment, &mut progress) {
         (Moment::Asked, _) => {
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
@@ -256,15 +259,19 @@ pub(crate) fn watch(
 pub(crate) enum Moment {
     /// SIGUSR1 has asked for a report.
     Asked,
-    /// A tenth of a second has passed.
+    /// Some time has passed.
     Passed,
 }
 
-/// As [`watch`]; what happens meanwhile, `tell` tells.
+/// How often to look, unless a signal comes: for the screen, and without it.
+pub(crate) const FRAME: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(500);
+
+/// As [`watch`]; what happens meanwhile, `tell` tells, about every `pace`.
 pub(crate) fn attend(
     wait: impl Fn(Duration) -> bool,
     args: &SessionArgs,
-    halt: &Halt,
+    (halt, pace): (&Halt, Duration),
     started: Instant,
     mut tell: impl FnMut(Moment),
 ) {
@@ -276,7 +283,7 @@ pub(crate) fn attend(
         if std::mem::replace(&mut reports, asked) != asked {
             tell(Moment::Asked);
         }
-        let mut pause = Duration::from_millis(100);
+        let mut pause = pace;
         if let Some(duration) = args.duration {
             let left = duration.saturating_sub(started.elapsed());
             if left.is_zero() {

@@ -115,13 +115,25 @@ impl Watermark {
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     asleep: AtomicBool,
+    /// It sleeps for long.
+    #[cfg(not(loom))]
+    deep: AtomicBool,
     sleeper: thread::Thread,
 }
 
 impl Doorbell {
+    /// A longer sleep is a deep one.
+    #[cfg(not(loom))]
+    const DEEP: Duration = Duration::from_millis(100);
+
     /// A doorbell that wakes `sleeper`.
     pub(crate) fn new(sleeper: thread::Thread) -> Self {
-        Self { asleep: AtomicBool::new(false), sleeper }
+        Self {
+            asleep: AtomicBool::new(false),
+            #[cfg(not(loom))]
+            deep: AtomicBool::new(false),
+            sleeper,
+        }
     }
 
     /// Wakes the sleeper, if it sleeps. Call after the work is visible.
@@ -133,6 +145,13 @@ impl Doorbell {
         }
     }
 
+    /// Whether the sleeper is not going to look by itself soon. Call after the work is visible.
+    #[cfg(not(loom))]
+    pub(crate) fn is_deep(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.deep.load(Ordering::Relaxed)
+    }
+
     /// Sleeps until the bell rings, `timeout` passes, or at once if `ready()` says there is work.
     /// Only the thread given to [`Doorbell::new`] may call this.
     pub(crate) fn sleep(
@@ -141,6 +160,8 @@ impl Doorbell {
         #[cfg(not(loom))] timeout: Duration,
     ) {
         self.asleep.store(true, Ordering::Relaxed);
+        #[cfg(not(loom))]
+        self.deep.store(timeout > Self::DEEP, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !ready() {
             #[cfg(loom)]

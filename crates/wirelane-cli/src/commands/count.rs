@@ -205,23 +205,26 @@ fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, sta
     let monitor = counting.monitor();
     let mut progress = if args.session.quiet { None } else { session::progress(&monitor, started) };
     let wait = |pause| counting.wait(pause);
-    session::attend(wait, &args.session, halt, started, |moment| match (moment, &mut progress) {
-        (Moment::Asked, _) => {
-            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
-            for table in views(&mut counting.counts(), args, args.top(TOP)) {
-                let text = table.text(screen::size().0);
-                text.lines().for_each(|line| output::line(format_args!("{line}")));
+    let pace = progress.as_ref().map_or(session::PAUSE, |_| session::FRAME);
+    session::attend(wait, &args.session, (halt, pace), started, |moment| {
+        match (moment, &mut progress) {
+            (Moment::Asked, _) => {
+                headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
+                for table in views(&mut counting.counts(), args, args.top(TOP)) {
+                    let text = table.text(screen::size().0);
+                    text.lines().for_each(|line| output::line(format_args!("{line}")));
+                }
             }
+            (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
+                // A line for the head, and one for what is left out.
+                let rows = args.top(TOP).min(room.saturating_sub(2));
+                let tables = views(&mut counting.counts(), args, rows);
+                let Some(first) = tables.first() else { return Vec::new() };
+                let text = first.text(screen::size().0.saturating_sub(1));
+                text.lines().map(str::to_owned).collect()
+            }),
+            (Moment::Passed, None) => {}
         }
-        (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
-            // A line for the head, and one for what is left out.
-            let rows = args.top(TOP).min(room.saturating_sub(2));
-            let tables = views(&mut counting.counts(), args, rows);
-            let Some(first) = tables.first() else { return Vec::new() };
-            let text = first.text(screen::size().0.saturating_sub(1));
-            text.lines().map(str::to_owned).collect()
-        }),
-        (Moment::Passed, None) => {}
     });
     if let Some(progress) = progress {
         progress.finish();

@@ -151,7 +151,15 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| forward.wait(pause);
-    session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
+    session::watch(
+        &forward.monitor(),
+        wait,
+        &args.session,
+        &halt,
+        started,
+        Screen::Free(None),
+        session::FRAME,
+    );
     // No other process looks at the queues any more when they are closed.
     drop(control);
     let mut outcome = forward.join();

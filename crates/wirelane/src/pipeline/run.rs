@@ -12,7 +12,7 @@ use crate::frame::Batch;
 use crate::port::Rx;
 
 /// Longest sleep of consumers that name none, so that housekeeping is never far away.
-const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 /// While some inputs are busy, silent ones are asked for their state after this many rounds: a
 /// merge by time waits for their time to advance.
@@ -104,7 +104,7 @@ fn receive(
         if !idle {
             continue;
         }
-        let time = consumer.longest_sleep().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
+        let time = consumer.longest_sleep().unwrap_or(LONGEST_SLEEP);
         match wait(inputs, stopped.as_slice(), Some(time), false) {
             Ok(wake) if wake.ended => return Ok(()),
             // It stays readable: what is left is received without looking at it.

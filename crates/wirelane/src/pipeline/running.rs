@@ -1,6 +1,7 @@
 //! Receiving on a thread for every queue.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -213,17 +214,25 @@ impl<C> Outcome<C> {
 impl<C: Send + 'static> Running<C> {
     /// Waits until all threads have ended, `timeout` has passed, or the end was requested
     /// ([`Threads::until`]); true if they have ended. Threads end when all receiving ends have
-    /// ended, when no consumer has capacity left, and after an error.
+    /// ended, when no consumer has capacity left, and after an error. With a time it also returns
+    /// after a signal, which may be what the caller waits for.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
+        self.wait_or(timeout, &[])
+    }
+
+    /// As [`Running::wait`]; also returns when one of `others` is readable.
+    pub(crate) fn wait_or(&self, timeout: Option<Duration>, others: &[BorrowedFd<'_>]) -> bool {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
+        descriptors.extend(others);
         // They were made when the threads were started.
         descriptors.extend(self.halt.descriptors().unwrap_or_default());
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             match wait_any::<Rx>(&mut [], &descriptors, deadline) {
                 Ok(wake) if wake.is_ready(0) => return true,
-                Ok(wake) if !wake.deadline && !self.halt.is_asked() => {}
+                // A signal.
+                Ok(_) if timeout.is_none() && others.is_empty() && !self.halt.is_asked() => {}
                 _ => return false,
             }
         }

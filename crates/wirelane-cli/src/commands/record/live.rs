@@ -1,7 +1,7 @@
 //! Waits for the end of a recording, and says meanwhile what happens.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wirelane::halt::Halt;
 use wirelane_record::Recording;
@@ -12,8 +12,6 @@ use crate::output::store::{Store, StoreView};
 use crate::output::{self, printable};
 use crate::session::{self, SessionArgs};
 
-/// How often signals are looked for.
-const PAUSE: Duration = Duration::from_millis(100);
 /// For how long the speed of the disk is remembered, in seconds.
 const MEMORY: f64 = 5.0;
 
@@ -41,7 +39,7 @@ pub(super) fn watch(
                 output::line(format_args!("note: SIGUSR2: there is no trigger"));
             }
         }
-        let mut pause = PAUSE;
+        let mut pause = teller.progress.as_ref().map_or(session::PAUSE, |_| session::FRAME);
         if let Some(duration) = args.duration {
             let left = duration.saturating_sub(started.elapsed());
             if left.is_zero() {

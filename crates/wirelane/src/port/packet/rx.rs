@@ -34,7 +34,7 @@ const STATISTICS_BLOCKS: u32 = 4096;
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody
 /// waits.
-const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(250);
+const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(500);
 const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;

@@ -19,9 +19,11 @@
 //! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its
 //! consumer (a simulated source at full rate, a file) waits instead.
 
+mod calm;
 mod chunk;
 mod config;
 mod credit;
+mod failure;
 mod limit;
 mod merge;
 mod names;
@@ -34,14 +36,15 @@ mod view;
 mod worker;
 mod writer;
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
+use self::failure::Failure;
 use self::limit::Limit;
 pub use self::limit::needs_merge;
 use self::names::Names;
@@ -85,7 +88,7 @@ struct Writers {
     running: Arc<Count>,
     /// The thread that looks.
     view: Option<ViewThread>,
-    failed: Arc<AtomicBool>,
+    failed: Arc<Failure>,
     /// Applied behind the merge.
     limit: Option<Arc<Limit>>,
     lateness: u64,
@@ -142,7 +145,7 @@ impl Capture {
             opener: None,
             running: Count::new()?,
             view: None,
-            failed: Arc::default(),
+            failed: Arc::new(Failure::new()?),
             limit: None,
             lateness: lateness + SLACK,
             notes: Vec::new(),
@@ -221,9 +224,10 @@ impl Capture {
     /// error) and everything is written, or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
-        let failed = || self.writers.failed.load(Ordering::Acquire);
+        let failed = &self.writers.failed;
         let left = || deadline.saturating_duration_since(Instant::now());
-        self.running.wait(Some(left())) && self.writers.running.wait(left()) || failed()
+        let received = self.running.wait_or(Some(left()), &[failed.as_fd()]);
+        failed.has_happened() || received && self.writers.running.wait(left())
     }
 
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not

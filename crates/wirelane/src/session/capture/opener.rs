@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use wirelane_os::clock;
 
+use super::calm::Calm;
 use super::credit::{CHUNK, Credit, OWN};
+use super::failure::Failure;
 use super::limit::Limit;
 use super::names::Names;
 use super::roster::{Found, Numbers, Roster};
@@ -39,7 +40,7 @@ pub(super) struct Opener {
     /// The packets of a file with one lane keep their order.
     pub(super) keeps_order: bool,
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) failed: Arc<AtomicBool>,
+    pub(super) failed: Arc<Failure>,
     /// How many threads run.
     pub(super) running: Arc<Count>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
@@ -135,6 +136,8 @@ impl Opener {
             ledger: Ledger::default(),
             fresh: Vec::new(),
             scratch: Vec::new(),
+            calm: Calm::new(),
+            is_busy: false,
         };
         threads.push(handle);
         // The thread waits for exactly this; it cannot be gone.

@@ -10,12 +10,13 @@
 //! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted.
 //! Only ports that wait for their consumer wait for this one, too.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::calm::Calm;
 use super::chunk::Chunk;
+use super::failure::Failure;
 use super::merge::Run;
 use crate::error::{Error, Result};
 use crate::pcap::{Record, Source};
@@ -31,8 +32,6 @@ const CHUNK: usize = 128 * 1024;
 const CHUNKS: usize = 64;
 /// How long a merge sleeps that waits for whoever looks.
 const NAP: Duration = Duration::from_micros(100);
-/// Longest sleep of the thread that looks.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Looks at the packets of a capture, in order of time.
 ///
@@ -143,7 +142,7 @@ impl ViewThread {
     pub(super) fn start(
         view: Box<dyn View>,
         waits: bool,
-        failed: Arc<AtomicBool>,
+        failed: Arc<Failure>,
         running: &Arc<Count>,
     ) -> Result<(Self, ViewInput)> {
         let (filled, filled_rx) = channel(CHUNKS);
@@ -280,7 +279,7 @@ struct Eye {
     spent: Sender<Chunk>,
     bell: Arc<Doorbell>,
     tally: Arc<Tally>,
-    failed: Arc<AtomicBool>,
+    failed: Arc<Failure>,
     /// How many interfaces the view knows.
     known: usize,
 }
@@ -289,11 +288,13 @@ impl Eye {
     fn run(mut self) -> Option<Error> {
         let _on_panic = OnPanic(Arc::clone(&self.failed));
         let mut error = None;
-        let mut fresh = Vec::new();
+        let (mut fresh, mut calm) = (Vec::new(), Calm::new());
         loop {
+            let mut found = false;
             // Read before the ring: all older packets were handed over before.
             let horizon = self.tally.horizon.get();
             while self.filled.receive(&mut fresh, 1) > 0 {
+                found = true;
                 for chunk in fresh.drain(..) {
                     let outcome = match &error {
                         None => self.show(&chunk),
@@ -312,13 +313,14 @@ impl Eye {
                 error = advanced.and_then(|()| self.view.pause()).err();
             }
             if error.is_some() {
-                self.failed.store(true, Ordering::Release);
+                self.failed.happen();
             }
             if self.filled.is_finished() {
                 return error;
             }
             let filled = &mut self.filled;
-            self.bell.sleep(|| filled.is_ready() || filled.is_finished(), LONGEST_SLEEP);
+            let longest = calm.sleep(found);
+            self.bell.sleep(|| filled.is_ready() || filled.is_finished(), longest);
         }
     }
 
@@ -353,12 +355,12 @@ impl Eye {
 }
 
 /// Ends the capture if the view panics.
-struct OnPanic(Arc<AtomicBool>);
+struct OnPanic(Arc<Failure>);
 
 impl Drop for OnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.store(true, Ordering::Release);
+            self.0.happen();
         }
     }
 }

@@ -22,10 +22,13 @@ use crate::session::interfaces::Placing;
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
-/// The writer looks for chunks periodically; it is woken for this many. A wake-up costs as much as
+/// The writer looks for chunks periodically; it is woken for this many, and for the first after a
+/// pause. A wake-up costs as much as
 /// encoding thousands of packets.
 const WORTH_WAKING: usize = 4;
-/// Longest sleep while a merge finds the first packets: other ends wait for the time of this end.
+/// Longest sleep: the receiving ends say how long they may.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// The same while a merge finds the first packets: other ends wait for the time of this end.
 const LIMITED_SLEEP: Duration = Duration::from_millis(50);
 
 /// One receiving end's way to the writer, or to the writers of its strands.
@@ -118,7 +121,7 @@ impl Consumer for Worker {
 
     fn longest_sleep(&self) -> Option<Duration> {
         let soon = self.promise.as_ref().and_then(Promise::longest_sleep);
-        soon.or(self.limit.as_ref().map(|_| LIMITED_SLEEP))
+        soon.or(self.limit.as_ref().map(|_| LIMITED_SLEEP)).or(Some(LONGEST_SLEEP))
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
@@ -377,7 +380,7 @@ impl Lane {
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
         self.unannounced += 1;
-        if self.unannounced >= WORTH_WAKING {
+        if self.unannounced >= WORTH_WAKING || self.bell.is_deep() {
             self.announce();
         }
     }

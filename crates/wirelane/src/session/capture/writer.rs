@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wirelane_os::clock;
 
+use super::calm::Calm;
 use super::chunk::Chunk;
 use super::credit::Credit;
+use super::failure::Failure;
 use super::limit::Share;
 use super::merge::ChunkMerge;
 use super::roster::Roster;
@@ -21,10 +22,7 @@ use crate::session::interfaces;
 use crate::stats::RxCounters;
 use crate::sync::{Counter, Doorbell, Watermark};
 
-/// Longest sleep: single chunks, flushing and rotation by time wait for its end.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-
-/// The same while packets wait for the view to be done with those before.
+/// The longest sleep while packets wait for the view to be done with those before.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 /// How long to wait for a silent input while there is memory, in nanoseconds: on a busy machine its
@@ -93,10 +91,13 @@ pub(super) struct WriterThread {
     /// What is written so far, for other threads.
     pub(super) written: Arc<Progress>,
     /// Set when nothing more can be written.
-    pub(super) failed: Arc<AtomicBool>,
+    pub(super) failed: Arc<Failure>,
     pub(super) ledger: Ledger,
     pub(super) fresh: Vec<Chunk>,
     pub(super) scratch: Vec<u8>,
+    pub(super) calm: Calm,
+    /// The last look has found packets.
+    pub(super) is_busy: bool,
 }
 
 /// What one writer has written so far, for other threads.
@@ -152,7 +153,7 @@ impl WriterThread {
         self.view = None;
         let violations = merge.violations();
         if error.is_some() {
-            self.failed.store(true, Ordering::Release);
+            self.failed.happen();
             self.share = None;
             let written = self.file.as_ref().map(CaptureWriter::written).unwrap_or_default();
             self.written.set(written);
@@ -231,6 +232,8 @@ impl WriterThread {
             if due {
                 next_statistics = now + self.statistics_every;
             }
+            self.is_busy |=
+                !merge.is_empty() || self.file.as_ref().is_some_and(CaptureWriter::is_rotating);
             self.sleep();
         }
     }
@@ -255,7 +258,7 @@ impl WriterThread {
         for (i, input) in self.inputs.iter_mut().enumerate() {
             // Read before the ring: everything older was handed over before.
             let time = input.watermark.get();
-            input.filled.receive(&mut self.fresh, usize::MAX);
+            self.is_busy |= input.filled.receive(&mut self.fresh, usize::MAX) > 0;
             for mut chunk in self.fresh.drain(..) {
                 if self.keeps_order {
                     merge.append(i, chunk);
@@ -380,6 +383,7 @@ impl WriterThread {
     }
 
     fn sleep(&mut self) {
+        let longest = self.calm.sleep(std::mem::take(&mut self.is_busy));
         let Self { inputs, ended, bell, view, .. } = self;
         // An end is news, too, but once.
         let ready = || {
@@ -393,7 +397,7 @@ impl WriterThread {
             finished > *ended
         };
         let is_held = view.as_ref().is_some_and(ViewInput::is_held);
-        bell.sleep(ready, if is_held { SHORT_SLEEP } else { LONGEST_SLEEP });
+        bell.sleep(ready, if is_held { SHORT_SLEEP } else { longest });
     }
 
     /// Counts packets that were handed over but did not reach the file as dropped, until all inputs

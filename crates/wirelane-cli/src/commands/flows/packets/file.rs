@@ -55,7 +55,7 @@ pub(super) fn run(
         }
         true
     };
-    session::attend(wait, &args.session, halt, started, |_| ());
+    session::attend(wait, &args.session, (halt, session::FRAME), started, |_| ());
     let mut program = program.into_inner();
     if !program.has_ended() {
         program.stop();

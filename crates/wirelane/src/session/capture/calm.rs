@@ -1,0 +1,26 @@
+//! How long a thread sleeps that looks for work now and then: longer while there is none for long.
+
+use std::time::{Duration, Instant};
+
+/// While there is work: single chunks, flushing and rotation by time wait for the end of a sleep.
+const SHORT: Duration = Duration::from_millis(100);
+/// While there is none.
+const LONG: Duration = Duration::from_millis(500);
+/// After so much time without work.
+const AFTER: Duration = Duration::from_secs(2);
+
+pub(super) struct Calm(Instant);
+
+impl Calm {
+    pub(super) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// How long to sleep now, after a look that has found work or none.
+    pub(super) fn sleep(&mut self, found: bool) -> Duration {
+        if found {
+            self.0 = Instant::now();
+        }
+        if self.0.elapsed() < AFTER { SHORT } else { LONG }
+    }
+}
