@@ -2,6 +2,7 @@
 //! network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod immediate;
 mod mtu;
 mod order;
 mod passing;
