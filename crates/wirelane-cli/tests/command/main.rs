@@ -22,6 +22,7 @@ mod habits;
 mod host;
 mod hostile_text;
 mod json;
+mod late;
 mod limit;
 mod links;
 mod masks;

@@ -135,7 +135,8 @@ fn transfer(query: &str) {
     let pair = VethPair::new(&near, &far, 2, 1500);
     let listener = far.inside(|| TcpListener::bind((pair.b.address, 0)).unwrap());
     let mut port =
-        open(&far, &format!("packet:{}{query}", pair.b.interface), &OpenOptions::default()).unwrap();
+        open(&far, &format!("packet:{}{query}", pair.b.interface), &OpenOptions::default())
+            .unwrap();
     let ends = port.rx();
     let before = ["rx_packets", "tx_packets"].map(|name| pair.b.statistic(name));
     port.start().unwrap();

@@ -487,8 +487,9 @@ impl Receive for Receiver {
             let nap = (retire / 8).clamp(Duration::from_micros(500), Duration::from_millis(5));
             return Ok(Readiness::After(nap));
         }
-        let is_idle =
-            self.setup.progress.idle_since(now) >= IDLE_AFTER && !self.setup.times.is_prompt;
+        // Whoever has slots and waits for several ends asks all of them himself.
+        let is_awaited = self.setup.times.is_prompt && !self.setup.ring.is_slots();
+        let is_idle = self.setup.progress.idle_since(now) >= IDLE_AFTER && !is_awaited;
         let longest = if is_idle { LONGEST_IDLE_SLEEP } else { LONGEST_SLEEP };
         Ok(Readiness::Descriptor(self.setup.ring.fd(), longest))
     }

@@ -1,0 +1,100 @@
+//! Lines come at once, and a command without packets sleeps.
+
+use std::thread;
+use std::time::Instant;
+
+use tempfile::tempdir;
+use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::{packets, privileged};
+
+use super::*;
+
+fn start(ns: &Namespace, args: &[&str]) -> Running {
+    let mut running = Running { child: ChildGuard::spawn(ns.command(WIRELANE).args(args)) };
+    running.wait_until_ready();
+    running
+}
+
+#[test]
+fn privileged_lines_come_within_milliseconds() {
+    /// So many may be late on a busy machine before one must not be.
+    const TRIES: u16 = 2000;
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-line", 4);
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng").display().to_string();
+    for args in [
+        &["-l", "packet:wl-line"][..],
+        &["--print", "--immediate-mode", "-l", "packet:wl-line@0-3"],
+        &["-l", "--print", "-w", &file, "any"],
+    ] {
+        let capture = start(&ns, &[&["capture", "-q", "-n"], args].concat());
+        let age = |n: u16| {
+            let line = format!(".{} > ", 10_000 + n);
+            let sent = Instant::now();
+            tap.write(usize::from(n % 4), &packets::udp4(n.into()).flow(n).build());
+            while !capture.child.stdout().contains(&line) {
+                assert!(sent.elapsed() < PATIENCE, "{}", capture.child.stderr());
+                thread::sleep(Duration::from_micros(50));
+            }
+            sent.elapsed()
+        };
+        assert!((0..TRIES).any(|n| age(n) < Duration::from_millis(5)), "{args:?}");
+        capture.child.interrupt();
+        assert!(capture.child.wait(PATIENCE).status.success());
+    }
+}
+
+/// Every wake-up without packets costs: on a quiet machine the more the longer a CPU has slept.
+#[test]
+fn privileged_without_packets_commands_sleep() {
+    const WATCHED: Duration = Duration::from_secs(4);
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let _tap = MultiQueueTap::new(&ns, "wl-idle", 1);
+    let directory = tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    let (file, store) = (place("x.pcapng"), place("store"));
+    // With how many wake-ups per second at most.
+    let commands: [(&[&str], u64); 5] = [
+        (&["capture", "packet:wl-idle", "-w", &file], 12),
+        (&["capture", "packet:wl-idle", "-l"], 14),
+        (&["record", "packet:wl-idle", &store], 18),
+        (&["count", "packet:wl-idle"], 10),
+        (&["flows", "packet:wl-idle"], 18),
+    ];
+    let running: Vec<_> = commands.iter().map(|(args, _)| start(&ns, args)).collect();
+    // As long as there may be packets soon, it looks more often.
+    thread::sleep(Duration::from_secs(4));
+    let before: Vec<_> = running.iter().map(wake_ups).collect();
+    let since = Instant::now();
+    thread::sleep(WATCHED);
+    let after: Vec<_> = running.iter().map(wake_ups).collect();
+    // A busy machine may be late.
+    let seconds = since.elapsed().as_secs() + 1;
+    for (((args, most), before), after) in commands.iter().zip(before).zip(after) {
+        let all = after - before;
+        assert!(all <= most * seconds, "{all} wake-ups in {seconds} s of {args:?}");
+    }
+}
+
+/// How often the threads of a command have gone to sleep, but for the one that answers others.
+fn wake_ups(running: &Running) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+    let of_task = |task: PathBuf| {
+        // One that has ended counts no more.
+        let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+        if status.is_empty() || ["wl-control", "wl-answer"].iter().any(|name| status.contains(name))
+        {
+            return 0;
+        }
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse::<u64>().unwrap()
+    };
+    tasks.map(|task| of_task(task.unwrap().path())).sum()
+}
