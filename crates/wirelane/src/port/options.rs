@@ -72,7 +72,8 @@ pub struct OpenOptions {
     /// `None` when it does not know. `packet:` heeds it, where `ring_bytes` says nothing else.
     pub packets: Option<u64>,
     /// About how long a received packet may wait for others; the backend's choice when `None`. A
-    /// shorter time costs more wake-ups.
+    /// shorter time costs more wake-ups. Below a millisecond `packet:` hands over each packet by
+    /// itself, if the process has CAP_NET_ADMIN.
     pub latency: Option<Duration>,
     /// Which CPU serves which queue. The queue's memory comes from the NUMA node of that CPU.
     pub placement: Placement,

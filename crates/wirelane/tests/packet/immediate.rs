@@ -82,7 +82,7 @@ fn privileged_a_paused_reader_misses_none_of_a_thousand() {
     let mut port = open(&ns, "packet:wl-held?retire=0", &OpenOptions::default()).unwrap();
     let mut ends = port.rx();
     port.start().unwrap();
-    let length = |n: u64| if n % 50 == 0 { 9000 } else { 60 + n as usize };
+    let length = |n: u64| if n.is_multiple_of(50) { 9000 } else { 60 + n as usize };
     (0..1000).for_each(|n| tap.write(0, &frame(n, length(n))));
     let got = finish(&*port.control(), &mut ends);
     assert_eq!(sequences(&got, Class::Rx, 0), (0..1000).collect::<Vec<_>>());

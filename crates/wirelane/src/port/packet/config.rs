@@ -402,6 +402,31 @@ mod tests {
     }
 
     #[test]
+    fn no_time_is_one_by_one() {
+        let is_immediate = |text: &str, latency: Option<u64>| {
+            let open = OpenOptions::default().latency(latency.map(Duration::from_micros));
+            Config::parse(&text.parse().unwrap(), &open).unwrap().is_immediate()
+        };
+        assert!(is_immediate("a?retire=0", None) && is_immediate("a?retire=0", Some(5000)));
+        assert!(is_immediate("a", Some(0)) && is_immediate("a", Some(999)));
+        assert!(!is_immediate("a", None) && !is_immediate("a", Some(1000)));
+        assert!(!is_immediate("a?retire=1ms", Some(0)));
+    }
+
+    #[test]
+    fn slots_take_the_memory_of_blocks() {
+        let slots = |longest| match Config::request((128 << 10, 128), Duration::ZERO, longest) {
+            Request::Slots(slots) => (slots.frame_size, slots.frames(), slots.bytes()),
+            Request::Blocks(_) => panic!("blocks"),
+        };
+        assert_eq!(slots(USUAL), (2048, Some(8192), Some(16 << 20)));
+        assert_eq!(slots(96), (256, Some(65_536), Some(16 << 20)));
+        assert_eq!(slots(0).0, 256);
+        let blocks = Config::request((128 << 10, 128), Duration::from_millis(83), USUAL);
+        assert!(matches!(blocks, Request::Blocks(RingRequest { retire_ms: 83, .. })));
+    }
+
+    #[test]
     fn few_packets_need_little_memory() {
         let shape = |query: &str, packets, rings| {
             let spec = format!("packet:a{query}").parse().unwrap();

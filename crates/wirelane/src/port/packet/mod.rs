@@ -1,4 +1,5 @@
-//! `packet:IF`: an interface through AF_PACKET, one TPACKET_V3 ring per queue and class.
+//! `packet:IF`: an interface through AF_PACKET, one ring per queue and class: of TPACKET_V3, or of
+//! TPACKET_V2 where each packet is wanted at once.
 //!
 //! ```text
 //!                    ┌─ program: received, queue 0 ─▶ ring ─▶ Rx rx 0
@@ -48,9 +49,9 @@
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (the ring of
 //! each packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
-//! `rejections` (what their programs reject), `sharing` (with other ports), `slot` and `rx` (the
-//! walk), `link` (the interface appears and disappears), `idle` (when to wake), `control` (masks
-//! and stop), `tx_ring`, `home`, `refused`, `under_way` and `tx`, `open`.
+//! `rejections` (what their programs reject), `sharing` (with other ports), `slot`, `long`, `setup`
+//! and `rx` (the walk), `link` (the interface appears and disappears), `idle` (when to wake),
+//! `control` (masks and stop), `tx_ring`, `home`, `refused`, `under_way` and `tx`, `open`.
 
 mod config;
 mod control;
