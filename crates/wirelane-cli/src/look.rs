@@ -45,8 +45,8 @@ pub(crate) struct LookArgs {
     /// See --ring
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = kib, conflicts_with = "ring", hide = true)]
     buffer_size: Option<u64>,
-    /// Hand over each packet at once, on one thread, at the price of more wake-ups and smaller rings.
-    /// So it is while lines are printed to a terminal
+    /// Hand over each packet at once, at the price of more wake-ups and smaller rings. So it is
+    /// while lines are printed to a terminal
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
     /// Interfaces are told apart: `any` is all of them, and those of a file may have several link

@@ -48,8 +48,9 @@ impl Long {
         self.frame.is_some() || self.is_impossible
     }
 
-    /// Reads the next one, after [`Long::is_ready`], and the first `vnet_header` bytes of what stands
-    /// before it; `None` if there is no memory, or nothing was queued. A pending error of the socket goes to `pending`.
+    /// Reads the next one, after [`Long::is_ready`], and the first `vnet_header` bytes of what
+    /// stands before it; `None` if there is no memory, or nothing was queued. A pending error of
+    /// the socket goes to `pending`.
     #[cold]
     pub(super) fn read(
         &mut self,

@@ -15,8 +15,10 @@ use super::idle::IdlePolicy;
 use super::link::LinkWatch;
 use super::long::Long;
 use super::ring::{BlockStart, SLOT_META, VLAN_TAG};
-use super::setup::Setup;
-use super::slot::{MAC_LEAST, leave_cutting, prefetch, read_slot, restore_vlan, restore_vlan_of};
+use super::setup::{Ledger, Setup};
+use super::slot::{
+    MAC_LEAST, leave_cutting, prefetch, read_slot, restore_vlan, restore_vlan_of, timestamp,
+};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
@@ -67,16 +69,6 @@ pub(super) struct Receiver {
     /// Monotonic time at which to give up waiting for packets that the kernel has counted.
     deadline: Option<u64>,
     next_error_check: u64,
-}
-
-/// Our count of packets, beside the kernel's in the ring, and when to ask for that.
-#[derive(Default)]
-struct Ledger {
-    delivered: u64,
-    /// Packets that a block cut below the snap length.
-    cut: u64,
-    blocks_since: u32,
-    next_reading: u64,
 }
 
 impl Receiver {
@@ -501,12 +493,6 @@ impl Receive for Receiver {
     fn empty_at(&self) -> u64 {
         self.empty_at
     }
-}
-
-/// Nanoseconds since the Unix epoch.
-#[inline(always)]
-fn timestamp(header: &Tpacket3Hdr) -> u64 {
-    u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec)
 }
 
 impl Drop for Receiver {

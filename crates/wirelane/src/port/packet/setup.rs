@@ -54,6 +54,16 @@ pub(super) struct Setup {
     pub(super) rejections: Option<Rejections>,
 }
 
+/// Our count of packets, beside the kernel's in the ring, and when to ask for that.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) delivered: u64,
+    /// Packets that a block cut below the snap length.
+    pub(super) cut: u64,
+    pub(super) blocks_since: u32,
+    pub(super) next_reading: u64,
+}
+
 impl Rings {
     /// The times of the rings, on a device of so many bits per second.
     pub(super) fn times(&self, is_prompt: bool, speed: Option<u64>) -> Times {

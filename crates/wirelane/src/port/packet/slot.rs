@@ -39,6 +39,12 @@ pub(super) unsafe fn read_slot(start: NonNull<u8>) -> Tpacket3Hdr {
     }
 }
 
+/// Nanoseconds since the Unix epoch.
+#[inline(always)]
+pub(super) fn timestamp(header: &Tpacket3Hdr) -> u64 {
+    u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec)
+}
+
 /// The bytes of the tag that the device or kernel stripped.
 fn tag(header: &Tpacket3Hdr) -> [u8; VLAN_TAG] {
     const TPID_8021Q: u16 = 0x8100;
