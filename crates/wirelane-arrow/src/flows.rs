@@ -274,7 +274,7 @@ mod tests {
             kind: wirelane_flow::TunnelKind::Gre,
             source: address,
             destination: address,
-            id: 7,
+            id: Some(7),
         });
         let mut kinds = Kinds::default();
         flow.fields(&mut kinds);

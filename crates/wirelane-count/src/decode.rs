@@ -21,12 +21,20 @@ pub enum Reason {
     Malformed,
     /// The link type is unknown here.
     UnknownLink,
+    /// What their link carries is encrypted.
+    Encrypted,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::NotIp, Self::NoPorts, Self::Cut, Self::Malformed, Self::UnknownLink];
+    pub const ALL: [Self; 6] = [
+        Self::NotIp,
+        Self::NoPorts,
+        Self::Cut,
+        Self::Malformed,
+        Self::UnknownLink,
+        Self::Encrypted,
+    ];
 
     /// As in JSON.
     pub const fn as_str(self) -> &'static str {
@@ -36,6 +44,7 @@ impl Reason {
             Self::Cut => "cut",
             Self::Malformed => "malformed",
             Self::UnknownLink => "unknown_link",
+            Self::Encrypted => "encrypted",
         }
     }
 
@@ -70,6 +79,8 @@ pub(crate) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, 
             let (ethertype, internet) = internet(ethertype, bytes, inner);
             Ok(Front { ethertype, vlans: [outer_vlan, inner_vlan], internet })
         }
+        Link::Control => Err(Reason::NotIp),
+        Link::Encrypted => Err(Reason::Encrypted),
         Link::Unknown => Err(Reason::UnknownLink),
         Link::Short => Err(Reason::Cut),
     }

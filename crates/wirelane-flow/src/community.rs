@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use wirelane_wire::Protocol;
 
-use crate::compact::Compact;
+use crate::compact::{Compact, Ends};
+use crate::icmp;
 
 /// The SHA-1 of Community ID v1 with seed 0.
 pub(crate) fn id(key: &Compact) -> [u8; 20] {
@@ -28,6 +29,34 @@ pub(crate) fn id(key: &Compact) -> [u8; 20] {
         ends.ports.iter().for_each(|port| hash.update(port.to_be_bytes()));
     }
     hash.finalize().into()
+}
+
+/// The SHA-1 of Community ID v1 with seed 0, of the conversation that a packet belongs to. Ports of
+/// ICMP are type and code; a fragment has none.
+#[must_use]
+pub fn community_digest(
+    protocol: Protocol,
+    [source, destination]: [IpAddr; 2],
+    ports: Option<[u16; 2]>,
+) -> [u8; 20] {
+    let halves = |address: IpAddr| match address {
+        IpAddr::V4(address) => [0, u32::from(address).into()],
+        IpAddr::V6(address) => {
+            let bits = u128::from(address);
+            [(bits >> 64) as u64, bits as u64]
+        }
+    };
+    let (ports, is_one_way) = match (protocol, ports) {
+        // Types and codes are bytes.
+        (Protocol::ICMP | Protocol::ICMPV6, Some([kind, code])) => {
+            icmp::ports(protocol, kind as u8, code as u8)
+        }
+        (_, ports) => (ports.unwrap_or_default(), false),
+    };
+    let (first, second, is_v6) = (halves(source), halves(destination), source.is_ipv6());
+    let ends = Ends { first, second, ports, is_v6 };
+    let ends = if is_one_way { ends } else { ends.ordered().0 };
+    id(&Compact::new(ends, protocol, is_one_way))
 }
 
 /// `1:` and base 64 (RFC 4648), 30 bytes in all.
@@ -60,6 +89,11 @@ mod tests {
         }
     }
 
+    fn ends_of(line: &str) -> [IpAddr; 2] {
+        let mut words = line.split(' ').skip(1);
+        [(); 2].map(|()| words.next().unwrap().parse().unwrap())
+    }
+
     #[test]
     fn ids_are_those_of_the_specification() {
         let mut count = 0;
@@ -79,7 +113,15 @@ mod tests {
             let ends = super::super::compact::Ends { first, second, ports, is_v6 };
             let ends = if is_one_way { ends } else { ends.ordered().0 };
             let mut text = Vec::new();
-            write_community_id(&id(&Compact::new(ends, protocol, is_one_way)), &mut text);
+            let digest = id(&Compact::new(ends, protocol, is_one_way));
+            write_community_id(&digest, &mut text);
+            let told = match is_one_way || ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol) {
+                true => ports,
+                // The code is no part of it.
+                false => [ports[0], 0],
+            };
+            let [from, to] = ends_of(line);
+            assert_eq!(community_digest(protocol, [from, to], Some(told)), digest, "{line}");
             assert_eq!(String::from_utf8(text).unwrap(), next(), "{line}");
             count += 1;
         }

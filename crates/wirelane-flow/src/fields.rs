@@ -57,7 +57,10 @@ impl Flow {
                 to.word("tunnel", tunnel.kind.as_str());
                 to.address("tunnel_source", tunnel.source);
                 to.address("tunnel_destination", tunnel.destination);
-                to.number("tunnel_id", tunnel.id.into());
+                match tunnel.id {
+                    Some(id) => to.number("tunnel_id", id.into()),
+                    None => to.absent("tunnel_id"),
+                }
             }
             None => {
                 ["tunnel", "tunnel_source", "tunnel_destination", "tunnel_id"]

@@ -34,6 +34,6 @@ pub struct Tunnel {
     pub source: IpAddr,
     /// The outer destination of the first packet.
     pub destination: IpAddr,
-    /// VNI of VXLAN and Geneve, key of GRE (`layer2SegmentId` 351); 0 where there is none.
-    pub id: u32,
+    /// VNI of VXLAN and Geneve, key of GRE if it has one (`layer2SegmentId` 351).
+    pub id: Option<u32>,
 }

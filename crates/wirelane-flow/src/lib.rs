@@ -32,7 +32,7 @@ mod table;
 mod text;
 mod tunnels;
 
-pub use community::write_community_id;
+pub use community::{community_digest, write_community_id};
 pub use fields::Fields;
 pub use flow::{EndReason, Flow, Half};
 pub use key::{Key, Tunnel};

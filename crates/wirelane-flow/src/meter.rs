@@ -38,8 +38,8 @@ impl Default for MeterConfig {
     }
 }
 
-/// What became of packets: `packets` is the sum of those in flows, `not_ip`, `truncated` and
-/// `malformed`.
+/// What became of packets: `packets` is the sum of those in flows, `not_ip`,
+/// `encrypted`, `truncated` and `malformed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MeterCounts {
@@ -47,6 +47,8 @@ pub struct MeterCounts {
     pub packets: u64,
     /// Not IP, or of an unknown link type.
     pub not_ip: u64,
+    /// Frames of IEEE 802.11 and PPP whose content is encrypted.
+    pub encrypted: u64,
     /// They end before their addresses and ports do.
     pub truncated: u64,
     /// A header holds what it must not.
@@ -70,6 +72,7 @@ impl MeterCounts {
         Self {
             packets: self.packets + other.packets,
             not_ip: self.not_ip + other.not_ip,
+            encrypted: self.encrypted + other.encrypted,
             truncated: self.truncated + other.truncated,
             malformed: self.malformed + other.malformed,
             flows: self.flows + other.flows,
@@ -323,6 +326,7 @@ impl Meter {
     fn refuse(&mut self, why: Unmetered) {
         match why {
             Unmetered::NotIp => self.counts.not_ip += 1,
+            Unmetered::Encrypted => self.counts.encrypted += 1,
             Unmetered::Truncated => self.counts.truncated += 1,
             Unmetered::Malformed => self.counts.malformed += 1,
         }

@@ -1,4 +1,4 @@
-use wirelane_wire::{Icmpv4, Icmpv4View, MacAddr, Tcp, packet};
+use wirelane_wire::{Icmpv4, Icmpv4View, MacAddr, Tcp, TunnelKind, packet};
 
 use super::*;
 
@@ -24,9 +24,13 @@ impl Bench {
     }
 
     fn push(&mut self, data: &[u8], time: u64) {
+        self.push_of(1, data, time);
+    }
+
+    fn push_of(&mut self, link_type: u16, data: &[u8], time: u64) {
         let interface = self.meter.interface("eth0");
         self.meter.push(&Packet {
-            link_type: 1,
+            link_type,
             data,
             original_len: data.len() as u32,
             time,
@@ -50,7 +54,7 @@ impl Bench {
         let in_flows: u64 = self.flows.iter().map(Flow::packets).sum();
         assert_eq!((counts.flows, counts.exported), (0, self.flows.len() as u64));
         assert_eq!(counts.exported_packets, in_flows);
-        let refused = counts.not_ip + counts.truncated + counts.malformed;
+        let refused = counts.not_ip + counts.encrypted + counts.truncated + counts.malformed;
         assert_eq!(counts.packets, in_flows + refused, "every packet is somewhere: {counts:?}");
         self.flows.iter_mut().for_each(Flow::settle);
         self.flows
@@ -244,7 +248,7 @@ fn what_travels_in_a_tunnel_is_metered() {
     let flows = bench.end();
     let mut told: Vec<_> = flows
         .iter()
-        .map(|flow| (flow.key.tunnel.map(|tunnel| tunnel.id), flow.packets(), flow.forward.octets))
+        .map(|flow| (flow.key.tunnel.and_then(|it| it.id), flow.packets(), flow.forward.octets))
         .collect();
     told.sort_unstable();
     let whole = inner.len() as u64 - 14;
@@ -252,6 +256,55 @@ fn what_travels_in_a_tunnel_is_metered() {
     assert_eq!((told[0].0, told[0].1), (None, 1));
     let tunnel = flows.iter().find_map(|flow| flow.key.tunnel).unwrap();
     assert_eq!(tunnel.source, "192.0.2.1".parse::<std::net::IpAddr>().unwrap());
+}
+
+#[test]
+fn a_tunnel_without_a_number_has_none() {
+    let inner = datagram(1, 2, 4000, &[]);
+    let outer = || packet::ethernet(HERE, THERE).ipv4([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    let mut bench = Bench::new(100);
+    for (protocol, header) in [
+        (Protocol::GRE, &[0, 0, 8, 0][..]),
+        (Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 0]),
+        (Protocol::IPV4, &[]),
+    ] {
+        let payload = [header, &inner[14..]].concat();
+        bench.push(&bytes(&outer().other(protocol, &payload)), 1);
+    }
+    let flows = bench.end();
+    let mut told: Vec<_> = flows.iter().filter_map(|flow| flow.key.tunnel).collect();
+    told.sort_by_key(|tunnel| (tunnel.kind as u8, tunnel.id));
+    let told: Vec<_> = told.iter().map(|tunnel| (tunnel.kind, tunnel.id)).collect();
+    let gre = TunnelKind::Gre;
+    assert_eq!(told, [(gre, None), (gre, Some(0)), (TunnelKind::Ip, None)]);
+}
+
+/// What Ethernet, PPP and 802.11 carry is the same flow; what else 802.11 sends has a reason.
+#[test]
+fn flows_of_ppp_and_wlan_are_metered() {
+    let frame = datagram(1, 2, 4000, &[]);
+    let ip = &frame[14..];
+    let wlan = |control: [u8; 2], rest: &[u8]| {
+        let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+        [&control[..], &[0; 22], &snap, rest].concat()
+    };
+    let radiotap = [&[0, 0, 8, 0, 0, 0, 0, 0][..], &wlan([8, 1], ip)].concat();
+    let mut bench = Bench::new(100);
+    bench.push(&frame, 1);
+    for (link_type, header) in [(9, &[0xff, 3, 0, 0x21][..]), (50, &[0xff, 3, 0, 0x21])] {
+        bench.push_of(link_type, &[header, ip].concat(), 1);
+    }
+    bench.push_of(51, &[&[0x11, 0, 0, 1, 0, 99, 0, 0x21][..], ip].concat(), 1);
+    bench.push_of(105, &wlan([8, 1], ip), 1);
+    bench.push_of(127, &radiotap, 1);
+    // Encrypted, a beacon, negotiations of PPP.
+    bench.push_of(105, &wlan([8, 0x41], ip), 1);
+    bench.push_of(105, &wlan([0x80, 0], &[]), 1);
+    bench.push_of(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4], 1);
+    let counts = bench.meter.counts();
+    assert_eq!((counts.packets, counts.encrypted, counts.not_ip), (9, 1, 2));
+    let flows = bench.end();
+    assert_eq!((flows.len(), flows[0].packets()), (1, 6));
 }
 
 #[test]

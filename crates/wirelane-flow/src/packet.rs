@@ -55,7 +55,7 @@ pub(crate) struct Segment {
 pub(crate) struct Outer {
     pub(crate) kind: TunnelKind,
     pub(crate) ends: Ends,
-    pub(crate) id: u32,
+    pub(crate) id: Option<u32>,
 }
 
 /// Why a packet belongs to no flow.
@@ -63,6 +63,8 @@ pub(crate) struct Outer {
 pub(crate) enum Unmetered {
     /// It is not IP, or of a link type that is unknown here.
     NotIp,
+    /// What its link carried is encrypted.
+    Encrypted,
     /// It ends before its addresses and ports do.
     Truncated,
     /// A header holds what it must not.
@@ -74,8 +76,12 @@ impl Seen {
     pub(crate) fn of(packet: &Packet<'_>) -> Result<(Self, Option<Outer>), Unmetered> {
         let Packet { link_type, data, original_len, time, interface, queue } = *packet;
         let link = Link::parse(link_type, data);
-        let Link::Network { ethertype, at, outer_vlan, inner_vlan } = link else {
-            return Err(Unmetered::NotIp);
+        let (ethertype, at, outer_vlan, inner_vlan) = match link {
+            Link::Network { ethertype, at, outer_vlan, inner_vlan } => {
+                (ethertype, at, outer_vlan, inner_vlan)
+            }
+            Link::Encrypted => return Err(Unmetered::Encrypted),
+            Link::Control | Link::Unknown | Link::Short => return Err(Unmetered::NotIp),
         };
         if ethertype != EtherType::IPV4 && ethertype != EtherType::IPV6 {
             return Err(Unmetered::NotIp);

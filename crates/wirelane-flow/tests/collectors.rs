@@ -291,7 +291,7 @@ fn flow(number: u64) -> Flow {
         kind: TunnelKind::Vxlan,
         source,
         destination,
-        id: 99,
+        id: Some(99),
     });
     Flow {
         key: Key {

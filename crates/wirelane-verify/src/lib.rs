@@ -144,7 +144,7 @@ impl Auditor {
                 self.summary.unknown_link += 1;
                 return;
             }
-            Link::Short => {
+            Link::Control | Link::Encrypted | Link::Short => {
                 self.summary.not_ip += 1;
                 return;
             }

@@ -81,12 +81,12 @@ fn what_is_in_tunnels_is_found() {
     let gre = [emitted::<16>(|to| gre.emit(to)), routed.to_vec()].concat();
     let v6 = link().ipv6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     for (frame, kind, id) in [
-        (frame(&outer().udp(50_000, 4789, &vxlan)), TunnelKind::Vxlan, 9),
-        (frame(&outer().udp(50_000, 8472, &vxlan)), TunnelKind::Vxlan, 9),
-        (frame(&outer().udp(50_000, 6081, &geneve)), TunnelKind::Geneve, 9),
-        (frame(&outer().other(Protocol::GRE, &gre)), TunnelKind::Gre, 9),
-        (frame(&outer().other(Protocol::IPV4, routed)), TunnelKind::Ip, 0),
-        (frame(&v6.other(Protocol::IPV4, routed)), TunnelKind::Ip, 0),
+        (frame(&outer().udp(50_000, 4789, &vxlan)), TunnelKind::Vxlan, Some(9)),
+        (frame(&outer().udp(50_000, 8472, &vxlan)), TunnelKind::Vxlan, Some(9)),
+        (frame(&outer().udp(50_000, 6081, &geneve)), TunnelKind::Geneve, Some(9)),
+        (frame(&outer().other(Protocol::GRE, &gre)), TunnelKind::Gre, Some(9)),
+        (frame(&outer().other(Protocol::IPV4, routed)), TunnelKind::Ip, None),
+        (frame(&v6.other(Protocol::IPV4, routed)), TunnelKind::Ip, None),
     ] {
         let packet = read(&frame);
         let (inside, tunnel) = packet.inside().unwrap();

@@ -1,5 +1,10 @@
 //! From the start of a captured packet to its network header, by the link type of its capture.
 
+mod inside;
+mod ppp;
+mod wlan;
+
+use self::inside::Inside;
 use crate::{EtherType, EthernetView, VlanView, ethernet, field::split, vlan};
 
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
@@ -19,6 +24,11 @@ pub enum Link {
         /// The identifier of the innermost tag, when there are several.
         inner_vlan: Option<u16>,
     },
+    /// The frame serves the link itself, such as beacons of 802.11 and negotiations of PPP, or
+    /// carries a part of a packet without its header.
+    Control,
+    /// What it carries is encrypted.
+    Encrypted,
     /// A link type that is unknown here.
     Unknown,
     /// The packet ends within its link header, or that says nothing of what follows.
@@ -27,7 +37,8 @@ pub enum Link {
 
 impl Link {
     /// Steps over the link header of a packet of a LINKTYPE_ value: Ethernet, raw IP, BSD loopback,
-    /// and both of Linux's cooked captures.
+    /// both of Linux's cooked captures, PPP and its relatives, IEEE 802.11 and the headers before
+    /// it. Of several packets in one frame of 802.11, it finds the first one.
     #[inline]
     pub fn parse(link_type: u16, data: &[u8]) -> Self {
         const NULL: u16 = 0;
@@ -53,7 +64,41 @@ impl Link {
                 }
                 Err(_) => Self::Short,
             },
-            _ => Self::Unknown,
+            _ => Self::other(link_type, data),
+        }
+    }
+
+    /// Those that few captures have.
+    #[inline(never)]
+    fn other(link_type: u16, data: &[u8]) -> Self {
+        const PPP: u16 = 9;
+        const PPP_HDLC: u16 = 50;
+        const PPP_ETHER: u16 = 51;
+        const C_HDLC: u16 = 104;
+        const IEEE802_11: u16 = 105;
+        const IEEE802_11_PRISM: u16 = 119;
+        const IEEE802_11_RADIOTAP: u16 = 127;
+        const IEEE802_11_AVS: u16 = 163;
+        const PPP_PPPD: u16 = 166;
+        const PPP_WITH_DIR: u16 = 204;
+        let inside = match link_type {
+            PPP => ppp::plain(data, 0),
+            PPP_HDLC => ppp::hdlc(data),
+            PPP_ETHER => ppp::over_ethernet(data),
+            C_HDLC => ppp::cisco(data),
+            // The first byte tells the direction.
+            PPP_PPPD | PPP_WITH_DIR => ppp::plain(data, 1),
+            IEEE802_11 => wlan::frame(data, 0, false),
+            IEEE802_11_PRISM => wlan::prism(data),
+            IEEE802_11_RADIOTAP => wlan::radiotap(data),
+            IEEE802_11_AVS => wlan::avs(data),
+            _ => return Self::Unknown,
+        };
+        match inside {
+            Inside::Network(ethertype, at) => tagged(data, ethertype, at),
+            Inside::Control => Self::Control,
+            Inside::Encrypted => Self::Encrypted,
+            Inside::Short => Self::Short,
         }
     }
 
@@ -112,6 +157,11 @@ mod tests {
         let ethernet = [&[0; 12][..], &[8, 0]].concat();
         let sll2 = [&[8, 0][..], &[0; 18]].concat();
         let sll = [&[0; 14][..], &[8, 0]].concat();
+        let avs = [&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64][..], &[0; 56], &wlan(8, 1, &[])].concat();
+        // Two words of fields, a time, and flags that say that the payload is aligned.
+        let fields = [0, 0, 32, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0];
+        let radio = [&fields[..], &[0; 8], &[0x20], &[0; 7]].concat();
+        let padded = [&radio[..], &wlan(0x88, 1, &[0; 4])].concat();
         for (link_type, header) in [
             (1, &ethernet[..]),
             (276, &sll2),
@@ -123,6 +173,23 @@ mod tests {
             (14, &[]),
             (228, &[]),
             (229, &[]),
+            (9, &[0xff, 3, 0, 0x21]),
+            (50, &[0xff, 3, 0, 0x21]),
+            (50, &[0x0f, 0, 8, 0]),
+            (51, &[0x11, 0, 0, 1, 0, 22, 0, 0x21]),
+            (104, &[0x0f, 0, 8, 0]),
+            (166, &[1, 0xff, 3, 0, 0x21]),
+            (204, &[0, 0xff, 3, 0, 0x21]),
+            (105, &wlan(8, 1, &[])),
+            (105, &wlan(8, 3, &[0; 6])),
+            (105, &wlan(0x88, 1, &[0; 2])),
+            (105, &wlan(0x88, 0x83, &[0; 12])),
+            (105, &[&wlan(0x88, 1, &[0x80, 0])[..26], &[0; 14], &wlan(8, 1, &[])[24..]].concat()),
+            (119, &[&[0x44, 0, 0, 0, 144][..], &[0; 139], &wlan(8, 1, &[])].concat()),
+            (119, &avs),
+            (163, &avs),
+            (127, &[&[0, 0, 8, 0, 0, 0, 0, 0][..], &wlan(8, 1, &[])].concat()),
+            (127, &padded),
         ] {
             let packet = after(header);
             assert_eq!(Link::parse(link_type, &packet), network(header.len(), None, None));
@@ -130,7 +197,44 @@ mod tests {
                 assert_eq!(Link::parse(link_type, &packet[..len]), Link::Short, "{link_type}");
             }
         }
-        assert_eq!(Link::parse(105, &after(&[])), Link::Unknown);
+        assert_eq!(Link::parse(147, &after(&[])), Link::Unknown);
+    }
+
+    /// A data frame of 802.11: its first two bytes, what follows its 24 bytes, and SNAP for IPv4.
+    fn wlan(control: u8, flags: u8, more: &[u8]) -> std::vec::Vec<u8> {
+        let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+        [&[control, flags][..], &[0; 22], more, &snap].concat()
+    }
+
+    #[test]
+    fn what_is_no_packet_of_a_network_is_told_apart() {
+        let mut fragment = wlan(8, 1, &[]);
+        fragment[22] = 1;
+        for (link_type, data, expected) in [
+            // A beacon, an acknowledgment, a frame without data, a later fragment, spanning tree.
+            (105, wlan(0x80, 0, &[]), Link::Control),
+            (105, wlan(0xd4, 0, &[]), Link::Control),
+            (105, wlan(0x48, 1, &[]), Link::Control),
+            (105, fragment, Link::Control),
+            (
+                105,
+                [&wlan(8, 1, &[])[..24], &[0x42, 0x42, 3, 0, 0, 0, 0, 0]].concat(),
+                Link::Control,
+            ),
+            (105, wlan(8, 0x41, &[]), Link::Encrypted),
+            (105, wlan(0x88, 0x42, &[0; 2]), Link::Encrypted),
+            // LCP, compressed headers of TCP, encryption, discovery of PPPoE.
+            (9, [0xff, 3, 0xc0, 0x21].to_vec(), Link::Control),
+            (9, [0x2d].to_vec(), Link::Control),
+            (9, [0, 0x53].to_vec(), Link::Encrypted),
+            (51, [0x11, 9, 0, 0, 0, 0].to_vec(), Link::Control),
+        ] {
+            assert_eq!(Link::parse(link_type, &after(&data)), expected, "{link_type} {data:x?}");
+        }
+        // Protocols may be compressed, and address and control missing.
+        for header in [&[0x21][..], &[0, 0x21], &[0xff, 3, 0x21]] {
+            assert_eq!(Link::parse(9, &after(header)), network(header.len(), None, None));
+        }
     }
 
     #[test]

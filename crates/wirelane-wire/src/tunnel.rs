@@ -39,8 +39,8 @@ impl TunnelKind {
 pub struct Tunnel {
     /// How the packet is wrapped.
     pub kind: TunnelKind,
-    /// VNI of VXLAN and Geneve, key of GRE; 0 where there is none.
-    pub id: u32,
+    /// VNI of VXLAN and Geneve, key of GRE if it has one.
+    pub id: Option<u32>,
     /// What is inside, behind any inner Ethernet header and tags.
     pub ethertype: EtherType,
     /// Where that begins, from the outer transport header on.
@@ -76,13 +76,13 @@ impl Tunnel {
     }
 
     const fn ip(ethertype: EtherType) -> Self {
-        Self { kind: TunnelKind::Ip, id: 0, ethertype, at: 0 }
+        Self { kind: TunnelKind::Ip, id: None, ethertype, at: 0 }
     }
 
     /// What is inside lies `at` bytes in: the Ethernet frame or the packet.
     fn around(
         kind: TunnelKind,
-        id: u32,
+        id: Option<u32>,
         ethertype: EtherType,
         at: usize,
         bytes: &[u8],
@@ -94,7 +94,7 @@ impl Tunnel {
             Link::Network { ethertype, at: skipped, .. } => {
                 Some(Self { kind, id, ethertype, at: at + skipped })
             }
-            Link::Unknown | Link::Short => None,
+            _ => None,
         }
     }
 }
@@ -102,19 +102,18 @@ impl Tunnel {
 fn vxlan_of(bytes: &[u8]) -> Option<Tunnel> {
     let view = VxlanView::new(bytes.get(udp::LEN..)?).ok()?;
     let at = udp::LEN + vxlan::LEN;
-    Tunnel::around(TunnelKind::Vxlan, view.id(), EtherType::BRIDGED, at, bytes)
+    Tunnel::around(TunnelKind::Vxlan, Some(view.id()), EtherType::BRIDGED, at, bytes)
 }
 
 fn geneve_of(bytes: &[u8]) -> Option<Tunnel> {
     let view = GeneveView::new(bytes.get(udp::LEN..)?).ok()?;
     let at = udp::LEN + view.header_len();
-    Tunnel::around(TunnelKind::Geneve, view.id(), view.protocol(), at, bytes)
+    Tunnel::around(TunnelKind::Geneve, Some(view.id()), view.protocol(), at, bytes)
 }
 
 fn gre_of(bytes: &[u8]) -> Option<Tunnel> {
     let view = GreView::new(bytes).ok()?;
-    let id = view.key().unwrap_or(0);
-    Tunnel::around(TunnelKind::Gre, id, view.protocol(), view.header_len(), bytes)
+    Tunnel::around(TunnelKind::Gre, view.key(), view.protocol(), view.header_len(), bytes)
 }
 
 #[cfg(test)]
@@ -138,7 +137,7 @@ mod tests {
     }
 
     /// The innermost protocol of a frame, and how it is wrapped, the outermost first.
-    fn innermost(frame: &[u8]) -> (Protocol, Vec<(TunnelKind, u32)>) {
+    fn innermost(frame: &[u8]) -> (Protocol, Vec<(TunnelKind, Option<u32>)>) {
         let mut transport = Layers::parse(frame).unwrap().transport.unwrap();
         let mut wraps = Vec::new();
         while let Some(tunnel) = Tunnel::of(transport.protocol, transport.bytes) {
@@ -155,18 +154,20 @@ mod tests {
         let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat();
         let geneve = [&[0, 0, 0x65, 0x58, 0, 0, 9, 0], &inner[..]].concat();
         let gre = [&[0x20, 0, 8, 0, 0, 0, 0, 5], &inner[14..]].concat();
+        let without_key = [&[0, 0, 8, 0], &inner[14..]].concat();
         for (outer, kind, id) in [
-            (udp(4789, &vxlan), TunnelKind::Vxlan, 7),
-            (udp(8472, &vxlan), TunnelKind::Vxlan, 7),
-            (udp(6081, &geneve), TunnelKind::Geneve, 9),
-            (frame(47, &gre), TunnelKind::Gre, 5),
-            (frame(4, &inner[14..]), TunnelKind::Ip, 0),
+            (udp(4789, &vxlan), TunnelKind::Vxlan, Some(7)),
+            (udp(8472, &vxlan), TunnelKind::Vxlan, Some(7)),
+            (udp(6081, &geneve), TunnelKind::Geneve, Some(9)),
+            (frame(47, &gre), TunnelKind::Gre, Some(5)),
+            (frame(47, &without_key), TunnelKind::Gre, None),
+            (frame(4, &inner[14..]), TunnelKind::Ip, None),
         ] {
             assert_eq!(innermost(&outer), (Protocol::TCP, [(kind, id)].to_vec()));
         }
         // In one another.
         let twice = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame(47, &gre)[..]].concat());
-        let wraps = [(TunnelKind::Vxlan, 7), (TunnelKind::Gre, 5)].to_vec();
+        let wraps = [(TunnelKind::Vxlan, Some(7)), (TunnelKind::Gre, Some(5))].to_vec();
         assert_eq!(innermost(&twice), (Protocol::TCP, wraps));
         assert_eq!(innermost(&udp(53, &vxlan)), (Protocol::UDP, Vec::new()));
     }

@@ -12,7 +12,9 @@ use arrow_schema::ArrowError;
 use wirelane_pcap::Source;
 
 use super::field::{Definition, Values};
-use super::row::Row;
+use super::key::Key;
+use super::row::{Row, has};
+use super::talk::Talk;
 use super::text::Texts;
 
 /// A column.
@@ -26,7 +28,8 @@ enum Growing {
     Byte(Vec<u8>),
     Short(Vec<u16>),
     Word(Vec<u32>),
-    Text(Box<Texts>),
+    Text(Box<Texts<Key>>),
+    Community(Box<Texts<Talk>>),
     Data(Box<BinaryViewBuilder>),
 }
 
@@ -38,6 +41,7 @@ impl Column {
             Values::Short(_) => Growing::Short(Vec::new()),
             Values::Word(_) => Growing::Word(Vec::new()),
             Values::Text(..) => Growing::Text(Box::new(Texts::new())),
+            Values::Community => Growing::Community(Box::new(Texts::new())),
             Values::Data => Growing::Data(Box::new(BinaryViewBuilder::new())),
         };
         Self { definition, values }
@@ -67,6 +71,14 @@ impl Column {
                     }
                 }
             }
+            (Growing::Community(texts), Values::Community) => {
+                for row in rows {
+                    match row.has & has::COMMUNITY != 0 {
+                        true => texts.push(Talk::of(row), Talk::write),
+                        false => texts.push_null(),
+                    }
+                }
+            }
             // They came with their packets.
             _ => {}
         }
@@ -83,6 +95,7 @@ impl Column {
             Growing::Short(values) => Ok(Arc::new(primitive::<UInt16Type>(values, nulls)?)),
             Growing::Word(values) => Ok(Arc::new(primitive::<UInt32Type>(values, nulls)?)),
             Growing::Text(texts) => texts.finish(nulls),
+            Growing::Community(texts) => texts.finish(nulls),
             Growing::Data(builder) => Ok(Arc::new(builder.finish())),
         }
     }

@@ -30,6 +30,8 @@ pub(super) enum Values {
     Short(fn(&[Row], &mut Vec<u16>)),
     Word(fn(&[Row], &mut Vec<u32>)),
     Text(fn(&Row) -> Key, fn(Key, &[Source], &mut String)),
+    /// What names the conversation.
+    Community,
     /// The bytes of the packet.
     Data,
 }
@@ -41,7 +43,7 @@ impl Values {
             Self::Byte(_) => DataType::UInt8,
             Self::Short(_) => DataType::UInt16,
             Self::Word(_) => DataType::UInt32,
-            Self::Text(..) => DataType::Utf8View,
+            Self::Text(..) | Self::Community => DataType::Utf8View,
             Self::Data => DataType::BinaryView,
         }
     }
@@ -71,7 +73,7 @@ const fn column(name: &'static str, has: u32, values: Values) -> Definition {
 }
 
 /// All of them, in their order. The last one is only there for who asks for it.
-pub(super) static ALL: [Definition; 34] = [
+pub(super) static ALL: [Definition; 35] = [
     column("time", has::ALWAYS, values!(Time, time)),
     column("interface", has::INTERFACE, Values::Text(interface_of, interface)),
     column("queue", has::QUEUE, values!(Short, queue)),
@@ -104,7 +106,8 @@ pub(super) static ALL: [Definition; 34] = [
     column("tunnel", has::TUNNEL, Values::Text(|row| Key::number(row.tunnel.into()), tunnel)),
     column("tunnel_source", has::TUNNEL, Values::Text(|row| row.tunnel_ends[0], address)),
     column("tunnel_destination", has::TUNNEL, Values::Text(|row| row.tunnel_ends[1], address)),
-    column("tunnel_id", has::TUNNEL, values!(Word, tunnel_id)),
+    column("tunnel_id", has::TUNNEL_ID, values!(Word, tunnel_id)),
+    column("community_id", has::COMMUNITY, Values::Community),
     column("data", has::ALWAYS, Values::Data),
 ];
 

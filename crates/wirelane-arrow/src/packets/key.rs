@@ -1,6 +1,12 @@
 //! What text in a column is made of.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What has a place in a table.
+pub(super) trait Hash {
+    /// The same number again as seldom as can be.
+    fn hash(&self) -> u64;
+}
 
 /// An address of either version, or another number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,9 +32,19 @@ impl Key {
         Self { bits: [(bits >> 64) as u64, bits as u64], is_v6: true }
     }
 
-    /// The same number again as seldom as can be.
+    /// The address.
+    pub(super) fn address(self) -> IpAddr {
+        let [high, low] = self.bits;
+        match self.is_v6 {
+            true => Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).into(),
+            false => Ipv4Addr::from(low as u32).into(),
+        }
+    }
+}
+
+impl Hash for Key {
     #[inline]
-    pub(super) fn hash(&self) -> u64 {
+    fn hash(&self) -> u64 {
         const ONE: u64 = 0x9e37_79b9_7f4a_7c15;
         const TWO: u64 = 0xc2b2_ae3d_27d4_eb4f;
         let [high, low] = self.bits;

@@ -11,6 +11,7 @@ mod column;
 mod field;
 mod key;
 mod row;
+mod talk;
 mod text;
 mod validity;
 

@@ -31,6 +31,8 @@ pub(super) mod has {
     pub(crate) const TCP: u32 = 1 << 10;
     pub(crate) const ICMP: u32 = 1 << 11;
     pub(crate) const TUNNEL: u32 = 1 << 12;
+    pub(crate) const TUNNEL_ID: u32 = 1 << 13;
+    pub(crate) const COMMUNITY: u32 = 1 << 14;
 }
 
 /// A packet.
@@ -129,8 +131,13 @@ impl Row {
             let Some((inside, tunnel)) = packet.inside() else { break };
             (_, self.tunnel_ends) = ends(&packet.addresses);
             self.tunnel = tunnel.kind as u8;
-            self.tunnel_id = tunnel.id;
             self.has |= has::TUNNEL;
+            // Of one around it there may be another.
+            self.has &= !has::TUNNEL_ID;
+            if let Some(id) = tunnel.id {
+                self.tunnel_id = id;
+                self.has |= has::TUNNEL_ID;
+            }
             packet = inside;
         }
         (self.ip_version, self.ends) = ends(&packet.addresses);
@@ -147,6 +154,14 @@ impl Row {
         }
         if packet.has_transport_header() {
             self.transport(packet.transport.protocol, packet.transport.bytes);
+        }
+        let is_told = match packet.transport.protocol {
+            _ if packet.transport.is_fragment => true,
+            Protocol::ICMP | Protocol::ICMPV6 => self.has & has::ICMP != 0,
+            protocol => !protocol.has_ports() || self.has & has::PORTS != 0,
+        };
+        if is_told {
+            self.has |= has::COMMUNITY;
         }
     }
 

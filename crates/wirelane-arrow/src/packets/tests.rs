@@ -1,9 +1,12 @@
+use std::sync::Arc;
+use std::time::Duration;
+
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type};
 use arrow_array::{Array as _, RecordBatch};
 use wirelane_os::Class;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET};
-use wirelane_wire::{Icmpv4, MacAddr, Tcp, TcpFlags, packet};
+use wirelane_wire::{Icmpv4, MacAddr, Protocol, Tcp, TcpFlags, packet};
 
 use super::*;
 
@@ -104,6 +107,81 @@ fn every_header_has_its_columns() {
     ] {
         assert_eq!(number(&batch, name), values, "{name}");
     }
+}
+
+/// The ID of a packet is that of its flow, in both directions, and for fragments and ICMP, too.
+#[test]
+fn community_ids_are_those_of_flows() {
+    use wirelane_flow::{Meter, MeterConfig, Packet, Room, write_community_id};
+    let ends = [[10, 0, 0, 9], [10, 0, 0, 1]];
+    let ip = |[from, to]: [[u8; 4]; 2]| link().ipv4(from.into(), to.into());
+    let back = [ends[1], ends[0]];
+    let mut fragment = frame(&ip(ends).udp(1000, 53, b"some words"));
+    fragment[20] = 0x20;
+    let mut later =
+        frame(&ip(ends).icmp(Icmpv4::Other { message_type: 8, code: 0, rest: [0; 4] }, b""));
+    later[21] = 9;
+    let icmp = |ends, message_type, code| {
+        frame(&ip(ends).icmp(Icmpv4::Other { message_type, code, rest: [0; 4] }, b""))
+    };
+    let v6 = link().ipv6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let frames = [
+        frame(&ip(ends).udp(1000, 53, b"")),
+        frame(&ip(back).udp(53, 1000, b"")),
+        frame(&v6.tcp(Tcp::between(4000, 443), b"")),
+        frame(&ip(ends).other(Protocol(89), b"hello")),
+        icmp(ends, 8, 0),
+        icmp(back, 0, 0),
+        icmp(ends, 3, 1),
+        fragment,
+        later,
+        vec![0; 9],
+    ];
+    let batch = batch(&mut Packets::of(&["community_id"]).unwrap(), &frames);
+    let found = text(&batch, "community_id");
+    for (frame, found) in frames.iter().zip(&found) {
+        let config = MeterConfig { idle: Duration::from_secs(1), active: Duration::from_secs(1) };
+        let mut meter = Meter::new(config, Arc::new(Room::new(10)), 7);
+        let interface = meter.interface("eth0");
+        let original_len = frame.len() as u32;
+        let (link_type, time, queue) = (1, 1, 0);
+        meter.push(&Packet { link_type, data: frame, original_len, time, interface, queue });
+        meter.flush();
+        while meter.finish(1) {}
+        let mut flows = Vec::new();
+        meter.take(&mut flows);
+        let expected = flows.first().map(|flow| {
+            let mut text = Vec::new();
+            write_community_id(&flow.community, &mut text);
+            String::from_utf8(text).unwrap()
+        });
+        assert_eq!(*found, expected.as_deref());
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[4], found[5]);
+    assert_eq!(found[9], None);
+}
+
+#[test]
+fn a_tunnel_without_a_number_has_none() {
+    let inner = frame(&link().ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into()).udp(1, 2, b""));
+    let outer = || link().ipv4([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    let wrapped =
+        |protocol, header: &[u8]| frame(&outer().other(protocol, &[header, &inner[14..]].concat()));
+    let frames = [
+        wrapped(Protocol::GRE, &[0, 0, 8, 0]),
+        wrapped(Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 0]),
+        wrapped(Protocol::IPV4, &[]),
+        // The innermost one counts.
+        wrapped(
+            Protocol::GRE,
+            &[&[0x20, 0, 8, 0, 0, 0, 0, 5][..], &wrapped(Protocol::GRE, &[0, 0, 8, 0])[14..]]
+                .concat(),
+        ),
+    ];
+    let batch = batch(&mut Packets::new(), &frames);
+    assert_eq!(text(&batch, "tunnel"), [Some("gre"), Some("gre"), Some("ip"), Some("gre")]);
+    assert_eq!(number(&batch, "tunnel_id"), [None, Some(0), None, None]);
 }
 
 /// More texts than the table has places, over batches and over rows that become columns at once.

@@ -12,14 +12,14 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 use arrow_select::take::take;
 
-use super::key::Key;
+use super::key::Hash;
 
 /// Places in the table.
 const PLACES: usize = 1 << 11;
 
 /// A column that grows.
-pub(super) struct Texts {
-    places: Box<[Place]>,
+pub(super) struct Texts<K> {
+    places: Box<[Place<K>]>,
     /// Of the batch: what is from another one is forgotten.
     age: u32,
     texts: StringViewBuilder,
@@ -29,13 +29,13 @@ pub(super) struct Texts {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
-    key: Key,
+struct Place<K> {
+    key: K,
     age: u32,
     number: u32,
 }
 
-impl Texts {
+impl<K: Copy + Default + PartialEq + Hash> Texts<K> {
     pub(super) fn new() -> Self {
         Self {
             places: vec![Place::default(); PLACES].into(),
@@ -49,7 +49,7 @@ impl Texts {
 
     /// Adds a row; `write` makes its text.
     #[inline]
-    pub(super) fn push(&mut self, key: Key, write: impl Fn(Key, &mut String)) {
+    pub(super) fn push(&mut self, key: K, write: impl Fn(K, &mut String)) {
         let at = (key.hash() >> 40) as usize % PLACES;
         let place = &mut self.places[at];
         if place.key != key || place.age != self.age {

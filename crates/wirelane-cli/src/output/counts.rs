@@ -299,5 +299,6 @@ fn reason(reason: Reason, by: By) -> String {
         Reason::Cut => format!("cut before their {by} is known"),
         Reason::Malformed => format!("malformed before their {by} is known"),
         Reason::UnknownLink => "of an unknown link type".to_owned(),
+        Reason::Encrypted => "encrypted".to_owned(),
     }
 }

@@ -14,8 +14,8 @@ pub(crate) struct FlowFigures {
     pub(crate) flows: FlowCounts,
 }
 
-/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `truncated` and
-/// `malformed` together are all that were delivered.
+/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `encrypted`,
+/// `truncated` and `malformed` together are all that were delivered.
 #[derive(Serialize)]
 pub(crate) struct Flows {
     /// Flows that went out, and the packets in them.
@@ -30,6 +30,7 @@ pub(crate) struct Flows {
     refused: u64,
     refused_packets: u64,
     not_ip: u64,
+    encrypted: u64,
     truncated: u64,
     malformed: u64,
     /// Packets of tunnels that are too many to be told apart.
@@ -149,6 +150,7 @@ impl Flows {
             refused: flows.refused,
             refused_packets: flows.refused_packets,
             not_ip: metered.not_ip,
+            encrypted: metered.encrypted,
             truncated: metered.truncated,
             malformed: metered.malformed,
             tunnels_not_told_apart: metered.tunnels_lost,
@@ -167,6 +169,7 @@ impl Flows {
         self.exports.iter().for_each(Export::print);
         let parts = [
             (self.not_ip, "not IP"),
+            (self.encrypted, "encrypted"),
             (self.truncated, "cut before their ports"),
             (self.malformed, "with impossible headers"),
         ];

@@ -73,7 +73,7 @@ pub(crate) fn not_in_flows(file: &Path) -> u64 {
     let summary = parse(&ended.stdout);
     let flows = &summary["flows"];
     let sum = |names: &[&str]| names.iter().map(|name| number(&flows[*name])).sum::<u64>();
-    let outside = sum(&["not_ip", "truncated", "malformed"]);
+    let outside = sum(&["not_ip", "encrypted", "truncated", "malformed"]);
     let all = outside + sum(&["packets", "dropped_packets", "refused_packets"]);
     assert_eq!(all, number(&summary["totals"]["delivered"]), "{summary}");
     outside

@@ -20,7 +20,7 @@ fn every_packet_of_every_queue_is_in_a_flow() {
     let source = "sim:4?count=20000&flows=500&other=3&seed=3";
     let summary = summary(&output(&mut wirelane(["flows", source, "-q", "--json"])));
     let flows = &summary["flows"];
-    let sum: u64 = ["packets", "not_ip", "truncated", "malformed"]
+    let sum: u64 = ["packets", "not_ip", "encrypted", "truncated", "malformed"]
         .map(|name| number(&flows[name]))
         .iter()
         .sum();

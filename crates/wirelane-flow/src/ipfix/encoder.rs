@@ -3,7 +3,7 @@
 use super::element::Element;
 use super::format::{HEADER, SET_HEADER};
 use super::record::put;
-use super::shape::{Field, Shape};
+use super::shape::{Field, Shape, Shapes};
 use crate::Flow;
 
 /// Collects flows in messages of a limited size.
@@ -27,8 +27,8 @@ pub struct Encoder {
 pub struct Message {
     /// The header, which is filled when it is sent, and the sets.
     pub(super) bytes: Vec<u8>,
-    /// The templates it needs: a bit for each shape.
-    pub(super) shapes: u128,
+    /// The templates it needs.
+    pub(super) shapes: Shapes,
     /// Data records: what sequence numbers count.
     pub(super) records: u32,
     /// Packets in them.
@@ -83,7 +83,7 @@ impl Encoder {
         let done = if full { self.flush() } else { None };
         self.append(shape);
         let message = &mut self.message;
-        message.shapes |= 1 << shape.index();
+        message.shapes.add(shape);
         message.records += 1;
         let halves = [&flow.forward, &flow.reverse];
         // What came in messages of others may be any number.

@@ -35,9 +35,8 @@ pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
         Field::Interface => put_text(out, &flow.interface),
         Field::Direction => out.push(1),
         Field::Layer2Segment => {
-            let id =
-                tunnel.filter(|it| it.kind == TunnelKind::Vxlan).map(|it| VXLAN | u64::from(it.id));
-            out.extend(id.unwrap_or(0).to_be_bytes());
+            let id = tunnel.filter(|it| it.kind == TunnelKind::Vxlan).and_then(|it| it.id);
+            out.extend(id.map_or(0, |id| VXLAN | u64::from(id)).to_be_bytes());
         }
         Field::Community => out.extend(flow.community),
         Field::HandshakeRtt => out.extend(flow.handshake_rtt.unwrap_or(UNKNOWN).to_be_bytes()),
@@ -46,7 +45,7 @@ pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
         Field::TunnelDestination => {
             put_address(out, tunnel.map_or(NOWHERE, |it| it.destination), length);
         }
-        Field::TunnelId => out.extend(tunnel.map_or(0, |it| it.id).to_be_bytes()),
+        Field::TunnelId => out.extend(tunnel.and_then(|it| it.id).unwrap_or(0).to_be_bytes()),
         Field::Of(Side::Forward, measure) => put_measure(out, &flow.forward, measure, length),
         Field::Of(Side::Reverse, measure) => put_measure(out, &flow.reverse, measure, length),
     }
@@ -126,7 +125,7 @@ pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<s
         Field::Layer2Segment => {
             if number & VXLAN != 0 {
                 let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
-                tunnel.id = number as u32;
+                tunnel.id = Some(number as u32);
             }
         }
         Field::Community => {
@@ -148,7 +147,7 @@ pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<s
             let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
             tunnel.destination = address(bytes).unwrap_or(tunnel.destination);
         }
-        Field::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = number as u32,
+        Field::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = Some(number as u32),
         Field::Of(Side::Forward, measure) => take_measure(&mut flow.forward, measure, number),
         Field::Of(Side::Reverse, measure) => take_measure(&mut flow.reverse, measure, number),
     }
@@ -206,7 +205,7 @@ pub(super) fn blank(name: &Arc<str>) -> Flow {
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 const NO_TUNNEL: Tunnel =
-    Tunnel { kind: TunnelKind::Vxlan, source: NOWHERE, destination: NOWHERE, id: 0 };
+    Tunnel { kind: TunnelKind::Vxlan, source: NOWHERE, destination: NOWHERE, id: None };
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {

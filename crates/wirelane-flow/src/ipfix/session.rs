@@ -6,7 +6,7 @@ use super::encoder::Message;
 use super::format::{
     HEADER, OPTIONS_TEMPLATES, SET_HEADER, TEMPLATES, VERSION, put_specifier, put_template,
 };
-use super::shape::Shape;
+use super::shape::{Shape, Shapes};
 
 /// The template of [`Session::report`]: behind those of the shapes.
 const REPORT: u16 = 512;
@@ -19,7 +19,7 @@ pub(super) struct Session {
     /// What a message may be long.
     limit: usize,
     /// The templates that it was sent.
-    announced: u128,
+    announced: Shapes,
     /// Data records sent so far, modulo 2³².
     sequence: u32,
 }
@@ -38,30 +38,28 @@ pub(super) struct Report {
 impl Session {
     pub(super) fn new(domain: u32, enterprise: Option<u32>, limit: usize) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
-        Self { domain, enterprise, limit, announced: 0, sequence: 0 }
+        Self { domain, enterprise, limit, announced: Shapes::default(), sequence: 0 }
     }
 
     /// A new connection: the collector has forgotten all.
     pub(super) fn restart(&mut self) {
-        self.announced = 0;
+        self.announced = Shapes::default();
         self.sequence = 0;
     }
 
     /// All templates are sent again before the next data (RFC 7011 section 8.4).
     pub(super) fn refresh(&mut self) {
-        self.announced = 0;
+        self.announced = Shapes::default();
     }
 
     /// Messages with the templates that `message` needs and the collector has not: they go first.
     pub(super) fn templates(&mut self, message: &Message, now: u32) -> Vec<Vec<u8>> {
-        let missing = message.shapes & !self.announced;
-        if missing == 0 {
-            return Vec::new();
-        }
-        self.announced |= missing;
+        let announced = self.announced;
+        let is_missing = |shape: &Shape| message.shapes.has(*shape) && !announced.has(*shape);
         let mut messages: Vec<Vec<u8>> = Vec::new();
         let mut set = Vec::new();
-        for shape in Shape::all().filter(|shape| missing & (1 << shape.index()) != 0) {
+        for shape in Shape::all().filter(is_missing) {
+            self.announced.add(shape);
             let mut template = Vec::new();
             put_template(&mut template, shape, self.enterprise);
             if !set.is_empty() && HEADER + SET_HEADER + set.len() + template.len() > self.limit {
@@ -69,7 +67,9 @@ impl Session {
             }
             set.extend(template);
         }
-        messages.push(self.of_set(TEMPLATES, &set, now));
+        if !set.is_empty() {
+            messages.push(self.of_set(TEMPLATES, &set, now));
+        }
         messages
     }
 

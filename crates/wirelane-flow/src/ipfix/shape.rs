@@ -62,27 +62,29 @@ pub(super) enum Measure {
 
 /// What decides which fields a record has: bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape(u8);
+pub(super) struct Shape(u16);
 
-const IPV6: u8 = 1;
-const TWO_WAY: u8 = 2;
-const VLAN: u8 = 4;
-const ICMP: u8 = 8;
-const TUNNEL: u8 = 16;
+const IPV6: u16 = 1;
+const TWO_WAY: u16 = 2;
+const VLAN: u16 = 4;
+const ICMP: u16 = 8;
+const TUNNEL: u16 = 16;
 /// The outer addresses.
-const TUNNEL_IPV6: u8 = 32;
-const INNER_VLAN: u8 = 64;
+const TUNNEL_IPV6: u16 = 32;
+const INNER_VLAN: u16 = 64;
+/// The tunnel has a number: VNI or key.
+const TUNNEL_ID: u16 = 128;
 
 /// Templates have numbers from here on (RFC 7011 section 3.4.1).
 const FIRST_TEMPLATE: u16 = 256;
 
 impl Shape {
     /// How many there are.
-    pub(super) const COUNT: u8 = 128;
+    pub(super) const COUNT: u16 = 256;
 
     pub(super) fn of(flow: &Flow) -> Self {
         let key = &flow.key;
-        let bit = |condition: bool, bit: u8| if condition { bit } else { 0 };
+        let bit = |condition: bool, bit: u16| if condition { bit } else { 0 };
         Self(
             bit(key.source.is_ipv6() || key.destination.is_ipv6(), IPV6)
                 | bit(flow.reverse.packets > 0, TWO_WAY)
@@ -93,7 +95,9 @@ impl Shape {
                     None => 0,
                     Some(it) => {
                         let is_v6 = |address: IpAddr| address.is_ipv6();
-                        TUNNEL | bit(is_v6(it.source) || is_v6(it.destination), TUNNEL_IPV6)
+                        TUNNEL
+                            | bit(is_v6(it.source) || is_v6(it.destination), TUNNEL_IPV6)
+                            | bit(it.id.is_some(), TUNNEL_ID)
                     }
                 },
         )
@@ -104,15 +108,15 @@ impl Shape {
     }
 
     /// From 0.
-    pub(super) fn index(self) -> u8 {
+    pub(super) fn index(self) -> u16 {
         self.0
     }
 
     pub(super) fn template(self) -> u16 {
-        FIRST_TEMPLATE + u16::from(self.0)
+        FIRST_TEMPLATE + self.0
     }
 
-    fn is(self, bit: u8) -> bool {
+    fn is(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
 
@@ -142,7 +146,7 @@ impl Shape {
         if self.is(INNER_VLAN) {
             add(iana::INNER_VLAN, 2, F::InnerVlan);
         }
-        if self.is(TUNNEL) {
+        if self.is(TUNNEL_ID) {
             add(iana::LAYER_2_SEGMENT, 8, F::Layer2Segment);
         }
         add(iana::END_REASON, 1, F::EndReason);
@@ -189,8 +193,26 @@ impl Shape {
             add(element::TUNNEL_KIND, 1, F::TunnelKind);
             add(element::TUNNEL_SOURCE, width, F::TunnelSource);
             add(element::TUNNEL_DESTINATION, width, F::TunnelDestination);
-            add(element::TUNNEL_ID, 4, F::TunnelId);
+            if self.is(TUNNEL_ID) {
+                add(element::TUNNEL_ID, 4, F::TunnelId);
+            }
         }
+    }
+}
+
+/// Some of all shapes: a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shapes([u128; 2]);
+
+impl Shapes {
+    pub(super) fn add(&mut self, shape: Shape) {
+        let [low, high] = &mut self.0;
+        *(if shape.0 < 128 { low } else { high }) |= 1 << (shape.0 & 127);
+    }
+
+    pub(super) fn has(self, shape: Shape) -> bool {
+        let [low, high] = self.0;
+        (if shape.0 < 128 { low } else { high }) & 1 << (shape.0 & 127) != 0
     }
 }
 
@@ -211,8 +233,8 @@ pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option
         }
     }
     // The fullest shapes of both families have all fields that there are.
-    const LESS: u8 = 0;
-    const MORE: u8 = IPV6 | VLAN | INNER_VLAN | TUNNEL;
+    const LESS: u16 = 0;
+    const MORE: u16 = IPV6 | VLAN | INNER_VLAN | TUNNEL | TUNNEL_ID;
     [LESS, MORE, ICMP, MORE | ICMP]
         .into_iter()
         .flat_map(|bits| Shape(bits).fields(private))

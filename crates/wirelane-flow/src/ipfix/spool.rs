@@ -69,12 +69,13 @@ impl Spool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shape::Shapes;
     use super::*;
 
     fn message(records: u32) -> Message {
         Message {
             bytes: vec![0; 100],
-            shapes: 1,
+            shapes: Shapes::default(),
             records,
             packets: u64::from(records) * 10,
             octets: 5,

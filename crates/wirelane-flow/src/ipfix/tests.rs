@@ -53,7 +53,7 @@ fn tunnel() -> impl Strategy<Value = Tunnel> {
         TunnelKind::Gre,
         TunnelKind::Ip,
     ]);
-    (kind, pair(), any::<u32>()).prop_map(|(kind, [source, destination], id)| Tunnel {
+    (kind, pair(), any::<Option<u32>>()).prop_map(|(kind, [source, destination], id)| Tunnel {
         kind,
         source,
         destination,

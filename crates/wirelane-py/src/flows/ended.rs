@@ -25,6 +25,7 @@ impl Ended {
             "packets": metered.packets,
             "in_flows": flows.packets,
             "not_ip": metered.not_ip,
+            "encrypted": metered.encrypted,
             "truncated": metered.truncated,
             "malformed": metered.malformed,
             "flows": flows.flows,

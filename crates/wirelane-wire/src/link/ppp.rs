@@ -1,0 +1,62 @@
+//! PPP (RFC 1661), alone, in frames like those of HDLC (RFC 1662) and in PPPoE (RFC 2516); Cisco's
+//! HDLC.
+
+use super::inside::Inside;
+use crate::EtherType;
+
+/// Bytes of a PPPoE header; the first one is version and type, the second one is 0 in sessions.
+const PPPOE_LEN: usize = 6;
+/// Bytes of the header of Cisco's HDLC.
+const CISCO_LEN: usize = 4;
+/// Address and control of PPP frames (RFC 1662 section 3.1).
+const ADDRESS: u8 = 0xff;
+const CONTROL: u8 = 0x03;
+
+/// A PPP frame that begins at `at`, with address and control or without.
+pub(super) fn plain(data: &[u8], at: usize) -> Inside {
+    let at = match data.get(at..).unwrap_or_default() {
+        [ADDRESS, CONTROL, ..] => at + 2,
+        [ADDRESS] => return Inside::Short,
+        _ => at,
+    };
+    let (protocol, at) = match data.get(at..).unwrap_or_default() {
+        // RFC 1661 section 6.5: an odd byte is a protocol that was compressed.
+        &[low, ..] if low & 1 == 1 => (u16::from(low), at + 1),
+        &[high, low, ..] => (u16::from_be_bytes([high, low]), at + 2),
+        _ => return Inside::Short,
+    };
+    // <https://www.iana.org/assignments/ppp-numbers>
+    match protocol {
+        0x0021 => Inside::Network(EtherType::IPV4, at),
+        0x0057 => Inside::Network(EtherType::IPV6, at),
+        0x0053 | 0x0055 => Inside::Encrypted,
+        _ => Inside::Control,
+    }
+}
+
+/// PPP in frames like those of HDLC, or Cisco's HDLC; the first byte tells.
+pub(super) fn hdlc(data: &[u8]) -> Inside {
+    match data.first() {
+        Some(0x0f | 0x8f) => cisco(data),
+        _ => plain(data, 0),
+    }
+}
+
+/// Cisco's HDLC: an address, a 0, and an EtherType.
+pub(super) fn cisco(data: &[u8]) -> Inside {
+    match data.get(..CISCO_LEN) {
+        Some(&[_, _, high, low]) => {
+            Inside::Network(EtherType(u16::from_be_bytes([high, low])), CISCO_LEN)
+        }
+        _ => Inside::Short,
+    }
+}
+
+/// A PPPoE header and what it carries.
+pub(super) fn over_ethernet(data: &[u8]) -> Inside {
+    match data.get(..PPPOE_LEN) {
+        Some(&[_, 0, ..]) => plain(data, PPPOE_LEN),
+        Some(_) => Inside::Control,
+        None => Inside::Short,
+    }
+}
