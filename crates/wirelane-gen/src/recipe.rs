@@ -16,6 +16,8 @@
 
 use std::fmt;
 
+use wirelane_os::text::is_hostile;
+
 use crate::protocol::{Field, Kind, Protocol};
 use crate::table;
 use crate::values::Values;
@@ -164,10 +166,9 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
 pub struct RecipeError(String);
 
 impl RecipeError {
-    /// Takes the words, without line breaks.
+    /// Takes the words; a space for each character that a terminal obeys.
     pub fn new(message: impl Into<String>) -> Self {
-        let message: String = message.into();
-        Self(message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
+        Self(message.into().replace(is_hostile, " "))
     }
 }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 /// Whether this character would mislead a terminal or its reader: it moves the cursor, changes
-/// colours or titles, ends a line, or changes the order of the text around it.
+/// colours or titles, ends a line, changes the order of the text around it, or is there without
+/// being seen.
 #[must_use]
 pub fn is_hostile(c: char) -> bool {
     // UAX #9, table of directional formatting characters; line and paragraph separators.
@@ -13,7 +14,18 @@ pub fn is_hostile(c: char) -> bool {
         c,
         '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{206F}'
     );
-    c.is_control() || misleads
+    // Others of Unicode's Default_Ignorable_Code_Point that no writing needs in names; tags.
+    let is_invisible = matches!(
+        c,
+        '\u{00AD}'
+            | '\u{180E}'
+            | '\u{200B}'..='\u{200D}'
+            | '\u{2060}'..='\u{2065}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E0FFF}'
+    );
+    c.is_control() || misleads || is_invisible
 }
 
 /// Foreign text for users, on one line: a question mark for each hostile character.
@@ -49,7 +61,7 @@ pub fn printable_json(text: String) -> String {
     }
     let escaped = |c: char| match c.is_ascii() || !is_hostile(c) {
         true => c.to_string(),
-        false => format!("\\u{:04x}", c as u32),
+        false => c.encode_utf16(&mut [0; 2]).iter().map(|it| format!("\\u{it:04x}")).collect(),
     };
     text.chars().map(escaped).collect()
 }
@@ -108,13 +120,17 @@ mod tests {
         for c in ['\u{1b}', '\u{9b}', '\r', '\n', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}'] {
             assert!(is_hostile(c), "{c:?}");
         }
+        let invisible = "\u{ad}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{2060}\u{2064}\u{feff}\u{e0000}\u{e0041}";
+        for c in invisible.chars() {
+            assert!(is_hostile(c), "{c:?}");
+        }
         for c in "aä漢字😀א־ع\u{301}".chars() {
             assert!(!is_hostile(c), "{c:?}");
         }
         assert_eq!(printable_lines("a\tb\nc\u{1b}d\u{202e}"), "a\tb\nc?d?");
         assert_eq!(
-            printable_json("{\"ä\":\"\u{9b}\u{2066}\"}\n".into()),
-            "{\"ä\":\"\\u009b\\u2066\"}\n"
+            printable_json("{\"ä\":\"\u{9b}\u{2066}\u{e0041}\"}\n".into()),
+            "{\"ä\":\"\\u009b\\u2066\\udb40\\udc41\"}\n"
         );
     }
 

@@ -10,7 +10,7 @@ mod stores;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use wirelane::ErrorKind;
 
 /// Flows and packets as tables: Parquet in a directory or an object store, and SQL.
@@ -30,7 +30,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let mut command = Cli::command();
+    // `wirelane` becomes this program for that.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "query") {
+        command = command.bin_name("wirelane");
+    }
+    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
         Command::Executor(args) => cluster::run_executor(&args),
         Command::Query(args) => query::run(&args),
         Command::Scheduler(args) => cluster::run_scheduler(&args),

@@ -12,9 +12,9 @@ use crate::companion;
 /// Ask flows and packets by SQL.
 ///
 /// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote; table `packets`
-/// has those of capture files and of directories that `wirelane record` wrote. The program
-/// wirelane-query answers; it lies beside this command or on the PATH, and has options of its own:
-/// `wirelane query --help`.
+/// has those of capture files, of directories that `wirelane record` wrote, and of Parquet files of
+/// `wirelane flows --packets -w DIR/`. The program wirelane-query answers; it lies beside this
+/// command or on the PATH, and has options of its own: `wirelane query --help`.
 #[derive(Args, Clone, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct QueryArgs {

@@ -9,8 +9,7 @@ use super::foreign::{block, option, words};
 use super::*;
 
 /// A title, a cleared screen, forged lines, colours (C0 and C1), and an order turned around.
-const HOSTILE: &str =
-    "\u{1b}]0;title\u{7}\u{1b}[2J\r\nwirelane: forged\n\u{9b}31m\u{202e}\u{2066}x";
+const HOSTILE: &str = "\u{1b}]0;title\u{7}\u{1b}[2J\r\nwirelane: forged\n\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}x";
 
 /// A file in which each text is `text`: of the section, the interface, its statistics, the packet.
 fn capture_file(text: &str) -> Vec<u8> {

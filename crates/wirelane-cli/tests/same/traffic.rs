@@ -24,6 +24,7 @@ pub(crate) const TRAFFIC: &[Traffic] = &[
     Traffic { name: "VLAN tags", live: true, make: tags },
     Traffic { name: "fragments", live: true, make: fragments },
     Traffic { name: "IPv6", live: true, make: ipv6 },
+    Traffic { name: "tunnels", live: true, make: tunnels },
     Traffic { name: "100 packets/s for a minute", live: false, make: a_minute },
     Traffic { name: "gaps of a minute", live: false, make: gaps },
     Traffic { name: "decreasing times", live: false, make: decreasing },
@@ -33,6 +34,7 @@ pub(crate) const TRAFFIC: &[Traffic] = &[
     Traffic { name: "generated", live: true, make: generated::example },
     Traffic { name: "captures of Ethernet", live: false, make: captures::ethernet },
     Traffic { name: "captures of other links", live: false, make: captures::others },
+    Traffic { name: "PPP and 802.11", live: false, make: ppp_and_wlan },
 ];
 
 #[derive(Clone, Debug)]
@@ -173,6 +175,29 @@ fn ipv6() -> Vec<Packet> {
     (0..20).map(|n| at(n * MICROSECOND, n % 4, frame(n))).collect()
 }
 
+/// GRE without a key, with key 0 and key 7, and IP in IP; the other end answers.
+fn tunnels() -> Vec<Packet> {
+    let frame = |n: u64| {
+        let (client, server) = ([10, 6, 0, 1], [10, 6, 1, 1]);
+        let inner = match n % 2 {
+            0 => datagram(client, server, 4000, 53),
+            _ => datagram(server, client, 53, 4000),
+        };
+        let (protocol, header) = match n / 2 % 4 {
+            0 => (Protocol::GRE, &[0, 0, 8, 0][..]),
+            1 => (Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 0]),
+            2 => (Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 7]),
+            _ => (Protocol::IPV4, &[]),
+        };
+        let payload = [header, &inner[14..]].concat();
+        let ends = [[192, 0, 2, 1], [192, 0, 2, 2]];
+        let (from, to) = if n.is_multiple_of(2) { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+        let network = packet::ethernet(mac(from), mac(to)).ipv4(from.into(), to.into());
+        emitted(|frame| network.other(protocol, &payload).emit(frame))
+    };
+    (0..24).map(|n| at(n * MICROSECOND, n % 4, frame(n))).collect()
+}
+
 fn a_minute() -> Vec<Packet> {
     let frame = |n: u64| packets::udp4(n).flow((n % 3) as u16).build();
     (0..6000).map(|n| at(n * 10 * MILLISECOND, n % 4, frame(n))).collect()
@@ -225,6 +250,22 @@ fn link_types() -> Vec<Packet> {
         let mut cooked = [0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0].to_vec();
         cooked.extend(&frame[12..]);
         Packet { link_type: LINK_TYPE_LINUX_SLL, ..at(n * MICROSECOND, 1, cooked) }
+    };
+    (0..20).map(one).collect()
+}
+
+/// PPP on queue 0, 802.11 on queue 1, where every fifth frame is encrypted.
+fn ppp_and_wlan() -> Vec<Packet> {
+    let one = |n: u64| {
+        let frame = packets::udp4(n).flow((n % 3) as u16).build();
+        let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+        let flags = if n % 5 == 1 { 0x41 } else { 1 };
+        let (link_type, queue, header) = match n % 2 {
+            0 => (9, 0, [0xff, 3, 0, 0x21].to_vec()),
+            _ => (105, 1, [&[8, flags][..], &[0; 22], &snap].concat()),
+        };
+        let data = [&header[..], &frame[14..]].concat();
+        Packet { link_type, ..at(n * MICROSECOND, queue, data) }
     };
     (0..20).map(one).collect()
 }

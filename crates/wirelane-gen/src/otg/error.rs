@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use wirelane_os::text::is_hostile;
+
 /// Why a flow file is refused: where, what is wrong, and what is supported. One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -19,8 +21,8 @@ pub struct Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: ", self.line, self.column)?;
-        // What is quoted of the file may have line breaks.
-        let one_line = |text: &str| text.replace(|c: char| c.is_control(), " ");
+        // What is quoted of the file may have line breaks, and more that a terminal obeys.
+        let one_line = |text: &str| text.replace(is_hostile, " ");
         if !self.path.is_empty() {
             write!(f, "{}: ", one_line(&self.path))?;
         }
@@ -29,3 +31,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_file_commands_the_terminal() {
+        let text = "a\u{1b}[2J\nb\u{202e}c\u{200b}d";
+        let (path, what) = (text.to_owned(), text.to_owned());
+        let error = Error { line: 1, column: 2, path, what };
+        let shown = "a [2J b c d";
+        assert_eq!(error.to_string(), format!("line 1, column 2: {shown}: {shown}"));
+        assert_eq!(crate::recipe::RecipeError::new(text).to_string(), shown);
+    }
+}

@@ -15,7 +15,7 @@ use super::address::Address;
 use super::arguments::ExecutorArgs;
 use super::client::is_there;
 use super::codec::{Logical, Physical};
-use super::system::{runtime, signal};
+use super::system::{runtime, signal, warn};
 use super::work::Work;
 use super::{log, session};
 
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         health: health.clone(),
         ..ExecutorProcessConfig::default()
     });
+    warn("read the results of queries", address);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // Ballista's own end is the same however it came to it.

@@ -15,7 +15,7 @@ use wirelane::{Error, Result};
 use super::arguments::SchedulerArgs;
 use super::codec::{Logical, Physical};
 use super::losses::Losses;
-use super::system::{runtime, signal};
+use super::system::{runtime, signal, warn};
 use super::{log, session};
 
 /// Runs until it is told to end.
@@ -60,6 +60,7 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
             .await
             .map_err(failed)?;
     losses.of(scheduler.clone());
+    warn("run queries and read what executors may read", args.listen);
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "scheduler at df://{address}; ^C ends it");
     tokio::select! {

@@ -1,5 +1,8 @@
 //! What scheduler and executor need of the system: threads, and to be told when to end.
 
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal as listen};
 use wirelane::{Error, Result};
@@ -11,6 +14,19 @@ pub(crate) fn runtime() -> Result<Runtime> {
         .thread_stack_size(crate::query::STACK)
         .build()
         .map_err(|error| Error::io("network", "epoll_create", error))
+}
+
+/// Says what Ballista does not do: it knows no passwords.
+pub(super) fn warn(act: &str, address: SocketAddr) {
+    let reach = match address.ip().is_loopback() {
+        true => "every user of this host",
+        false => "everybody who reaches this port",
+    };
+    // Nobody may be there to read it.
+    let _ = writeln!(
+        io::stderr(),
+        "warning: a cluster does not check who connects: {reach} may {act}; see docs/scale.md"
+    );
 }
 
 /// Returns on ^C or SIGTERM.

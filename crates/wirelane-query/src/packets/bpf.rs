@@ -56,8 +56,8 @@ impl ScalarUDFImpl for Bpf {
 
     /// Where it reaches this, no scan kept it.
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        let cause = "it is a condition on packets, kept while they are read: write it in WHERE, \
-                     alone or beside AND";
+        let cause = "it is a condition on packets of capture files and stores, kept while they are \
+                     read: write it in WHERE, alone or beside AND";
         let error = Error::usage("bpf('…')", cause)
             .help("join expressions in its text, by and, or and not");
         Err(DataFusionError::External(Box::new(error)))

@@ -28,7 +28,7 @@ mod table;
 pub(crate) use bpf::{function as bpf, named as function};
 pub(crate) use leftovers::Leftovers;
 pub(crate) use scan::Scan;
-pub(crate) use table::{Table, register};
+pub(crate) use table::{Table, table};
 
 #[cfg(test)]
 mod tests;

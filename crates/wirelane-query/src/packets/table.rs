@@ -9,7 +9,6 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
 use wirelane::{Error, Result as Outcome};
 use wirelane_arrow::Packets;
 
@@ -18,16 +17,13 @@ use super::places::Places;
 use super::scan::Scan;
 use super::{file, sieve, store};
 
-/// Its name in SQL.
-const NAME: &str = "packets";
-
-/// Makes the table of all packets of these files and directories; without any there is none.
+/// The table of all packets of these files and directories; without any there is none.
 ///
 /// # Errors
 /// One is neither a capture file nor a store.
-pub(crate) fn register(context: &SessionContext, paths: &[PathBuf]) -> Outcome<()> {
+pub(crate) fn table(paths: &[PathBuf]) -> Outcome<Option<Arc<dyn TableProvider>>> {
     if paths.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     // Whole names: they may go to other machines.
     let whole = |path: &PathBuf| {
@@ -39,9 +35,7 @@ pub(crate) fn register(context: &SessionContext, paths: &[PathBuf]) -> Outcome<(
         store::open(path)?;
     }
     files.iter().try_for_each(|path| file::check(path))?;
-    let table = Table::new(Places { files, stores });
-    let registered = context.register_table(NAME, Arc::new(table));
-    registered.map(drop).map_err(|error| Error::failed(NAME, error.to_string()))
+    Ok(Some(Arc::new(Table::new(Places { files, stores }))))
 }
 
 /// The table.

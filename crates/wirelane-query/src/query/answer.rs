@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use futures::StreamExt as _;
 use wirelane::{Error, Result};
+use wirelane_os::text::printable_lines;
 
-use super::failure;
 use super::output::{Format, Target, Writer};
 use super::reading::Reading;
 use super::run::Running;
@@ -21,21 +20,21 @@ const TICK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// The query fails on its way, or the target takes no more.
-pub(crate) async fn write(running: Running, format: Format, target: Target) -> Result<()> {
-    let Running { plan, mut rows } = running;
+pub(crate) async fn write(mut running: Running, format: Format, target: Target) -> Result<()> {
+    let plan = Arc::clone(&running.plan);
     let mut progress = Progress::new();
     // Where rows go to the same terminal, they show by themselves that it goes on.
     let is_shown = target.is_output() && io::stdout().is_terminal();
-    let mut writer = Writer::new(format, target, &rows.schema())?;
+    let mut writer = Writer::new(format, target, &running.schema())?;
     let mut count = 0;
     loop {
-        let next = tokio::time::timeout(TICK, rows.next()).await;
+        let next = tokio::time::timeout(TICK, running.next()).await;
         let Ok(next) = next else {
             progress.show(|seconds| format!("{}, {count} rows, {seconds} s", Reading::of(&plan)));
             continue;
         };
         let Some(batch) = next else { break };
-        let batch = batch.map_err(failure::of)?;
+        let batch = batch?;
         count += batch.num_rows();
         if is_shown {
             progress.clear();
@@ -57,7 +56,9 @@ pub(crate) async fn explain(running: Running) -> Result<()> {
     let taken = start.elapsed().as_secs_f64();
     let operators = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string();
     let reading = Reading::of(&plan);
-    write!(io::stdout(), "{operators}\n{count} rows in {taken:.3} s: {reading}\n")
+    let text = format!("{operators}\n{count} rows in {taken:.3} s: {reading}\n");
+    // Names of files are in it.
+    write!(io::stdout(), "{}", printable_lines(&text))
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
@@ -71,13 +72,13 @@ pub(crate) async fn collect(running: Running) -> Result<Vec<RecordBatch>> {
     Ok(all)
 }
 
-async fn each(running: Running, mut take: impl FnMut(RecordBatch)) -> Result<()> {
-    let Running { plan, mut rows } = running;
+async fn each(mut running: Running, mut take: impl FnMut(RecordBatch)) -> Result<()> {
+    let plan = Arc::clone(&running.plan);
     let mut progress = Progress::new();
     loop {
-        match tokio::time::timeout(TICK, rows.next()).await {
+        match tokio::time::timeout(TICK, running.next()).await {
             Ok(Some(Ok(batch))) => take(batch),
-            Ok(Some(Err(error))) => return Err(failure::of(error)),
+            Ok(Some(Err(error))) => return Err(error),
             Ok(None) => return Ok(()),
             Err(_) => progress.show(|seconds| format!("{}, {seconds} s", Reading::of(&plan))),
         }

@@ -1,7 +1,7 @@
 //! From a question to its answer.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -10,14 +10,15 @@ use arrow_array::types::Int64Type;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::prelude::SessionContext;
-use wirelane::Result;
+use wirelane::{Error, Result};
 
 use super::arguments::QueryArgs;
+use super::kind::Kind;
 use super::output::{Format, Target, Writer};
 use super::ready::{self, Parameters, Ready};
 use super::span::Span;
 use super::svg::Plot;
-use super::{answer, bars, failure, run};
+use super::{answer, bars, failure, output, run};
 use crate::packets::Leftovers;
 
 /// Answers questions.
@@ -25,6 +26,8 @@ pub(crate) struct Asking {
     pub(crate) context: SessionContext,
     pub(crate) args: QueryArgs,
     pub(crate) format: Format,
+    /// The first of the sources with packets.
+    pub(crate) packets: Option<PathBuf>,
 }
 
 impl Asking {
@@ -42,6 +45,7 @@ impl Asking {
     /// # Errors
     /// As those of [`Self::sql`].
     pub(crate) async fn ready(&self, ready: Ready) -> Result<()> {
+        self.has_flows(ready)?;
         let args = &self.args;
         let span = Span::new(args.from, args.to)?;
         let mut parameters = Parameters { top: args.top, span, bucket: args.bucket };
@@ -52,20 +56,42 @@ impl Asking {
         if args.explain {
             return answer::explain(running).await;
         }
-        let schema = running.rows.schema();
+        let schema = running.schema();
         let batches = answer::collect(running).await?;
         let rows = concat_batches(&schema, &batches).map_err(|error| failure::of(error.into()))?;
         if let Some(path) = &args.svg {
             draw(&ready, &rows, parameters.bucket, path)?;
         }
         let rows = match self.format {
-            Format::Table => bars::with_bars(&rows, ready.plotted.value)
-                .map_err(|error| failure::of(error.into()))?,
+            Format::Table => {
+                let room = output::columns();
+                bars::with_bars(&rows, ready.plotted.value, room)
+                    .map_err(|error| failure::of(error.into()))?
+            }
             _ => rows,
         };
         let mut writer = Writer::new(self.format, self.target()?, &rows.schema())?;
         writer.write(&rows)?;
         writer.finish()
+    }
+
+    /// Ready queries ask flows.
+    fn has_flows(&self, ready: Ready) -> Result<()> {
+        if self.context.table_exist(Kind::Flows.name()).map_err(failure::of)? {
+            return Ok(());
+        }
+        let name = ready.name;
+        let (cause, source) = match &self.packets {
+            Some(path) => {
+                let path = path.display().to_string();
+                (format!("it asks flows, and {path} holds packets"), path)
+            }
+            None => ("it asks flows, and no source has any".to_owned(), "SOURCE".to_owned()),
+        };
+        let help = format!(
+            "write them by `wirelane flows {source} -w flows/`, then `wirelane query {name} flows/`"
+        );
+        Err(Error::usage(name, cause).help(help))
     }
 
     /// Buckets of which about sixty are all flows of the span.
@@ -89,7 +115,7 @@ impl Asking {
     fn target(&self) -> Result<Target> {
         match &self.args.write {
             Some(path) if path.as_os_str() != "-" => Target::file(path),
-            _ => Ok(Target::output()),
+            _ => Ok(Target::output(self.format)),
         }
     }
 }

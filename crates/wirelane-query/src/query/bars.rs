@@ -8,16 +8,28 @@ use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use datafusion::arrow::compute::cast;
 
-/// Characters of the longest bar.
-const WIDTH: f64 = 30.0;
+use super::output::table;
+
+/// Characters of the longest bar, and of the shortest one that is worth its place.
+const LONGEST: usize = 30;
+const SHORTEST: usize = 3;
 /// From an eighth of a character to all of it.
 const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// The rows with bars for the column of this name, each as long as its share of the largest.
-pub(crate) fn with_bars(batch: &RecordBatch, name: &str) -> Result<RecordBatch, ArrowError> {
+/// The rows with bars for the column of this name, each as long as its share of the largest. Lines
+/// are not longer than `columns`; where there is no room, there are no bars.
+pub(crate) fn with_bars(
+    batch: &RecordBatch,
+    name: &str,
+    columns: usize,
+) -> Result<RecordBatch, ArrowError> {
+    let width = columns.saturating_sub(table::width(batch)?).min(LONGEST);
+    if width < SHORTEST {
+        return Ok(batch.clone());
+    }
     let values = numbers(batch, name)?;
     let most = values.iter().copied().fold(0.0, f64::max);
-    let bars: StringArray = values.iter().map(|value| Some(bar(*value, most))).collect();
+    let bars: StringArray = values.iter().map(|value| Some(bar(*value, most, width))).collect();
     let mut fields = batch.schema().fields().to_vec();
     fields.push(Arc::new(Field::new("", DataType::Utf8, false)));
     let mut columns = batch.columns().to_vec();
@@ -35,8 +47,9 @@ pub(crate) fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<f64>, Arrow
         .collect())
 }
 
-fn bar(value: f64, most: f64) -> String {
-    let eighths = if most > 0.0 { (value / most * WIDTH * 8.0).round() as usize } else { 0 };
+fn bar(value: f64, most: f64, width: usize) -> String {
+    let longest = (width * 8) as f64;
+    let eighths = if most > 0.0 { (value / most * longest).round() as usize } else { 0 };
     // What is there is seen.
     let eighths = if value > 0.0 { eighths.max(1) } else { 0 };
     let mut text: String = std::iter::repeat_n(BLOCKS[7], eighths / 8).collect();
@@ -52,10 +65,10 @@ mod tests {
 
     #[test]
     fn bars_are_shares_of_the_largest() {
-        assert_eq!(bar(10.0, 10.0), "█".repeat(30));
-        assert_eq!(bar(5.0, 10.0).chars().count(), 15);
-        assert_eq!(bar(0.0, 10.0), "");
-        assert_eq!(bar(0.001, 10.0), "▏");
-        assert_eq!(bar(0.0, 0.0), "");
+        assert_eq!(bar(10.0, 10.0, 30), "█".repeat(30));
+        assert_eq!(bar(5.0, 10.0, 30).chars().count(), 15);
+        assert_eq!(bar(0.0, 10.0, 30), "");
+        assert_eq!(bar(0.001, 10.0, 30), "▏");
+        assert_eq!(bar(0.0, 0.0, 30), "");
     }
 }

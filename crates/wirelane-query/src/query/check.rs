@@ -15,36 +15,44 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::ObjectMeta;
 use wirelane::{Error, Result};
-use wirelane_arrow::Flows;
 
-use super::failure;
+use super::kind::Kind;
+use super::{failure, panics};
 
 /// Footers that are fetched at once.
 const CONCURRENCY: usize = 32;
 
-/// Reads the footers of all files of flows that the plan would read. The engine finds them in its
+/// Reads the footers of all files of Parquet that the plan would read. The engine finds them in its
 /// cache then.
 ///
 /// # Errors
-/// A file is not whole, or its columns are not those of flows.
+/// A file is not whole, or its columns are not those of its table.
 pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEnv>) -> Result<()> {
     let mut files = Vec::new();
     gather(plan, &mut files);
     let mut seen = HashSet::new();
-    files.retain(|(store, file)| seen.insert((store.clone(), file.location.clone())));
-    let expected = Flows::new().schema();
-    let checks = files.into_iter().map(|(store, file)| {
-        let (runtime, expected) = (Arc::clone(runtime), Arc::clone(&expected));
-        async move { check_file(&runtime, &store, &file, &expected).await }
+    files.retain(|(_, store, file)| seen.insert((store.clone(), file.location.clone())));
+    let schemas = [Kind::Flows, Kind::Packets].map(|kind| (kind, kind.schema()));
+    let checks = files.into_iter().map(|(kind, store, file)| {
+        let (runtime, schemas) = (Arc::clone(runtime), &schemas);
+        async move {
+            let expected = schemas.iter().find(|it| it.0 == kind);
+            let expected = expected.map_or_else(|| kind.schema(), |it| Arc::clone(&it.1));
+            check_file(&runtime, &store, &file, kind, &expected).await
+        }
     });
     stream::iter(checks).buffer_unordered(CONCURRENCY).try_collect::<()>().await
 }
 
-fn gather(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<(ObjectStoreUrl, ObjectMeta)>) {
+/// A file of a table, and the store that it is in.
+type Found = (Kind, ObjectStoreUrl, ObjectMeta);
+
+fn gather(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<Found>) {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
         && let Some((config, _)) = scan.downcast_to_file_source::<ParquetSource>()
     {
-        files.extend(files_of(config));
+        let kind = Kind::of_columns(config.file_schema());
+        files.extend(files_of(config).map(|(store, file)| (kind, store, file)));
     }
     plan.children().into_iter().for_each(|child| gather(child, files));
 }
@@ -58,31 +66,49 @@ async fn check_file(
     runtime: &Arc<RuntimeEnv>,
     store: &ObjectStoreUrl,
     file: &ObjectMeta,
+    kind: Kind,
     expected: &Schema,
 ) -> Result<()> {
-    let object = || match store.as_str() {
-        "file:///" => format!("/{}", file.location),
-        store => format!("{store}{}", file.location),
-    };
+    let object = || name(store, file);
     let store = runtime.object_store(store).map_err(failure::of)?;
     let cache = runtime.cache_manager.get_file_metadata_cache();
     let footer = DFParquetMetadata::new(store.as_ref(), file).with_file_metadata_cache(Some(cache));
-    let schema = footer.fetch_schema().await.map_err(|error| match error {
-        DataFusionError::ParquetError(error) => {
-            Error::failed(object(), format!("it is not a whole file of Parquet: {error}"))
-                .help("remove it, or name other files")
-        }
+    let fetched = panics::caught(footer.fetch_schema()).await;
+    let fetched = fetched.map_err(|_| damaged(object(), "its end says what cannot be"))?;
+    let schema = fetched.map_err(|error| match error {
+        DataFusionError::ParquetError(error) => damaged(object(), &error.to_string()),
         other => failure::of(other),
     })?;
-    match unlike(&schema, expected) {
+    let found = Kind::of_columns(&schema);
+    let unlike = match unlike(&schema, expected, kind) {
+        Some(_) if found != kind => {
+            Some(format!("its rows are {}, not {}", found.name(), kind.name()))
+        }
+        unlike => unlike,
+    };
+    match unlike {
         None => Ok(()),
         Some(cause) => Err(Error::failed(object(), cause)
             .help("`wirelane flows -w DIR/` writes what is read here; name other files")),
     }
 }
 
-/// How the columns of a file differ from those of flows, if a query would stumble over it.
-fn unlike(schema: &Schema, expected: &Schema) -> Option<String> {
+/// What users call a file.
+pub(crate) fn name(store: &ObjectStoreUrl, file: &ObjectMeta) -> String {
+    match store.as_str() {
+        "file:///" => format!("/{}", file.location),
+        store => format!("{store}{}", file.location),
+    }
+}
+
+/// The error of a file that cannot be read.
+pub(crate) fn damaged(object: String, cause: &str) -> Error {
+    Error::failed(object, format!("it is not a whole file of Parquet: {cause}"))
+        .help("remove it, or name other files")
+}
+
+/// How the columns of a file differ from those of its table, if a query would stumble over it.
+fn unlike(schema: &Schema, expected: &Schema, kind: Kind) -> Option<String> {
     let mut common = 0;
     for field in expected.fields() {
         let Ok(found) = schema.field_with_name(field.name()) else { continue };
@@ -96,14 +122,16 @@ fn unlike(schema: &Schema, expected: &Schema) -> Option<String> {
             ));
         }
     }
-    (common == 0).then(|| "none of its columns is one of flows".to_owned())
+    (common == 0).then(|| format!("none of its columns is one of {}", kind.name()))
 }
 
-/// All kinds of text are one.
+/// All kinds of text are one, and so are those of bytes.
 fn is_like(found: &DataType, expected: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (found, expected) {
-        (DataType::Dictionary(_, found), _) => is_like(found, expected),
-        (DataType::Utf8View | DataType::LargeUtf8, DataType::Utf8) => true,
+        (Dictionary(_, found), _) => is_like(found, expected),
+        (Utf8 | Utf8View | LargeUtf8, Utf8 | Utf8View) => true,
+        (Binary | BinaryView | LargeBinary, BinaryView) => true,
         (found, expected) => found == expected,
     }
 }
@@ -116,14 +144,15 @@ mod tests {
 
     #[test]
     fn columns_may_be_missing_or_new_but_not_others() {
-        let expected = Flows::new().schema();
+        let expected = Kind::Flows.schema();
+        let unlike = |schema: &Schema| unlike(schema, &expected, Kind::Flows);
         let schema = |name: &str, kind| Schema::new(vec![Field::new(name, kind, true)]);
-        assert_eq!(unlike(&expected, &expected), None);
-        assert_eq!(unlike(&schema("packets", DataType::UInt64), &expected), None);
-        assert_eq!(unlike(&schema("source", DataType::Utf8View), &expected), None);
-        let cause = unlike(&schema("packets", DataType::Utf8), &expected).unwrap();
+        assert_eq!(unlike(&expected), None);
+        assert_eq!(unlike(&schema("packets", DataType::UInt64)), None);
+        assert_eq!(unlike(&schema("source", DataType::Utf8View)), None);
+        let cause = unlike(&schema("packets", DataType::Utf8)).unwrap();
         assert_eq!(cause, "column packets is Utf8, not UInt64");
-        let cause = unlike(&schema("price", DataType::Utf8), &expected).unwrap();
+        let cause = unlike(&schema("price", DataType::Utf8)).unwrap();
         assert_eq!(cause, "none of its columns is one of flows");
     }
 }

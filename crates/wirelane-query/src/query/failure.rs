@@ -38,6 +38,17 @@ pub(crate) fn of(error: DataFusionError) -> Error {
     }
 }
 
+/// An error of the engine before it read anything: then the question is wrong, unless the system
+/// or a source said so.
+pub(crate) fn of_question(error: DataFusionError) -> Error {
+    match error.find_root() {
+        DataFusionError::Execution(_) | DataFusionError::ArrowError(..) => {
+            sql(&error.find_root().strip_backtrace())
+        }
+        _ => of(error),
+    }
+}
+
 /// An error that others hold, too.
 fn of_shared(error: &DataFusionError) -> Error {
     match error {
@@ -82,11 +93,15 @@ fn sql(text: &str) -> Error {
         return Error::usage("SQL", "a query only reads, and this statement changes something")
             .help("ask by SELECT; -w FILE writes the answer");
     }
-    if text.contains("'datafusion.public.flows' not found") {
-        return error.help("name a directory, a file or a URL with Parquet files of flows");
-    }
-    if text.contains("'datafusion.public.packets' not found") {
-        return error.help("name a capture file, or a directory of wirelane record");
+    if let Some((_, rest)) = text.split_once("table 'datafusion.public.")
+        && let Some((table, _)) = rest.split_once("' not found")
+    {
+        let error = Error::usage("SQL", format!("there is no table {table}"));
+        return error.help(match table {
+            "flows" => "name a directory, a file or a URL with Parquet files of flows",
+            "packets" => "name a capture file, or a directory of wirelane record",
+            _ => "there are flows and packets, as the sources have them",
+        });
     }
     if text.contains("no field named") {
         return error

@@ -1,5 +1,5 @@
-//! What a query says of `flow_start` it says of directories, too: files of flows lie by the hour in
-//! which flows began.
+//! What a query says of `flow_start`, or of the time of packets, it says of directories, too: files
+//! lie by the hour of their rows.
 
 use arrow_schema::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -10,10 +10,11 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::listing::PARTITIONS;
 
-const START: &str = "flow_start";
+/// When flows began, and when packets came.
+const STARTS: [&str; 2] = ["flow_start", "time"];
 const HOUR: i64 = 3_600_000_000_000;
 
-/// Adds to a scan of flows what follows for `date` and `hour`. To be the last rule: conditions have
+/// Adds to a scan what follows for `date` and `hour`. To be the last rule: conditions have
 /// come down to the scan.
 #[derive(Debug)]
 pub(crate) struct Hours;
@@ -72,7 +73,7 @@ fn implied(condition: &Expr) -> Vec<Expr> {
 }
 
 fn is_start(column: &Column) -> bool {
-    column.name == START
+    STARTS.contains(&column.name.as_str())
 }
 
 /// In this hour or later.
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn bounds_of_starts_are_bounds_of_hours() {
-        let start = || ident(START);
+        let start = || ident(STARTS[0]);
         assert_eq!(implied(&start().gt_eq(time(50, 7))), [from(50)]);
         assert_eq!(implied(&start().lt(time(50, 0))), [to(49)]);
         assert_eq!(implied(&start().lt(time(50, 1))), [to(50)]);

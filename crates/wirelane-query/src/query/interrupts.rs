@@ -11,6 +11,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 use wirelane::{Error, Result};
 
+use super::panics;
+
 /// How late an interrupt may be seen.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -53,7 +55,7 @@ impl Interrupts {
             match outcome.recv_timeout(TICK) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::failed("the query", "a thread of it panicked"));
+                    return Err(panics::inside());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.0.swap(false, Ordering::Relaxed) {

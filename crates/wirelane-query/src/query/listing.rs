@@ -1,8 +1,9 @@
 //! Where files of flows lie: in directories `date=…/hour=…/host=…/`, or anywhere else.
 
 use datafusion::datasource::listing::ListingTableUrl;
+use futures::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{ListResult, ObjectStore, ObjectStoreExt as _};
+use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use wirelane::{Error, Result};
 
 use super::failure;
@@ -76,6 +77,26 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
         ));
     }
     Ok(found)
+}
+
+/// The first file below a directory, or the one that a file is.
+///
+/// # Errors
+/// The store refuses.
+pub(crate) async fn first(
+    store: &dyn ObjectStore,
+    url: &ListingTableUrl,
+) -> Result<Option<ObjectMeta>> {
+    if !url.is_collection() {
+        return store.head(url.prefix()).await.map(Some).map_err(failure::store);
+    }
+    let mut files = store.list(Some(url.prefix()));
+    while let Some(file) = files.try_next().await.map_err(failure::store)? {
+        if file.location.as_ref().ends_with(SUFFIX) {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
 }
 
 /// What the directories of a path say.

@@ -5,13 +5,18 @@ mod arguments;
 mod asking;
 mod bars;
 mod check;
+mod culprit;
 mod depth;
+mod epoch;
 mod failure;
-mod flows;
 mod hours;
 mod interrupts;
+mod kind;
 mod listing;
+mod names;
 mod output;
+mod panics;
+mod parquet;
 mod reading;
 mod ready;
 mod request;
@@ -51,7 +56,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if args.svg.is_some() && !matches!(question, Question::Ready(_)) {
         return Err(Error::usage("--svg", "only ready queries are drawn").help("see --list"));
     }
-    let sources = Sources::parse(sources)?;
+    let sources = Sources::parse(sources).map_err(|error| names::explain(&args.words, error))?;
     for target in args.write.iter().chain(&args.svg) {
         sources.refuse_to_replace(target)?;
     }
@@ -68,12 +73,14 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         .build()
         .map_err(|error| Error::io("threads", "clone", error))?;
     let interrupts = Interrupts::listen()?;
+    panics::keep();
     let answered = || -> Result<()> {
+        let packets = sources.packets.first().cloned();
         let (memory, place) = (args.memory, spill.path().to_owned());
         let cluster = args.cluster.clone();
         let opened = async move { tables::open(&sources, cluster.as_ref(), memory, &place).await };
         let context = interrupts.unless(&runtime, opened)?;
-        let asking = Arc::new(Asking { context, args: args.clone(), format });
+        let asking = Arc::new(Asking { context, args: args.clone(), format, packets });
         match question {
             Question::Sql(sql) => interrupts.unless(&runtime, sql_of(&asking, sql.to_owned())),
             Question::Ready(ready) => interrupts.unless(&runtime, ready_of(&asking, ready)),
@@ -106,7 +113,10 @@ fn talk(runtime: &Runtime, interrupts: &Interrupts, asking: &Arc<Asking>) -> Res
         let outcome = match line {
             Line::Sql(text) => match Ready::find(&text) {
                 Some(ready) => interrupts.unless(runtime, ready_of(asking, ready)),
-                None => interrupts.unless(runtime, sql_of(asking, text)),
+                None => match names::meant(&text) {
+                    Some(name) => Err(names::unknown(&text, name)),
+                    None => interrupts.unless(runtime, sql_of(asking, text)),
+                },
             },
             Line::Tables => print(&tables::names(&asking.context)),
             Line::Schema(table) => {

@@ -2,20 +2,51 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::SendableRecordBatchStream;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use datafusion::execution::context::SQLOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{DataFrame, SessionContext};
-use wirelane::Result;
+use futures::StreamExt as _;
+use tokio::task::JoinHandle;
+use wirelane::{Error, Result};
 
-use super::{check, depth, failure};
+use super::{check, culprit, depth, failure, panics};
 use crate::cluster;
 
 /// A query that is under way.
 pub(crate) struct Running {
     /// Its operators count what they read.
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    pub(crate) rows: SendableRecordBatchStream,
+    rows: SendableRecordBatchStream,
+    task: Arc<TaskContext>,
+    /// The search for what made it fail, and the error if nothing is found.
+    search: Option<(JoinHandle<Option<Error>>, Error)>,
+}
+
+impl Running {
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    /// The next rows. Who stops waiting for them may ask again.
+    pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            if let Some((search, _)) = &mut self.search {
+                let found = search.await.ok().flatten();
+                let (_, error) = self.search.take()?;
+                return Some(Err(found.unwrap_or(error)));
+            }
+            let error = match panics::caught(self.rows.next()).await {
+                Ok(Some(Err(error))) if culprit::is_of_file(&error) => failure::of(error),
+                Ok(next) => return next.map(|batch| batch.map_err(failure::of)),
+                Err(error) => error,
+            };
+            let (plan, task) = (Arc::clone(&self.plan), Arc::clone(&self.task));
+            self.search = Some((tokio::spawn(culprit::find(plan, task)), error));
+        }
+    }
 }
 
 /// Starts a statement. It only reads: it writes only its answer, and opens only the sources.
@@ -26,7 +57,7 @@ pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running
     depth::check(sql)?;
     let reads =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    let frame = context.sql_with_options(sql, reads).await.map_err(failure::of)?;
+    let frame = context.sql_with_options(sql, reads).await.map_err(failure::of_question)?;
     start_frame(context, frame).await
 }
 
@@ -37,8 +68,8 @@ pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running
 pub(crate) async fn start_frame(context: &SessionContext, frame: DataFrame) -> Result<Running> {
     let task = Arc::new(frame.task_ctx());
     let local = cluster::local(&frame).await.map_err(failure::of)?;
-    let plan = frame.create_physical_plan().await.map_err(failure::of)?;
+    let plan = frame.create_physical_plan().await.map_err(failure::of_question)?;
     check::check(local.as_ref().unwrap_or(&plan), &context.runtime_env()).await?;
-    let rows = execute_stream(Arc::clone(&plan), task).map_err(failure::of)?;
-    Ok(Running { plan, rows })
+    let rows = execute_stream(Arc::clone(&plan), Arc::clone(&task)).map_err(failure::of)?;
+    Ok(Running { plan, rows, task, search: None })
 }

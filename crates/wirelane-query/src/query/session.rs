@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::execution::FunctionRegistry as _;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use wirelane::Result;
 
+use super::epoch::Epoch;
 use super::failure;
 use super::hours::Hours;
 use crate::packets::Leftovers;
@@ -36,6 +38,9 @@ pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionCont
     parquet.pushdown_filters = true;
     parquet.reorder_filters = true;
     let context = SessionContext::new_with_config_rt(config, runtime);
+    let mut state = context.state();
+    state.register_function_rewrite(Arc::new(Epoch)).map_err(failure::of)?;
+    let context = SessionContext::new_with_state(state);
     context.add_optimizer_rule(Arc::new(Hours));
     Ok(context)
 }

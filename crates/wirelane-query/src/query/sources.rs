@@ -1,4 +1,4 @@
-//! What a source is: files of flows, or packets.
+//! What a source is: files of Parquet, or of packets.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,9 +18,9 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// Where the rows of the tables come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Of `flows`: directories (their URLs end with `/`) and files of Parquet, here or in object
-    /// stores.
-    pub(crate) flows: Vec<ListingTableUrl>,
+    /// Directories (their URLs end with `/`) and files of Parquet, here or in object stores, with
+    /// rows of either table.
+    pub(crate) parquet: Vec<ListingTableUrl>,
     /// Of `packets`: capture files, and directories of `wirelane record`.
     pub(crate) packets: Vec<PathBuf>,
 }
@@ -31,7 +31,7 @@ impl Sources {
         for word in words {
             let url = word.to_str().filter(|text| text.contains("://"));
             match url {
-                Some(text) if !text.starts_with("file://") => sources.flows.push(remote(text)?),
+                Some(text) if !text.starts_with("file://") => sources.parquet.push(remote(text)?),
                 Some(text) => sources.add(&local(text)?)?,
                 None => sources.add(Path::new(word))?,
             }
@@ -46,9 +46,9 @@ impl Sources {
     pub(crate) fn refuse_to_replace(&self, target: &Path) -> Result<()> {
         let Some(target_id) = FileId::at(target) else { return Ok(()) };
         let Ok(target_path) = fs::canonicalize(target) else { return Ok(()) };
-        let flows = self.flows.iter().filter_map(|url| Url::parse(url.as_str()).ok());
-        let flows = flows.filter_map(|url| url.to_file_path().ok());
-        for source in flows.chain(self.packets.iter().cloned()) {
+        let parquet = self.parquet.iter().filter_map(|url| Url::parse(url.as_str()).ok());
+        let parquet = parquet.filter_map(|url| url.to_file_path().ok());
+        for source in parquet.chain(self.packets.iter().cloned()) {
             let Ok(source_path) = fs::canonicalize(&source) else { continue };
             let is_part = source_path.is_dir() && target_path.starts_with(&source_path);
             if is_part || FileId::at(&source_path) == Some(target_id) {
@@ -63,11 +63,11 @@ impl Sources {
     fn add(&mut self, path: &Path) -> Result<()> {
         let object = || path.display().to_string();
         let about = fs::metadata(path).map_err(|error| Error::io(object(), "stat", error))?;
-        let has_flows = match about.is_dir() {
+        let is_parquet = match about.is_dir() {
             true => !path.join(STORE_FILE).exists(),
-            false => is_parquet(path)?,
+            false => looks_like_parquet(path)?,
         };
-        if !has_flows {
+        if !is_parquet {
             self.packets.push(path.to_owned());
             return Ok(());
         }
@@ -77,13 +77,13 @@ impl Sources {
             false => Url::from_file_path(&path),
         };
         let url = url.map_err(|()| Error::failed(object(), "its path is no URL"))?;
-        self.flows.push(parsed(url)?);
+        self.parquet.push(parsed(url)?);
         Ok(())
     }
 }
 
 /// By its name, whatever is in it, or by how it begins.
-fn is_parquet(path: &Path) -> Result<bool> {
+fn looks_like_parquet(path: &Path) -> Result<bool> {
     if path.extension().is_some_and(|suffix| suffix == "parquet") {
         return Ok(true);
     }
@@ -162,7 +162,7 @@ mod tests {
         words.push("s3://bucket/some/prefix".into());
         let sources = Sources::parse(&words).unwrap();
         assert_eq!(sources.packets, [path("store"), path("c.pcap")]);
-        let flows: Vec<_> = sources.flows.iter().map(ListingTableUrl::as_str).collect();
+        let flows: Vec<_> = sources.parquet.iter().map(ListingTableUrl::as_str).collect();
         assert!(flows[0].ends_with("/flows%20[1]/"), "{flows:?}");
         assert!(flows[1].ends_with("/a.parquet") && flows[2].ends_with("/b"), "{flows:?}");
         assert_eq!(flows[3], "s3://bucket/some/prefix/");

@@ -1,13 +1,18 @@
 //! The engine with the tables that sources fill.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow_schema::DataType;
+use datafusion::catalog::TableProvider;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::ident;
 use datafusion::prelude::SessionContext;
 use wirelane::Result;
 
+use super::kind::Kind;
 use super::sources::Sources;
-use super::{failure, flows, session};
+use super::{failure, parquet, session};
 use crate::cluster::{Address, Cluster};
 use crate::packets;
 
@@ -24,14 +29,36 @@ pub(crate) async fn open(
     // Before anything is read: it may not be there.
     let cluster = cluster.map(Cluster::find).transpose()?;
     let context = session::session(memory, spill)?;
-    flows::register(&context, &sources.flows).await?;
-    packets::register(&context, &sources.packets)?;
+    let parquet = parquet::tables(&context, &sources.parquet).await?;
+    let captures = packets::table(&sources.packets)?;
+    let captures = captures.map(|table| (Kind::Packets, table));
+    register(&context, parquet.into_iter().chain(captures)).map_err(failure::of)?;
     let context = match cluster {
         Some(cluster) => cluster.over(&context)?,
         None => context,
     };
     context.register_udf(packets::bpf());
     Ok(context)
+}
+
+/// Gives tables their names; two of a kind are one, of the columns that both have.
+fn register(
+    context: &SessionContext,
+    tables: impl Iterator<Item = (Kind, Arc<dyn TableProvider>)>,
+) -> Result<(), DataFusionError> {
+    for (kind, table) in tables {
+        let table = match context.deregister_table(kind.name())? {
+            None => table,
+            Some(other) => {
+                let schema = kind.schema();
+                let columns = || schema.fields().iter().map(|it| ident(it.name()));
+                let of = |table| context.read_table(table)?.select(columns());
+                of(other)?.union(of(table)?)?.into_view()
+            }
+        };
+        context.register_table(kind.name(), table)?;
+    }
+    Ok(())
 }
 
 /// The names of the tables, a line each.

@@ -12,6 +12,9 @@ use crate::s3::{LIMIT, S3, program};
 /// How long an executor may be silent: as short as it can be.
 const SILENCE: &str = "6s";
 
+/// What each says before anything else.
+const WARNING: &str = "warning: a cluster does not check who connects: every user of this host may";
+
 /// A scheduler and executors, with the keys of a server.
 pub(crate) struct Cluster {
     scheduler: ChildGuard,
@@ -25,6 +28,7 @@ impl Cluster {
         command.args(["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", SILENCE]);
         let mut scheduler = ChildGuard::spawn(command.envs(server.environment()));
         scheduler.wait_until(LIMIT, |it| it.stderr().contains("; ^C ends it"));
+        assert!(scheduler.stderr().contains(WARNING), "{}", scheduler.stderr());
         let work = tempfile::tempdir().unwrap();
         let mut cluster = Self { scheduler, executors: Vec::new(), work };
         for _ in 0..executors {
@@ -40,6 +44,7 @@ impl Cluster {
         command.args(["executor", "--scheduler", &self.url(), "--tasks", "1", "--work"]).arg(work);
         let mut executor = ChildGuard::spawn(command.envs(environment.iter().cloned()));
         executor.wait_until(LIMIT, |it| it.stderr().contains("works for df://"));
+        assert!(executor.stderr().contains(WARNING), "{}", executor.stderr());
         self.executors.push(executor);
     }
 

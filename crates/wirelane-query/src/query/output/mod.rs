@@ -1,11 +1,13 @@
 //! Answers: in a format, to standard output or a file.
 
 mod columns;
+mod escaped;
 mod format;
-mod table;
+pub(crate) mod table;
 mod target;
 mod writer;
 
+pub(crate) use escaped::columns;
 pub(crate) use format::Format;
 pub(crate) use target::{Target, remove_unfinished};
 pub(crate) use writer::Writer;

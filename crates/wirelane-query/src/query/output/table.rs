@@ -66,7 +66,7 @@ impl<W: Write> Table<W> {
         Ok(self.to)
     }
 
-    /// Writes what was held back.
+    /// Writes what was held back, or that there is nothing.
     fn decide(&mut self) -> io::Result<()> {
         let Some(waiting) = self.waiting.take() else { return Ok(()) };
         for row in &waiting {
@@ -78,7 +78,8 @@ impl<W: Write> Table<W> {
         if !names.is_empty() {
             self.row(&names)?;
         }
-        waiting.iter().try_for_each(|row| self.row(row))
+        waiting.iter().try_for_each(|row| self.row(row))?;
+        if waiting.is_empty() { writeln!(self.to, "no rows") } else { Ok(()) }
     }
 
     fn row(&mut self, cells: &[String]) -> io::Result<()> {
@@ -94,6 +95,22 @@ impl<W: Write> Table<W> {
         }
         writeln!(self.to, "{}", line.trim_end())
     }
+}
+
+/// Characters of a line of these rows, with the gap behind it.
+pub(crate) fn width(batch: &RecordBatch) -> Result<usize, ArrowError> {
+    let (schema, options) = (batch.schema(), FormatOptions::new());
+    let mut all = 0;
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        let column = ArrayFormatter::try_new(column, &options)?;
+        let mut width = clean(field.name()).chars().count();
+        for row in 0..batch.num_rows() {
+            let cell = clean(&column.value(row).try_to_string()?);
+            width = width.max(cell.chars().count().min(WIDEST));
+        }
+        all += width + GAP.len();
+    }
+    Ok(all)
 }
 
 /// Text of packets must not move the cursor.

@@ -1,12 +1,15 @@
 //! Where an answer goes. A file has its name when it is complete.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 use wirelane::{Error, Result};
+
+use super::escaped::Escaped;
+use super::format::Format;
 
 /// Takes bytes, and remembers what went wrong: writers of formats turn errors into text.
 pub(crate) struct Target {
@@ -21,6 +24,7 @@ pub(crate) struct Failure(Arc<Mutex<Option<Error>>>);
 
 enum To {
     Output(io::Stdout),
+    Terminal(Escaped<io::Stdout>),
     /// The file beside its place, and its place.
     Beside(NamedTempFile, PathBuf),
     /// A pipe, a terminal and the like.
@@ -39,8 +43,15 @@ pub(crate) fn remove_unfinished() {
 }
 
 impl Target {
-    pub(crate) fn output() -> Self {
-        Self::new(To::Output(io::stdout()), "standard output".to_owned())
+    /// Standard output. Characters of rows in this format that a terminal would obey are escaped on
+    /// one; those of tables always are.
+    pub(crate) fn output(format: Format) -> Self {
+        let is_text = matches!(format, Format::Csv | Format::Json);
+        let to = match is_text && io::stdout().is_terminal() {
+            true => To::Terminal(Escaped::new(io::stdout(), format)),
+            false => To::Output(io::stdout()),
+        };
+        Self::new(to, "standard output".to_owned())
     }
 
     /// # Errors
@@ -74,7 +85,7 @@ impl Target {
     }
 
     pub(crate) fn is_output(&self) -> bool {
-        matches!(self.to, To::Output(_))
+        matches!(self.to, To::Output(_) | To::Terminal(_))
     }
 
     /// Tells what went wrong, after the target went to a writer.
@@ -93,7 +104,7 @@ impl Target {
                 .persist(path)
                 .map(|_| ())
                 .map_err(|error| Error::io(self.name, "rename", error.error)),
-            To::Output(_) | To::Device(_) => Ok(()),
+            To::Output(_) | To::Terminal(_) | To::Device(_) => Ok(()),
         }
     }
 }
@@ -134,6 +145,7 @@ impl Write for To {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Output(to) => to.write(bytes),
+            Self::Terminal(to) => to.write(bytes),
             Self::Beside(to, _) => to.write(bytes),
             Self::Device(to) => to.write(bytes),
         }
@@ -142,6 +154,7 @@ impl Write for To {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Output(to) => to.flush(),
+            Self::Terminal(to) => to.flush(),
             Self::Beside(to, _) => to.flush(),
             Self::Device(to) => to.flush(),
         }

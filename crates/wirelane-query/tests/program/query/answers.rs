@@ -160,3 +160,40 @@ fn sql_may_come_on_standard_input() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(ended.stdout).unwrap(), "two\n2\n");
 }
+
+/// The time between two times is a number of seconds with all of its fraction, below 2.1 s and
+/// above.
+#[test]
+fn parts_of_durations_are_exact() {
+    let directory = tempfile::tempdir().unwrap();
+    let lengths: [u64; 5] =
+        [0, 1_500_000_000, 5_622_233_899, 61_250_000_000, 3 * 86_400_000_000_000 + 1];
+    let flow = |length: &u64| {
+        let mut flow = three_hours()[0].clone();
+        flow.reverse = wirelane_flow::Half::default();
+        flow.forward.end = flow.forward.start + length;
+        flow
+    };
+    write(directory.path(), &lengths.iter().map(flow).collect::<Vec<_>>());
+    let part = |name: &str| format!("extract({name} FROM flow_end - flow_start) AS {name}");
+    let parts = ["epoch", "second", "millisecond", "microsecond", "nanosecond"].map(part);
+    let sql = format!("SELECT {} FROM flows ORDER BY nanosecond", parts.join(", "));
+    let found = rows(&sql, &[directory.path()]);
+    for (row, length) in found.iter().zip(lengths) {
+        let expected = json!({
+            "epoch": length as f64 / 1e9, "second": length / 1_000_000_000,
+            "millisecond": length / 1_000_000, "microsecond": length / 1000, "nanosecond": length,
+        });
+        assert_eq!(*row, expected);
+    }
+    let sql = "SELECT avg(date_part('epoch', flow_end - flow_start)) AS mean FROM flows \
+        WHERE extract(epoch FROM flow_end - flow_start) BETWEEN 5.6 AND 5.7";
+    assert_eq!(rows(sql, &[directory.path()]), [json!({"mean": 5.622_233_899})]);
+}
+
+#[test]
+fn an_empty_answer_says_so_to_people_alone() {
+    let of = |format: &str| answer(&["SELECT 1 AS n WHERE FALSE", "--format", format], &[]);
+    assert_eq!(of("table"), "n\nno rows\n");
+    assert_eq!((of("csv").as_str(), of("json").as_str()), ("n\n", ""));
+}

@@ -38,6 +38,7 @@ fn the_command_becomes_the_program() {
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     let ended = process::output(Command::new(beside()).args(["query", "--help"]));
     assert!(ended.stdout.contains("--explain"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Usage: wirelane query ["), "{}", ended.stdout);
 }
 
 #[test]
@@ -127,4 +128,56 @@ fn a_terminal_gets_a_shell_with_a_history() {
     }
     let history = fs::read_to_string(state.join("wirelane/query-history")).unwrap();
     assert!(history.contains("SELECT count(*) + 1000 AS many FROM flows;"), "{history}");
+}
+
+/// Text of packets is escaped on a terminal; a pipe gets it as it is.
+#[test]
+fn no_answer_commands_the_terminal() {
+    if !tools::require("script") {
+        return;
+    }
+    let sql = "SELECT chr(27) || '[2J' || chr(8238) || chr(8203) || 'x' AS a";
+    let raw = "\u{1b}[2J\u{202e}\u{200b}x";
+    for format in ["csv", "table", "json"] {
+        let program = env!("CARGO_BIN_EXE_wirelane-query");
+        let line = format!("{program} query \"{sql}\" --format {format}");
+        let mut command = Command::new("script");
+        let shown = process::output(command.args(["-qec", &line, "/dev/null"]));
+        assert!(shown.status.success(), "{}", shown.stdout);
+        let hostile = |c: char| wirelane_os::text::is_hostile(c) && !matches!(c, '\r' | '\n');
+        assert!(!shown.stdout.contains(hostile), "{format}: {:?}", shown.stdout);
+        let ended = process::output(&mut query(&[sql, "--format", format], &[]));
+        assert_eq!(ended.stdout.contains(raw), format == "csv", "{format}: {:?}", ended.stdout);
+    }
+}
+
+/// The list names every source file that writes to the terminal by itself; review a new one.
+#[test]
+fn every_line_passes_through_one_rule() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let ways = ["println!(", "eprintln!(", " print!(", "stdout()", "stderr()"];
+    let known = [
+        // Addresses and words of ours.
+        "cluster/executor.rs",
+        "cluster/scheduler.rs",
+        "cluster/system.rs",
+        "cluster/log.rs",
+        // Errors, which escape what they quote.
+        "main.rs",
+        "packets/leftovers.rs",
+        "query/mod.rs",
+        // Through `wirelane_os::text`, or figures only.
+        "query/answer.rs",
+        "query/output/escaped.rs",
+        "query/output/target.rs",
+        // Counts, and rows that `wirelane` takes by a pipe.
+        "sink/mod.rs",
+        "sink/store.rs",
+    ];
+    for path in wirelane_testkit::files::below(&source) {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
+        let writes = ways.iter().any(|way| text.contains(way)) && !name.contains("tests");
+        assert!(!writes || known.contains(&name), "{name} prints, too");
+    }
 }

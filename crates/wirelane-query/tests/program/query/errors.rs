@@ -23,7 +23,7 @@ fn sources_that_are_none_are_named() {
     let missing = directory.path().join("missing");
     says(&refusal(&[COUNT], &[&missing]), 1, &["missing", "ENOENT"]);
     says(&refusal(&[COUNT], &[directory.path()]), 1, &["no Parquet files", "wirelane flows"]);
-    says(&refusal(&[COUNT], &[]), 2, &["'datafusion.public.flows' not found", "name a directory"]);
+    says(&refusal(&[COUNT], &[]), 2, &["there is no table flows", "name a directory"]);
     says(&refusal(&[COUNT, "nowhere://x/y"], &[]), 1, &["nowhere"]);
 }
 
@@ -60,6 +60,11 @@ fn wrong_questions_are_wrong_usage() {
     says(&of("SELECT bogus FROM flows"), 2, &["bogus", "information_schema.columns"]);
     says(&of("SELECT nosuch(1)"), 2, &["nosuch"]);
     says(&of("SELECT CAST(source AS INT) FROM flows"), 1, &["Cannot cast"]);
+    says(&of("SELECT * FROM nosuch"), 2, &["there is no table nosuch"]);
+    // What is wrong with a question by itself, too.
+    for sql in ["SELECT extract(foo FROM flow_start) FROM flows", "SELECT INTERVAL 'xyz'"] {
+        says(&of(sql), 2, &["SQL: "]);
+    }
     let text = ["SELECT 1", "-w", "answer.docx"];
     says(&refusal(&text, &[]), 2, &["answer.docx", "--format"]);
     says(&refusal(&["SELECT 1", "--svg", "a.svg"], &[]), 2, &["only ready queries"]);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod commands;
+mod damage;
 mod errors;
 mod packets;
 mod ready;

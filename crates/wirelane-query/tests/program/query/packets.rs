@@ -176,7 +176,7 @@ fn wrong_questions_say_what_to_do() {
         ("SELECT * FROM packets WHERE bpf('udp') OR length = 1", &file, 2, "beside AND"),
         ("SELECT bpf('udp') FROM packets", &file, 2, "beside AND"),
         ("SELECT price FROM packets", &file, 2, "columns"),
-        ("SELECT * FROM flows", &file, 2, "'datafusion.public.flows' not found"),
+        ("SELECT * FROM flows", &file, 2, "there is no table flows"),
         ("SELECT * FROM packets", &text, 1, "text"),
     ] {
         let (code, said) = refusal(&[sql], &[source]);
@@ -248,4 +248,45 @@ fn five_minutes_of_a_host_are_a_small_part_of_a_day() {
 #[ignore = "writes 5 GB"]
 fn five_minutes_of_a_host_are_a_small_part_of_five_gigabytes() {
     five_minutes(3_600_000, 2.0);
+}
+
+/// Rows that `flows --packets -w DIR/` wrote, alone, by the hour, and beside a capture.
+#[test]
+fn packets_in_parquet_are_rows_of_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, rows) = (directory.path().join("a.pcapng"), directory.path().join("rows"));
+    capture(&file);
+    output(wirelane().arg("flows").arg(&file).args(["--packets", "-q", "-w"]).arg(&rows));
+    let columns = "time, interface, length, source, destination_port, tcp_flags, community_id";
+    let sql = format!("SELECT {columns} FROM packets ORDER BY ALL");
+    let of = |source: &Path| answer(&[&sql, "--format", "csv"], &[source]);
+    assert_eq!(of(&rows), of(&file));
+    let (count, late) = ("SELECT count(*) FROM packets", " WHERE time > '2200-01-01'");
+    assert_eq!(value(count, &[&rows]), "10000");
+    assert_eq!(value(count, &[&rows, &file]), "20000");
+    assert_eq!(value("SELECT count(data) FROM packets", &[&rows]), "0");
+    let explained = answer(&[&format!("{count}{late}"), "--explain"], &[&rows]);
+    assert!(explained.contains(": 0 files, "), "{explained}");
+    // A file by itself, whatever its name.
+    let one = wirelane_testkit::files::below(&rows)[0].clone();
+    let renamed = directory.path().join("x.parquet");
+    fs::copy(one, &renamed).unwrap();
+    assert_eq!(value(count, &[&renamed]), "10000");
+    let (status, said) = refusal(&["SELECT bpf('ip') FROM packets"], &[&rows]);
+    assert!(status == 2 && said.contains("of capture files and stores"), "{said}");
+}
+
+/// The flows of a capture and its packets have the same IDs.
+#[test]
+fn packets_have_the_community_ids_of_their_flows() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, flows) = (directory.path().join("a.pcapng"), directory.path().join("flows"));
+    capture(&file);
+    output(wirelane().arg("flows").arg(&file).args(["-q", "-w"]).arg(&flows));
+    let of_packets = "SELECT community_id, count(*) AS n FROM packets GROUP BY 1 ORDER BY 1";
+    let of_flows = "SELECT community_id, sum(packets + coalesce(reverse_packets, 0)) AS n \
+        FROM flows GROUP BY 1 ORDER BY 1";
+    let found = answer(&[of_packets, "--format", "csv"], &[&file]);
+    assert_eq!(found, answer(&[of_flows, "--format", "csv"], &[&flows]));
+    assert!(found.lines().count() > 100, "{found}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use wirelane_flow::Half;
 
-use super::{answer, three_hours};
+use super::{answer, refusal, three_hours};
 use crate::made::{HOUR, START, write};
 
 fn rows(words: &[&str], source: &Path) -> Vec<Value> {
@@ -91,4 +91,52 @@ fn scans_and_retransmissions_are_found() {
     let sources: Vec<_> = found.iter().map(|row| row["source"].as_str().unwrap()).collect();
     assert_eq!(sources, ["10.0.0.7", "10.1.0.7", "10.2.0.7"]);
     assert_eq!((&found[0]["retransmissions"], &found[0]["percent"]), (&json!(2), &json!(40.0)));
+}
+
+#[test]
+fn what_a_ready_query_needs_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("trace.pcap");
+    fs::write(
+        &capture,
+        [&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0][..], &[0; 8], &[255, 255, 0, 0, 1, 0, 0, 0]]
+            .concat(),
+    )
+    .unwrap();
+    let (status, said) = refusal(&["top-talkers"], &[&capture]);
+    assert_eq!(status, 2, "{said}");
+    for words in
+        ["trace.pcap holds packets", "`wirelane flows ", "`wirelane query top-talkers flows/`"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let (status, said) = refusal(&["scans"], &[]);
+    assert!(status == 2 && said.contains("wirelane flows SOURCE"), "{said}");
+    for words in [&["top-talkrs"][..], &["top-talkrs", "flows/"]] {
+        let (status, said) = refusal(words, &[]);
+        assert!(status == 2 && said.contains("did you mean top-talkers?"), "{said}");
+    }
+}
+
+/// Longer addresses leave less room for bars, and at last none.
+#[test]
+fn lines_with_bars_fit_80_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    for (length, has_bars) in [(9, true), (20, true), (39, false)] {
+        let mut flow = three_hours()[0].clone();
+        let address = [
+            "2001:db8:0:0:0:0:0:1",
+            "2001:db8::1:1111:2222:3333",
+            "2001:db8:1111:2222:3333:4444:5555:6666",
+        ];
+        let address = address[[9, 20, 39].iter().position(|it| *it == length).unwrap()];
+        flow.key.source = address.parse().unwrap();
+        flow.key.destination = address.parse().unwrap();
+        let to = directory.path().join(length.to_string());
+        write(&to, &[flow]);
+        let table = answer(&["top-talkers"], &[&to]);
+        let widest = table.lines().map(|line| line.chars().count()).max().unwrap();
+        assert_eq!(table.contains('█'), has_bars, "{table}");
+        assert!(widest <= 80 || !has_bars, "{widest}: {table}");
+    }
 }

@@ -1,5 +1,4 @@
-//! The table `flows`: Parquet files, wherever they lie, with the columns that `wirelane flows`
-//! writes.
+//! Tables of Parquet files, wherever they lie, with the columns that `wirelane flows` writes.
 
 use std::sync::Arc;
 
@@ -10,31 +9,44 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, SessionContext};
+use object_store::ObjectStore;
 use wirelane::Result;
-use wirelane_arrow::Flows;
 
-use super::failure;
+use super::kind::Kind;
 use super::listing::{self, PARTITIONS, Part};
+use super::{failure, panics};
 
-/// Its name in SQL.
-pub(crate) const NAME: &str = "flows";
-
-/// Makes the table of all files below these URLs; without any there is none.
-pub(crate) async fn register(context: &SessionContext, urls: &[ListingTableUrl]) -> Result<()> {
-    if urls.is_empty() {
-        return Ok(());
-    }
-    let mut parts = Vec::new();
+/// The tables of the files below these URLs; without a file of a kind it has none.
+pub(crate) async fn tables(
+    context: &SessionContext,
+    urls: &[ListingTableUrl],
+) -> Result<Vec<(Kind, Arc<dyn TableProvider>)>> {
+    let mut all = [(Kind::Flows, Vec::new()), (Kind::Packets, Vec::new())];
     for url in urls {
         let store = context.runtime_env().object_store(url).map_err(failure::of)?;
-        parts.extend(listing::parts(store.as_ref(), url).await?);
+        let parts = listing::parts(store.as_ref(), url).await?;
+        let kind = kind_of(store.as_ref(), url).await?;
+        all.iter_mut().filter(|it| it.0 == kind).for_each(|it| it.1.extend(parts.clone()));
     }
-    let table = table(context, parts).map_err(failure::of)?;
-    context.register_table(NAME, table).map_err(failure::of)?;
-    Ok(())
+    let all = all.into_iter().filter(|(_, parts)| !parts.is_empty());
+    let table = |(kind, parts)| Ok((kind, table(context, kind, parts).map_err(failure::of)?));
+    all.map(table).collect()
+}
+
+/// What is below a URL: its first file tells.
+async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Kind> {
+    let Some(file) = listing::first(store, url).await? else { return Ok(Kind::Flows) };
+    if let Some(kind) = file.location.filename().and_then(Kind::of_name) {
+        return Ok(kind);
+    }
+    let metadata = DFParquetMetadata::new(store, &file);
+    // What is wrong with it is told when it is read.
+    let schema = panics::caught(metadata.fetch_schema()).await;
+    Ok(schema.ok().and_then(Result::ok).map_or(Kind::Flows, |schema| Kind::of_columns(&schema)))
 }
 
 /// The type of each column that directories tell. An hour is text: the engine looks for directories
@@ -47,17 +59,19 @@ pub(crate) fn partition_type(name: &str) -> DataType {
 /// other.
 fn table(
     context: &SessionContext,
+    kind: Kind,
     parts: Vec<Part>,
 ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
     let groups = groups(parts);
     if let [group] = &groups[..]
         && group[0].below == 0
     {
-        return listing_table(group);
+        return listing_table(kind, group);
     }
     let mut all: Option<DataFrame> = None;
     for group in &groups {
-        let frame = context.read_table(listing_table(group)?)?.select(columns(&group[0])?)?;
+        let frame = context.read_table(listing_table(kind, group)?)?;
+        let frame = frame.select(columns(kind, &group[0])?)?;
         all = Some(match all {
             Some(all) => all.union(frame)?,
             None => frame,
@@ -80,7 +94,7 @@ fn groups(parts: Vec<Part>) -> Vec<Vec<Part>> {
     groups
 }
 
-fn listing_table(group: &[Part]) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+fn listing_table(kind: Kind, group: &[Part]) -> Result<Arc<dyn TableProvider>, DataFusionError> {
     let columns = PARTITIONS[group[0].below..].iter();
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
         .with_file_extension(group[0].suffix)
@@ -90,13 +104,13 @@ fn listing_table(group: &[Part]) -> Result<Arc<dyn TableProvider>, DataFusionErr
     let urls = group.iter().map(|part| part.url.clone()).collect();
     let config = ListingTableConfig::new_with_multi_paths(urls)
         .with_listing_options(options)
-        .with_schema(Flows::new().schema());
+        .with_schema(kind.schema());
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
-/// The columns of flows, then those that directories tell: of each row, of all, or nobody knows.
-fn columns(part: &Part) -> Result<Vec<Expr>, DataFusionError> {
-    let schema = Flows::new().schema();
+/// The columns of the rows, then those that directories tell: of each row, of all, or nobody knows.
+fn columns(kind: Kind, part: &Part) -> Result<Vec<Expr>, DataFusionError> {
+    let schema = kind.schema();
     let mut columns: Vec<Expr> = schema.fields().iter().map(|field| ident(field.name())).collect();
     for (index, name) in PARTITIONS.into_iter().enumerate() {
         let kind = partition_type(name);

@@ -1,0 +1,66 @@
+//! What rows of Parquet files are: flows or packets, as `wirelane flows -w` writes them.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use wirelane_arrow::{Flows, Packets};
+
+/// A kind of rows, and of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Flows,
+    Packets,
+}
+
+impl Kind {
+    /// The name of its table in SQL, and what names of its files begin with.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Flows => "flows",
+            Self::Packets => "packets",
+        }
+    }
+
+    /// The columns of its table. A file may lack any.
+    pub(crate) fn schema(self) -> SchemaRef {
+        match self {
+            Self::Flows => Flows::new().schema(),
+            Self::Packets => {
+                let schema = Packets::schema_with_data();
+                let fields = schema.fields().iter();
+                let fields = fields.map(|it| Field::clone(it).with_nullable(true));
+                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    /// What the name of a file says.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let is_of = |kind: &Self| name.starts_with(&format!("{}-", kind.name()));
+        [Self::Flows, Self::Packets].into_iter().find(is_of)
+    }
+
+    /// What the columns of a file, or of a table, say: packets have one time, flows have two.
+    pub(crate) fn of_columns(schema: &Schema) -> Self {
+        let is_time = |name| {
+            let field = schema.field_with_name(name);
+            field.is_ok_and(|it| matches!(it.data_type(), DataType::Timestamp(..)))
+        };
+        if is_time("time") && !is_time("flow_start") { Self::Packets } else { Self::Flows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_apart() {
+        for kind in [Kind::Flows, Kind::Packets] {
+            assert_eq!(Kind::of_columns(&kind.schema()), kind);
+            assert_eq!(Kind::of_name(&format!("{}-024144-1-0.parquet", kind.name())), Some(kind));
+        }
+        assert_eq!(Kind::of_name("part-0.parquet"), None);
+        assert_eq!(Kind::of_columns(&Schema::empty()), Kind::Flows);
+    }
+}
