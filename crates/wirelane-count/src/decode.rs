@@ -21,7 +21,7 @@ pub enum Reason {
     Malformed,
     /// The link type is unknown here.
     UnknownLink,
-    /// What their link carries is encrypted.
+    /// The link encrypted their content.
     Encrypted,
 }
 

@@ -38,8 +38,8 @@ impl Default for MeterConfig {
     }
 }
 
-/// What became of packets: `packets` is the sum of those in flows, `not_ip`,
-/// `encrypted`, `truncated` and `malformed`.
+/// Counts of packets: `packets` is the sum of the packets in flows, `not_ip`, `encrypted`,
+/// `truncated` and `malformed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MeterCounts {

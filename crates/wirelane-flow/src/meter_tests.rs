@@ -279,7 +279,7 @@ fn a_tunnel_without_a_number_has_none() {
     assert_eq!(told, [(gre, None), (gre, Some(0)), (TunnelKind::Ip, None)]);
 }
 
-/// What Ethernet, PPP and 802.11 carry is the same flow; what else 802.11 sends has a reason.
+/// Ethernet, PPP and 802.11 carry packets of one flow; other frames of 802.11 and PPP are counted.
 #[test]
 fn flows_of_ppp_and_wlan_are_metered() {
     let frame = datagram(1, 2, 4000, &[]);

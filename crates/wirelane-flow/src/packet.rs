@@ -63,7 +63,7 @@ pub(crate) struct Outer {
 pub(crate) enum Unmetered {
     /// It is not IP, or of a link type that is unknown here.
     NotIp,
-    /// What its link carried is encrypted.
+    /// The link encrypted its content.
     Encrypted,
     /// It ends before its addresses and ports do.
     Truncated,

@@ -166,7 +166,7 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
 pub struct RecipeError(String);
 
 impl RecipeError {
-    /// Takes the words; a space for each character that a terminal obeys.
+    /// Takes the words; each hostile character becomes a space.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into().replace(is_hostile, " "))
     }

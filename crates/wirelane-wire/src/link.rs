@@ -24,10 +24,10 @@ pub enum Link {
         /// The identifier of the innermost tag, when there are several.
         inner_vlan: Option<u16>,
     },
-    /// The frame serves the link itself, such as beacons of 802.11 and negotiations of PPP, or
-    /// carries a part of a packet without its header.
+    /// A frame of the link itself, such as a beacon of 802.11 or a negotiation of PPP, or a later
+    /// fragment.
     Control,
-    /// What it carries is encrypted.
+    /// Its content is encrypted.
     Encrypted,
     /// A link type that is unknown here.
     Unknown,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_of_a_network_is_told_apart() {
+    fn frames_without_a_packet_are_told_apart() {
         let mut fragment = wlan(8, 1, &[]);
         fragment[22] = 1;
         for (link_type, data, expected) in [

@@ -30,7 +30,7 @@ pub(super) enum Values {
     Short(fn(&[Row], &mut Vec<u16>)),
     Word(fn(&[Row], &mut Vec<u32>)),
     Text(fn(&Row) -> Key, fn(Key, &[Source], &mut String)),
-    /// What names the conversation.
+    /// The Community ID.
     Community,
     /// The bytes of the packet.
     Data,

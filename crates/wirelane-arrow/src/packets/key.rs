@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What has a place in a table.
+/// A value with a place in a table.
 pub(super) trait Hash {
-    /// The same number again as seldom as can be.
+    /// A number that few other values share.
     fn hash(&self) -> u64;
 }
 

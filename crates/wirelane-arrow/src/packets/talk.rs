@@ -1,4 +1,4 @@
-//! Who talks to whom in a packet: what its Community ID is made of.
+//! Both ends of a packet, from which its Community ID is computed.
 
 use wirelane_flow::{community_digest, write_community_id};
 use wirelane_wire::Protocol;

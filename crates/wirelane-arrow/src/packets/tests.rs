@@ -109,7 +109,7 @@ fn every_header_has_its_columns() {
     }
 }
 
-/// The ID of a packet is that of its flow, in both directions, and for fragments and ICMP, too.
+/// A packet and its flow have the same ID: in both directions, also for fragments and ICMP.
 #[test]
 fn community_ids_are_those_of_flows() {
     use wirelane_flow::{Meter, MeterConfig, Packet, Room, write_community_id};

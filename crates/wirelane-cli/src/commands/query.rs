@@ -11,10 +11,10 @@ use crate::companion;
 
 /// Ask flows and packets by SQL.
 ///
-/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote; table `packets`
-/// has those of capture files, of directories that `wirelane record` wrote, and of Parquet files of
-/// `wirelane flows --packets -w DIR/`. The program wirelane-query answers; it lies beside this
-/// command or on the PATH, and has options of its own: `wirelane query --help`.
+/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote. Table `packets`
+/// has the packets of capture files, of directories that `wirelane record` wrote, and of Parquet
+/// files that `wirelane flows --packets -w DIR/` wrote. The program wirelane-query, beside this
+/// command or on the PATH, answers. `wirelane query --help` lists its options.
 #[derive(Args, Clone, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct QueryArgs {

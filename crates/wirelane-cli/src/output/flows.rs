@@ -14,8 +14,8 @@ pub(crate) struct FlowFigures {
     pub(crate) flows: FlowCounts,
 }
 
-/// Of a summary: `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `encrypted`,
-/// `truncated` and `malformed` together are all that were delivered.
+/// Of a summary: the sum of `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `encrypted`,
+/// `truncated` and `malformed` is the number of packets delivered.
 #[derive(Serialize)]
 pub(crate) struct Flows {
     /// Flows that went out, and the packets in them.

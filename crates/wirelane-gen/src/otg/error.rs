@@ -21,7 +21,7 @@ pub struct Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: ", self.line, self.column)?;
-        // What is quoted of the file may have line breaks, and more that a terminal obeys.
+        // Quotes from the file may contain any character.
         let one_line = |text: &str| text.replace(is_hostile, " ");
         if !self.path.is_empty() {
             write!(f, "{}: ", one_line(&self.path))?;

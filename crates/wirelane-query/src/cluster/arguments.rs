@@ -10,8 +10,8 @@ use super::address::Address;
 
 /// Plan queries of a cluster and share them out to executors.
 ///
-/// A cluster does not check who connects: everybody who reaches its port may run queries and read
-/// what executors may read. It listens on this host alone unless told otherwise. Ends on ^C.
+/// There is no authentication: any client that reaches its port can run queries with the access
+/// rights of the executors. By default it listens on this host alone. Ends on ^C.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SchedulerArgs {
     /// Where clients and executors connect; port 0 takes a free one
@@ -27,9 +27,9 @@ pub(crate) struct SchedulerArgs {
 
 /// Run parts of a cluster's queries.
 ///
-/// It reads object stores with the keys of its own environment. A cluster does not check who
-/// connects: everybody who reaches its port may read results. It listens on this host alone unless
-/// told otherwise. Ends on ^C, when its tasks are done.
+/// It reads object stores with the keys in its environment. There is no authentication: any client
+/// that reaches its port can read results. By default it listens on this host alone. Ends on ^C,
+/// when its tasks are done.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecutorArgs {
     /// The scheduler

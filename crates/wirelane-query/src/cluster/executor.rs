@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         health: health.clone(),
         ..ExecutorProcessConfig::default()
     });
-    warn("read the results of queries", address);
+    warn("can read the results of queries", address);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // Ballista's own end is the same however it came to it.

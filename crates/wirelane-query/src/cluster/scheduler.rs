@@ -60,7 +60,7 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
             .await
             .map_err(failed)?;
     losses.of(scheduler.clone());
-    warn("run queries and read what executors may read", args.listen);
+    warn("can run queries with the access rights of the executors", args.listen);
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "scheduler at df://{address}; ^C ends it");
     tokio::select! {

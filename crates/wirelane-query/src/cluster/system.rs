@@ -1,4 +1,4 @@
-//! What scheduler and executor need of the system: threads, and to be told when to end.
+//! Threads, signals and warnings of scheduler and executor.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -16,17 +16,15 @@ pub(crate) fn runtime() -> Result<Runtime> {
         .map_err(|error| Error::io("network", "epoll_create", error))
 }
 
-/// Says what Ballista does not do: it knows no passwords.
+/// Warns that Ballista has no authentication.
 pub(super) fn warn(act: &str, address: SocketAddr) {
-    let reach = match address.ip().is_loopback() {
+    let clients = match address.ip().is_loopback() {
         true => "every user of this host",
-        false => "everybody who reaches this port",
+        false => "any client that reaches this port",
     };
     // Nobody may be there to read it.
-    let _ = writeln!(
-        io::stderr(),
-        "warning: a cluster does not check who connects: {reach} may {act}; see docs/scale.md"
-    );
+    let _ =
+        writeln!(io::stderr(), "warning: no authentication: {clients} {act}; see docs/scale.md");
 }
 
 /// Returns on ^C or SIGTERM.

@@ -13,10 +13,10 @@ use crate::cluster::Address;
 
 /// Ask flows and packets by SQL.
 ///
-/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote; table `packets`
-/// has those of capture files, of directories that `wirelane record` wrote, and of Parquet files of
-/// `wirelane flows --packets -w DIR/`. Without SQL, a terminal gets a shell; otherwise SQL is read
-/// from standard input.
+/// Table `flows` has the rows of Parquet files that `wirelane flows -w DIR/` wrote. Table `packets`
+/// has the packets of capture files, of directories that `wirelane record` wrote, and of Parquet
+/// files that `wirelane flows --packets -w DIR/` wrote. Without SQL, a terminal gets a shell;
+/// otherwise SQL is read from standard input.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueryArgs {
     /// SQL, or the name of a ready query; then directories, files, s3://BUCKET/PREFIX, gs://…,

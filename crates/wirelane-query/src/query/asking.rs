@@ -84,9 +84,11 @@ impl Asking {
         let (cause, source) = match &self.packets {
             Some(path) => {
                 let path = path.display().to_string();
-                (format!("it asks flows, and {path} holds packets"), path)
+                (format!("it asks flows, but {path} holds packets"), path)
             }
-            None => ("it asks flows, and no source has any".to_owned(), "SOURCE".to_owned()),
+            None => {
+                ("it asks flows, but there is no source with flows".to_owned(), "SOURCE".to_owned())
+            }
         };
         let help = format!(
             "write them by `wirelane flows {source} -w flows/`, then `wirelane query {name} flows/`"

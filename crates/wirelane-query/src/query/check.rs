@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 32;
 /// cache then.
 ///
 /// # Errors
-/// A file is not whole, or its columns are not those of its table.
+/// A file is damaged, or has other columns than its table.
 pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEnv>) -> Result<()> {
     let mut files = Vec::new();
     gather(plan, &mut files);
@@ -74,7 +74,7 @@ async fn check_file(
     let cache = runtime.cache_manager.get_file_metadata_cache();
     let footer = DFParquetMetadata::new(store.as_ref(), file).with_file_metadata_cache(Some(cache));
     let fetched = panics::caught(footer.fetch_schema()).await;
-    let fetched = fetched.map_err(|_| damaged(object(), "its end says what cannot be"))?;
+    let fetched = fetched.map_err(|_| damaged(object(), "its metadata is impossible"))?;
     let schema = fetched.map_err(|error| match error {
         DataFusionError::ParquetError(error) => damaged(object(), &error.to_string()),
         other => failure::of(other),
@@ -93,7 +93,7 @@ async fn check_file(
     }
 }
 
-/// What users call a file.
+/// The name of a file, for users.
 pub(crate) fn name(store: &ObjectStoreUrl, file: &ObjectMeta) -> String {
     match store.as_str() {
         "file:///" => format!("/{}", file.location),
@@ -107,7 +107,7 @@ pub(crate) fn damaged(object: String, cause: &str) -> Error {
         .help("remove it, or name other files")
 }
 
-/// How the columns of a file differ from those of its table, if a query would stumble over it.
+/// The first difference between the columns of a file and of its table that makes queries fail.
 fn unlike(schema: &Schema, expected: &Schema, kind: Kind) -> Option<String> {
     let mut common = 0;
     for field in expected.fields() {
@@ -125,7 +125,7 @@ fn unlike(schema: &Schema, expected: &Schema, kind: Kind) -> Option<String> {
     (common == 0).then(|| format!("none of its columns is one of {}", kind.name()))
 }
 
-/// All kinds of text are one, and so are those of bytes.
+/// Each kind of text is like any other, and each kind of bytes.
 fn is_like(found: &DataType, expected: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (found, expected) {

@@ -1,4 +1,4 @@
-//! Which file made a query fail: the engine's errors do not name it.
+//! Finds the file that made a query fail: the engine's errors do not name it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) async fn find(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -
             Ok(())
         };
         match panics::caught(read).await {
-            Err(_) => return Some(damaged(object, "its pages say what cannot be")),
+            Err(_) => return Some(damaged(object, "its pages are impossible")),
             Ok(Err(error)) if is_of_file(&error) => {
                 return Some(damaged(object, &error.find_root().strip_backtrace()));
             }

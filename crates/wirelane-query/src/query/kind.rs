@@ -1,4 +1,4 @@
-//! What rows of Parquet files are: flows or packets, as `wirelane flows -w` writes them.
+//! The kinds of rows in Parquet files: flows or packets, as `wirelane flows -w` writes them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name of its table in SQL, and what names of its files begin with.
+    /// The name of its table in SQL, which is also the start of file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Flows => "flows",
@@ -34,13 +34,13 @@ impl Kind {
         }
     }
 
-    /// What the name of a file says.
+    /// The kind that a file name tells.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let is_of = |kind: &Self| name.starts_with(&format!("{}-", kind.name()));
         [Self::Flows, Self::Packets].into_iter().find(is_of)
     }
 
-    /// What the columns of a file, or of a table, say: packets have one time, flows have two.
+    /// The kind that the columns of a file or a table tell: packets have one time, flows have two.
     pub(crate) fn of_columns(schema: &Schema) -> Self {
         let is_time = |name| {
             let field = schema.field_with_name(name);

@@ -79,7 +79,7 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
     Ok(found)
 }
 
-/// The first file below a directory, or the one that a file is.
+/// The first file below a directory, or the file itself.
 ///
 /// # Errors
 /// The store refuses.

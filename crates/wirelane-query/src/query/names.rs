@@ -1,4 +1,4 @@
-//! Names of ready queries that somebody mistyped.
+//! Mistyped names of ready queries.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,10 +7,10 @@ use wirelane::Error;
 
 use super::ready::READY;
 
-/// Changes that a name may be away from what was meant.
+/// The largest number of changes to a mistyped name.
 const FAR: usize = 2;
 
-/// The error of a source that is not there: the first word may have been meant as a name.
+/// The error for a missing source: the first word may be a mistyped name.
 pub(crate) fn explain(words: &[OsString], error: Error) -> Error {
     let first = words.first().and_then(|word| word.to_str());
     match first.filter(|word| !Path::new(word).exists()) {
@@ -19,20 +19,20 @@ pub(crate) fn explain(words: &[OsString], error: Error) -> Error {
     }
 }
 
-/// The ready query that was meant, if the text is about its name.
+/// The name of a ready query that differs from the text by a few letters.
 pub(crate) fn meant(text: &str) -> Option<&'static str> {
     let names = READY.iter().map(|ready| ready.name);
     let far = |name: &&str| changes(text, name);
     names.filter(|name| (1..=FAR).contains(&far(name))).min_by_key(far)
 }
 
-/// What to say then.
+/// The error for such a text.
 pub(crate) fn unknown(text: &str, name: &str) -> Error {
     let cause = format!("there is no ready query of this name; did you mean {name}?");
     Error::usage(text, cause).help("see --list")
 }
 
-/// How many letters have to be changed, added or removed (Levenshtein's distance).
+/// The number of letters to be changed, added or removed (Levenshtein's distance).
 fn changes(from: &str, to: &str) -> usize {
     let to: Vec<_> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,4 +1,4 @@
-//! Panics of readers: damaged files make some. Each becomes an error, and none prints by itself.
+//! Panics of readers, which damaged files cause, become errors.
 
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,11 +8,11 @@ use std::thread;
 use futures::FutureExt as _;
 use wirelane::Error;
 
-/// Where the last one was, and what it said.
+/// The message and place of the last panic.
 static LAST: Mutex<Option<String>> = Mutex::new(None);
 
-/// Keeps panics of the runtime's threads, rather than print them. Those of the main thread, which
-/// nothing catches, are printed as ever.
+/// Stores the messages of panics on the threads of the runtime, instead of printing them. Nothing
+/// catches panics of the main thread, so their messages are still printed.
 pub(crate) fn keep() {
     let main = thread::current().id();
     let print = panic::take_hook();
@@ -26,7 +26,7 @@ pub(crate) fn keep() {
     }));
 }
 
-/// What the work comes to.
+/// The result of the work.
 ///
 /// # Errors
 /// It panicked.
@@ -34,7 +34,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Error>
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| inside())
 }
 
-/// A panic whose cause is not known, as an error.
+/// The error for a panic of unknown cause.
 pub(crate) fn inside() -> Error {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
     let cause = format!("it failed inside: {}", last.unwrap_or_default());

@@ -37,14 +37,14 @@ pub(crate) async fn tables(
     all.map(table).collect()
 }
 
-/// What is below a URL: its first file tells.
+/// The kind of the files below a URL, as the first file tells it.
 async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Kind> {
     let Some(file) = listing::first(store, url).await? else { return Ok(Kind::Flows) };
     if let Some(kind) = file.location.filename().and_then(Kind::of_name) {
         return Ok(kind);
     }
     let metadata = DFParquetMetadata::new(store, &file);
-    // What is wrong with it is told when it is read.
+    // The check before reading reports any damage.
     let schema = panics::caught(metadata.fetch_schema()).await;
     Ok(schema.ok().and_then(Result::ok).map_or(Kind::Flows, |schema| Kind::of_columns(&schema)))
 }
@@ -108,7 +108,7 @@ fn listing_table(kind: Kind, group: &[Part]) -> Result<Arc<dyn TableProvider>, D
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
-/// The columns of the rows, then those that directories tell: of each row, of all, or nobody knows.
+/// The columns of the rows, then the columns of directories: per row, constant, or null.
 fn columns(kind: Kind, part: &Part) -> Result<Vec<Expr>, DataFusionError> {
     let schema = kind.schema();
     let mut columns: Vec<Expr> = schema.fields().iter().map(|field| ident(field.name())).collect();

@@ -21,7 +21,7 @@ pub(crate) struct Running {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     rows: SendableRecordBatchStream,
     task: Arc<TaskContext>,
-    /// The search for what made it fail, and the error if nothing is found.
+    /// The search for the file that made it fail, and the error if the search finds none.
     search: Option<(JoinHandle<Option<Error>>, Error)>,
 }
 
@@ -30,7 +30,7 @@ impl Running {
         self.rows.schema()
     }
 
-    /// The next rows. Who stops waiting for them may ask again.
+    /// The next rows. After cancellation, call it again.
     pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch>> {
         loop {
             if let Some((search, _)) = &mut self.search {

@@ -1,4 +1,4 @@
-//! What a source is: files of Parquet, or of packets.
+//! The kinds of sources: files of Parquet, or of packets.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -12,8 +12,8 @@ use crate::s3::{LIMIT, S3, program};
 /// How long an executor may be silent: as short as it can be.
 const SILENCE: &str = "6s";
 
-/// What each says before anything else.
-const WARNING: &str = "warning: a cluster does not check who connects: every user of this host may";
+/// The first line of each process.
+const WARNING: &str = "warning: no authentication: every user of this host can ";
 
 /// A scheduler and executors, with the keys of a server.
 pub(crate) struct Cluster {

@@ -1,15 +1,15 @@
-//! What a link header says of what it carries.
+//! The content of a frame, as its link header describes it.
 
 use crate::EtherType;
 
-/// What follows a link header.
+/// The content behind a link header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
-    /// A packet of this type at this offset; VLAN tags may stand before it.
+    /// A packet of this type at this offset, or VLAN tags before it.
     Network(EtherType, usize),
-    /// The frame serves the link itself.
+    /// A frame of the link itself.
     Control,
-    /// What it carries is encrypted.
+    /// The content is encrypted.
     Encrypted,
     /// The frame ends within its link header.
     Short,

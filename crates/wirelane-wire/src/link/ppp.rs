@@ -1,5 +1,4 @@
-//! PPP (RFC 1661), alone, in frames like those of HDLC (RFC 1662) and in PPPoE (RFC 2516); Cisco's
-//! HDLC.
+//! PPP (RFC 1661): alone, in HDLC-like frames (RFC 1662) and in PPPoE (RFC 2516); Cisco HDLC.
 
 use super::inside::Inside;
 use crate::EtherType;
@@ -34,7 +33,7 @@ pub(super) fn plain(data: &[u8], at: usize) -> Inside {
     }
 }
 
-/// PPP in frames like those of HDLC, or Cisco's HDLC; the first byte tells.
+/// PPP in HDLC-like frames, or Cisco HDLC; the first byte tells.
 pub(super) fn hdlc(data: &[u8]) -> Inside {
     match data.first() {
         Some(0x0f | 0x8f) => cisco(data),
@@ -52,7 +51,7 @@ pub(super) fn cisco(data: &[u8]) -> Inside {
     }
 }
 
-/// A PPPoE header and what it carries.
+/// A PPPoE header and its payload.
 pub(super) fn over_ethernet(data: &[u8]) -> Inside {
     match data.get(..PPPOE_LEN) {
         Some(&[_, 0, ..]) => plain(data, PPPOE_LEN),

@@ -10,7 +10,7 @@ const SNAP_LEN: usize = 8;
 /// Both addresses and the length of a frame among several in one (IEEE 802.11-2020 section 9.3.2.2).
 const SUBFRAME_LEN: usize = 14;
 
-/// Bytes of the header of Prism cards, and what stands in its place for AVS.
+/// Bytes of the Prism header, and the magic number of an AVS header in its place.
 const PRISM_LEN: usize = 144;
 const AVS_MAGIC: [u8; 4] = [0x80, 0x21, 0x10, 0x01];
 
@@ -79,7 +79,7 @@ pub(super) fn frame(data: &[u8], at: usize, is_padded: bool) -> Inside {
     if flags & PROTECTED != 0 {
         return Inside::Encrypted;
     }
-    // A later fragment has no header of what it is a part of.
+    // A later fragment lacks the header of its packet.
     if fragment & 0x0f != 0 {
         return Inside::Control;
     }

@@ -1,4 +1,4 @@
-//! What a terminal gets: lines as wide as it is, and nothing of packets that it would obey.
+//! Text for a terminal: its width, and the escaping of hostile characters.
 
 use std::io::{self, Write};
 
@@ -16,12 +16,12 @@ pub(crate) fn columns() -> usize {
     }
 }
 
-/// Escapes what the terminal would obey; line feeds and tabs are left.
+/// Escapes hostile characters, except line feeds and tabs.
 pub(crate) struct Escaped<W> {
     to: W,
-    /// Of JSON, what is written is the same document.
+    /// JSON stays the same document.
     is_json: bool,
-    /// The first bytes of a character whose others have not come yet.
+    /// The first bytes of an incomplete character.
     rest: Vec<u8>,
 }
 

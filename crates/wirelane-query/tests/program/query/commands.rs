@@ -130,7 +130,7 @@ fn a_terminal_gets_a_shell_with_a_history() {
     assert!(history.contains("SELECT count(*) + 1000 AS many FROM flows;"), "{history}");
 }
 
-/// Text of packets is escaped on a terminal; a pipe gets it as it is.
+/// Text of packets is escaped on a terminal; a pipe gets the same bytes.
 #[test]
 fn no_answer_commands_the_terminal() {
     if !tools::require("script") {
@@ -157,7 +157,7 @@ fn every_line_passes_through_one_rule() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let ways = ["println!(", "eprintln!(", " print!(", "stdout()", "stderr()"];
     let known = [
-        // Addresses and words of ours.
+        // Addresses and fixed words.
         "cluster/executor.rs",
         "cluster/scheduler.rs",
         "cluster/system.rs",

@@ -61,8 +61,8 @@ fn wrong_questions_are_wrong_usage() {
     says(&of("SELECT nosuch(1)"), 2, &["nosuch"]);
     says(&of("SELECT CAST(source AS INT) FROM flows"), 1, &["Cannot cast"]);
     says(&of("SELECT * FROM nosuch"), 2, &["there is no table nosuch"]);
-    // What is wrong with a question by itself, too.
-    for sql in ["SELECT extract(foo FROM flow_start) FROM flows", "SELECT INTERVAL 'xyz'"] {
+    // Wrong constants.
+    for sql in ["SELECT arrow_cast(1, 'Foo')", "SELECT INTERVAL 'xyz'"] {
         says(&of(sql), 2, &["SQL: "]);
     }
     let text = ["SELECT 1", "-w", "answer.docx"];

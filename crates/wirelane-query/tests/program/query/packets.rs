@@ -256,9 +256,12 @@ fn packets_in_parquet_are_rows_of_the_table() {
     let directory = tempfile::tempdir().unwrap();
     let (file, rows) = (directory.path().join("a.pcapng"), directory.path().join("rows"));
     capture(&file);
-    output(wirelane().arg("flows").arg(&file).args(["--packets", "-q", "-w"]).arg(&rows));
+    output(wirelane().arg("flows").arg(&file).args(["--packets", "-q", "-w"]).arg(rows.join("")));
     let columns = "time, interface, length, source, destination_port, tcp_flags, community_id";
-    let sql = format!("SELECT {columns} FROM packets ORDER BY ALL");
+    let sql = format!(
+        "SELECT {columns} FROM packets \
+        ORDER BY time, length, source, destination_port, community_id"
+    );
     let of = |source: &Path| answer(&[&sql, "--format", "csv"], &[source]);
     assert_eq!(of(&rows), of(&file));
     let (count, late) = ("SELECT count(*) FROM packets", " WHERE time > '2200-01-01'");
@@ -282,7 +285,7 @@ fn packets_have_the_community_ids_of_their_flows() {
     let directory = tempfile::tempdir().unwrap();
     let (file, flows) = (directory.path().join("a.pcapng"), directory.path().join("flows"));
     capture(&file);
-    output(wirelane().arg("flows").arg(&file).args(["-q", "-w"]).arg(&flows));
+    output(wirelane().arg("flows").arg(&file).args(["-q", "-w"]).arg(flows.join("")));
     let of_packets = "SELECT community_id, count(*) AS n FROM packets GROUP BY 1 ORDER BY 1";
     let of_flows = "SELECT community_id, sum(packets + coalesce(reverse_packets, 0)) AS n \
         FROM flows GROUP BY 1 ORDER BY 1";
