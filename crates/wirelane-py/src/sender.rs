@@ -41,14 +41,34 @@ impl Sender {
             py.detach(|| self.with(queue, |tx| Ok(Arc::clone(tx.counters())))).or_raise()?;
         let before = counters.snapshot(0);
         let mut frames = frames.try_iter()?;
+        let (mut first, mut wrong) = (0, None);
+        let told = |failure: PyErr, index: Option<usize>| {
+            let sent = counters.snapshot(0).packets.saturating_sub(before.packets);
+            let value = failure.value(py);
+            // Exceptions of others may take no attributes.
+            let _ = value.setattr("index", index).and_then(|()| value.setattr("sent", sent));
+            failure
+        };
         loop {
-            let packets = frames.by_ref().take(Batch::DEFAULT).map(|frame| packet(&frame?));
-            let packets = packets.collect::<PyResult<Vec<_>>>()?;
+            let mut packets = Vec::with_capacity(Batch::DEFAULT);
+            for frame in frames.by_ref().take(Batch::DEFAULT) {
+                let index = first + packets.len();
+                let taken = frame.and_then(|frame| packet(&frame));
+                packets.push(taken.map_err(|failure| told(failure, Some(index)))?);
+            }
             let is_last = packets.len() < Batch::DEFAULT;
             let times = packets.iter().map(|it| pace.due(it.data.len(), it.time));
             let times = times.collect::<Result<Vec<_>>>().or_raise()?;
             let batch = Batch::default();
-            let mut sending = Sending { packets: &packets, admitted: 0, taken: 0, batch, is_last };
+            let mut sending = Sending {
+                packets: &packets,
+                admitted: 0,
+                taken: 0,
+                batch,
+                is_last,
+                fault: None,
+                wrong: None,
+            };
             // Others may use the port while a packet waits for its time.
             let step = |until| {
                 loop {
@@ -64,15 +84,18 @@ impl Sender {
                     }
                 }
             };
-            pause::until(py, None, step)?.transpose().or_raise()?;
+            let stepped = pause::until(py, None, step)?.transpose().or_raise();
+            stepped.map_err(|failure| told(failure, Some(first + sending.taken)))?;
+            wrong = wrong.or(sending.wrong.map(|place| first + place));
             if is_last {
                 break;
             }
+            first += packets.len();
         }
         let after = counters.snapshot(0);
         match self.failure(&before, &after) {
             None => Ok(after.packets.saturating_sub(before.packets)),
-            Some(error) => Err(exception(&error)),
+            Some(error) => Err(told(exception(&error), wrong)),
         }
     }
 
@@ -142,23 +165,33 @@ struct Sending<'a> {
     taken: usize,
     batch: Batch,
     is_last: bool,
+    /// Why the next one is not in a frame.
+    fault: Option<Error>,
+    /// The first one of a wrong length.
+    wrong: Option<usize>,
 }
+
+/// The least of a frame: its Ethernet header.
+const SHORTEST: usize = 14;
 
 impl Sending<'_> {
     /// Whether all that may leave were taken by the end.
     fn is_idle(&self) -> bool {
-        self.taken == self.admitted && self.batch.is_empty()
+        (self.taken == self.admitted || self.fault.is_some()) && self.batch.is_empty()
     }
 
     /// True once all that may leave were taken by the end, and have left if they are the last ones.
     fn step(&mut self, tx: &mut Tx, until: Instant) -> Result<bool> {
         loop {
-            self.fill(tx)?;
-            tx.transmit(&mut self.batch);
+            if self.fault.is_none() {
+                self.fill(tx);
+            }
+            self.transmit(tx);
             tx.flush()?;
             let is_last = self.is_last && self.admitted == self.packets.len();
+            let is_last = is_last || self.fault.is_some();
             if self.is_idle() && (!is_last || tx.pending() == 0) {
-                return Ok(true);
+                return self.fault.take().map_or(Ok(true), Err);
             }
             let now = Instant::now();
             if now >= until {
@@ -169,22 +202,46 @@ impl Sending<'_> {
     }
 
     /// Copies packets into frames of the port.
-    fn fill(&mut self, tx: &mut Tx) -> Result<()> {
+    fn fill(&mut self, tx: &mut Tx) {
         let first = self.batch.len();
         tx.allocate(&mut self.batch, self.admitted - self.taken);
         let frames = self.batch.get_mut(first..).unwrap_or_default();
+        let mut filled = 0;
         for (frame, packet) in frames.iter_mut().zip(self.packets.iter().skip(self.taken)) {
             if !frame.fill(&packet.data) {
                 let (len, most) = (packet.data.len(), frame.capacity());
                 let cause = format!("it has {len} bytes, and a frame of the port {most}");
-                self.batch.truncate(first);
-                return Err(Error::usage("packet", cause));
+                self.fault = Some(Error::usage("packet", cause));
+                break;
             }
             if let Some(time) = packet.time {
                 frame.set_timestamp(time);
             }
-            self.taken += 1;
+            filled += 1;
         }
-        Ok(())
+        self.batch.truncate(first + filled);
+        self.taken += filled;
+    }
+
+    /// Gives the end what it takes, and notes the first packet that is too long or too short.
+    fn transmit(&mut self, tx: &mut Tx) {
+        let wrong = |tx: &Tx| tx.counters().snapshot(0).wrong_length;
+        let (before, first) = (wrong(tx), self.taken - self.batch.len());
+        let len = self.batch.len();
+        tx.transmit(&mut self.batch);
+        let count = wrong(tx).saturating_sub(before) as usize;
+        if count == 0 || self.wrong.is_some() {
+            return;
+        }
+        let offered = self.packets.get(first..first + len - self.batch.len()).unwrap_or_default();
+        let mut lengths: Vec<_> = offered.iter().map(|packet| packet.data.len()).collect();
+        // Beside those without a header, they are the longest.
+        let short = lengths.iter().filter(|len| **len < SHORTEST).count();
+        lengths.sort_unstable_by(|one, other| other.cmp(one));
+        let long = count.checked_sub(short + 1).and_then(|place| lengths.get(place).copied());
+        let is_wrong = |packet: &Packet| {
+            packet.data.len() < SHORTEST || long.is_some_and(|least| packet.data.len() >= least)
+        };
+        self.wrong = offered.iter().position(is_wrong).map(|place| first + place);
     }
 }

@@ -4,7 +4,14 @@ import builtins
 
 
 class Error(OSError):
-    """What was asked for could not be done. `errno` is that of the system call, or None."""
+    """What was asked for could not be done. `errno` is that of the system call, or None.
+
+    Of `send`: `index` is the position of the first packet that could not be sent, or None if the
+    system does not tell which it was, and `sent` how many packets were sent.
+    """
+
+    index: int | None = None
+    sent: int | None = None
 
     def __init__(self, errno: int | None, text: str) -> None:
         super().__init__(errno, text)

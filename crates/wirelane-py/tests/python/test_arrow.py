@@ -70,6 +70,17 @@ def test_pandas_takes_a_batch(capture):
     assert (len(frame), frame["length"].sum()) == (1000, 60_000)
 
 
+def test_pandas_takes_a_port(capture):
+    """As docs/python.md recommends."""
+    port = wirelane.read(capture, columns=["time", "source", "length"])
+    if hasattr(pandas.DataFrame, "from_arrow"):
+        frame = pandas.DataFrame.from_arrow(port)
+    else:
+        frame = pyarrow.table(port).to_pandas()
+    assert list(frame.columns) == ["time", "source", "length"]
+    assert (len(frame), frame["length"].sum()) == (1000, 60_000)
+
+
 def addresses(batch) -> list[int]:
     """Where the values of a batch are."""
     columns = pyarrow.record_batch(batch).columns

@@ -77,6 +77,25 @@ def test_anything_with_a_buffer_is_sent():
             port.send([bytes(100_000)])
 
 
+def test_a_failed_send_says_which_packet_and_how_many_were_sent(tmp_path):
+    def failure(port, frames, kind):
+        with pytest.raises(kind) as raised:
+            port.send(frames)
+        return raised.value.index, raised.value.sent
+
+    with wirelane.open("sim:1", receive=False, transmit=True) as port:
+        many = [udp(number) for number in range(100)]
+        assert failure(port, [*many, bytes(100_000), udp(1)], wirelane.UsageError) == (100, 100)
+        assert failure(port, [udp(1), "text"], TypeError) == (1, 0)
+        assert port.send(many) == 100
+        assert port.stats()["totals"]["sent"] == 200
+    # One of a wrong length is left out; those behind it are sent.
+    with wirelane.open(f"file:{tmp_path}/x.pcap", receive=False, transmit=True) as port:
+        assert port.send(many) == 100
+    error = wirelane.Error(None, "text")
+    assert (error.index, error.sent) == (None, None)
+
+
 def test_errors_are_those_of_the_library():
     with pytest.raises(FileNotFoundError, match="/nowhere/at.pcap") as raised:
         wirelane.read("/nowhere/at.pcap")
