@@ -6,6 +6,7 @@ mod commands;
 mod companion;
 mod control;
 mod habits;
+mod hints;
 mod look;
 mod mending;
 mod moment;
@@ -183,6 +184,6 @@ fn report(error: &Error) -> ExitCode {
     if error.kind() == ErrorKind::BrokenPipe {
         return ExitCode::SUCCESS;
     }
-    output::line(format_args!("wirelane: {error}"));
+    output::line(format_args!("wirelane: {}", hints::with_options(&error.to_string())));
     ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
 }

@@ -103,9 +103,8 @@ impl Placement {
     /// The CPU went away.
     pub fn pin(&self, position: usize) -> Result<()> {
         let Some(cpu) = self.cpu(position) else { return Ok(()) };
-        affinity::pin(cpu).map_err(|error| {
-            Error::os(format!("CPU {cpu}"), error).help("name other CPUs with --cpus")
-        })
+        affinity::pin(cpu)
+            .map_err(|error| Error::os(format!("CPU {cpu}"), error).help("choose other CPUs"))
     }
 }
 

@@ -59,3 +59,11 @@ def test_scapy_sniffs_what_was_sent(talk):
         talk(10)
         packets = sniff(opened_socket=here, count=10, timeout=10)
     assert [bytes(packet[UDP].payload)[:4] for packet in packets] == [b"%04d" % one for one in range(10)]
+
+
+def test_a_frame_of_a_wrong_length_is_named():
+    good, short = bytes(12) + b"\x88\xb5" + bytes(46), bytes(10)
+    with wirelane.open("packet:lo", receive=False, transmit=True) as port:
+        with pytest.raises(wirelane.Error, match="wrong length") as raised:
+            port.send([good] * 70 + [short, good, bytes(70_000)])
+    assert (raised.value.index, raised.value.sent) == (70, 71)

@@ -1,6 +1,7 @@
 //! One interface opened through one backend.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wirelane_os::clock;
 
@@ -12,7 +13,7 @@ use super::info::PortInfo;
 use super::rx::Rx;
 use super::switches::Switches;
 use super::tx::Tx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::Sink;
 use crate::inspect::Steering;
 use crate::pcap::FileId;
@@ -37,6 +38,20 @@ pub struct Port {
     pub(super) switches: Arc<Switches>,
     /// Reads again how its TX queues are reached, where that may change.
     pub(super) steering: Option<Arc<Steering>>,
+    /// It was opened to transmit.
+    pub(super) transmits: bool,
+    /// The ends were handed out.
+    gave: Gave,
+    /// What its user did that cannot be meant.
+    misuse: Option<&'static str>,
+    has_started: Arc<AtomicBool>,
+}
+
+/// Which ends were handed out.
+#[derive(Default)]
+struct Gave {
+    rx: bool,
+    tx: bool,
 }
 
 impl Port {
@@ -55,6 +70,10 @@ impl Port {
             beside: None,
             switches: Arc::default(),
             steering: None,
+            transmits: true,
+            gave: Gave::default(),
+            misuse: None,
+            has_started: Arc::default(),
         }
     }
 
@@ -63,27 +82,52 @@ impl Port {
         &self.info
     }
 
-    /// Hands out the receiving ends: one per queue and class. Empty at the second call.
+    /// Hands out the receiving ends, once: one per queue and class. After a second call,
+    /// [`Port::start`] fails.
     pub fn rx(&mut self) -> Vec<Rx> {
-        std::mem::take(&mut self.rx)
+        if std::mem::replace(&mut self.gave.rx, true) {
+            self.misuse.get_or_insert("its receiving ends were handed out twice: keep the first");
+        }
+        let ends = std::mem::take(&mut self.rx).into_iter();
+        let (spec, flag) = (Arc::<str>::from(self.info.spec.as_str()), &self.has_started);
+        ends.map(|rx| rx.of_port(&spec, flag)).collect()
     }
 
-    /// Hands out the transmitting ends, one per TX queue. Empty at the second call.
+    /// Hands out the transmitting ends, once: one per TX queue. After a second call, or if the port
+    /// was not opened with [`OpenOptions::transmit`](super::OpenOptions::transmit),
+    /// [`Port::start`] fails.
     pub fn tx(&mut self) -> Vec<Tx> {
+        if std::mem::replace(&mut self.gave.tx, true) {
+            self.misuse
+                .get_or_insert("its transmitting ends were handed out twice: keep the first");
+        } else if !self.transmits {
+            self.misuse.get_or_insert("it was not opened to transmit: OpenOptions::transmit(true)");
+        }
         std::mem::take(&mut self.tx)
+    }
+
+    /// Whether it was opened to transmit.
+    pub fn transmits(&self) -> bool {
+        self.transmits
+    }
+
+    /// Gives up the transmitting ends that nobody wants.
+    pub(crate) fn close_tx(&mut self) {
+        self.tx.clear();
     }
 
     /// Hands out the transmitting ends, each behind a segmenter. It cuts frames that are marked for
     /// it ([`Frame::offload`](crate::Frame::offload)), and frames too long for the port of a
     /// protocol in [`Port::switches`]. [`Tx::segments`] counts what it cut.
     pub fn tx_cutting(&mut self) -> Vec<Tx> {
+        let ends = self.tx().into_iter();
         let cut = |tx: Tx| {
             // Nobody outside can guess the time to the nanosecond.
             let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
             let segmenter = Segmenter::new(self.sink).with_fragment_secret(secret);
             gso::tx(tx, segmenter, Arc::clone(&self.switches))
         };
-        std::mem::take(&mut self.tx).into_iter().map(cut).collect()
+        ends.map(cut).collect()
     }
 
     /// What is cut and merged at this port, at first as its spec says. [`Port::tx_cutting`] follows
@@ -107,11 +151,17 @@ impl Port {
         self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
     }
 
-    /// Lets packets in: the start barrier. Call it when every thread is ready.
+    /// Lets packets in: the start barrier. Call it when every thread is ready. Until then, nothing
+    /// is received, and after ten seconds [`Rx::readiness`] says so.
     ///
     /// # Errors
-    /// The interface went away or refuses.
+    /// The interface went away or refuses. Or ends were asked for twice, or to transmit without
+    /// that option.
     pub fn start(&mut self) -> Result<()> {
+        if let Some(misuse) = self.misuse {
+            return Err(Error::usage(format!("port '{}'", self.info.spec), misuse));
+        }
+        self.has_started.store(true, Ordering::Release);
         self.driver.start()
     }
 

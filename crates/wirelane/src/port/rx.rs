@@ -4,11 +4,14 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use wirelane_os::clock;
 
 use super::bundle::Bundle;
 use super::growing::Growing;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
 use crate::stats::RxCounters;
@@ -60,12 +63,45 @@ pub trait Receive: Send {
     }
 }
 
+/// A port that has not started.
+struct BeforeStart {
+    port: Arc<str>,
+    has_started: Arc<AtomicBool>,
+    /// Since when it is asked, in nanoseconds.
+    since: Option<u64>,
+    /// This was told.
+    is_told: bool,
+}
+
+/// Who asks for packets for so long before the port starts has forgotten to start it.
+const FORGOTTEN: u64 = 10_000_000_000;
+
+impl BeforeStart {
+    /// `false` once the port has started.
+    ///
+    /// # Errors
+    /// It should have started long ago.
+    fn check(&mut self, now: u64) -> Result<bool> {
+        if self.has_started.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        if now.saturating_sub(*self.since.get_or_insert(now)) < FORGOTTEN {
+            return Ok(true);
+        }
+        self.is_told = true;
+        let cause = "it was never started, so it receives nothing";
+        Err(Error::usage(format!("port '{}'", self.port), cause).help("call Port::start"))
+    }
+}
+
 /// The receiving end of one queue and class, or, of a capture file, of several of them.
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
     bundle: Option<Arc<Bundle>>,
     growing: Option<Arc<Growing>>,
+    /// Until its port has started.
+    before_start: Option<BeforeStart>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -77,6 +113,7 @@ impl Rx {
             counters,
             bundle: None,
             growing: None,
+            before_start: None,
             not_sync: PhantomData,
         }
     }
@@ -119,9 +156,24 @@ impl Rx {
     /// When to ask again after a call that returned nothing.
     ///
     /// # Errors
-    /// As [`Receive::readiness`].
+    /// As [`Receive::readiness`]; or the port was not started for ten seconds.
     pub fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if let Some(before) = &mut self.before_start {
+            if before.is_told {
+                return Ok(Readiness::End);
+            }
+            if !before.check(clock::monotonic_ns())? {
+                self.before_start = None;
+            }
+        }
         self.inner.readiness()
+    }
+
+    /// Declares which port it is of, and where that says that it has started.
+    pub(super) fn of_port(mut self, port: &Arc<str>, has_started: &Arc<AtomicBool>) -> Self {
+        let (port, has_started) = (Arc::clone(port), Arc::clone(has_started));
+        self.before_start = Some(BeforeStart { port, has_started, since: None, is_told: false });
+        self
     }
 
     /// No frame older than this (nanoseconds since the Unix epoch) will come any more.
@@ -175,7 +227,28 @@ impl Rx {
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
     ) -> Self {
         let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        let (counters, growing) = (self.counters, self.growing);
-        Self { inner, counters, bundle: None, growing, not_sync: PhantomData }
+        let Self { counters, growing, before_start, .. } = self;
+        Self { inner, counters, bundle: None, growing, before_start, not_sync: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_start_is_told_once() {
+        let mut before = BeforeStart {
+            port: "sim:1".into(),
+            has_started: Arc::default(),
+            since: None,
+            is_told: false,
+        };
+        assert!(before.check(7).unwrap() && before.check(6 + FORGOTTEN).unwrap());
+        let told = before.check(7 + FORGOTTEN).unwrap_err().to_string();
+        assert!(told.contains("never started") && told.contains("call Port::start"), "{told}");
+        assert!(before.is_told);
+        before.has_started.store(true, Ordering::Release);
+        assert!(!before.check(8 + FORGOTTEN).unwrap());
     }
 }

@@ -94,8 +94,8 @@ impl Sieve {
                 return error;
             }
             error.help(format!(
-                "some packets of the file are of link type {link_type}, others not; `wirelane \
-                 capture -r FILE --split -w NAME.pcapng` makes a file of each interface"
+                "some packets of the file are of link type {link_type}, others not; a \
+                 split capture makes a file of each interface"
             ))
         })?;
         let engine = Engine::new(&program, 0)?;

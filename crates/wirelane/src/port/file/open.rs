@@ -38,7 +38,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let object = || format!("port '{spec}'");
     if spec.queues.is_some() {
         return Err(Error::usage(object(), "the queues of a file are chosen by masks")
-            .help("use --rx-queues and --tx-queues"));
+            .help("choose them by a mask"));
     }
     if options.receive && options.transmit {
         return Err(Error::usage(object(), "a file can be read or written, not both")

@@ -51,8 +51,7 @@ impl Origins {
             if link_type != source.link_type && !self.is_mixed {
                 let other = source.link_type;
                 let cause = format!("mixes packets of the link types {link_type} and {other}");
-                let help = "`wirelane capture -r FILE --split -w NAME.pcapng` makes a file of each \
-                            interface";
+                let help = "a split capture makes a file of each interface";
                 return Err(Error::failed(name, cause).help(help));
             }
             let mut origin = Origin::new(number, source);

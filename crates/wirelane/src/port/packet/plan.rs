@@ -143,11 +143,13 @@ fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     )
 }
 
-/// One per ring: all queues of the spec in both directions, and OTHER.
+/// One per ring: all queues of the spec in both directions, unless what the host sends is ignored,
+/// and OTHER.
 fn selections(spec: &Spec, device: &Device) -> Vec<Selection> {
     let select = |class, queue| select(device, class, queue);
     let mut selections = Vec::new();
-    for class in [Class::Rx, Class::Tx] {
+    let sent = device.outgoing.then_some(Class::Tx);
+    for class in [Class::Rx].into_iter().chain(sent) {
         selections.extend(device.queues(spec, class).into_iter().map(|q| select(class, q)));
     }
     selections.push(select(Class::Other, 0));

@@ -160,7 +160,7 @@ impl Control for Device {
         if offload != SinkGso::default() && !self.takes_long {
             let cause = "it was opened for frames up to its MTU";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("start it with --gso or --gro to change this later"));
+                .help("open it to segment or to merge, to change this later"));
         }
         let offload = tun_offload(offload, self.leaves_datagrams);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))

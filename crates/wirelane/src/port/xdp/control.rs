@@ -137,7 +137,7 @@ impl Control for Handle {
         if filter.is_none() && !self.may_take_all {
             let cause = "without a filter it would take every packet away from the host";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("open it with a filter or with --all"));
+                .help("open it with a filter, or to take all packets"));
         }
         let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
         let state = lock(&self.state);

@@ -76,7 +76,7 @@ impl XdpPlan {
             };
             if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
-                    "add a filter (-f) or --all, or capture copies with packet:{}",
+                    "give a filter, or take all packets, or capture copies with packet:{}",
                     spec.name_text()
                 )));
             }

@@ -327,17 +327,18 @@ impl Writers {
             output.filter(|output| output.split)
         {
             if view.is_some() {
-                let error = Error::usage("--split", "its files have no common order to print");
-                return Err(error.help("leave --print or --split out"));
+                let error =
+                    Error::usage("a split capture", "its files have no common order to print");
+                return Err(error.help("print or split, not both"));
             }
             if output.path.as_os_str() == "-" {
-                let error = Error::usage("-w -", "standard output cannot be split");
-                return Err(error.help("give a file name, or leave --split out"));
+                let error = Error::usage("a split capture", "standard output cannot be split");
+                return Err(error.help("give a file name, or do not split"));
             }
             if inputs.iter().flatten().any(|rx| rx.growing().is_some()) {
                 let cause = "it has no fixed set of queues, so there is no file for each";
-                let error = Error::usage("--split any", cause);
-                return Err(error.help("name the interfaces, or leave --split out"));
+                let error = Error::usage("a split capture of any", cause);
+                return Err(error.help("name the interfaces, or do not split"));
             }
             let mut known = Names::new(ports.len() > 1);
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {

@@ -94,8 +94,8 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
     }
     if wrong_length > 0 || above_mtu {
         note.push_str(
-            "; segmentation offload makes packets longer than the MTU. Use --gso to segment \
-             them. To avoid them, run `ethtool -K IF gro off lro off` on the receiving \
+            "; segmentation offload makes packets longer than the MTU. Forward with \
+             segmentation (gso) to cut them. To avoid them, run `ethtool -K IF gro off lro off` on the receiving \
              interface, and `ethtool -K IF tso off gso off` on the other end of a veth pair",
         );
     }

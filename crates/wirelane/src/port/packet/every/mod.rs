@@ -65,7 +65,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         return refuse("nothing can be sent to all interfaces");
     }
     if options.wait {
-        return refuse("it never ends with an interface: leave --wait out");
+        return refuse("it never ends with an interface: there is nothing to wait for");
     }
     if config.share.is_some() {
         return refuse("all interfaces cannot be shared");

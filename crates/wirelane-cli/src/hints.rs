@@ -1,0 +1,72 @@
+//! What the library advises, in the options of this command.
+
+/// Words of the library, and the same for users of the command.
+const HINTS: [(&str, &str); 9] = [
+    ("choose other CPUs", "name other CPUs with --cpus"),
+    ("print or split, not both", "leave --print or --split out"),
+    ("a split capture: standard output", "-w -: standard output"),
+    ("a split capture", "`wirelane capture -r FILE --split -w NAME.pcapng`"),
+    ("or do not split", "or leave --split out"),
+    ("choose them by a mask", "use --rx-queues and --tx-queues"),
+    ("give a filter, or take all packets", "add a filter (-f) or --all"),
+    ("there is nothing to wait for", "leave --wait out"),
+    ("open it to segment or to merge", "start it with --gso or --gro"),
+];
+
+/// A text of the library with the options of the command.
+pub(crate) fn with_options(text: &str) -> String {
+    let hint = |text: String, (library, command): &(&str, &str)| text.replace(library, command);
+    HINTS.iter().fold(text.to_owned(), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The texts of a directory and those below, without comments and tests.
+    fn texts(directory: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                texts(&path, found);
+            } else if name.ends_with(".rs") && !name.contains("tests") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                found.extend(lines.map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn the_library_knows_no_options_and_its_advice_is_known_here() {
+        let mut lines = Vec::new();
+        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wirelane/src");
+        texts(&library, &mut lines);
+        assert!(lines.len() > 10_000);
+        let is_option = |word: &str| {
+            let word = word.trim_start_matches(['"', '`', '(', '\'']);
+            word.strip_prefix("--").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        };
+        let with_one: Vec<_> =
+            lines.iter().filter(|line| line.split_whitespace().any(is_option)).collect();
+        assert!(with_one.is_empty(), "{with_one:#?}");
+        let all = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        let all = all.replace("\\ ", "");
+        for (text, _) in HINTS {
+            let parts: Vec<_> = text.split(": ").collect();
+            assert!(parts.iter().all(|part| all.contains(part)), "{text}");
+        }
+    }
+
+    #[test]
+    fn advice_is_in_options() {
+        let said =
+            with_options("a split capture: standard output cannot be split; do, or do not split");
+        assert_eq!(said, "-w -: standard output cannot be split; do, or leave --split out");
+    }
+}
