@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane::port::sim::{self, Stream, cable};
-use wirelane::port::{self, OpenOptions, Port, Readiness, Rx, Spec, Tx};
+use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, HashInput, ToeplitzKey, ethernet};
@@ -564,22 +564,4 @@ fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
     assert!((5000..50_000).contains(&first), "{first}");
     assert_eq!(counters.packets.value(), seen.len() as u64);
     assert!(counters.packets.value() + counters.ring_full.value() <= 50_000 - 5000);
-}
-
-#[test]
-fn what_cannot_be_meant_is_an_error_of_starting() {
-    let open = || port::open(&"sim:2".parse().unwrap(), &OpenOptions::default()).unwrap();
-    let refused = |mut port: Port| port.start().unwrap_err().to_string();
-    let mut twice = open();
-    assert_eq!((twice.rx().is_empty(), twice.rx().len()), (false, 0));
-    let told = refused(twice);
-    assert!(told.contains("receiving ends were handed out twice"), "{told}");
-    let mut receiver = open();
-    drop(receiver.tx());
-    let told = refused(receiver);
-    assert!(told.contains("not opened to transmit: OpenOptions::transmit(true)"), "{told}");
-    let options = OpenOptions::default().transmit(true);
-    let mut sender = port::open(&"sim:2".parse().unwrap(), &options).unwrap();
-    assert_eq!(sender.tx().len(), 2);
-    sender.start().unwrap();
 }

@@ -13,7 +13,7 @@ use super::info::PortInfo;
 use super::rx::Rx;
 use super::switches::Switches;
 use super::tx::Tx;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::Sink;
 use crate::inspect::Steering;
 use crate::pcap::FileId;
@@ -40,18 +40,7 @@ pub struct Port {
     pub(super) steering: Option<Arc<Steering>>,
     /// It was opened to transmit.
     pub(super) transmits: bool,
-    /// The ends were handed out.
-    gave: Gave,
-    /// What its user did that cannot be meant.
-    misuse: Option<&'static str>,
     has_started: Arc<AtomicBool>,
-}
-
-/// Which ends were handed out.
-#[derive(Default)]
-struct Gave {
-    rx: bool,
-    tx: bool,
 }
 
 impl Port {
@@ -71,8 +60,6 @@ impl Port {
             switches: Arc::default(),
             steering: None,
             transmits: true,
-            gave: Gave::default(),
-            misuse: None,
             has_started: Arc::default(),
         }
     }
@@ -82,27 +69,15 @@ impl Port {
         &self.info
     }
 
-    /// Hands out the receiving ends, once: one per queue and class. After a second call,
-    /// [`Port::start`] fails.
+    /// Hands out the receiving ends: one per queue and class. Empty at the second call.
     pub fn rx(&mut self) -> Vec<Rx> {
-        if std::mem::replace(&mut self.gave.rx, true) {
-            self.misuse.get_or_insert("its receiving ends were handed out twice: keep the first");
-        }
         let ends = std::mem::take(&mut self.rx).into_iter();
         let (spec, flag) = (Arc::<str>::from(self.info.spec.as_str()), &self.has_started);
         ends.map(|rx| rx.of_port(&spec, flag)).collect()
     }
 
-    /// Hands out the transmitting ends, once: one per TX queue. After a second call, or if the port
-    /// was not opened with [`OpenOptions::transmit`](super::OpenOptions::transmit),
-    /// [`Port::start`] fails.
+    /// Hands out the transmitting ends, one per TX queue. Empty at the second call.
     pub fn tx(&mut self) -> Vec<Tx> {
-        if std::mem::replace(&mut self.gave.tx, true) {
-            self.misuse
-                .get_or_insert("its transmitting ends were handed out twice: keep the first");
-        } else if !self.transmits {
-            self.misuse.get_or_insert("it was not opened to transmit: OpenOptions::transmit(true)");
-        }
         std::mem::take(&mut self.tx)
     }
 
@@ -155,12 +130,8 @@ impl Port {
     /// is received, and after ten seconds [`Rx::readiness`] says so.
     ///
     /// # Errors
-    /// The interface went away or refuses. Or ends were asked for twice, or to transmit without
-    /// that option.
+    /// The interface went away or refuses.
     pub fn start(&mut self) -> Result<()> {
-        if let Some(misuse) = self.misuse {
-            return Err(Error::usage(format!("port '{}'", self.info.spec), misuse));
-        }
         self.has_started.store(true, Ordering::Release);
         self.driver.start()
     }

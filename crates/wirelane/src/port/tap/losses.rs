@@ -56,7 +56,7 @@ impl Losses {
         let length = link.tx_queue_len.map_or_else(String::new, |length| format!(", now {length}"));
         Some(format!(
             "the kernel dropped {dropped} packets of its stack at {name}: the queue was full \
-             (`ip link set {name} txqueuelen N` makes it longer{length}; with --gso, packets \
+             (`ip link set {name} txqueuelen N` makes it longer{length}; where it segments, packets \
              are fewer and longer), or it could not segment or complete them; it counts both \
              together"
         ))
