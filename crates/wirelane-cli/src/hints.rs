@@ -35,7 +35,7 @@ mod tests {
                 texts(&path, found);
             } else if name.ends_with(".rs") && !name.contains("tests") {
                 let text = fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]").next().unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                 let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
                 found.extend(lines.map(str::to_owned));
             }

@@ -57,7 +57,7 @@ struct Desk {
     bytes: Vec<u8>,
 }
 
-/// A call ends behind so many packets, whether the program sees them or not: packets may come faster
+/// A call ends behind so many packets, whether the program sees them or not: they may come faster
 /// than a call takes them.
 const BUFFER: usize = 16_384;
 /// For how long a program that waits by itself waits in here.
