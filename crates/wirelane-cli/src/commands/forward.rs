@@ -33,8 +33,8 @@ use crate::{args, overwrite, ssh};
 /// them away from the host.
 ///
 /// Forwarding ends with a summary when every finite source is exhausted, or on ^C. SIGUSR1 prints
-/// the counters so far. With -c, exactly N packets are forwarded; the threads of the queues share N,
-/// so these are not always the N oldest: to find those, packets would have to wait for each other.
+/// the counters so far. With -c, exactly N packets are forwarded. The threads of the queues share
+/// N, so these are not always the N oldest: to find those, packets would have to wait for others.
 ///
 /// Without --gso and --gro, packets pass unchanged, with two exceptions. A checksum that the sender
 /// left to its hardware is completed. A frame in which the kernel has merged several packets (GRO,

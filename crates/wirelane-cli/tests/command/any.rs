@@ -247,3 +247,56 @@ fn privileged_lines_of_interfaces_that_come_late_name_them() {
     let ended = running.child.wait(PATIENCE);
     assert_eq!((ended.status.code(), ended.stdout.lines().count()), (Some(0), 30));
 }
+
+/// A store has each packet with its interface, also of interfaces that come later or have another
+/// link type.
+#[test]
+fn privileged_every_interface_is_recorded() {
+    const EACH: usize = 5;
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let pair = |i: usize| {
+        let (a, b) = (format!("a{i}"), format!("b{i}"));
+        ns.run("ip", ["link", "add", &a, "type", "veth", "peer", "name", &b]);
+        [&a, &b].map(|name| ns.run("ip", ["link", "set", name, "up"]));
+        ns.run("ip", ["addr", "add", &format!("10.77.{i}.1/24"), "dev", &a]);
+        let (host, mac) = (format!("10.77.{i}.2"), "02:00:00:00:00:02");
+        ns.run("ip", ["neigh", "add", &host, "lladdr", mac, "dev", &a, "nud", "permanent"]);
+    };
+    (0..3).for_each(pair);
+    let directory = tempdir().unwrap();
+    let (store, file) = (directory.path().join("store"), directory.path().join("x.pcapng"));
+    let mut command = ns.command(WIRELANE);
+    command.args(["record", "-q", "--json", "any", "-f", "udp port 4711"]).arg(&store);
+    let mut child = ChildGuard::spawn(&mut command);
+    let delivered = |child: &ChildGuard| {
+        let said = output(&mut wirelane(["stats", "--json", &child.id().to_string()]));
+        serde_json::from_str::<Value>(&said.stdout).ok()?["totals"]["delivered"].as_u64()
+    };
+    child.wait_until(PATIENCE, |child| delivered(child).is_some());
+    for i in 0..6 {
+        if i >= 3 {
+            pair(i);
+        }
+        send(&ns, Ipv4Addr::new(10, 77, i as u8, 2), EACH);
+        let expected = 2 * EACH as u64 * (i as u64 + 1);
+        child.wait_until(PATIENCE, |child| delivered(child) >= Some(expected));
+    }
+    let _tunnel = tunnel(&ns);
+    send(&ns, Ipv4Addr::new(10, 78, 0, 2), EACH);
+    child.wait_until(PATIENCE, |child| delivered(child) >= Some(13 * EACH as u64));
+    child.interrupt();
+    let ended = child.wait(PATIENCE);
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(summary["totals"]["written"], 13 * EACH, "{summary}");
+    process::run(wirelane(["extract", "-q"]).arg(&store).arg("-w").arg(&file));
+    assert_eq!(packets(&file).len(), 13 * EACH);
+    for i in 0..6 {
+        let expected = [vec![format!("a{i}"); EACH], vec![format!("b{i}"); EACH]].concat();
+        assert_eq!(interfaces_of(&file, &format!("10.77.{i}.2 ")), expected, "pair {i}");
+    }
+    assert_eq!(interfaces_of(&file, "10.78.0.2 "), vec!["wl-tun"; EACH]);
+}

@@ -330,12 +330,10 @@ fn privileged_what_any_cannot_do_is_said() {
     let ns = Namespace::new();
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng").display().to_string();
-    let store = directory.path().join("store").display().to_string();
     for (args, words) in [
         (vec!["capture", "any", "--split", "-w", &file], "name the interfaces"),
         (vec!["capture", "any", "--wait"], "leave --wait out"),
         (vec!["capture", "packet:any?share=flow"], "cannot be shared"),
-        (vec!["record", "any", &store], "for `wirelane capture` only"),
     ] {
         let output = output(ns.command(WIRELANE).args(&args));
         assert!(!output.status.success(), "{args:?}");

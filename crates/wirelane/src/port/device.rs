@@ -44,7 +44,7 @@ impl Device {
         let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
             let help = match name {
-                "any" => "every interface at once is for `wirelane capture` only",
+                "any" => "every interface at once is for capture, count, flows and record only",
                 _ => "`wirelane queues` lists the interfaces",
             };
             return Err(Error::failed(name, "there is no such interface")
