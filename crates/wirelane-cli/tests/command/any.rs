@@ -260,7 +260,9 @@ fn privileged_every_interface_is_recorded() {
     let pair = |i: usize| {
         let (a, b) = (format!("a{i}"), format!("b{i}"));
         ns.run("ip", ["link", "add", &a, "type", "veth", "peer", "name", &b]);
-        [&a, &b].map(|name| ns.run("ip", ["link", "set", name, "up"]));
+        for name in [&a, &b] {
+            ns.run("ip", ["link", "set", name, "up"]);
+        }
         ns.run("ip", ["addr", "add", &format!("10.77.{i}.1/24"), "dev", &a]);
         let (host, mac) = (format!("10.77.{i}.2"), "02:00:00:00:00:02");
         ns.run("ip", ["neigh", "add", &host, "lladdr", mac, "dev", &a, "nud", "permanent"]);
