@@ -2,6 +2,7 @@
 //! their slots.
 
 use std::io;
+use std::time::Duration;
 
 use wirelane_os::packet::{PacketSocket, VirtioNetHdr};
 
@@ -11,6 +12,8 @@ use crate::pool::{Pool, PoolConfig, Region};
 
 /// How many may be in use at a time; more stay queued.
 const FRAMES: u32 = 8;
+/// How long to wait for one of these to come back.
+pub(super) const HELD: Duration = Duration::from_micros(200);
 /// Bytes before a packet, for headers, a tag and what is kept of it.
 const HEADROOM: u32 = 128;
 /// Bytes that chunks are rounded up to.
@@ -49,38 +52,43 @@ impl Long {
     }
 
     /// Reads the next one, after [`Long::is_ready`], and the first `vnet_header` bytes of what
-    /// stands before it; `None` if there is no memory, or nothing was queued. A pending error of
-    /// the socket goes to `pending`.
+    /// stands before it. It has `len` bytes and begins with `seen`, which its slot has. `None` if
+    /// there is no memory, or it was not queued. A pending error of the socket goes to `pending`.
     #[cold]
     pub(super) fn read(
         &mut self,
         socket: &PacketSocket,
         (vnet, vnet_header): (&mut VirtioNetHdr, usize),
+        (seen, len): (&[u8], usize),
         pending: &mut Option<io::Error>,
     ) -> Option<Frame> {
         let mut frame = self.frame.take();
-        let mut nothing = [];
-        let space = match &mut frame {
-            Some(frame) => {
-                // All of the chunk, for the kernel to write to.
-                let room = frame.capacity();
-                let _ = frame.set_len(room);
-                frame.data_mut()
-            }
-            None => &mut nothing[..],
-        };
         let header = vnet.as_bytes_mut().get_mut(..vnet_header)?;
-        let received = match socket.try_receive(header, space) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                *pending = Some(error);
-                socket.try_receive(header, space)
+        if let Some(frame) = &mut frame {
+            // All of the chunk, for the kernel to write to.
+            let room = frame.capacity();
+            let _ = frame.set_len(room);
+        }
+        loop {
+            let space = frame.as_mut().map(Frame::data_mut).unwrap_or_default();
+            let received = match socket.try_receive(header, space) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    *pending = Some(error);
+                    socket.try_receive(header, space)
+                }
+                received => received,
+            };
+            let received = received.ok()?.checked_sub(vnet_header)?;
+            let of_slot = |frame: &mut Frame| received == len && frame.data().starts_with(seen);
+            // Otherwise it is of a slot that was given up.
+            if let Some(mut frame) = frame.take_if(of_slot) {
+                let room = frame.capacity();
+                return frame.set_len(len.min(room)).then_some(frame);
             }
-            received => received,
-        };
-        let len = received.ok()?.checked_sub(vnet_header)?;
-        let mut frame = frame?;
-        let room = frame.capacity();
-        frame.set_len(len.min(room)).then_some(frame)
+            if frame.is_none() {
+                return None;
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The receiving end of one ring.
 #![allow(unsafe_code)]
 
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use wirelane_os::clock;
@@ -13,7 +14,7 @@ use wirelane_os::packet::{
 use super::every::{Place, Strands};
 use super::idle::IdlePolicy;
 use super::link::LinkWatch;
-use super::long::Long;
+use super::long::{HELD, Long};
 use super::ring::{BlockStart, SLOT_META, VLAN_TAG};
 use super::setup::{Ledger, Setup};
 use super::slot::{
@@ -21,7 +22,6 @@ use super::slot::{
 };
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
-use crate::mask::Class;
 use crate::port::control::Passed;
 use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
@@ -40,9 +40,6 @@ const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(500);
 const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
-/// How long to wait for one of the frames for long packets.
-const HELD: Duration = Duration::from_micros(200);
-
 /// Hands out the packets of a ring.
 pub(super) struct Receiver {
     setup: Setup,
@@ -203,7 +200,7 @@ impl Receiver {
             None => self.setup.link_type == ETHERNET,
         };
         if is_long {
-            return self.long_frame(&header, place, is_ethernet);
+            return self.long_frame(start, &header, place, is_ethernet);
         }
         let selection = &self.setup.ring.selection;
         let mut meta = Meta {
@@ -254,10 +251,11 @@ impl Receiver {
         Some(frame)
     }
 
-    /// The packet that is too long for the open slot, in a frame of its own.
+    /// The packet that is too long for the open slot at `start`, in a frame of its own.
     #[cold]
     fn long_frame(
         &mut self,
+        start: NonNull<u8>,
         header: &Tpacket3Hdr,
         place: Option<Place>,
         is_ethernet: bool,
@@ -266,7 +264,14 @@ impl Receiver {
         let ring = &setup.ring;
         setup.counters.system_calls.add(1);
         let (mut vnet, vnet_header) = (VirtioNetHdr::default(), ring.vnet_header);
-        let mut frame = long.read(ring.socket(), (&mut vnet, vnet_header), &mut link.pending)?;
+        // SAFETY: these bytes lie in the slot, as `next_frame` has found out, and are ours.
+        let seen = unsafe {
+            let begin = start.add(header.mac.into()).as_ptr();
+            std::slice::from_raw_parts(begin, header.snaplen as usize)
+        };
+        let of = (seen, header.len as usize);
+        let vnet_space = (&mut vnet, vnet_header);
+        let mut frame = long.read(ring.socket(), vnet_space, of, &mut link.pending)?;
         let selection = &ring.selection;
         let (class, queue) = place
             .as_ref()
@@ -347,7 +352,7 @@ impl Receiver {
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \
                  as dropped by the kernel",
-                self.name()
+                self.setup.name()
             ));
         }
         if self.ledger.cut > 0 {
@@ -355,7 +360,7 @@ impl Receiver {
             self.setup.progress.note(format!(
                 "{cut} packets of {} were cut to the block size of {block} bytes; block=512Ki \
                  holds them whole",
-                self.name()
+                self.setup.name()
             ));
         }
         self.ended = true;
@@ -363,14 +368,6 @@ impl Receiver {
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(true),
-        }
-    }
-
-    fn name(&self) -> String {
-        let selection = &self.setup.ring.selection;
-        match selection.class {
-            Class::Other => "no queue".to_owned(),
-            class => format!("{class} queue {}", selection.queue),
         }
     }
 }

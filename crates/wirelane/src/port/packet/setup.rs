@@ -9,6 +9,7 @@ use super::link::OnRemoval;
 use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::Rings;
+use crate::mask::Class;
 use crate::port::info::PortMode;
 use crate::stats::RxCounters;
 
@@ -62,6 +63,17 @@ pub(super) struct Ledger {
     pub(super) cut: u64,
     pub(super) blocks_since: u32,
     pub(super) next_reading: u64,
+}
+
+impl Setup {
+    /// What the packets of the ring have in common.
+    pub(super) fn name(&self) -> String {
+        let selection = &self.ring.selection;
+        match selection.class {
+            Class::Other => "no queue".to_owned(),
+            class => format!("{class} queue {}", selection.queue),
+        }
+    }
 }
 
 impl Rings {

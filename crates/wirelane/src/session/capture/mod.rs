@@ -174,7 +174,7 @@ impl Capture {
             let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let allowance = Allowance::new(&budget);
             let limit = limit.clone();
-            let promise = immediate.then(Promise::default);
+            let promise = immediate.then(|| Promise::new(lateness));
             let make = move |_: &[Rx]| Worker { routes, allowance, limit, promise };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };

@@ -9,19 +9,25 @@ use std::time::Duration;
 use super::worker::{Lane, Route};
 use crate::port::Rx;
 
-/// How long to sleep until the ends may promise enough.
+/// The shortest sleep until the ends may promise enough.
 const SOON: Duration = Duration::from_micros(50);
 
 /// What a thread still has to say.
-#[derive(Default)]
 pub(super) struct Promise {
     /// Packets up to this time may leave, and the writer was told.
     told: u64,
     /// Packets wait for a chunk to be handed over, or for a promise.
     is_awaited: bool,
+    soon: Duration,
 }
 
 impl Promise {
+    /// Of ends that are `lateness` nanoseconds behind at most.
+    pub(super) fn new(lateness: u64) -> Self {
+        let soon = Duration::from_nanos(lateness / 4).max(SOON);
+        Self { told: 0, is_awaited: false, soon }
+    }
+
     /// After a round: wakes the writer if the last packets may leave now.
     pub(super) fn follow(&mut self, inputs: &[Rx], routes: &mut [Route]) {
         let lanes = || routes.iter().flat_map(|route| &route.lanes);
@@ -39,6 +45,6 @@ impl Promise {
 
     /// How long the thread may sleep.
     pub(super) fn longest_sleep(&self) -> Option<Duration> {
-        self.is_awaited.then_some(SOON)
+        self.is_awaited.then_some(self.soon)
     }
 }
