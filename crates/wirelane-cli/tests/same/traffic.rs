@@ -183,8 +183,8 @@ fn tunnels() -> Vec<Packet> {
             0 => datagram(client, server, 4000, 53),
             _ => datagram(server, client, 53, 4000),
         };
-        let (protocol, header) = match n / 2 % 4 {
-            0 => (Protocol::GRE, &[0, 0, 8, 0][..]),
+        let (protocol, header): (_, &[u8]) = match n / 2 % 4 {
+            0 => (Protocol::GRE, &[0, 0, 8, 0]),
             1 => (Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 0]),
             2 => (Protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 7]),
             _ => (Protocol::IPV4, &[]),
@@ -260,7 +260,7 @@ fn ppp_and_wlan() -> Vec<Packet> {
         let frame = packets::udp4(n).flow((n % 3) as u16).build();
         let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
         let flags = if n % 5 == 1 { 0x41 } else { 1 };
-        let (link_type, queue, header) = match n % 2 {
+        let (link_type, queue, header): (_, _, Vec<u8>) = match n % 2 {
             0 => (9, 0, [0xff, 3, 0, 0x21].to_vec()),
             _ => (105, 1, [&[8, flags][..], &[0; 22], &snap].concat()),
         };

@@ -1,5 +1,5 @@
-//! Conditions on `flow_start`, or on the time of packets, become conditions on directories: files lie
-//! by the hour of their rows.
+//! Conditions on `flow_start`, or on the time of packets, become conditions on directories: files
+//! lie by the hour of their rows.
 
 use arrow_schema::DataType;
 use datafusion::common::tree_node::Transformed;

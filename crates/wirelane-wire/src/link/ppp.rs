@@ -18,10 +18,10 @@ pub(super) fn plain(data: &[u8], at: usize) -> Inside {
         [ADDRESS] => return Inside::Short,
         _ => at,
     };
-    let (protocol, at) = match data.get(at..).unwrap_or_default() {
+    let (protocol, at) = match *data.get(at..).unwrap_or_default() {
         // RFC 1661 section 6.5: an odd byte is a protocol that was compressed.
-        &[low, ..] if low & 1 == 1 => (u16::from(low), at + 1),
-        &[high, low, ..] => (u16::from_be_bytes([high, low]), at + 2),
+        [low, ..] if low & 1 == 1 => (u16::from(low), at + 1),
+        [high, low, ..] => (u16::from_be_bytes([high, low]), at + 2),
         _ => return Inside::Short,
     };
     // <https://www.iana.org/assignments/ppp-numbers>

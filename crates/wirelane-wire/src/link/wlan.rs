@@ -7,7 +7,7 @@ use crate::EtherType;
 const LEN: usize = 24;
 /// LLC and SNAP (RFC 1042).
 const SNAP_LEN: usize = 8;
-/// Both addresses and the length of a frame among several in one (IEEE 802.11-2020 section 9.3.2.2).
+/// Both addresses and the length of a frame among several in one (IEEE 802.11-2020, 9.3.2.2).
 const SUBFRAME_LEN: usize = 14;
 
 /// Bytes of the Prism header, and the magic number of an AVS header in its place.

@@ -43,8 +43,8 @@ pub(crate) fn remove_unfinished() {
 }
 
 impl Target {
-    /// Standard output for rows in this format. A terminal gets CSV and JSON with hostile characters
-    /// escaped; tables escape them everywhere.
+    /// Standard output for rows in this format. A terminal gets CSV and JSON with hostile
+    /// characters escaped; tables escape them everywhere.
     pub(crate) fn output(format: Format) -> Self {
         let is_text = matches!(format, Format::Csv | Format::Json);
         let to = match is_text && io::stdout().is_terminal() {
