@@ -85,9 +85,7 @@ impl Long {
                 let room = frame.capacity();
                 return frame.set_len(len.min(room)).then_some(frame);
             }
-            if frame.is_none() {
-                return None;
-            }
+            frame.as_ref()?;
         }
     }
 }
