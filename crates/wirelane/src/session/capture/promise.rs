@@ -6,9 +6,6 @@
 
 use std::time::Duration;
 
-use super::worker::{Lane, Route};
-use crate::port::Rx;
-
 /// The shortest sleep until the ends may promise enough.
 const SOON: Duration = Duration::from_micros(50);
 
@@ -28,23 +25,34 @@ impl Promise {
         Self { told: 0, is_awaited: false, soon }
     }
 
-    /// After a round: wakes the writer if the last packets may leave now.
-    pub(super) fn follow(&mut self, inputs: &[Rx], routes: &mut [Route]) {
-        let lanes = || routes.iter().flat_map(|route| &route.lanes);
-        let newest = lanes().map(|lane| lane.newest).max().unwrap_or(0);
-        let has_more = lanes().any(|lane| lane.current.as_ref().is_some_and(|c| !c.is_empty()));
-        if newest > self.told {
-            let horizon = inputs.iter().map(Rx::watermark).min().unwrap_or(u64::MAX);
-            if horizon >= newest {
-                self.told = newest;
-                routes.iter_mut().flat_map(|route| &mut route.lanes).for_each(Lane::announce);
-            }
+    /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over, and
+    /// there are more if `has_more`. Whether the writer is to be woken, as those may leave now.
+    pub(super) fn follow(&mut self, horizon: u64, newest: u64, has_more: bool) -> bool {
+        let is_kept = newest > self.told && horizon >= newest;
+        if is_kept {
+            self.told = newest;
         }
         self.is_awaited = has_more || newest > self.told;
+        is_kept
     }
 
     /// How long the thread may sleep.
     pub(super) fn longest_sleep(&self) -> Option<Duration> {
         self.is_awaited.then_some(self.soon)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_awaited_until_all_may_leave() {
+        let mut promise = Promise::new(0);
+        assert!(!promise.follow(5, 0, false) && promise.longest_sleep().is_none());
+        assert!(!promise.follow(6, 0, true) && promise.longest_sleep() == Some(SOON));
+        assert!(!promise.follow(7, 8, false) && promise.longest_sleep() == Some(SOON));
+        assert!(promise.follow(8, 8, false) && promise.longest_sleep().is_none());
+        assert!(!promise.follow(9, 8, false) && promise.longest_sleep().is_none());
     }
 }

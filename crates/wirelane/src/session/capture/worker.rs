@@ -133,8 +133,14 @@ impl Consumer for Worker {
             let time = rx.watermark();
             route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
         }
+        let lanes = || self.routes.iter().flat_map(|route| &route.lanes);
         if let Some(promise) = self.promise.as_mut().filter(|_| idle) {
-            promise.follow(inputs, &mut self.routes);
+            let horizon = inputs.iter().map(Rx::watermark).min().unwrap_or(u64::MAX);
+            let newest = lanes().map(|lane| lane.newest).max().unwrap_or(0);
+            let has_more = lanes().any(Lane::has_packets);
+            if promise.follow(horizon, newest, has_more) {
+                self.routes.iter_mut().flat_map(|route| &mut route.lanes).for_each(Lane::announce);
+            }
         }
         Ok(())
     }
@@ -368,7 +374,12 @@ impl Lane {
     /// are soon used up.
     fn is_due(&mut self) -> bool {
         let all = self.filled.capacity();
-        self.current.as_ref().is_some_and(|chunk| !chunk.is_empty()) && self.filled.room(all) == all
+        self.has_packets() && self.filled.room(all) == all
+    }
+
+    /// Whether there are packets that were not handed over.
+    fn has_packets(&self) -> bool {
+        self.current.as_ref().is_some_and(|chunk| !chunk.is_empty())
     }
 
     /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that
@@ -385,7 +396,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn announce(&mut self) {
+    fn announce(&mut self) {
         self.unannounced = 0;
         self.bell.ring();
     }
