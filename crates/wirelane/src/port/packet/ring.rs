@@ -351,8 +351,8 @@ impl Shared {
         self.word(block, if self.is_slots { 0 } else { BLOCK_STATUS_OFFSET })
     }
 
-    /// A word of the descriptor of `block`, or of the header of a slot, that the kernel may write at
-    /// any time.
+    /// A word of the descriptor of `block`, or of the header of a slot, that the kernel may write
+    /// at any time.
     #[inline(always)]
     fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
         assert!(

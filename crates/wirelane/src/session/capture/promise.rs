@@ -25,8 +25,8 @@ impl Promise {
         Self { told: 0, is_awaited: false, soon }
     }
 
-    /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over, and
-    /// there are more if `has_more`. Whether the writer is to be woken, as those may leave now.
+    /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over,
+    /// and there are more if `has_more`. Whether the writer is to be woken, as those may leave now.
     pub(super) fn follow(&mut self, horizon: u64, newest: u64, has_more: bool) -> bool {
         let is_kept = newest > self.told && horizon >= newest;
         if is_kept {
