@@ -175,7 +175,6 @@ typedef struct {
     // Bytes of receive memory per queue. 0: the backend's choice.
     uint64_t ring_bytes;
     // How many nanoseconds a received packet may wait for others, about. 0: the backend's choice.
-    // Below a millisecond `packet:` hands over each packet by itself.
     uint64_t latency;
     // Longest part of a packet to keep, in bytes.
     uint32_t snaplen;

@@ -1,4 +1,4 @@
-//! What the library advises, in the options of this command.
+//! The library's advice, in the options of this command.
 
 /// Words of the library, and the same for users of the command.
 const HINTS: [(&str, &str); 9] = [

@@ -8,12 +8,12 @@ use wirelane_os::memory::{self, Room};
 
 use crate::session;
 
-/// What a flow takes in the only table: its entry, its places in the index (twice while that
+/// Bytes of a flow in the only table: its entry, its places in the index (twice while that
 /// grows) and on the wheel.
 const ALONE: u64 = 288;
-/// What it takes in one of several tables, while its parts are joined, and when all of them end.
+/// Bytes of a flow in one of several tables, while its parts are joined, and when all of them end.
 const JOINED: u64 = 1792;
-/// What a flow takes on its way to the sinks.
+/// Bytes of a flow on its way to the sinks.
 const ON_ITS_WAY: u64 = 512;
 /// Reserved for memory that is not checked.
 const KEPT: u64 = 8 << 20;

@@ -170,7 +170,7 @@ fn the_sender_of_the_earliest_packet_is_the_source() {
     }
 }
 
-/// SYN, its answer, the ACK and a later ACK: the first ACK may be on any queue but that of SYN.
+/// SYN, its answer, the ACK and a later ACK: the first ACK is not on the queue of SYN.
 #[test]
 fn a_handshake_has_its_time_on_several_queues() {
     for [syn, answer, first, later] in [[0, 1, 2, 0], [0, 1, 1, 0], [0, 0, 1, 2], [2, 0, 1, 1]] {
@@ -189,7 +189,7 @@ fn a_handshake_has_its_time_on_several_queues() {
     }
 }
 
-/// The packets of one queue end before those of another.
+/// The packets of one queue end earlier than the packets of another.
 #[test]
 fn a_flow_of_a_table_that_ended_early_is_idle() {
     let mut bench = Bench::new(2);

@@ -25,7 +25,7 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// For who waits for others: tells that the last flows come. [`Sink::finish`] follows.
+    /// For a sink that waits for others: tells that the last flows come. [`Sink::finish`] follows.
     fn hurry(&self) -> Option<Hurry> {
         None
     }

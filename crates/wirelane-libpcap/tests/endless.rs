@@ -1,4 +1,4 @@
-//! A call that takes what there is ends, also while packets come faster than it takes them.
+//! A call that reads all packets ends, also while packets arrive faster than it reads.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

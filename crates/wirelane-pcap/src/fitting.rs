@@ -1,4 +1,4 @@
-//! How much memory compression takes, and what is compressed with less where little is left.
+//! Bounds the memory of compression by the memory that is left.
 //!
 //! A process that takes more than its cgroup allows is killed without a word. So writers that
 //! compress share half of what is left. First there are fewer threads, which cost only time; then
@@ -17,7 +17,7 @@ use crate::pcapng::MAX_PACKET;
 const LEAST: usize = 256 << 10;
 /// Reserved for memory that is not checked.
 const KEPT: u64 = 4 << 20;
-/// What a thread takes beside tables and chunks.
+/// Bytes of a thread beside tables and chunks.
 const THREAD: usize = 3 << 20;
 
 /// How one writer compresses.
@@ -26,9 +26,9 @@ pub(crate) struct Fit {
     pub(crate) threads: u8,
     /// Bytes of a chunk before compression.
     pub(crate) chunk: usize,
-    /// A sentence, if it is less than was asked for.
+    /// A sentence if it is less than requested.
     pub(crate) note: Option<String>,
-    /// What it takes, until it is dropped.
+    /// Its bytes, until it is dropped.
     _share: Share,
 }
 
@@ -127,12 +127,12 @@ impl CompressionOptions {
     }
 }
 
-/// What all writers of this process take. They use it later than they take it, so what is left does
+/// Bytes of all writers of this process. They use it later than they take it, so what is left does
 /// not tell.
 #[derive(Debug)]
 struct Shares {
     taken: u64,
-    /// What was left when none had any.
+    /// The free memory before the first writer.
     before: u64,
 }
 

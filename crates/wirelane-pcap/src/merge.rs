@@ -33,7 +33,7 @@ pub struct MergeReport {
     pub written: Written,
     /// What of the inputs is not in the output.
     pub lost: Losses,
-    /// What was done with less memory than was asked for, in words.
+    /// Sentences about work with less memory than requested.
     pub shortage: Option<String>,
     /// Packets in the output that are older than the one before them. Not 0 only if an input is not
     /// in order itself.

@@ -43,7 +43,7 @@ pub struct CaptureWriter {
     keepsakes: Keepsakes,
     /// What the format cannot hold.
     lost: Losses,
-    /// How it compresses, if that is not what was asked for.
+    /// A sentence about compression that differs from the request.
     shortage: Option<String>,
     /// What the files before the current one hold.
     closed: Written,
@@ -205,7 +205,7 @@ impl CaptureWriter {
         self.lost
     }
 
-    /// A sentence about memory that does not suffice to compress as it was asked for.
+    /// A sentence if memory does not suffice for the requested compression.
     #[must_use]
     pub fn shortage(&self) -> Option<&str> {
         self.shortage.as_deref()

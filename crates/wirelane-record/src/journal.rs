@@ -13,7 +13,7 @@ use wirelane_store::{LaneWriter, Lost, StoreWriter};
 
 use crate::error::failure;
 
-/// How long to wait for room before looking whether the end was asked for.
+/// How long to wait for room before checking for the end.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// The lane.
@@ -32,7 +32,7 @@ pub(crate) struct Journal {
     next: u64,
     /// The segment that has them.
     segment: u32,
-    /// What was written last.
+    /// The last written state.
     last: Option<Vec<Statistics>>,
 }
 
@@ -160,7 +160,7 @@ fn wait_and_push(
     }
 }
 
-/// Whether anything has come or got lost since the counters were written last.
+/// Whether a counter has changed since the counters were written.
 fn is_news(now: &[Statistics], last: Option<&[Statistics]>) -> bool {
     let counts = |it: &Statistics| {
         [it.received, it.filter_accepted, it.os_dropped, it.delivered]

@@ -38,7 +38,7 @@ impl View for InOrder {
     fn packet_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
         if let Some(Some(number)) = self.numbers.get(record.interface as usize) {
             let record = Record { interface: *number, ..*record };
-            // The receiving threads hold so many packets at most.
+            // The most packets that the receiving threads hold.
             self.journal.take(&record, options.len(), true, |lane| {
                 lane.push_with_options(&record, options)
             });

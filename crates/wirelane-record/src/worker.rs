@@ -28,7 +28,7 @@ pub(crate) struct End {
     /// Its first interface among those of the lane, and how many it has from the start.
     first: u32,
     fixed: u32,
-    /// The numbers in the lane of those that were found later.
+    /// The numbers in the lane of interfaces that were found later.
     late: Vec<Option<u32>>,
     lookout: Option<Lookout>,
 }

@@ -78,7 +78,7 @@ fn a_file_with_other_names_is_not_written_to_but_replaced() {
     assert!(error.contains("hard links"), "{error}");
 }
 
-/// A recorder holds the lock that its store and a copy by `cp -al` share: nobody replaces it.
+/// A recorder holds the lock that its store and a copy by `cp -al` share: no process replaces it.
 #[test]
 fn a_linked_lock_that_is_held_is_not_replaced() {
     let (_root, directory) = store();

@@ -46,13 +46,13 @@ impl Directory {
         let failed = |action| move |error: std::io::Error| Error::io(&path, action, &error);
         let mut file = self.open_or_create(RECORDER_LOCK)?;
         let mut is_locked = self.try_lock_file(&file, TRIES)?;
-        // Another process may have replaced the file meanwhile.
+        // Another process may have replaced the file.
         while is_locked && !self.is_named(&file, RECORDER_LOCK)? {
             file = self.open_or_create(RECORDER_LOCK)?;
             is_locked = self.try_lock_file(&file, TRIES)?;
         }
         if is_locked && self.has_other_names(&file, RECORDER_LOCK)? {
-            // Whoever waits for the old file finds that it is replaced.
+            // A process that waits for the old file finds that it is replaced.
             file = self.separate(RECORDER_LOCK, |new| self.try_lock_file(new, 1).map(drop))?;
         }
         if !is_locked {

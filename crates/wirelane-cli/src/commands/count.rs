@@ -216,7 +216,7 @@ fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, sta
                 }
             }
             (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
-                // A line for the head, and one for what is left out.
+                // A line for the head, and one for the omitted rows.
                 let rows = args.top(TOP).min(room.saturating_sub(2));
                 let tables = views(&mut counting.counts(), args, rows);
                 let Some(first) = tables.first() else { return Vec::new() };

@@ -53,7 +53,7 @@ pub(crate) struct Summary {
     pub(super) tables: Option<Vec<TableView>>,
     pub(super) cpu: Cpu,
     pub(super) errors: Vec<String>,
-    /// The reader of standard output went away, and the rest of the packets had no place to go.
+    /// The reader of standard output has ended, so the rest of the packets was not written.
     #[serde(skip)]
     pub(super) reader_left: bool,
     /// Where packets were written.

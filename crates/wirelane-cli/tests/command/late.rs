@@ -1,4 +1,4 @@
-//! Lines come at once, and a command without packets sleeps.
+//! Lines appear at once, and a command without packets sleeps.
 
 use std::thread;
 use std::time::Instant;

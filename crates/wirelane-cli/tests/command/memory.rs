@@ -194,7 +194,7 @@ fn privileged_compression_fits_a_small_cgroup() {
                 done += 1;
                 assert!(said.contains(": the memory limit of the cgroup "), "{command:?}: {said}");
             } else {
-                // A sentence, and nobody was killed.
+                // A sentence, and no process was killed.
                 assert_eq!(ended.status.code(), Some(1), "{megabytes} {command:?}: {said}");
                 assert!(
                     said.lines().last().unwrap_or_default().starts_with("wirelane: "),

@@ -1,4 +1,4 @@
-//! What the command says of its ports: what a user needs, once, and in the units that users type.
+//! Messages about ports: what a user needs, once, and in the units that users type.
 
 use tempfile::tempdir;
 use wirelane_testkit::veth::VethPair;

@@ -132,7 +132,7 @@ fn files_of_parquet_are_private() {
     assert!(!path("x").exists());
 }
 
-/// It is connected, and takes what the kernel's buffers take.
+/// It is connected, and reads nothing: the kernel's buffers fill.
 #[test]
 fn a_collector_that_never_reads_is_given_up_after_five_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

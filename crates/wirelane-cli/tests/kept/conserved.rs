@@ -29,7 +29,7 @@ fn summing(directory: &Path) -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// All readers pause while so many packets come at a rate.
+/// All readers pause while packets arrive at a rate.
 fn conserve(packets: u64, rate: &str) {
     if !privileged::require() {
         return;

@@ -5,7 +5,7 @@ use wirelane_testkit::tools;
 
 use crate::traffic::{MICROSECOND, Packet};
 
-/// Packets of each capture. More of them find nothing else, but each is a row of many tables.
+/// Packets of each capture. More packets find no other fault and take time in every cell.
 const EACH: usize = 3;
 
 /// In 2100. Classic pcap counts seconds up to 2106.

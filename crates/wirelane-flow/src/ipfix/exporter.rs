@@ -33,7 +33,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // With what else there is to do, a command ends within five seconds.
+        // The command ends within five seconds, other work included.
         let patience = Duration::from_millis(4_700);
         Self { spool: 64 << 20, linger: Duration::from_secs(1), waits: false, patience }
     }

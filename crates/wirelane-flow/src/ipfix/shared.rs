@@ -47,12 +47,12 @@ struct State {
     is_away: bool,
     /// The last flows come, and what is left may take until then.
     deadline: Option<Instant>,
-    /// No flow comes any more.
+    /// There are no more flows.
     is_closed: bool,
 }
 
 impl State {
-    /// What is left takes too long.
+    /// The rest takes too long.
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }

@@ -25,7 +25,7 @@ pub struct Metering {
     collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
     monitor: Monitor,
-    /// About memory that does not suffice for as many flows as were asked for.
+    /// A sentence if memory does not suffice for the requested number of flows.
     note: Option<String>,
 }
 

@@ -300,7 +300,7 @@ impl Segments {
         Self { door, ready, keeper, finisher, status, open, next, is_asked, time }
     }
 
-    /// The segment that this extent goes to; `None` if there is none now.
+    /// The segment of this extent; `None` if there is none now.
     fn with_room(&mut self, packed: &Packed) -> Option<&mut Segment> {
         if packed.sources.len() > self.door.sources {
             // Without memory for it, it is tried again later.

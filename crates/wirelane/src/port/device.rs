@@ -257,7 +257,7 @@ impl Device {
             ));
         }
         let offloads = &self.offloads;
-        // The long packets of a loopback are those of its senders.
+        // A loopback has long packets because its senders make them.
         let merges = offloads.gro == Some(true) || offloads.lro == Some(true);
         if merges && !self.is_loopback {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };

@@ -86,7 +86,7 @@ impl Port {
         self.transmits
     }
 
-    /// Gives up the transmitting ends that nobody wants.
+    /// Drops the transmitting ends without a user.
     pub(crate) fn close_tx(&mut self) {
         self.tx.clear();
     }

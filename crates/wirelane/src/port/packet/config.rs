@@ -136,7 +136,7 @@ impl Config {
         Ok(Self { ring, block, all_rings, packets, retire, latency, bypass, vnet, share })
     }
 
-    /// Whether packets are to be handed over one by one. No block is handed over so early.
+    /// Whether the kernel should hand over packets one by one. No block is handed over so early.
     pub(super) fn is_immediate(&self) -> bool {
         self.retire.or(self.latency).is_some_and(|time| time < SHORTEST_RETIRE)
     }

@@ -12,7 +12,7 @@ use crate::pool::{Pool, PoolConfig, Region};
 
 /// How many may be in use at a time; more stay queued.
 const FRAMES: u32 = 8;
-/// How long to wait for one of these to come back.
+/// How long to wait for a returned frame.
 pub(super) const HELD: Duration = Duration::from_micros(200);
 /// Bytes before a packet, for headers, a tag and what is kept of it.
 const HEADROOM: u32 = 128;

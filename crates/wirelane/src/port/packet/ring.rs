@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The kernel's header of a packet is read once and then overwritten by the packet's [`Meta`],
-//! which is smaller; so a received frame needs no memory of its own. The next header, which the
+//! which is smaller; so a received frame needs no other memory. The next header, which the
 //! walk still has to read, lies beyond the packet's slot and is untouched.
 //!
 //! With *slots* (`TPACKET_V2`) it hands over each packet at once. A slot is a block of one packet,
@@ -113,7 +113,7 @@ pub(super) struct Shared {
     block_size: u32,
     block_count: u32,
     is_slots: bool,
-    /// What long packets are read into, once there were any.
+    /// The memory of long packets, after the first of them.
     pub(super) long: OnceLock<PoolGauge>,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     pub(super) vnet_header: usize,

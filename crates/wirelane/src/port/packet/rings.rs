@@ -25,7 +25,7 @@ pub(super) struct Rings {
     pub(super) retire: Duration,
 }
 
-/// Whether packets are to be handed over one by one, and can be: long ones are queued on the
+/// Whether the kernel should hand over packets one by one, and can: long ones are queued on the
 /// socket, for which the usual limit is too low.
 pub(super) fn has_slots(config: &Config, socket: &PacketSocket, notes: &mut Vec<String>) -> bool {
     let queued = config.is_immediate().then(|| socket.set_receive_buffer(config::BUDGET));

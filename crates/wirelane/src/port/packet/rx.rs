@@ -476,7 +476,7 @@ impl Receive for Receiver {
             let nap = (retire / 8).clamp(Duration::from_micros(500), Duration::from_millis(5));
             return Ok(Readiness::After(nap));
         }
-        // Whoever has slots and waits for several ends asks all of them himself.
+        // A receiver of slots that waits for several ends asks all of them.
         let is_awaited = self.setup.times.is_prompt && !self.setup.ring.is_slots();
         let is_idle = self.setup.progress.idle_since(now) >= IDLE_AFTER && !is_awaited;
         let longest = if is_idle { LONGEST_IDLE_SLEEP } else { LONGEST_SLEEP };

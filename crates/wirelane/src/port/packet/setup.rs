@@ -1,4 +1,4 @@
-//! What the receiver of a ring is made from.
+//! The parts of the receiver of a ring.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::stats::RxCounters;
 const SLACK: u64 = 20_000_000;
 /// How far packets of one ring can be out of order: CPUs take the time before they queue.
 const DISORDER: u64 = 1_000_000;
-/// The same where packets are wanted at once.
+/// The same for immediate delivery.
 const DISORDER_OF_SLOTS: u64 = 100_000;
 
 /// Times of a ring, in nanoseconds.
@@ -30,14 +30,14 @@ pub(super) struct Times {
     pub(super) lateness: u64,
     /// How far packets of one ring can be out of order: CPUs take the time before they queue.
     pub(super) disorder: u64,
-    /// Packets are wanted earlier than usual.
+    /// The consumer needs packets earlier than usual.
     pub(super) is_prompt: bool,
-    /// Longest time to look away from a ring while packets come densely; see
+    /// Longest sleep while packets arrive densely; see
     /// [`longest_nap`](super::idle::longest_nap).
     pub(super) nap: u64,
 }
 
-/// What a receiver is made from.
+/// The parts of a receiver.
 pub(super) struct Setup {
     pub(super) ring: Ring,
     pub(super) counters: Arc<RxCounters>,
@@ -45,13 +45,13 @@ pub(super) struct Setup {
     pub(super) interface: Arc<str>,
     pub(super) snaplen: u32,
     pub(super) times: Times,
-    /// What frames begin with. Into an Ethernet header a VLAN tag can be put back.
+    /// The first metadata of each frame. Into an Ethernet header a VLAN tag can be put back.
     pub(super) link_type: u16,
-    /// What to do when the interface is removed.
+    /// The action when the interface is removed.
     pub(super) on_removal: OnRemoval,
     /// The interfaces, if packets of all of them come.
     pub(super) strands: Option<Strands>,
-    /// What counts the packets that the ring's program rejects.
+    /// Counts the packets that the ring's program rejects.
     pub(super) rejections: Option<Rejections>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Ledger {
 }
 
 impl Setup {
-    /// What the packets of the ring have in common.
+    /// Metadata that all packets of the ring share.
     pub(super) fn name(&self) -> String {
         let selection = &self.ring.selection;
         match selection.class {
@@ -77,7 +77,7 @@ impl Setup {
 }
 
 impl Rings {
-    /// The times of the rings, on a device of so many bits per second.
+    /// The times of the rings, on a device of `speed` bits per second.
     pub(super) fn times(&self, is_prompt: bool, speed: Option<u64>) -> Times {
         let retire = u64::try_from(self.retire.as_nanos()).unwrap_or(u64::MAX);
         let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());

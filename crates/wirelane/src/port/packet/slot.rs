@@ -14,7 +14,7 @@ use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 pub(super) const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
 const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
-/// Bytes of the two addresses, which a tag stands behind.
+/// Bytes of the two addresses before a tag.
 const ADDRESSES: usize = 12;
 
 /// Reads the kernel's header of the packet of a slot, in the shape of those in blocks.

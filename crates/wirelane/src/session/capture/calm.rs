@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_millis(100);
 /// While there is none.
 const LONG: Duration = Duration::from_millis(500);
-/// After so much time without work.
+/// The time without work after which a thread sleeps longer.
 const AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Calm(Instant);

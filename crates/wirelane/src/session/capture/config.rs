@@ -28,7 +28,7 @@ pub struct CaptureConfig {
     /// Puts the packets of a file in order of time. Without it, the packets of a single file keep
     /// their order; several inputs are always in order of time.
     pub sort: bool,
-    /// Writes each packet as soon as it is there, not once a second or when there are many.
+    /// Writes each packet at once, instead of once a second or many at a time.
     pub prompt: bool,
     /// Packets are wanted at once, from ports that hand over each one at once: one thread receives
     /// from all queues, and so knows without delay which packet is the first.

@@ -1,4 +1,4 @@
-//! That nothing more can be written or shown, for whoever waits for the end.
+//! Tells the thread that waits for the end that a writer or view has failed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

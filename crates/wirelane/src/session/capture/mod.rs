@@ -449,7 +449,7 @@ impl Writers {
                 .map(|(end, interfaces)| {
                     let rx = inputs.iter().flatten().nth(end);
                     let growing = rx.and_then(Rx::growing).cloned();
-                    // What is found later goes into the file, or gets files of its own.
+                    // Later interfaces go into the file, or get separate files.
                     let late = rx.and_then(Rx::bundle).filter(|_| names.is_none()).cloned();
                     (end, Way { interfaces, growing, late })
                 })

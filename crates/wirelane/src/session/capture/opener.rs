@@ -26,7 +26,7 @@ use crate::session::interfaces::{Interface, Placing};
 use crate::sync::{Doorbell, Watermark, lock};
 use crate::threads::{Count, spawn};
 
-/// What all files of a capture have in common.
+/// The settings that all files of a capture share.
 pub(super) struct Opener {
     /// `None` if packets are only looked at.
     pub(super) options: Option<WriterOptions>,
@@ -34,7 +34,7 @@ pub(super) struct Opener {
     pub(super) credit: Arc<Credit>,
     pub(super) lateness: u64,
     pub(super) prompt: bool,
-    /// Packets are wanted at once.
+    /// The view needs each packet at once.
     pub(super) immediate: bool,
     pub(super) statistics_every: u64,
     /// The packets of a file with one lane keep their order.
@@ -44,7 +44,7 @@ pub(super) struct Opener {
     /// How many threads run.
     pub(super) running: Arc<Count>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
-    /// What is in files, by writing thread.
+    /// The written packets, by writing thread.
     pub(super) written: Mutex<Vec<Arc<Progress>>>,
 }
 
@@ -61,7 +61,7 @@ impl Opener {
         self.options.is_some()
     }
 
-    /// What is written so far.
+    /// The written packets.
     pub(super) fn written(&self) -> Written {
         Progress::sum(&lock(&self.written))
     }
@@ -88,7 +88,7 @@ impl Opener {
                 Some(CaptureWriter::create(&path, &sources, options, now)?)
             }
         };
-        // What is in one file only is in the first.
+        // The first file has the metadata that only one file has.
         let shelf = |beside: &Arc<Beside>| beside.shelf(threads.is_empty());
         let shelves =
             if file.is_some() { self.besides.iter().map(shelf).collect() } else { Vec::new() };
@@ -190,7 +190,7 @@ impl Opener {
     }
 }
 
-/// Gives each interface a file of its own.
+/// Gives each interface a separate file.
 pub(super) struct Splitter {
     opener: Arc<Opener>,
     path: PathBuf,

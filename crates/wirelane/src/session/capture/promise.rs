@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The shortest sleep until the ends may promise enough.
 const SOON: Duration = Duration::from_micros(50);
 
-/// What a thread still has to say.
+/// The announcements that a thread owes.
 pub(super) struct Promise {
     /// Packets up to this time may leave, and the writer was told.
     told: u64,
@@ -26,7 +26,7 @@ impl Promise {
     }
 
     /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over,
-    /// and there are more if `has_more`. Whether the writer is to be woken, as those may leave now.
+    /// and there are more if `has_more`. Whether to wake the writer.
     pub(super) fn follow(&mut self, horizon: u64, newest: u64, has_more: bool) -> bool {
         let is_kept = newest > self.told && horizon >= newest;
         if is_kept {

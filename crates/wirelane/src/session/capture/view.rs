@@ -194,7 +194,7 @@ impl ViewThread {
 }
 
 impl ViewInput {
-    /// One more interface; its number is that of those before it.
+    /// One more interface; its number is the count of earlier interfaces.
     pub(super) fn describe(&self, interface: &Interface) {
         lock(&self.tally.interfaces).push(interface.clone());
     }

@@ -41,7 +41,7 @@ pub(super) struct Route {
     pub(super) lossless: bool,
     /// The quota if a merge finds the first packets; `None` otherwise.
     pub(super) quota: Option<Quota>,
-    /// Opens files for interfaces that are described later, if each has a file of its own.
+    /// Opens files for interfaces that are described later, if each has a separate file.
     pub(super) splitter: Option<Arc<Splitter>>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Worker {
     pub(super) allowance: Allowance,
     /// Applied behind the merge.
     pub(super) limit: Option<Arc<Limit>>,
-    /// Where packets are wanted at once.
+    /// For immediate delivery.
     pub(super) promise: Option<Promise>,
 }
 

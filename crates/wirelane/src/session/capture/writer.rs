@@ -207,7 +207,7 @@ impl WriterThread {
             // A writer that shares a limit may have to wait for the others.
             let finished = finished && (self.share.is_none() || merge.is_empty());
             let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
-            // Packets may wait for the decision about other writers' packets. Behind the limit,
+            // Packets may wait for the decision about other writers' packets. After the limit,
             // time stands still.
             let horizon = if is_over { 0 } else { merge.horizon().min(merge.oldest()) };
             self.view.iter_mut().for_each(|view| view.pause(horizon));

@@ -36,7 +36,7 @@ pub(crate) fn on_immediate_veth(queues: u16) -> OnInterface<Veth> {
 /// As [`on_jumbo_veth`], with packets handed over one by one: long ones do not fit into slots.
 pub(crate) fn on_immediate_jumbo_veth(queues: u16) -> OnInterface<Veth> {
     let mut bed = one_by_one(on_jumbo_veth(queues));
-    // Each long frame is in memory of its own, of which there is less.
+    // Each long frame is in separate memory, of which there is less.
     bed.promises.hold = 8;
     bed
 }
