@@ -6,8 +6,6 @@
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
 
-use crate::session;
-
 /// Bytes of a flow in the only table: its entry, its places in the index (twice while that
 /// grows) and on the wheel.
 const ALONE: u64 = 288;
@@ -15,6 +13,8 @@ const ALONE: u64 = 288;
 const JOINED: u64 = 1792;
 /// Bytes of a flow on its way to the sinks.
 const ON_ITS_WAY: u64 = 512;
+/// Flows that may wait for the sinks, about, if memory suffices.
+const WAITING: usize = 1 << 16;
 /// Reserved for memory that is not checked.
 const KEPT: u64 = 8 << 20;
 /// With fewer flows at a time, most records would not be true.
@@ -28,9 +28,9 @@ pub(crate) fn flows(wanted: usize, tables: usize) -> Result<(usize, Option<Strin
     fit(&memory::room(), wanted, tables)
 }
 
-/// How many of `wanted` flows may be on their way to the sinks.
-pub(crate) fn waiting(wanted: usize) -> usize {
-    fit_waiting(memory::room().bytes, wanted)
+/// How many flows may be on their way to the sinks.
+pub(crate) fn waiting() -> usize {
+    fit_waiting(memory::room().bytes, WAITING)
 }
 
 /// How many of `wanted` bytes messages may take that wait for a collector, and a sentence if these
@@ -47,7 +47,7 @@ pub(crate) fn spool(wanted: usize) -> (usize, Option<String>) {
 fn fit(room: &Room, wanted: usize, tables: usize) -> Result<(usize, Option<String>)> {
     let Room { bytes, limit } = room;
     let each = if tables > 1 { JOINED } else { ALONE };
-    let waiting = fit_waiting(*bytes, session::WAITING) as u64 * ON_ITS_WAY;
+    let waiting = fit_waiting(*bytes, WAITING) as u64 * ON_ITS_WAY;
     let had = share(*bytes).saturating_sub(waiting) / each;
     let least = LEAST.min(wanted as u64);
     if had < least {

@@ -10,8 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wirelane_os::memory::{self, Room};
 
 use crate::compression::{Compression, CompressionOptions};
-use crate::packer::PER_THREAD;
 use crate::pcapng::MAX_PACKET;
+
+/// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
+pub(crate) const PER_THREAD: usize = 2;
 
 /// The shortest chunk.
 const LEAST: usize = 256 << 10;

@@ -17,10 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::compress::Compressor;
 use crate::compression::CompressionOptions;
-use crate::fitting::Fit;
-
-/// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
-pub(crate) const PER_THREAD: usize = 2;
+use crate::fitting::{Fit, PER_THREAD};
 
 /// A chunk of whole blocks.
 #[derive(Default)]

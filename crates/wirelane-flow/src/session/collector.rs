@@ -17,8 +17,6 @@ use crate::sink::{Hurry, Sink};
 
 /// How often sinks may do what waits.
 const TICK: Duration = Duration::from_millis(200);
-/// Flows that may wait for the sinks, about.
-pub(crate) const WAITING: usize = 256 * PARCEL;
 
 /// The cause of an error that only says that a sink has failed.
 pub(super) const UNWANTED: &str = "nobody takes them any more";
@@ -102,7 +100,7 @@ impl Collector {
         most: usize,
         waits: bool,
     ) -> Result<Self> {
-        let (parcels, incoming) = sync_channel((fitting::waiting(WAITING) / PARCEL).max(1));
+        let (parcels, incoming) = sync_channel((fitting::waiting() / PARCEL).max(1));
         let hurries = sinks.iter().filter_map(|sink| sink.hurry()).collect();
         let shared = Arc::new(Shared::default());
         let joiner = (tables > 1).then(|| Joiner::new(config, tables, most));

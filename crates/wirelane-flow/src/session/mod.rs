@@ -8,7 +8,6 @@ mod metering;
 mod report;
 mod worker;
 
-pub(crate) use self::collector::WAITING;
 pub use self::collector::{Collector, FlowCounts};
 pub use self::config::{FlowConfig, FlowOutcome};
 pub use self::metering::Metering;

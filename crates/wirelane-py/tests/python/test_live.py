@@ -65,5 +65,5 @@ def test_a_frame_of_a_wrong_length_is_named():
     good, short = bytes(12) + b"\x88\xb5" + bytes(46), bytes(10)
     with wirelane.open("packet:lo", receive=False, transmit=True) as port:
         with pytest.raises(wirelane.Error, match="wrong length") as raised:
-            port.send([good] * 70 + [short, good, bytes(70_000)])
+            port.send([good] * 70 + [short, good])
     assert (raised.value.index, raised.value.sent) == (70, 71)

@@ -24,6 +24,7 @@ mod chunk;
 mod config;
 mod credit;
 mod failure;
+mod lane;
 mod limit;
 mod merge;
 mod names;
