@@ -151,11 +151,7 @@ impl OpenPort {
     /// `cuts`: its transmitting ends cut long frames.
     pub(crate) fn new(mut port: Port, cuts: bool) -> Self {
         let rx = port.rx();
-        let tx = match port.transmits() {
-            true if cuts => port.tx_cutting(),
-            true => port.tx(),
-            false => Vec::new(),
-        };
+        let tx = if cuts { port.tx_cutting() } else { port.tx() };
         let info = port.info().clone();
         Self {
             control: port.control(),

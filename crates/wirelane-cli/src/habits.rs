@@ -39,7 +39,7 @@ pub(crate) struct HabitArgs {
 
 impl HabitArgs {
     /// The ports that -i and the words name, in this order, and the filter of the words or of -F.
-    /// If a file is `read`, it is the port, and all words are a filter. Interfaces are those of
+    /// If a file is `read`, it is the port, and all words are a filter. Interfaces are looked up in
     /// `netns`; `is_file` says which words may name files, too.
     ///
     /// # Errors

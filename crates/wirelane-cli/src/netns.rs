@@ -1,4 +1,4 @@
-//! `--netns`: ports of another network namespace, such as that of a container.
+//! `--netns`: ports of another network namespace, such as a container's.
 //!
 //! A command that looks at packets opens its ports [`inside`](NetnsArgs::inside); everything else
 //! that it opens, such as the connection of an exporter, stays outside. A command that sends or
@@ -30,7 +30,7 @@ impl NetnsArgs {
         self.netns.is_some()
     }
 
-    /// Runs `open` in the namespace that the user named, if there is one, on a thread of its own.
+    /// Runs `open` in the namespace that the user named, if there is one, on a separate thread.
     /// Everything else stays outside: output files, and this thread. What is opened inside can be
     /// used from anywhere.
     ///
@@ -63,7 +63,7 @@ fn enter(namespace: &OsStr, file: &OwnedFd) -> Result<()> {
         }
         error.help("to enter a network namespace takes CAP_SYS_ADMIN: run it with sudo")
     })?;
-    // The system's view of queues is by files, which show those of another namespace otherwise.
+    // The files of /sys would show the queues of another namespace.
     // Without it, the other answers are still right.
     let _ = mounts::show_own_interfaces_in_sys();
     Ok(())

@@ -1,8 +1,9 @@
 //! Counting behind a merge by time, for the first packets of several queues (`-c`).
 
 use wirelane::Result;
-use wirelane::pcap::{Record, Source};
+use wirelane::pcap::Record;
 use wirelane::session::capture::View;
+use wirelane::session::interfaces::Interface;
 
 use crate::teller::Teller;
 
@@ -20,12 +21,12 @@ impl InOrder {
 }
 
 impl View for InOrder {
-    fn interface(&mut self, source: &Source) -> Result<()> {
-        self.link_types.push(source.link_type);
+    fn interface(&mut self, interface: &Interface) -> Result<()> {
+        self.link_types.push(interface.source.link_type);
         Ok(())
     }
 
-    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+    fn packet(&mut self, record: &Record<'_>, _: &[u8]) -> Result<()> {
         if let Some(link_type) = self.link_types.get(record.interface as usize) {
             let tables = self.teller.tables();
             tables.count(*link_type, record.data, record.original_len, record.timestamp);

@@ -38,9 +38,7 @@ pub(crate) fn waiting() -> usize {
 pub(crate) fn spool(wanted: usize) -> (usize, Option<String>) {
     let Room { bytes, limit } = memory::room();
     let had = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
-    let note = || {
-        format!("{had} bytes for messages that wait instead of {wanted}: {limit} allows no more")
-    };
+    let note = || limit.note(format_args!("{had} bytes for messages that wait"), wanted);
     (wanted.min(had), (had < wanted).then(note))
 }
 
@@ -57,8 +55,7 @@ fn fit(room: &Room, wanted: usize, tables: usize) -> Result<(usize, Option<Strin
         return Err(Error::failed(format!("memory for {least} flows"), cause).help(help));
     }
     let had = usize::try_from(had).unwrap_or(usize::MAX);
-    let note = (had < wanted)
-        .then(|| format!("{had} flows at one time instead of {wanted}: {limit} allows no more"));
+    let note = (had < wanted).then(|| limit.note(format_args!("{had} flows at one time"), wanted));
     Ok((wanted.min(had), note))
 }
 
@@ -66,7 +63,7 @@ fn fit_waiting(bytes: u64, wanted: usize) -> usize {
     usize::try_from(share(bytes) / 4 / ON_ITS_WAY).map_or(wanted, |most| wanted.min(most))
 }
 
-/// What flows may take; the rest is for what sinks and ports take later.
+/// Bytes for flows; the rest is for sinks and ports.
 fn share(bytes: u64) -> u64 {
     bytes.saturating_sub(KEPT) / 4 * 3
 }

@@ -6,7 +6,7 @@ use wirelane::Result;
 
 use crate::flow::Flow;
 
-/// What may be called from any thread once no more packets are received.
+/// Tells a sink, from any thread, that no more packets are received.
 pub type Hurry = Arc<dyn Fn() + Send + Sync>;
 
 /// Takes flows. It is called by one thread, which is none of those that receive.

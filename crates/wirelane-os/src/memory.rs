@@ -46,6 +46,13 @@ pub struct Room {
     pub limit: Limit,
 }
 
+impl Limit {
+    /// A sentence for users: there is only `had`, and this limit is why.
+    pub fn note(&self, had: impl fmt::Display, wanted: impl fmt::Display) -> String {
+        format!("{had} instead of {wanted}: {self} allows no more")
+    }
+}
+
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -111,10 +111,8 @@ impl CompressionOptions {
             format!("{threads} thread{more} and frames of {} KiB", chunk >> 10)
         };
         let (wanted, had) = (what(self.threads.max(1), full), what(threads, chunk));
-        (wanted != had).then(|| {
-            let (name, limit) = (self.compression.name(), &room.limit);
-            format!("{name} with {had} instead of {wanted}: {limit} allows no more")
-        })
+        let name = self.compression.name();
+        (wanted != had).then(|| room.limit.note(format_args!("{name} with {had}"), wanted))
     }
 
     fn refuse(self, room: &Room, left: u64) -> io::Error {
@@ -145,7 +143,7 @@ fn shares() -> MutexGuard<'static, Shares> {
 }
 
 impl Shares {
-    /// What is left for another one, if the system says `now`.
+    /// Bytes left for another writer, if the system says `now`.
     fn left(&self, now: u64) -> u64 {
         if self.taken == 0 { now } else { now.min(self.before.saturating_sub(self.taken)) }
     }

@@ -50,8 +50,7 @@ impl Port {
         mut rows: wirelane_arrow::Packets,
         count: Option<u64>,
     ) -> wirelane::Result<Self> {
-        let rx = port.rx();
-        let tx = if port.transmits() { port.tx() } else { Vec::new() };
+        let (rx, tx) = (port.rx(), port.tx());
         let monitor = Monitor::of_receivers([(&port, &rx)]);
         port.start()?;
         let info = port.info().clone();

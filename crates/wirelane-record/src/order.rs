@@ -1,7 +1,7 @@
 //! Recording behind a merge by time, for the first packets of several queues (`-c`).
 
 use wirelane::Result;
-use wirelane::pcap::{Record, Source};
+use wirelane::pcap::Record;
 use wirelane::session::capture::View;
 use wirelane::session::interfaces::Interface;
 
@@ -22,23 +22,15 @@ impl InOrder {
 }
 
 impl View for InOrder {
-    fn interface(&mut self, _: &Source) -> Result<()> {
-        Ok(())
-    }
-
-    fn counted_interface(&mut self, interface: &Interface) -> Result<()> {
+    fn interface(&mut self, interface: &Interface) -> Result<()> {
         self.numbers.push(self.journal.add(interface));
         Ok(())
     }
 
-    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
-        self.packet_with_options(record, &[])
-    }
-
-    fn packet_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
+    fn packet(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
         if let Some(Some(number)) = self.numbers.get(record.interface as usize) {
             let record = Record { interface: *number, ..*record };
-            // The most packets that the receiving threads hold.
+            // The receiving threads hold a limited number of packets.
             self.journal.take(&record, options.len(), true, |lane| {
                 lane.push_with_options(&record, options)
             });

@@ -188,8 +188,8 @@ fn failures(report: &StoreReport, directory: String) -> Option<Error> {
 /// Bytes of buffers that a lane needs at least.
 const FEW_BUFFERS: usize = 4 << 20;
 
-/// Threads that compress and buffers for so many lanes, as far as there is memory, and what is less
-/// than was asked for. Half of what is free is for others, as it is for a capture.
+/// Fits the compressing threads and buffers of `lanes` lanes into the memory, and tells what is
+/// less than requested. Half of the free memory is for others, as in a capture.
 ///
 /// # Errors
 /// There is no memory for a thread that compresses.
@@ -212,8 +212,7 @@ fn fit(options: &mut StoreOptions, lanes: usize, room: &Room) -> Result<Vec<Stri
         };
         if had.threads < wanted.threads {
             let (had, wanted) = (had.threads, wanted.threads);
-            let note = format!("threads={had} for {name} and each queue instead of {wanted}");
-            notes.push(format!("{note}: {limit} allows no more"));
+            notes.push(limit.note(format_args!("threads={had} for {name} and each queue"), wanted));
         }
         let taken = usize::from(had.threads) * needed;
         each = each.saturating_sub(taken).max((most - taken).min(FEW_BUFFERS));

@@ -117,7 +117,7 @@ impl Lookout {
         self.places.get(position as usize).copied().unwrap_or(usize::MAX)
     }
 
-    /// Finds or makes the source of the next interface.
+    /// Finds or makes the engine of the next interface.
     #[cold]
     fn find(&mut self, placing: &Placing) {
         let position = u32::try_from(self.places.len()).unwrap_or(u32::MAX);

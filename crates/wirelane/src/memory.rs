@@ -74,10 +74,7 @@ impl Allotment {
         had: impl TryInto<u64>,
     ) -> Option<String> {
         let (wanted, had) = (wanted.try_into().ok()?, had.try_into().ok()?);
-        (had < wanted).then(|| {
-            let Self { limit, .. } = self;
-            format!("{had} {what} instead of {wanted}: {limit} allows no more")
-        })
+        (had < wanted).then(|| self.limit.note(format_args!("{had} {what}"), wanted))
     }
 }
 

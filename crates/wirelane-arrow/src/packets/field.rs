@@ -72,7 +72,7 @@ const fn column(name: &'static str, has: u32, values: Values) -> Definition {
     Definition { name, has, values }
 }
 
-/// All of them, in their order. The last one is only there for who asks for it.
+/// All of them, in their order. The last one is only there on request.
 pub(super) static ALL: [Definition; 35] = [
     column("time", has::ALWAYS, values!(Time, time)),
     column("interface", has::INTERFACE, Values::Text(interface_of, interface)),

@@ -144,7 +144,7 @@ fn notes(input: &MergedInput) -> Vec<String> {
     notes
 }
 
-/// What the output lacks, and how else it differs from what was asked for.
+/// Notes on metadata that the output lacks, and on less memory than requested.
 fn written_notes(report: &MergeReport) -> Vec<String> {
     report.lost.notes().into_iter().chain(report.shortage.clone()).collect()
 }
@@ -193,7 +193,7 @@ struct Output {
     packets: u64,
     bytes: u64,
     out_of_order: u64,
-    /// What of the inputs is not in it, and what memory did not suffice for, in words.
+    /// Sentences on metadata of the inputs that it lacks, and on less memory than requested.
     notes: Vec<String>,
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn scaled(value: f64) -> String {
 }
 
 /// Bytes as people write them in options, with three digits: `20.0M`, `1.97G`, `512 bytes`. The
-/// units are of 1024, as those of `-C` and `--segment`.
+/// units are of 1024, as in `-C` and `--segment`.
 pub(crate) fn sized(bytes: u64) -> String {
     let value = bytes as f64;
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "k")] {

@@ -43,7 +43,7 @@ impl Report<'_> {
             }
             (None, true) if self.summary.tables.is_some() => counts.counted(),
             (None, true) => match flows {
-                // Whoever reads until enough lines are there misses nothing.
+                // A reader that ends early, such as head, misses nothing.
                 None if *reader_left => counts.captured() + &self.destination(),
                 None => counts.captured() + &counts.not_printed() + &self.destination(),
                 Some(flows) => format!("{}; {}", flows.headline(), counts.captured()),
@@ -119,7 +119,7 @@ impl Report<'_> {
             bytes_per_s: bytes.unwrap_or(0) as f64 / elapsed_s.max(1e-9),
         };
         for loss in Loss::ALL.into_iter().filter(|loss| loss.count(counts) > 0) {
-            // What an error has lost, the error explains; a reader that left asked for no more.
+            // An error explains its losses. A reader that has ended needs no advice.
             if loss.name != "writer" || errors.is_empty() && !self.summary.reader_left {
                 line(format_args!("dropped ({}): {}", loss.name, remedies.text(loss)));
             }

@@ -30,7 +30,7 @@ enum Kind {
 /// A table, and the list of the document behind it.
 struct Section {
     title: &'static str,
-    /// What its rows are, and how to read its columns.
+    /// The meaning of its rows and columns.
     about: &'static str,
     list: &'static str,
     /// The list of each entry that has the rows, if the entries are not rows themselves.
@@ -127,7 +127,7 @@ const SECTIONS: [Section; 10] = [
     },
     Section {
         title: "not cut",
-        about: "frames that left as they were, by reason",
+        about: "frames that left unchanged, by reason",
         list: "gso",
         within: Some("bypassed"),
         direction: Some("tx"),

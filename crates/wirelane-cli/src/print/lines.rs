@@ -8,6 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Record, Source, pipe};
 use wirelane::session::capture::View;
+use wirelane::session::interfaces;
 use wirelane::{Error, Result};
 use wirelane_print::{Packet, Printer, Style};
 
@@ -71,12 +72,13 @@ impl Lines {
 }
 
 impl View for Lines {
-    fn interface(&mut self, source: &Source) -> Result<()> {
+    fn interface(&mut self, interface: &interfaces::Interface) -> Result<()> {
+        let source = &interface.source;
         self.interfaces.push(Interface { place: place(source), link_type: source.link_type });
         Ok(())
     }
 
-    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+    fn packet(&mut self, record: &Record<'_>, _: &[u8]) -> Result<()> {
         if self.is_terminal && self.halt.is_asked() {
             self.late += 1;
             if self.late > LAST {

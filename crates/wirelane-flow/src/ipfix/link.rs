@@ -88,7 +88,7 @@ impl Link {
     }
 }
 
-/// What is left until `deadline`, but no more than `longest`.
+/// The time until `deadline`, but no more than `longest`.
 fn within(longest: Duration, deadline: Option<Instant>) -> Duration {
     deadline.map_or(longest, |end| longest.min(end.saturating_duration_since(Instant::now())))
 }

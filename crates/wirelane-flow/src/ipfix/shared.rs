@@ -45,7 +45,7 @@ struct State {
     sent: Sent,
     /// The last attempt to send failed.
     is_away: bool,
-    /// The last flows come, and what is left may take until then.
+    /// The last flows arrive, and the rest must be sent until then.
     deadline: Option<Instant>,
     /// There are no more flows.
     is_closed: bool,
@@ -117,7 +117,7 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// As [`Shared::hurry`]; no flow comes any more.
+    /// As [`Shared::hurry`]; there are no more flows.
     pub(super) fn close(&self, patience: Duration) {
         self.lock().is_closed = true;
         self.hurry(patience);

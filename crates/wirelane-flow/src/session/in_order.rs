@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use wirelane::Result;
-use wirelane::pcap::{Record, Source};
+use wirelane::pcap::Record;
 use wirelane::session::capture::View;
+use wirelane::session::interfaces;
 
 use super::collector::Collector;
 use super::report::Report;
@@ -46,7 +47,8 @@ impl InOrder {
 }
 
 impl View for InOrder {
-    fn interface(&mut self, source: &Source) -> Result<()> {
+    fn interface(&mut self, interface: &interfaces::Interface) -> Result<()> {
+        let source = &interface.source;
         self.interfaces.push(Interface {
             number: self.meter.interface(&source.name),
             link_type: source.link_type,
@@ -55,7 +57,7 @@ impl View for InOrder {
         Ok(())
     }
 
-    fn packet(&mut self, record: &Record<'_>) -> Result<()> {
+    fn packet(&mut self, record: &Record<'_>, _: &[u8]) -> Result<()> {
         let Some(interface) = self.interfaces.get(record.interface as usize) else { return Ok(()) };
         self.meter.push(&Packet {
             link_type: interface.link_type,

@@ -40,7 +40,7 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) lane: u32,
-    /// The section that each segment describes.
+    /// The section header of each segment.
     pub(crate) section: Arc<Section>,
     pub(crate) compression: Option<CompressionOptions>,
     /// How many sources the prelude describes.

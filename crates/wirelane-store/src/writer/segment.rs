@@ -109,7 +109,7 @@ impl Segment {
         self.is_open() && self.describes(packed) && self.at + len <= self.ready.limit
     }
 
-    /// Whether its prelude describes the sources of this extent.
+    /// Whether its prelude describes all sources of this extent.
     pub(crate) fn describes(&self, packed: &Packed) -> bool {
         packed.sources.len() <= self.ready.sources
     }

@@ -50,13 +50,7 @@ pub struct Lane {
 /// receive from or to send through.
 pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
-    let ends = |(number, port): (usize, &mut Port)| {
-        let is_sink = routes.iter().any(|(_, to)| *to == number);
-        let tx = if is_sink { port.tx_cutting() } else { Vec::new() };
-        port.close_tx();
-        (port.rx(), tx)
-    };
-    let mut ends: Vec<_> = ports.iter_mut().enumerate().map(ends).collect();
+    let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx_cutting())).collect();
     let mut lanes = Vec::new();
     for (from, to) in routes {
         let (rx, tx) = (std::mem::take(&mut ends[from].0), std::mem::take(&mut ends[to].1));

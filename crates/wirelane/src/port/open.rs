@@ -48,7 +48,6 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     };
     let filter = options.filter.as_ref().filter(|_| options.receive);
     port.info.filter = filter.and_then(Filter::expression).map(str::to_owned);
-    port.transmits = options.transmit;
     port.set_switches(Arc::new(Switches::of(&spec.offloads, &Offloads::default())));
     Ok(port)
 }

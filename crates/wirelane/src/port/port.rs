@@ -38,8 +38,6 @@ pub struct Port {
     pub(super) switches: Arc<Switches>,
     /// Reads again how its TX queues are reached, where that may change.
     pub(super) steering: Option<Arc<Steering>>,
-    /// It was opened to transmit.
-    pub(super) transmits: bool,
     has_started: Arc<AtomicBool>,
 }
 
@@ -59,7 +57,6 @@ impl Port {
             beside: None,
             switches: Arc::default(),
             steering: None,
-            transmits: true,
             has_started: Arc::default(),
         }
     }
@@ -81,28 +78,17 @@ impl Port {
         std::mem::take(&mut self.tx)
     }
 
-    /// Whether it was opened to transmit.
-    pub fn transmits(&self) -> bool {
-        self.transmits
-    }
-
-    /// Drops the transmitting ends without a user.
-    pub(crate) fn close_tx(&mut self) {
-        self.tx.clear();
-    }
-
     /// Hands out the transmitting ends, each behind a segmenter. It cuts frames that are marked for
     /// it ([`Frame::offload`](crate::Frame::offload)), and frames too long for the port of a
     /// protocol in [`Port::switches`]. [`Tx::segments`] counts what it cut.
     pub fn tx_cutting(&mut self) -> Vec<Tx> {
-        let ends = self.tx().into_iter();
         let cut = |tx: Tx| {
             // Nobody outside can guess the time to the nanosecond.
             let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
             let segmenter = Segmenter::new(self.sink).with_fragment_secret(secret);
             gso::tx(tx, segmenter, Arc::clone(&self.switches))
         };
-        ends.map(cut).collect()
+        std::mem::take(&mut self.tx).into_iter().map(cut).collect()
     }
 
     /// What is cut and merged at this port, at first as its spec says. [`Port::tx_cutting`] follows

@@ -69,11 +69,11 @@ struct BeforeStart {
     has_started: Arc<AtomicBool>,
     /// Since when it is asked, in nanoseconds.
     since: Option<u64>,
-    /// This was told.
+    /// The error was returned.
     is_told: bool,
 }
 
-/// Who asks for packets for so long before the port starts has forgotten to start it.
+/// A program that asks for packets for this time has forgotten to start the port.
 const FORGOTTEN: u64 = 10_000_000_000;
 
 impl BeforeStart {

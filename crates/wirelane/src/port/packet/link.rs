@@ -38,7 +38,7 @@ pub(super) struct LinkWatch {
     downs: u64,
     returns: u64,
     on_removal: OnRemoval,
-    /// What frames begin with.
+    /// The link-layer header of frames.
     link_type: u16,
     /// An error of the socket that receiving has found.
     pub(super) pending: Option<io::Error>,

@@ -45,7 +45,7 @@ pub(super) struct Setup {
     pub(super) interface: Arc<str>,
     pub(super) snaplen: u32,
     pub(super) times: Times,
-    /// The first metadata of each frame. Into an Ethernet header a VLAN tag can be put back.
+    /// The link-layer header of frames. Into an Ethernet header a VLAN tag can be put back.
     pub(super) link_type: u16,
     /// The action when the interface is removed.
     pub(super) on_removal: OnRemoval,
@@ -66,7 +66,7 @@ pub(super) struct Ledger {
 }
 
 impl Setup {
-    /// Metadata that all packets of the ring share.
+    /// The queue of the packets of the ring, in words.
     pub(super) fn name(&self) -> String {
         let selection = &self.ring.selection;
         match selection.class {
@@ -82,12 +82,12 @@ impl Rings {
         let retire = u64::try_from(self.retire.as_nanos()).unwrap_or(u64::MAX);
         let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
         let nap = idle::longest_nap(self.rings.first().map_or(0, bytes), speed, retire);
-        if self.retire.is_zero() {
-            // An empty slot is not being filled for longer.
-            let lateness = DISORDER_OF_SLOTS;
-            return Times { retire, lateness, disorder: DISORDER_OF_SLOTS, is_prompt, nap };
-        }
-        Times { retire, lateness: 2 * retire + SLACK, disorder: DISORDER, is_prompt, nap }
+        let (lateness, disorder) = match retire {
+            // The kernel fills a slot within this time.
+            0 => (DISORDER_OF_SLOTS, DISORDER_OF_SLOTS),
+            _ => (2 * retire + SLACK, DISORDER),
+        };
+        Times { retire, lateness, disorder, is_prompt, nap }
     }
 
     /// How the kernel hands packets over.

@@ -30,7 +30,7 @@ pub struct CaptureConfig {
     pub sort: bool,
     /// Writes each packet at once, instead of once a second or many at a time.
     pub prompt: bool,
-    /// Packets are wanted at once, from ports that hand over each one at once: one thread receives
+    /// For immediate delivery, from ports that hand over each packet at once: one thread receives
     /// from all queues, and so knows without delay which packet is the first.
     pub immediate: bool,
 }

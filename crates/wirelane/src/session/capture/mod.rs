@@ -23,7 +23,6 @@ mod calm;
 mod chunk;
 mod config;
 mod credit;
-mod failure;
 mod lane;
 mod limit;
 mod merge;
@@ -43,9 +42,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use wirelane_os::event::Event;
+
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
-use self::failure::Failure;
 use self::limit::Limit;
 pub use self::limit::needs_merge;
 use self::names::Names;
@@ -89,7 +89,7 @@ struct Writers {
     running: Arc<Count>,
     /// The thread that looks.
     view: Option<ViewThread>,
-    failed: Arc<Failure>,
+    failed: Arc<Event>,
     /// Applied behind the merge.
     limit: Option<Arc<Limit>>,
     lateness: u64,
@@ -146,7 +146,7 @@ impl Capture {
             opener: None,
             running: Count::new()?,
             view: None,
-            failed: Arc::new(Failure::new()?),
+            failed: Arc::new(Event::new()?),
             limit: None,
             lateness: lateness + SLACK,
             notes: Vec::new(),
@@ -228,7 +228,7 @@ impl Capture {
         let failed = &self.writers.failed;
         let left = || deadline.saturating_duration_since(Instant::now());
         let received = self.running.wait_or(Some(left()), &[failed.as_fd()]);
-        failed.has_happened() || received && self.writers.running.wait(left())
+        failed.wait(Duration::ZERO) || received && self.writers.running.wait(left())
     }
 
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not

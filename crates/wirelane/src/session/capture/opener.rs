@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use wirelane_os::clock;
+use wirelane_os::event::Event;
 
 use super::calm::Calm;
 use super::credit::{CHUNK, Credit, OWN};
-use super::failure::Failure;
 use super::lane::Lane;
 use super::limit::Limit;
 use super::names::Names;
@@ -40,7 +40,7 @@ pub(super) struct Opener {
     /// The packets of a file with one lane keep their order.
     pub(super) keeps_order: bool,
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) failed: Arc<Failure>,
+    pub(super) failed: Arc<Event>,
     /// How many threads run.
     pub(super) running: Arc<Count>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,

@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use wirelane_os::event::Event;
+
 use super::calm::Calm;
 use super::chunk::Chunk;
-use super::failure::Failure;
 use super::merge::Run;
 use crate::error::{Error, Result};
-use crate::pcap::{Record, Source};
+use crate::pcap::Record;
 use crate::ring::{Receiver, Sender, channel};
 use crate::session::interfaces::Interface;
 use crate::session::viewed::Viewed;
@@ -41,31 +42,13 @@ pub trait View: Send {
     ///
     /// # Errors
     /// Nothing more can be shown.
-    fn interface(&mut self, source: &Source) -> Result<()>;
+    fn interface(&mut self, interface: &Interface) -> Result<()>;
 
-    /// As [`View::interface`], with the counters of the interface.
+    /// The next packet, and its options as pcapng encodes them, in the byte order of this machine.
     ///
     /// # Errors
     /// As above.
-    fn counted_interface(&mut self, interface: &Interface) -> Result<()> {
-        self.interface(&interface.source)
-    }
-
-    /// The next packet.
-    ///
-    /// # Errors
-    /// As above.
-    fn packet(&mut self, record: &Record<'_>) -> Result<()>;
-
-    /// As [`View::packet`], with the options of the packet: in their coding and the byte order of
-    /// this machine.
-    ///
-    /// # Errors
-    /// As above.
-    fn packet_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()> {
-        let _ = options;
-        self.packet(record)
-    }
+    fn packet(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()>;
 
     /// No packet older than `time` follows, in nanoseconds since the epoch. Called now and then,
     /// also while no packets arrive.
@@ -142,7 +125,7 @@ impl ViewThread {
     pub(super) fn start(
         view: Box<dyn View>,
         waits: bool,
-        failed: Arc<Failure>,
+        failed: Arc<Event>,
         running: &Arc<Count>,
     ) -> Result<(Self, ViewInput)> {
         let (filled, filled_rx) = channel(CHUNKS);
@@ -279,7 +262,7 @@ struct Eye {
     spent: Sender<Chunk>,
     bell: Arc<Doorbell>,
     tally: Arc<Tally>,
-    failed: Arc<Failure>,
+    failed: Arc<Event>,
     /// How many interfaces the view knows.
     known: usize,
 }
@@ -329,7 +312,7 @@ impl Eye {
         while let Some((record, options)) = records.next() {
             let introduced = self.introduce(record.interface);
             let view = &mut self.view;
-            let shown = introduced.and_then(|()| view.packet_with_options(&record, options));
+            let shown = introduced.and_then(|()| view.packet(&record, options));
             if let Err(error) = shown {
                 self.tally.discarded.add(1 + records.count() as u64);
                 return Err(error);
@@ -347,7 +330,7 @@ impl Eye {
         }
         let interfaces = lock(&self.tally.interfaces);
         for interface in interfaces.iter().skip(self.known) {
-            self.view.counted_interface(interface)?;
+            self.view.interface(interface)?;
         }
         self.known = interfaces.len();
         Ok(())
@@ -355,7 +338,7 @@ impl Eye {
 }
 
 /// Ends the capture if the view panics.
-struct OnPanic(Arc<Failure>);
+struct OnPanic(Arc<Event>);
 
 impl Drop for OnPanic {
     fn drop(&mut self) {

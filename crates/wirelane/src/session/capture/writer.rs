@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane_os::clock;
+use wirelane_os::event::Event;
 
 use super::calm::Calm;
 use super::chunk::Chunk;
 use super::credit::Credit;
-use super::failure::Failure;
 use super::limit::Share;
 use super::merge::ChunkMerge;
 use super::roster::Roster;
@@ -91,7 +91,7 @@ pub(super) struct WriterThread {
     /// What is written so far, for other threads.
     pub(super) written: Arc<Progress>,
     /// Set when nothing more can be written.
-    pub(super) failed: Arc<Failure>,
+    pub(super) failed: Arc<Event>,
     pub(super) ledger: Ledger,
     pub(super) fresh: Vec<Chunk>,
     pub(super) scratch: Vec<u8>,

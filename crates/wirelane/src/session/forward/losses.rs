@@ -94,9 +94,9 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
     }
     if wrong_length > 0 || above_mtu {
         note.push_str(
-            "; segmentation offload makes packets longer than the MTU. Forward with \
-             segmentation (gso) to cut them. To avoid them, run `ethtool -K IF gro off lro off` on the receiving \
-             interface, and `ethtool -K IF tso off gso off` on the other end of a veth pair",
+            "; segmentation offload makes packets longer than the MTU. Forward with segmentation \
+             (gso) to cut them. To avoid them, run `ethtool -K IF gro off lro off` on the \
+             receiving interface, and `ethtool -K IF tso off gso off` on the other end of a veth pair",
         );
     }
     Some(note)

@@ -179,7 +179,7 @@ impl Forward {
         }
         // What no direction uses.
         drop(received);
-        ports.iter_mut().for_each(Port::close_tx);
+        ports.iter_mut().for_each(|port| drop(port.tx()));
         // With how their ends are bound to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
         let watch = places.watch();
