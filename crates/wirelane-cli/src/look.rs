@@ -8,6 +8,7 @@ use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::{QueueMask, QueueSet, Result};
+use wirelane_os::privilege::{self, Capability};
 
 use crate::args::{self, Masks};
 use crate::session::SessionArgs;
@@ -135,7 +136,7 @@ impl LookArgs {
             .mixed_links(self.tells_apart)
             .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
-            .latency(self.is_immediate().then_some(Duration::ZERO))
+            .latency(self.latency())
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
         self.take.apply(spec, Purpose::Look, &mut options)?;
@@ -145,9 +146,19 @@ impl LookArgs {
         Ok((port, toll))
     }
 
-    /// Whether packets are handed over one by one: the user asks for that, or watches them.
+    /// How long packets may wait for others; `None` leaves that to the port.
+    fn latency(&self) -> Option<Duration> {
+        match (self.immediate_mode, self.is_watched) {
+            (true, _) => Some(Duration::ZERO),
+            (false, true) if may_receive_one_by_one() => Some(Duration::ZERO),
+            (false, true) => Some(WATCHED),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether packets are to be handed over one by one: the user asks for that, or watches them.
     pub(crate) fn is_immediate(&self) -> bool {
-        self.immediate_mode || self.is_watched
+        self.latency().is_some_and(|latency| latency.is_zero())
     }
 
     fn snaplen(&self, spec: &Spec) -> u32 {
@@ -181,6 +192,17 @@ impl LookArgs {
 
 /// Bytes in which all headers are, but for absurd ones.
 const HEADERS: u32 = 256;
+
+/// How long packets may wait for others while a user watches them, where the kernel hands over
+/// blocks. Rings of the largest size still last for 10 s.
+const WATCHED: Duration = Duration::from_millis(100);
+
+/// Whether this process may have packets handed over one by one. Otherwise blocks of a millisecond
+/// would take their place, which do not last for a pause of the program.
+fn may_receive_one_by_one() -> bool {
+    privilege::effective().is_ok_and(|set| set.contains(Capability::NetAdmin))
+        && privilege::is_in_initial_user_namespace() != Some(false)
+}
 
 /// Which packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -48,6 +48,36 @@ fn privileged_lines_come_within_milliseconds() {
     }
 }
 
+/// Then the kernel hands over blocks, which must last for a pause.
+#[test]
+fn privileged_without_cap_net_admin_a_pause_loses_no_lines() {
+    const PACKETS: u16 = 300;
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-raw", 4);
+    let mut command = ns.command("setpriv");
+    command.args(["--bounding-set=-all,+net_raw", WIRELANE]);
+    command.args(["capture", "-q", "-n", "-l", "packet:wl-raw", "udp"]);
+    let mut capture = Running { child: ChildGuard::spawn(&mut command) };
+    capture.wait_until_ready();
+    capture.child.signal(rustix::process::Signal::STOP);
+    for n in 0..PACKETS {
+        tap.write(0, &packets::udp4(n.into()).build());
+        thread::sleep(Duration::from_millis(5));
+    }
+    capture.child.signal(rustix::process::Signal::CONT);
+    let since = Instant::now();
+    while capture.child.stdout().lines().count() < usize::from(PACKETS) {
+        let lines = capture.child.stdout().lines().count();
+        assert!(since.elapsed() < Duration::from_secs(20), "{lines} lines");
+        thread::sleep(Duration::from_millis(20));
+    }
+    capture.child.interrupt();
+    assert!(capture.child.wait(PATIENCE).status.success());
+}
+
 /// Every wake-up without packets costs: on a quiet machine the more the longer a CPU has slept.
 #[test]
 fn privileged_without_packets_commands_sleep() {
