@@ -12,6 +12,7 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -34,8 +35,8 @@ pub(crate) struct Arguments {
     /// backports, e.g. 6.19.14+deb13-amd64 [default: a few programs, on the newest at hand]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Choice>,
-    /// Where to keep what the guest's kernel writes to its console
-    #[arg(long, value_name = "FILE")]
+    /// The directory for what the guests' kernels write to their consoles
+    #[arg(long, value_name = "DIR")]
     keep_log: Option<PathBuf>,
     /// List the programs that the guest runs, with a star those that need no --kernel
     #[arg(long)]
@@ -118,7 +119,7 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     let machine =
         Machine { qemu: Qemu::get(&cache)?, kernel, modes, executables: build(&programs)?, cache };
     let limit = if is_short { LIMIT } else { LONG_LIMIT };
-    let run = |programs: &[Program]| attempt(arguments, &machine, programs, limit);
+    let run = |programs: &[Program]| attempts(arguments, &machine, programs, limit);
     let mut first = run(&programs)?;
     let mut failed = first.failed.clone();
     for _ in 0..AGAIN {
@@ -145,7 +146,8 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(first.outcome)
 }
 
-/// How one guest did.
+/// How the guests did.
+#[derive(Default)]
 struct Attempt {
     outcome: Outcome,
     /// The programs that failed, by name, and their tests that did.
@@ -169,9 +171,41 @@ struct Machine {
     cache: PathBuf,
 }
 
+/// Runs the programs of virtio_net in one guest and all others in another, both at once: they wait
+/// for half of their time.
+fn attempts(
+    arguments: &Arguments,
+    machine: &Machine,
+    programs: &[Program],
+    limit: Duration,
+) -> Result<Attempt, String> {
+    let (virtio, others): (Vec<_>, Vec<_>) =
+        programs.iter().cloned().partition(|program| program.name.contains("virtio"));
+    let guests = [("igb", others), ("virtio", virtio)];
+    let attempts = thread::scope(|scope| {
+        let filled = guests.iter().filter(|(_, programs)| !programs.is_empty());
+        let running: Vec<_> = filled
+            .map(|(name, programs)| {
+                scope.spawn(move || attempt(arguments, machine, name, programs, limit))
+            })
+            .collect();
+        let ends = running.into_iter().map(|guest| guest.join());
+        ends.map(|end| end.map_err(|_| "a guest's thread panicked")?).collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut all = Attempt::default();
+    for attempt in attempts {
+        all.outcome += attempt.outcome;
+        all.failed.extend(attempt.failed);
+        all.said += &attempt.said;
+    }
+    Ok(all)
+}
+
+/// Runs `programs` in one guest, called `name`.
 fn attempt(
     arguments: &Arguments,
     machine: &Machine,
+    name: &str,
     programs: &[Program],
     limit: Duration,
 ) -> Result<Attempt, String> {
@@ -183,15 +217,15 @@ fn attempt(
         .write(&archive)
         .map_err(|error| format!("cannot write {}: {error}", archive.display()))?;
 
-    let console = arguments.keep_log.clone().unwrap_or_else(|| cache.join("console.log"));
-    println!("Booting Linux {}; its console: {}", kernel.version, console.display());
+    let console = arguments.keep_log.as_ref().unwrap_or(cache).join(format!("console-{name}.log"));
+    println!("Booting Linux {} as {name}; its console: {}", kernel.version, console.display());
     let mut report = Report::default();
     let is_at_home = programs.iter().any(|program| program.at_home);
     let share = if is_at_home { Share::Files } else { Share::Nothing };
     let virtio_queues = modes.virtio_queues;
     let guest = qemu::Guest { kernel, initramfs: &archive, share, virtio_queues };
     let ending = qemu::boot(qemu, &guest, &console, limit, |line| {
-        println!("{line}");
+        println!("{name}: {line}");
         report.line(line);
     });
     let tests = |name: String| (name.clone(), report.failed_tests(&name));
