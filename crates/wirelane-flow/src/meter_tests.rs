@@ -297,14 +297,16 @@ fn flows_of_ppp_and_wlan_are_metered() {
     bench.push_of(51, &[&[0x11, 0, 0, 1, 0, 99, 0, 0x21][..], ip].concat(), 1);
     bench.push_of(105, &wlan([8, 1], ip), 1);
     bench.push_of(127, &radiotap, 1);
+    let ppi = [0, 0, 8, 0, 105, 0, 0, 0];
+    bench.push_of(192, &[&ppi[..], &wlan([8, 1], ip)].concat(), 1);
     // Encrypted, a beacon, negotiations of PPP.
     bench.push_of(105, &wlan([8, 0x41], ip), 1);
     bench.push_of(105, &wlan([0x80, 0], &[]), 1);
     bench.push_of(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4], 1);
     let counts = bench.meter.counts();
-    assert_eq!((counts.packets, counts.encrypted, counts.not_ip), (9, 1, 2));
+    assert_eq!((counts.packets, counts.encrypted, counts.not_ip), (10, 1, 2));
     let flows = bench.end();
-    assert_eq!((flows.len(), flows[0].packets()), (1, 6));
+    assert_eq!((flows.len(), flows[0].packets()), (1, 7));
 }
 
 #[test]

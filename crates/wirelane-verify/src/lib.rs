@@ -144,7 +144,11 @@ impl Auditor {
                 self.summary.unknown_link += 1;
                 return;
             }
-            Link::Control | Link::Encrypted | Link::Short => {
+            Link::Encrypted => {
+                self.summary.encrypted += 1;
+                return;
+            }
+            Link::Control | Link::Short => {
                 self.summary.not_ip += 1;
                 return;
             }

@@ -36,6 +36,8 @@ pub struct Summary {
     pub unknown_link: u64,
     /// Packets that are not IP.
     pub not_ip: u64,
+    /// Packets whose content the link encrypted (IEEE 802.11, PPP).
+    pub encrypted: u64,
     /// Packets with more tunnels than are looked into, the rest of which was not checked.
     pub too_deep: u64,
     /// Packets of IP protocols whose inside was not checked.

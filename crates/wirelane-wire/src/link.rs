@@ -1,6 +1,7 @@
 //! From the start of a captured packet to its network header, by the link type of its capture.
 
 mod inside;
+mod ppi;
 mod ppp;
 mod wlan;
 
@@ -38,7 +39,7 @@ pub enum Link {
 impl Link {
     /// Steps over the link header of a packet of a LINKTYPE_ value: Ethernet, raw IP, BSD loopback,
     /// both of Linux's cooked captures, PPP and its relatives, IEEE 802.11 and the headers before
-    /// it. Of several packets in one frame of 802.11, it finds the first one.
+    /// it, and PPI. Of several packets in one frame of 802.11, it finds the first one.
     #[inline]
     pub fn parse(link_type: u16, data: &[u8]) -> Self {
         const NULL: u16 = 0;
@@ -92,6 +93,7 @@ impl Link {
             IEEE802_11_PRISM => wlan::prism(data),
             IEEE802_11_RADIOTAP => wlan::radiotap(data),
             IEEE802_11_AVS => wlan::avs(data),
+            ppi::LINK_TYPE => return Self::behind_ppi(data),
             _ => return Self::Unknown,
         };
         match inside {
@@ -99,6 +101,23 @@ impl Link {
             Inside::Control => Self::Control,
             Inside::Encrypted => Self::Encrypted,
             Inside::Short => Self::Short,
+        }
+    }
+
+    /// Steps over a PPI header and the header of the link type that it names.
+    fn behind_ppi(data: &[u8]) -> Self {
+        let Some((link_type, len)) = ppi::inside(data) else { return Self::Short };
+        let Some(frame) = data.get(len..) else { return Self::Short };
+        let link = match link_type.try_into() {
+            // One header behind the other has no use, and could go on for long.
+            Ok(ppi::LINK_TYPE) | Err(_) => return Self::Unknown,
+            Ok(link_type) => Self::parse(link_type, frame),
+        };
+        match link {
+            Self::Network { ethertype, at, outer_vlan, inner_vlan } => {
+                Self::Network { ethertype, at: at + len, outer_vlan, inner_vlan }
+            }
+            other => other,
         }
     }
 
@@ -190,6 +209,10 @@ mod tests {
             (163, &avs),
             (127, &[&[0, 0, 8, 0, 0, 0, 0, 0][..], &wlan(8, 1, &[])].concat()),
             (127, &padded),
+            (192, &ppi(105, &[], &wlan(8, 1, &[]))),
+            (192, &ppi(105, &[2, 0, 20, 0], &[&[0; 20][..], &wlan(0x88, 1, &[0; 2])].concat())),
+            (192, &ppi(1, &[], &ethernet)),
+            (192, &ppi(9, &[], &[0xff, 3, 0, 0x21])),
         ] {
             let packet = after(header);
             assert_eq!(Link::parse(link_type, &packet), network(header.len(), None, None));
@@ -204,6 +227,27 @@ mod tests {
     fn wlan(control: u8, flags: u8, more: &[u8]) -> std::vec::Vec<u8> {
         let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
         [&[control, flags][..], &[0; 22], more, &snap].concat()
+    }
+
+    /// A header of PPI for this link type; `field` begins its only field, of 20 bytes.
+    fn ppi(link_type: u8, field: &[u8], rest: &[u8]) -> std::vec::Vec<u8> {
+        let len = if field.is_empty() { 8 } else { 32 };
+        [&[0, 0, len, 0, link_type, 0, 0, 0][..], field, rest].concat()
+    }
+
+    #[test]
+    fn headers_of_ppi_may_say_anything() {
+        let tagged = [&[0; 12][..], &[0x81, 0, 0, 7, 8, 0]].concat();
+        assert_eq!(Link::parse(192, &after(&ppi(1, &[], &tagged))), network(26, Some(7), None));
+        let encrypted = ppi(105, &[], &wlan(8, 0x41, &[]));
+        assert_eq!(Link::parse(192, &after(&encrypted)), Link::Encrypted);
+        assert_eq!(Link::parse(192, &after(&ppi(105, &[], &wlan(0x80, 0, &[])))), Link::Control);
+        // PPI again and again, 802.15.4, and a link type that does not fit 16 bits.
+        assert_eq!(Link::parse(192, &ppi(192, &[], &[]).repeat(9)), Link::Unknown);
+        assert_eq!(Link::parse(192, &after(&ppi(195, &[], &[]))), Link::Unknown);
+        assert_eq!(Link::parse(192, &after(&[0, 0, 8, 0, 105, 0, 1, 0])), Link::Unknown);
+        // Shorter than its own header.
+        assert_eq!(Link::parse(192, &after(&[0, 0, 7, 0, 101, 0, 0, 0])), Link::Short);
     }
 
     #[test]

@@ -230,11 +230,12 @@ fn line(rule: Rule, counts: &RuleCounts) -> String {
 }
 
 /// Packets that were not checked in whole, and why.
-fn others(summary: &Summary) -> [(u64, &'static str); 6] {
+fn others(summary: &Summary) -> [(u64, &'static str); 7] {
     [
         (summary.cut, "cut by the snap length"),
         (summary.unknown_link, "not checked: unknown link type"),
         (summary.not_ip, "not checked: not IP"),
+        (summary.encrypted, "not checked: encrypted"),
         (summary.other_protocol, "checked up to IP only: neither TCP, UDP nor a known tunnel"),
         (summary.too_deep, "checked in part: too many nested tunnels"),
         (summary.trailers, "followed by more than Ethernet padding"),
@@ -267,6 +268,7 @@ struct Document<'a> {
     cut: u64,
     unknown_link: u64,
     not_ip: u64,
+    encrypted: u64,
     other_protocol: u64,
     too_deep: u64,
     trailers: u64,
@@ -335,6 +337,7 @@ impl<'a> Document<'a> {
             cut: summary.cut,
             unknown_link: summary.unknown_link,
             not_ip: summary.not_ip,
+            encrypted: summary.encrypted,
             other_protocol: summary.other_protocol,
             too_deep: summary.too_deep,
             trailers: summary.trailers,

@@ -254,15 +254,18 @@ fn link_types() -> Vec<Packet> {
     (0..20).map(one).collect()
 }
 
-/// PPP on queue 0, 802.11 on queue 1, where every fifth frame is encrypted.
+/// PPP on queue 0, 802.11 on queue 1, where every fifth frame is encrypted, and behind PPI on
+/// queue 2.
 fn ppp_and_wlan() -> Vec<Packet> {
     let one = |n: u64| {
         let frame = packets::udp4(n).flow((n % 3) as u16).build();
         let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
         let flags = if n % 5 == 1 { 0x41 } else { 1 };
-        let (link_type, queue, header): (_, _, Vec<u8>) = match n % 2 {
-            0 => (9, 0, [0xff, 3, 0, 0x21].to_vec()),
-            _ => (105, 1, [&[8, flags][..], &[0; 22], &snap].concat()),
+        let wlan = [&[8, flags][..], &[0; 22], &snap].concat();
+        let (link_type, queue, header) = match n % 4 {
+            0 | 2 => (9, 0, [0xff, 3, 0, 0x21].to_vec()),
+            1 => (105, 1, wlan),
+            _ => (192, 2, [&[0, 0, 8, 0, 105, 0, 0, 0], &wlan[..]].concat()),
         };
         let data = [&header[..], &frame[14..]].concat();
         Packet { link_type, ..at(n * MICROSECOND, queue, data) }

@@ -99,6 +99,35 @@ fn what_is_not_checked_is_said() {
     assert_eq!(number(&audit(&path, &[]).0["cut"]), 240);
 }
 
+/// A data frame and an encrypted one of 802.11, and both behind PPI.
+#[test]
+fn encrypted_frames_are_told_from_what_is_not_ip() {
+    let ip = &packets::udp4(1).build()[14..];
+    let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+    let frame = |flags: u8| [&[8, flags][..], &[0; 22], &snap, ip].concat();
+    let directory = tempdir().unwrap();
+    for (link_type, header) in [(105, &[][..]), (192, &[0, 0, 8, 0, 105, 0, 0, 0])] {
+        let path = directory.path().join(format!("{link_type}.pcapng"));
+        let source = Source { link_type, ..Source::new("wlan0", Class::Rx, None) };
+        let mut writer =
+            CaptureWriter::create(&path, &[source], WriterOptions::of_path(&path), 0).unwrap();
+        for flags in [1, 0x41] {
+            let data = &[header, &frame(flags)].concat();
+            let (timestamp, original_len) = (1_700_000_000_000_000_000, data.len() as u32);
+            let direction = Direction::Unknown;
+            let record = Record { interface: 0, timestamp, original_len, direction, data };
+            writer.write(&record).unwrap();
+        }
+        writer.finish(&[]).unwrap();
+        let ended = verify(&path, &["--json"]);
+        let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let counts = ["packets", "encrypted", "not_ip", "unknown_link"].map(|name| &summary[name]);
+        assert_eq!(counts, [2, 1, 0, 0], "{link_type}");
+        let ended = verify(&path, &[]);
+        assert!(ended.stdout.contains("1 packet: not checked: encrypted"), "{}", ended.stdout);
+    }
+}
+
 #[test]
 fn damaged_files_and_wrong_usage_are_refused() {
     let (directory, path) = write("t.pcapng", &good(), usize::MAX);
