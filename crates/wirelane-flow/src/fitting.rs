@@ -10,7 +10,7 @@ use wirelane_os::memory::{self, Room};
 /// grows) and on the wheel.
 const ALONE: u64 = 288;
 /// Bytes of a flow in one of several tables, while its parts are joined, and when all of them end.
-const JOINED: u64 = 1792;
+const JOINED: u64 = 2048;
 /// Bytes of a flow on its way to the sinks.
 const ON_ITS_WAY: u64 = 512;
 /// Flows that may wait for the sinks, about, if memory suffices.

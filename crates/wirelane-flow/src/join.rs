@@ -12,6 +12,7 @@ use wirelane_wire::TcpFlags;
 use crate::flow::{EndReason, Flow};
 use crate::meter::{LINGER, MeterConfig};
 use crate::parts::{Begun, Origin, Parts};
+use crate::trace::{Lane, Trace, replay};
 
 /// Interval, in ns, at which a record that waits for an open part is checked again.
 const RECHECK: u64 = 1_000_000_000;
@@ -43,6 +44,8 @@ struct Before {
     until: u64,
     /// Whether it had a FIN: a record with SYN is another connection.
     has_fin: bool,
+    /// Its sequence numbers: from the first end of the key, and back.
+    lanes: [Option<Lane>; 2],
 }
 
 impl Before {
@@ -58,6 +61,8 @@ struct Record {
     flow: Flow,
     /// Its begin, even if the part that began it has not ended yet.
     origin: u64,
+    /// The sequence numbers of its parts, each with the number of its table.
+    traces: Vec<(usize, Trace)>,
 }
 
 /// The open parts and the records of a conversation.
@@ -106,6 +111,32 @@ impl Limits {
 /// The flags of both directions.
 fn flags(flow: &Flow) -> TcpFlags {
     flow.forward.tcp_flags.with(flow.reverse.tcp_flags)
+}
+
+/// Counts what came again or late in each direction of which several tables had packets. Takes what
+/// the record before knew of both, and returns what is known behind this one.
+fn in_order(
+    flow: &mut Flow,
+    traces: &[(usize, Trace)],
+    before: [Option<Lane>; 2],
+) -> [Option<Lane>; 2] {
+    if traces.is_empty() {
+        return before;
+    }
+    let key = &flow.key;
+    let is_turned = (key.source, key.source_port) > (key.destination, key.destination_port);
+    let [first, second] = before;
+    [(false, first), (true, second)].map(|(is_reversed, before)| {
+        let of_direction = traces.iter().filter(|(_, trace)| trace.is_reversed == is_reversed);
+        let (counts, lane) = replay(of_direction.clone(), before);
+        let is_split = lane.as_ref().map_or(of_direction.count() > 1, |lane| lane.is_split);
+        if is_split {
+            let half = if is_reversed == is_turned { &mut flow.forward } else { &mut flow.reverse };
+            (half.retransmissions, half.out_of_order) =
+                (counts.retransmissions, counts.out_of_order);
+        }
+        lane
+    })
 }
 
 /// Takes memory for one item: most conversations have one part and one record.
@@ -163,7 +194,7 @@ impl Joiner {
 
     /// Takes a report of a table; appends the complete records to `out`.
     pub(crate) fn take(&mut self, table: usize, parts: Parts, out: &mut Vec<Flow>) {
-        let Parts { begun, lost, flows, conversations, begins_anew, time, newest } = parts;
+        let Parts { begun, lost, flows, conversations, traces, begins_anew, time, newest } = parts;
         self.newest = self.newest.max(newest);
         if begins_anew {
             self.forget(table);
@@ -174,8 +205,11 @@ impl Joiner {
         for conversation in lost {
             self.lose(table, conversation);
         }
+        let mut traces = traces.into_iter();
         for (flow, conversation) in flows.into_iter().zip(conversations) {
-            self.add(table, conversation, flow, out);
+            let traces = traces.next().unwrap_or_default();
+            let traces = traces.into_iter().map(|trace| (table, trace)).collect();
+            self.add(table, conversation, Record { origin: flow.start(), flow, traces }, out);
         }
         if let Some(known) = self.times.get_mut(table) {
             *known = time.max(*known);
@@ -194,6 +228,11 @@ impl Joiner {
                 flow.end = EndReason::Idle;
             }
         }
+    }
+
+    /// Whether it waits for parts, or for the time of a table.
+    pub(crate) fn holds_some(&self) -> bool {
+        !self.conversations.is_empty()
     }
 
     /// The messages for the tables, each with the number of its table.
@@ -236,18 +275,18 @@ impl Joiner {
     }
 
     /// Adds a part that has ended in a table.
-    fn add(&mut self, table: usize, conversation: u64, flow: Flow, out: &mut Vec<Flow>) {
+    fn add(&mut self, table: usize, conversation: u64, mut record: Record, out: &mut Vec<Flow>) {
         let limits = &self.limits;
         let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
         let closed = known.close(table);
-        let origin = closed.unwrap_or(u64::MAX).min(flow.start());
-        let mut record = Record { flow, origin };
+        record.origin = closed.unwrap_or(u64::MAX).min(record.origin);
         let records = &mut known.records;
         while let Some(at) = records.iter().position(|one| limits.are_one(one, &record))
             && let Some(mut whole) = records.remove(at)
         {
             whole.flow.join(record.flow);
             whole.origin = whole.origin.min(record.origin);
+            whole.traces.append(&mut record.traces);
             record = whole;
         }
         let at = records.partition_point(|one| one.flow.start() <= record.flow.start());
@@ -434,22 +473,29 @@ impl Conversation {
 
     /// Releases the first record, if there is one.
     fn give(&mut self, limits: &Limits, out: &mut Vec<Flow>) -> bool {
-        let Some(Record { flow: mut record, .. }) = self.records.pop_front() else { return false };
+        let Some(Record { flow: mut record, traces, .. }) = self.records.pop_front() else {
+            return false;
+        };
         shrink(&mut self.records);
+        let mut lanes = [None, None];
         let source = |flow: &Flow| (flow.key.source, flow.key.source_port);
         // The next record of a flow has the same source, even if the other end sent its first
         // packet.
         if let Some(before) = self.before.take()
             && before.is_continued_by(&record)
-            && source(&record) != before.source
         {
-            record.turn();
+            lanes = before.lanes;
+            if source(&record) != before.source {
+                record.turn();
+            }
         }
+        let lanes = in_order(&mut record, &traces, lanes);
         if !record.is_closed() {
             let before = Before {
                 source: source(&record),
                 until: record.last().saturating_add(limits.idle),
                 has_fin: flags(&record).contains(TcpFlags::FIN),
+                lanes,
             };
             // The next record begins within the idle timeout, so only the active timeout divides
             // the two.

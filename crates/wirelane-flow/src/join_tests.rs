@@ -26,12 +26,14 @@ struct Sent {
     from_client: bool,
     /// Of TCP; `None` is UDP.
     flags: Option<TcpFlags>,
+    /// Of TCP: the sequence number, and bytes.
+    sequence: (u32, usize),
     queue: usize,
 }
 
 impl Sent {
     fn udp(queue: usize, time: u64, from_client: bool) -> Self {
-        Self { time, port: 4000, from_client, flags: None, queue }
+        Self { time, port: 4000, from_client, flags: None, sequence: (0, 0), queue }
     }
 
     fn tcp(queue: usize, time: u64, from_client: bool, flags: TcpFlags) -> Self {
@@ -42,8 +44,12 @@ impl Sent {
         let ends = [([10, 0, 0, 1], self.port, 64), ([10, 0, 0, 2], 80, 60)];
         let [from, to] = if self.from_client { ends } else { [ends[1], ends[0]] };
         let ip = packet::ethernet(MAC, MAC).ipv4(from.0.into(), to.0.into()).ttl(from.2);
+        let (sequence, len) = self.sequence;
         let packet = match self.flags {
-            Some(flags) => ip.tcp(Tcp { flags, window: 9, ..Tcp::between(from.1, to.1) }, b""),
+            Some(flags) => {
+                let tcp = Tcp { flags, window: 9, sequence, ..Tcp::between(from.1, to.1) };
+                ip.tcp(tcp, &[7; 100][..len])
+            }
             None => ip.udp(from.1, to.1, b"payload"),
         };
         let mut frame = vec![0; 200];
@@ -500,6 +506,9 @@ fn a_connection_that_uses_ports_again_does_not_continue_one_that_is_half_seen() 
     assert_eq!(told, [(4000, 3), (80, 3)]);
     assert!(flows.iter().all(|flow| flow.end != EndReason::Active), "{flows:?}");
 }
+
+#[path = "join_sequence_tests.rs"]
+mod sequence;
 
 mod property {
     use proptest::prelude::*;

@@ -26,10 +26,12 @@ mod meter;
 mod packet;
 mod parts;
 mod plain;
+mod sequences;
 pub mod session;
 mod sink;
 mod table;
 mod text;
+mod trace;
 mod tunnels;
 
 pub use community::{community_digest, write_community_id};

@@ -7,11 +7,12 @@ use wirelane_wire::{Protocol, TcpFlags};
 
 use crate::community;
 use crate::flow::{EndReason, Flow};
-use crate::holes::Holes;
 use crate::key::Key;
 use crate::packet::{Packet, Seen, Unmetered};
 use crate::parts::{Begun, Origin, Parts, Tracker};
+use crate::sequences::Sequences;
 use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
+use crate::trace::{Counts, Trace};
 use crate::tunnels::Tunnels;
 
 /// Packets that are looked up together, so that their cache misses overlap.
@@ -89,7 +90,7 @@ pub struct Meter {
     index: Index,
     slab: Slab,
     wheel: Wheel,
-    holes: Holes,
+    sequences: Sequences,
     tunnels: Tunnels,
     interfaces: Vec<Arc<str>>,
     room: Arc<Room>,
@@ -139,7 +140,7 @@ impl Meter {
             index: Index::new(),
             slab: Slab::new(),
             wheel: Wheel::new(idle),
-            holes: Holes::default(),
+            sequences: Sequences::default(),
             tunnels: Tunnels::default(),
             interfaces: Vec::new(),
             room,
@@ -162,6 +163,7 @@ impl Meter {
     /// the same seed.
     pub(crate) fn track(&mut self, seed: u64) {
         self.tracker = Some(Tracker::new(seed));
+        self.sequences.track();
     }
 
     /// The number of an interface. Those of one name have one number; the 65,536th and later share
@@ -319,7 +321,7 @@ impl Meter {
 
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        self.slab.bytes() + self.index.bytes() + self.wheel.bytes()
+        self.slab.bytes() + self.index.bytes() + self.wheel.bytes() + self.sequences.bytes()
     }
 
     #[cold]
@@ -379,8 +381,10 @@ impl Meter {
             self.wheel.remove(slot);
             self.wheel.add(slot, seen.time.saturating_add(quiet));
         }
-        if order != Order::Follows {
-            self.reorder(slot, seen.is_reversed, order);
+        if order != Order::Follows
+            && let Some(entry) = self.slab.get_mut(slot)
+        {
+            self.sequences.note(slot, seen, order, entry);
         }
     }
 
@@ -432,9 +436,11 @@ impl Meter {
         let Some(entry) = self.slab.get_mut(slot) else { return };
         if why == EndReason::Active {
             entry.go_on();
+            self.sequences.go_on(slot, entry);
         } else {
             entry.begin(&pending.seen, pending.tunnel_reversed);
-            self.holes.forget(slot);
+            self.sequences.forget(slot);
+            self.sequences.begin(slot);
         }
         self.wheel.remove(slot);
         self.wheel.add(slot, pending.seen.time.saturating_add(self.idle));
@@ -457,6 +463,7 @@ impl Meter {
             }
         };
         self.slab.get_mut(slot)?.begin(&pending.seen, pending.tunnel_reversed);
+        self.sequences.begin(slot);
         self.index.insert(pending.hash, slot);
         self.wheel.add(slot, pending.seen.time.saturating_add(self.idle));
         Some(slot)
@@ -473,7 +480,8 @@ impl Meter {
             tracker.begun.push(Begun { conversation, slot: u32::MAX, start });
         }
         self.counts.evicted += 1;
-        self.export_entry(&entry, EndReason::Evicted);
+        let traces = self.sequences.of_one(&pending.seen, &entry);
+        self.export_entry(&entry, <[Counts; 2]>::default(), traces, EndReason::Evicted);
     }
 
     /// Exports one of the flows that have been silent for long.
@@ -500,27 +508,6 @@ impl Meter {
         if let Some((_, slot)) = oldest {
             self.counts.evicted += 1;
             self.end(slot, EndReason::Evicted);
-        }
-    }
-
-    fn reorder(&mut self, slot: u32, is_reversed: bool, order: Order) {
-        match order {
-            Order::Follows => {}
-            Order::Ahead(begin, end) => {
-                let has = self.holes.add(slot, is_reversed, begin, end);
-                if let Some(entry) = self.slab.get_mut(slot) {
-                    entry.set_holes(is_reversed, has);
-                }
-            }
-            Order::Behind(begin, end) => {
-                let Some(entry) = self.slab.get_mut(slot) else { return };
-                let (fills, has_more) = match entry.has_holes(is_reversed) {
-                    true => self.holes.fill(slot, is_reversed, begin, end),
-                    false => (false, false),
-                };
-                entry.set_holes(is_reversed, has_more);
-                entry.misplaced(is_reversed, fills);
-            }
         }
     }
 
@@ -555,6 +542,7 @@ impl Meter {
                     self.export(at, EndReason::Active);
                     if let Some(entry) = self.slab.get_mut(at) {
                         entry.go_on();
+                        self.sequences.go_on(at, entry);
                     }
                     self.wheel.add(at, silent);
                 }
@@ -573,18 +561,31 @@ impl Meter {
         let Some(entry) = self.slab.get(slot) else { return };
         let hash = entry.key.hash(&self.seed);
         self.index.remove(hash, slot);
-        self.holes.forget(slot);
+        self.sequences.forget(slot);
         self.slab.give_back(slot);
     }
 
     fn export(&mut self, slot: u32, why: EndReason) {
         if let Some(entry) = self.slab.get(slot).copied().filter(|entry| !entry.is_empty()) {
-            self.export_entry(&entry, why);
+            let counts = self.sequences.counts(slot);
+            let traces = self.sequences.traces(slot, &entry);
+            self.export_entry(&entry, counts, traces, why);
         }
     }
 
-    fn export_entry(&mut self, entry: &Entry, why: EndReason) {
-        let (forward, reverse, handshake_rtt) = entry.directions();
+    fn export_entry(
+        &mut self,
+        entry: &Entry,
+        [first, second]: [Counts; 2],
+        traces: Vec<Trace>,
+        why: EndReason,
+    ) {
+        let (mut forward, mut reverse, handshake_rtt) = entry.directions();
+        let (there, back) = if entry.is_reversed() { (second, first) } else { (first, second) };
+        for (half, counts) in [(&mut forward, there), (&mut reverse, back)] {
+            (half.retransmissions, half.out_of_order) =
+                (counts.retransmissions, counts.out_of_order);
+        }
         let ends = entry.ends();
         let ([source, destination], [source_port, destination_port]) =
             (ends.addresses(), ends.ports);
@@ -597,6 +598,7 @@ impl Meter {
             && let Some(tracker) = &mut self.tracker
         {
             tracker.ended.push(conversation);
+            tracker.traces.push(traces);
         }
         self.counts.exported += 1;
         self.counts.exported_packets += forward.packets + reverse.packets;

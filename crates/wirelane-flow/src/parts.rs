@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::compact::Compact;
 use crate::flow::Flow;
 use crate::packet::Outer;
+use crate::trace::Trace;
 
 /// A part that began in a table.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct Parts {
     pub(crate) flows: Vec<Flow>,
     /// Their conversations.
     pub(crate) conversations: Vec<u64>,
+    /// Their sequence numbers.
+    pub(crate) traces: Vec<Vec<Trace>>,
     /// Earlier reports of open parts are incomplete: the receiver must forget them first.
     pub(crate) begins_anew: bool,
     /// The table will receive no older packet.
@@ -48,9 +51,15 @@ pub(crate) struct Parts {
 const MOST: usize = 1 << 18;
 
 impl Parts {
+    /// Whether it tells nothing but the time.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun.is_empty() && self.lost.is_empty() && self.flows.is_empty() && !self.begins_anew
+    }
+
     /// Drops the flows, for which there is no room; the rest of the report is sent later.
     pub(crate) fn lose_flows(&mut self) {
         self.flows.clear();
+        self.traces.clear();
         self.lost.append(&mut self.conversations);
         if self.begun.len() + self.lost.len() > MOST {
             (self.begun, self.lost) = (Vec::new(), Vec::new());
@@ -64,6 +73,7 @@ pub(crate) struct Tracker {
     seed: [u64; 4],
     pub(crate) begun: Vec<Begun>,
     pub(crate) ended: Vec<u64>,
+    pub(crate) traces: Vec<Vec<Trace>>,
 }
 
 impl Tracker {
@@ -74,7 +84,7 @@ impl Tracker {
             hasher.finish()
         };
         let seed = [number(0), number(1), number(2), number(3)];
-        Self { seed, begun: Vec::new(), ended: Vec::new() }
+        Self { seed, begun: Vec::new(), ended: Vec::new(), traces: Vec::new() }
     }
 
     /// The number of a conversation.
@@ -88,5 +98,6 @@ impl Tracker {
     pub(crate) fn take(&mut self, parts: &mut Parts) {
         parts.begun.append(&mut self.begun);
         parts.conversations.append(&mut self.ended);
+        parts.traces.append(&mut self.traces);
     }
 }

@@ -17,12 +17,18 @@ pub trait Sink: Send {
     /// It takes no more flows, whatever they are: the metering ends.
     fn add(&mut self, flow: &Flow) -> Result<()>;
 
-    /// Called a few times per second, also without flows: what waits may go out.
+    /// Called a few times per second, also without flows while [`Sink::needs_ticks`]: what waits may
+    /// go out.
     ///
     /// # Errors
     /// As [`Sink::add`].
     fn tick(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether something waits for the next [`Sink::tick`], even if no flow comes.
+    fn needs_ticks(&self) -> bool {
+        true
     }
 
     /// For a sink that waits for others: tells that the last flows come. [`Sink::finish`] follows.

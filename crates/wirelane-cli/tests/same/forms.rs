@@ -84,7 +84,7 @@ pub(crate) const FORMS: &[Form] = &[
     sampled(pcapng("statistics first", |packets, to| {
         blocks(packets, to, packets.len(), Extra::Before)
     })),
-    pcapng("cat a b", |packets, to| blocks(packets, to, packets.len() / 2, Extra::Nothing)),
+    pcapng("cat a b", |packets, to| blocks(packets, to, packets.len().div_ceil(2), Extra::Nothing)),
     sampled(pcapng("many sections", |packets, to| {
         blocks(packets, to, packets.len().div_ceil(9), Extra::After)
     })),

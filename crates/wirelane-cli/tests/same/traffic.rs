@@ -19,6 +19,7 @@ pub(crate) struct Traffic {
 pub(crate) const TRAFFIC: &[Traffic] = &[
     Traffic { name: "conversations", live: true, make: conversations },
     Traffic { name: "handshakes", live: true, make: handshakes },
+    Traffic { name: "sent again", live: true, make: sent_again },
     Traffic { name: "one-way flows", live: true, make: one_way },
     Traffic { name: "bursts", live: true, make: bursts },
     Traffic { name: "VLAN tags", live: true, make: tags },
@@ -102,6 +103,24 @@ fn handshakes() -> Vec<Packet> {
             at(time + index as u64 * 5 * MICROSECOND, (number + direction) % 4, frame)
         };
         frames.into_iter().enumerate().map(place).collect::<Vec<_>>()
+    };
+    (0..8).flat_map(of).collect()
+}
+
+/// Segments of a direction arrive on different queues, some of them again or late.
+fn sent_again() -> Vec<Packet> {
+    let of = |number: u64| {
+        let (client, server) = ([10, 7, 0, number as u8 + 1], [10, 7, 1, 1]);
+        let segment = move |(index, segment): (u64, u32)| {
+            let ports = Tcp::between(40_000 + number as u16, 80);
+            let tcp = Tcp { sequence: 100 + segment * 10, flags: TcpFlags::ACK, ..ports };
+            let link = packet::ethernet(mac(client), mac(server));
+            let network = link.ipv4(client.into(), server.into());
+            let frame = emitted(|frame| network.tcp(tcp, b"ten bytes.").emit(frame));
+            let time = number * MILLISECOND + index * 5 * MICROSECOND;
+            at(time, index * (number % 4) % 4, frame)
+        };
+        (0..).zip([0, 1, 3, 2, 1, 4, 5, 6, 6, 7]).map(segment)
     };
     (0..8).flat_map(of).collect()
 }

@@ -118,6 +118,10 @@ impl Sink for Exporter {
         Ok(())
     }
 
+    fn needs_ticks(&self) -> bool {
+        false
+    }
+
     fn hurry(&self) -> Option<Hurry> {
         let (shared, patience) = (Arc::clone(&self.shared), self.patience);
         Some(Arc::new(move || shared.hurry(patience)))

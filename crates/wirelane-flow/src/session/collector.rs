@@ -51,6 +51,8 @@ struct Shared {
     refused: AtomicU64,
     refused_packets: AtomicU64,
     failed: AtomicBool,
+    /// Flows wait for the time of every table.
+    awaits_time: AtomicBool,
 }
 
 /// A message to the thread: the number of a table and its report.
@@ -235,6 +237,11 @@ impl Outbox {
         Some(parts)
     }
 
+    /// Whether a report without parts is of use, too.
+    pub(super) fn awaits_time(&self) -> bool {
+        self.shared.awaits_time.load(Ordering::Relaxed)
+    }
+
     fn counts(&self) -> FlowCounts {
         counts(&self.shared)
     }
@@ -295,7 +302,12 @@ impl Giver {
         let mut failure = None;
         let mut next = Instant::now() + TICK;
         loop {
-            match incoming.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            let received = match self.sinks.iter().any(|sink| sink.needs_ticks()) {
+                true => incoming.recv_timeout(next.saturating_duration_since(Instant::now())),
+                // A tick would only wake the CPU.
+                false => incoming.recv().map_err(RecvTimeoutError::from),
+            };
+            match received {
                 Ok((table, parts)) => self.take(table, parts),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -328,6 +340,7 @@ impl Giver {
             return;
         };
         joiner.take(table, parts, &mut self.whole);
+        self.shared.awaits_time.store(joiner.holds_some(), Ordering::Relaxed);
         for (table, origin) in joiner.origins() {
             if let Some(inbox) = self.inboxes.get(table) {
                 inbox.put(origin);

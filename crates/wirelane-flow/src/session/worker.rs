@@ -54,12 +54,15 @@ impl Worker {
         Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, report }
     }
 
-    /// Sends the parts that began and ended, and the time of this table. Sends even without parts:
-    /// other tables wait for the time.
+    /// Sends the parts that began and ended, and the time of this table. Without parts it sends the
+    /// time only if flows wait for it: each report wakes a thread.
     fn send(&mut self) {
         self.report.tell(&self.meter);
         let Some(outbox) = &self.outbox else { return };
         self.meter.take_parts(&mut self.parts);
+        if self.parts.is_empty() && !outbox.awaits_time() {
+            return;
+        }
         self.parts.time = self.time;
         outbox.send(&mut self.parts);
     }

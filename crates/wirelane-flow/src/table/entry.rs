@@ -34,8 +34,9 @@ pub(crate) struct HalfEntry {
     pub(crate) packets: u32,
     /// The sequence number after all that was seen.
     next_sequence: u32,
-    retransmissions: u32,
-    out_of_order: u32,
+    /// Those that were not behind it, and the time of the last, in units of 64 ns.
+    segments: u32,
+    last: u32,
     zero_windows: u32,
     congestion_experienced: u32,
     tcp_flags: u16,
@@ -52,10 +53,36 @@ pub(crate) struct HalfEntry {
 pub(crate) enum Order {
     /// It follows them, or says nothing new.
     Follows,
-    /// These sequence numbers were left out.
-    Ahead(u32, u32),
-    /// It is from before the end of what was seen: these sequence numbers.
-    Behind(u32, u32),
+    /// It is the first one.
+    Begins,
+    /// These sequence numbers were left out, since a time in the low bits of units of 64 ns.
+    Ahead(u32, u32, u32),
+    /// It is from before the end of what was seen: these sequence numbers, and that end.
+    Behind(u32, u32, u32),
+    /// The same of a keep-alive.
+    Probes(u32, u32, u32),
+}
+
+/// How far the sequence numbers of a direction have come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// The sequence number after all that was seen.
+    pub(crate) next: u32,
+    /// Segments that were not behind it.
+    pub(crate) segments: u32,
+    /// The time of the first packet.
+    pub(crate) start: u64,
+    /// The time of the last of these segments, within 64 ns.
+    pub(crate) last: u64,
+}
+
+/// Of the time of a segment.
+const LAST_SHIFT: u32 = 6;
+
+/// The time of a segment, not long before another time.
+pub(crate) fn time_before(known: u64, last: u32) -> u64 {
+    let ago = ((known >> LAST_SHIFT) as u32).wrapping_sub(last);
+    ((known >> LAST_SHIFT).saturating_sub(ago.into())) << LAST_SHIFT
 }
 
 /// Bits of the state. Those of a direction are shifted by its number.
@@ -91,8 +118,8 @@ impl HalfEntry {
         payload: 0,
         packets: 0,
         next_sequence: 0,
-        retransmissions: 0,
-        out_of_order: 0,
+        segments: 0,
+        last: 0,
         zero_windows: 0,
         congestion_experienced: 0,
         tcp_flags: 0,
@@ -124,7 +151,7 @@ impl HalfEntry {
 
     /// Where a segment of so many sequence numbers belongs.
     #[inline]
-    fn order(&mut self, segment: &Segment, payload: u32) -> Order {
+    fn order(&mut self, segment: &Segment, payload: u32, time: u64) -> Order {
         let marks = u32::from(segment.flags.contains(TcpFlags::SYN))
             + u32::from(segment.flags.contains(TcpFlags::FIN));
         let (begin, end) = (segment.sequence, segment.sequence.wrapping_add(payload + marks));
@@ -133,17 +160,20 @@ impl HalfEntry {
         }
         let ahead = begin.wrapping_sub(self.next_sequence) as i32;
         if ahead >= 0 {
+            self.segments += 1;
+            let last = std::mem::replace(&mut self.last, (time >> LAST_SHIFT) as u32);
             let expected = std::mem::replace(&mut self.next_sequence, end);
-            return if ahead == 0 { Order::Follows } else { Order::Ahead(expected, begin) };
+            return if ahead == 0 { Order::Follows } else { Order::Ahead(expected, begin, last) };
         }
         // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, or nothing at its place.
         if ahead == -1 && payload <= 1 && marks == 0 {
-            return Order::Follows;
+            return Order::Probes(begin, end, self.next_sequence);
         }
-        if end.wrapping_sub(self.next_sequence) as i32 > 0 {
+        let expected = self.next_sequence;
+        if end.wrapping_sub(expected) as i32 > 0 {
             self.next_sequence = end;
         }
-        Order::Behind(begin, end)
+        Order::Behind(begin, end, expected)
     }
 
     /// As it is exported.
@@ -158,14 +188,13 @@ impl HalfEntry {
             start: self.start,
             end: self.end,
             tcp_flags: TcpFlags::from_bits(self.tcp_flags),
-            retransmissions: self.retransmissions,
-            out_of_order: self.out_of_order,
             zero_windows: self.zero_windows,
             congestion_experienced: self.congestion_experienced,
             dscp: self.dscp,
             min_ttl: self.min_ttl,
             max_ttl: self.max_ttl,
             queue: self.queue,
+            ..Half::default()
         }
     }
 }
@@ -229,7 +258,7 @@ impl Entry {
     }
 
     /// Whether the second end of the key began: an end that answers a SYN did not.
-    fn is_reversed(&self) -> bool {
+    pub(crate) fn is_reversed(&self) -> bool {
         if self.has(bits::CONTINUES) {
             return self.has(bits::REVERSED);
         }
@@ -304,7 +333,7 @@ impl Entry {
     }
 
     /// Adds a packet. What its sequence numbers say of those before is for the caller to judge
-    /// ([`Entry::misplaced`]).
+    /// (`Sequences`).
     #[inline]
     pub(crate) fn add(&mut self, seen: &Seen) -> Order {
         let direction = usize::from(seen.is_reversed);
@@ -347,10 +376,11 @@ impl Entry {
             state |= bits::CLOSED;
         }
         let order = if is_known {
-            half.order(segment, seen.payload)
+            half.order(segment, seen.payload, seen.time)
         } else {
             half.next_sequence = segment.sequence;
-            half.order(segment, seen.payload)
+            half.order(segment, seen.payload, seen.time);
+            Order::Begins
         };
         let state = state | of(bits::SEQUENCE);
         if state != self.key.state {
@@ -369,13 +399,27 @@ impl Entry {
         self.set(bits::HOLES << u16::from(is_reversed), has_holes);
     }
 
-    /// Counts a segment that came late: it filled a hole, or was sent again.
-    pub(crate) fn misplaced(&mut self, is_reversed: bool, fills: bool) {
-        let Some(half) = self.halves.get_mut(usize::from(is_reversed)) else { return };
-        match fills {
-            true => half.out_of_order += 1,
-            false => half.retransmissions += 1,
-        }
+    fn half(&self, is_reversed: bool) -> &HalfEntry {
+        let [first, second] = &self.halves;
+        if is_reversed { second } else { first }
+    }
+
+    /// The sequence number after all that was seen of a direction.
+    pub(crate) fn next_sequence(&self, is_reversed: bool) -> u32 {
+        self.half(is_reversed).next_sequence
+    }
+
+    /// How far a direction has come in this record; `None` without sequence numbers.
+    pub(crate) fn progress(&self, is_reversed: bool) -> Option<Progress> {
+        let HalfEntry { next_sequence, segments, start, end, last, packets, .. } =
+            *self.half(is_reversed);
+        let is_known = packets > 0 && self.has(bits::SEQUENCE << u16::from(is_reversed));
+        is_known.then_some(Progress {
+            next: next_sequence,
+            segments,
+            start,
+            last: time_before(end, last),
+        })
     }
 
     /// Whether the counters take no more packets: all others are below that of packets.

@@ -5,7 +5,7 @@ mod index;
 mod slab;
 mod wheel;
 
-pub(crate) use self::entry::{Entry, Order};
+pub(crate) use self::entry::{Entry, Order, Progress, time_before};
 pub(crate) use self::index::Index;
 pub use self::slab::Room;
 pub(crate) use self::slab::Slab;

@@ -51,6 +51,10 @@ impl Sink for Rows {
         self.send()
     }
 
+    fn needs_ticks(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
     fn finish(&mut self) -> Result<()> {
         let sent = self.send();
         self.sender = None;

@@ -79,6 +79,10 @@ impl Sink for TextSink {
         if self.buffer.is_empty() { Ok(()) } else { self.write() }
     }
 
+    fn needs_ticks(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.text.head(&mut self.buffer);
         self.write()

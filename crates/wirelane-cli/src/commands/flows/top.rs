@@ -168,6 +168,10 @@ impl Sink for TopSink {
         }
         Ok(())
     }
+
+    fn needs_ticks(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

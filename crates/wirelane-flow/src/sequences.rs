@@ -1,0 +1,198 @@
+//! What a table knows of the sequence numbers of TCP, apart from what a packet touches.
+
+use std::collections::HashMap;
+
+use wirelane_wire::TcpFlags;
+
+use crate::holes::AllHoles;
+use crate::packet::Seen;
+use crate::table::{Entry, Order, Progress, time_before};
+use crate::trace::{Counts, Log, Run, Trace};
+
+/// A run that is not over.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    /// Of its first segment; 0 if that was in an earlier record.
+    time: u64,
+    begin: u32,
+    /// Segments before it.
+    before: u32,
+    place: u16,
+    is_probe: bool,
+}
+
+impl Open {
+    fn until(&self, progress: &Progress) -> Run {
+        let Self { time, begin, before, place, is_probe } = *self;
+        let time = if time == 0 { progress.start } else { time };
+        let Progress { next: end, last, .. } = *progress;
+        let segments = progress.segments.saturating_sub(before);
+        let last = if segments < 2 { time } else { last };
+        Run { time, last, begin, end, segments, place, is_probe }
+    }
+}
+
+/// By the slots of flows.
+#[derive(Default)]
+pub(crate) struct Sequences {
+    holes: AllHoles,
+    counts: Vec<[Counts; 2]>,
+    /// `Some` if other tables have parts of the same conversations.
+    open: Option<Vec<[Open; 2]>>,
+    logs: HashMap<(u32, bool), Log>,
+}
+
+impl Sequences {
+    /// From now on, notes what is needed to put segments of several tables in order.
+    pub(crate) fn track(&mut self) {
+        self.open = Some(Vec::new());
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let open = self.open.as_ref().map_or(0, |open| open.capacity() * size_of::<[Open; 2]>());
+        self.counts.capacity() * size_of::<[Counts; 2]>() + open
+    }
+
+    /// A flow begins in a slot.
+    pub(crate) fn begin(&mut self, slot: u32) {
+        let at = slot as usize;
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, <[Counts; 2]>::default());
+        }
+        if let Some(counts) = self.counts.get_mut(at) {
+            *counts = <[Counts; 2]>::default();
+        }
+    }
+
+    /// The next record of a flow begins.
+    pub(crate) fn go_on(&mut self, slot: u32, entry: &Entry) {
+        self.begin(slot);
+        let open = self.open.as_mut().and_then(|open| open.get_mut(slot as usize));
+        for (at, open) in open.into_iter().flatten().enumerate() {
+            *open = Open { begin: entry.next_sequence(at == 1), ..Open::default() };
+        }
+    }
+
+    /// Forgets a flow.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        self.holes.forget(slot);
+        // Mostly there are none, so that no key needs a hash.
+        if !self.logs.is_empty() {
+            self.logs.remove(&(slot, false));
+            self.logs.remove(&(slot, true));
+        }
+    }
+
+    /// Notes a segment that does not just follow.
+    pub(crate) fn note(&mut self, slot: u32, seen: &Seen, order: Order, entry: &mut Entry) {
+        self.trace(slot, seen, order, entry);
+        let is_reversed = seen.is_reversed;
+        match order {
+            Order::Follows | Order::Begins | Order::Probes(..) => {}
+            Order::Ahead(begin, end, _) => {
+                entry.set_holes(is_reversed, self.holes.add(slot, is_reversed, begin, end));
+            }
+            Order::Behind(begin, end, _) => {
+                let (fills, has_more) = match entry.has_holes(is_reversed) {
+                    true => self.holes.fill(slot, is_reversed, begin, end),
+                    false => (false, false),
+                };
+                entry.set_holes(is_reversed, has_more);
+                let counts = self.counts.get_mut(slot as usize);
+                if let Some(counts) = counts.and_then(|it| it.get_mut(usize::from(is_reversed))) {
+                    match fills {
+                        true => counts.out_of_order += 1,
+                        false => counts.retransmissions += 1,
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a flow has counted, from the first end of its key and back.
+    pub(crate) fn counts(&self, slot: u32) -> [Counts; 2] {
+        self.counts.get(slot as usize).copied().unwrap_or_default()
+    }
+
+    /// The same of a packet that has no slot.
+    pub(crate) fn of_one(&self, seen: &Seen, entry: &Entry) -> Vec<Trace> {
+        let is_reversed = seen.is_reversed;
+        let (Some(_), Some(segment)) = (&self.open, &seen.tcp) else { return Vec::new() };
+        let Some(progress) = entry.progress(is_reversed) else { return Vec::new() };
+        let open = Open { time: seen.time, begin: segment.sequence, ..Open::default() };
+        let (log, counts) = (Log::default(), Counts::default());
+        vec![Trace::new(is_reversed, log, open.until(&progress), counts)]
+    }
+
+    /// What other tables need of a flow that ends or goes on.
+    pub(crate) fn traces(&mut self, slot: u32, entry: &Entry) -> Vec<Trace> {
+        let counts = self.counts(slot);
+        let Some(open) = &self.open else { return Vec::new() };
+        let Some(open) = open.get(slot as usize) else { return Vec::new() };
+        let mut traces = Vec::new();
+        for ((is_reversed, open), counts) in [false, true].into_iter().zip(open).zip(counts) {
+            if let Some(progress) = entry.progress(is_reversed) {
+                let log = self.logs.remove(&(slot, is_reversed)).unwrap_or_default();
+                let last = open.until(&progress);
+                traces.push(Trace::new(is_reversed, log, last, counts));
+            }
+        }
+        traces
+    }
+
+    /// Notes where a run ends and the next one begins.
+    fn trace(&mut self, slot: u32, seen: &Seen, order: Order, entry: &Entry) {
+        let (Some(open), Some(segment)) = (&mut self.open, &seen.tcp) else { return };
+        let (at, is_reversed, time) = (slot as usize, seen.is_reversed, seen.time);
+        let Some(progress) = entry.progress(is_reversed) else { return };
+        if open.len() <= at {
+            open.resize(at + 1, <[Open; 2]>::default());
+        }
+        let open = open.get_mut(at).and_then(|open| open.get_mut(usize::from(is_reversed)));
+        let Some(open) = open else { return };
+        let is_probe = seen.payload <= 1
+            && !segment.flags.contains(TcpFlags::SYN)
+            && !segment.flags.contains(TcpFlags::FIN);
+        if order == Order::Begins {
+            let begin = segment.sequence;
+            *open = Open { time, begin, before: 0, place: 0, is_probe };
+            return;
+        }
+        let log = self.logs.entry((slot, is_reversed)).or_default();
+        let counts = self.counts.get(at).and_then(|it| it.get(usize::from(is_reversed)));
+        let counts = counts.copied().unwrap_or_default();
+        let next = progress.next;
+        // An ahead segment is counted already; it begins the next run.
+        let progress = match order {
+            Order::Ahead(next, _, last) => {
+                let segments = progress.segments.saturating_sub(1);
+                Progress { next, segments, last: time_before(time, last), ..progress }
+            }
+            Order::Behind(_, _, next) | Order::Probes(_, _, next) => Progress { next, ..progress },
+            Order::Follows | Order::Begins => return,
+        };
+        let over = open.until(&progress);
+        if log.is_cut() {
+            return;
+        }
+        if !log.reserve(2) {
+            log.cut(over, counts);
+            return;
+        }
+        if let Order::Behind(begin, end, _) | Order::Probes(begin, end, _) = order {
+            let place = log.next_place();
+            log.push(Run { time, last: time, begin, end, segments: 1, place, is_probe });
+            if end.wrapping_sub(progress.next) as i32 <= 0 {
+                return;
+            }
+        }
+        log.push(over);
+        let (begin, is_probe) = match order {
+            Order::Ahead(_, begin, _) => (begin, is_probe),
+            _ => (next, false),
+        };
+        let before = progress.segments;
+        *open = Open { time, begin, before, place: log.next_place(), is_probe };
+    }
+}

@@ -1,0 +1,233 @@
+//! What a table tells of the sequence numbers of one direction, so that those of several tables can
+//! be put in order.
+//!
+//! A table tells runs: segments of which each follows the one before. Most parts are one run.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::holes::Holes;
+
+/// Runs of a direction in one table.
+const EACH: usize = 1024;
+/// Runs of all directions, but for the last of each.
+static LEFT: AtomicUsize = AtomicUsize::new(1 << 18);
+
+/// How often segments of a direction came again or late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) retransmissions: u32,
+    pub(crate) out_of_order: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.retransmissions = self.retransmissions.saturating_add(other.retransmissions);
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            retransmissions: self.retransmissions.saturating_sub(other.retransmissions),
+            out_of_order: self.out_of_order.saturating_sub(other.out_of_order),
+        }
+    }
+}
+
+/// Segments of which each follows the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// Of the first one.
+    pub(crate) time: u64,
+    /// Of the last one, within 64 ns.
+    pub(crate) last: u64,
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    pub(crate) segments: u32,
+    /// Its place among the runs of its direction.
+    pub(crate) place: u16,
+    /// The first segment may be a keep-alive.
+    pub(crate) is_probe: bool,
+}
+
+impl Run {
+    /// All segments but the last, and that.
+    fn parts(&self) -> impl Iterator<Item = Self> {
+        let Self { time, last, begin, end, segments, .. } = *self;
+        let is_whole = segments < 2 || last == time;
+        // Each is taken to be as long as the others.
+        let each = end.wrapping_sub(begin).checked_div(segments).unwrap_or(0);
+        let cut = end.wrapping_sub(each);
+        let first = Self { end: cut, segments: segments.saturating_sub(1), ..*self };
+        let rest = Self { time: last, begin: cut, segments: 1, is_probe: false, ..*self };
+        [Some(if is_whole { *self } else { first }), (!is_whole).then_some(rest)]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// The runs of a direction that are over.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    runs: Vec<Run>,
+    /// Room that it has taken.
+    taken: usize,
+    places: u16,
+    /// There was no room for more: what the table had counted until then.
+    cut: Option<Counts>,
+}
+
+impl Log {
+    /// The place of the next run that begins; the first one has 0.
+    pub(crate) fn next_place(&mut self) -> u16 {
+        self.places = self.places.saturating_add(1);
+        self.places
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Takes room for so many runs.
+    pub(crate) fn reserve(&mut self, runs: usize) -> bool {
+        if self.runs.len() + runs <= self.taken {
+            return true;
+        }
+        let more = self.taken.max(4);
+        let take = |left: usize| left.checked_sub(more);
+        if self.taken + more > EACH
+            || LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err()
+        {
+            return false;
+        }
+        self.taken += more;
+        self.runs.reserve_exact(self.taken - self.runs.len());
+        true
+    }
+
+    pub(crate) fn push(&mut self, run: Run) {
+        self.runs.push(run);
+    }
+
+    /// Ends the log with this run.
+    pub(crate) fn cut(&mut self, last: Run, counted: Counts) {
+        self.runs.push(last);
+        self.cut = Some(counted);
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        LEFT.fetch_add(self.taken, Ordering::Relaxed);
+    }
+}
+
+/// The runs of a direction in one table.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// From the second end of the key to the first.
+    pub(crate) is_reversed: bool,
+    log: Log,
+    /// What the table counted after the log.
+    rest: Counts,
+}
+
+impl Trace {
+    /// `last`: the run that is not over; `counted`: by the table.
+    pub(crate) fn new(is_reversed: bool, mut log: Log, last: Run, counted: Counts) -> Self {
+        let rest = match log.cut {
+            Some(before) => counted.minus(before),
+            None => {
+                log.runs.reserve_exact(1);
+                log.runs.push(last);
+                Counts::default()
+            }
+        };
+        log.runs.sort_unstable_by_key(|run| run.place);
+        // Packets of one queue are in the order in which they came.
+        let mut time = 0;
+        for run in &mut log.runs {
+            time = run.time.max(time);
+            (run.time, run.last) = (time, run.last.max(time));
+        }
+        Self { is_reversed, log, rest }
+    }
+}
+
+/// What is known of a direction behind its last segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    next: u32,
+    holes: Holes,
+    /// Whether several tables had segments of it.
+    pub(crate) is_split: bool,
+}
+
+/// Puts the runs of a direction in order of time, behind those of an earlier record; the number
+/// with each trace is that of its table. Of a run, only the times of the first and the last segment
+/// are known: the others are taken to be as early as the first.
+pub(crate) fn replay<'a>(
+    traces: impl Iterator<Item = &'a (usize, Trace)> + Clone,
+    before: Option<Lane>,
+) -> (Counts, Option<Lane>) {
+    let mut counts = Counts::default();
+    let mut runs: Vec<_> = traces
+        .clone()
+        .enumerate()
+        .flat_map(|(part, (table, trace))| {
+            let runs = trace.log.runs.iter().flat_map(Run::parts);
+            runs.map(move |run| ((run.time, *table, part, run.place), run))
+        })
+        .collect();
+    runs.sort_by_key(|(order, _)| *order);
+    let is_split = traces.clone().count() > 1;
+    let mut lane = before.map(|lane| Lane { is_split: lane.is_split || is_split, ..lane });
+    for (_, run) in runs {
+        match &mut lane {
+            Some(lane) => lane.add(&run, &mut counts),
+            None => lane = Some(Lane { next: run.end, holes: Holes::default(), is_split }),
+        }
+    }
+    for (_, trace) in traces {
+        counts.add(trace.rest);
+        // What follows is unknown.
+        if trace.log.is_cut() {
+            lane = None;
+        }
+    }
+    (counts, lane)
+}
+
+impl Lane {
+    /// As [`crate::table::Entry`] does with each segment.
+    fn add(&mut self, run: &Run, counts: &mut Counts) {
+        let Run { mut begin, end, mut segments, is_probe, .. } = *run;
+        if is_probe && begin.wrapping_add(1) == self.next && segments > 0 {
+            (begin, segments) = (self.next, segments - 1);
+        }
+        if segments == 0 {
+            return;
+        }
+        let ahead = begin.wrapping_sub(self.next) as i32;
+        if ahead >= 0 {
+            if ahead > 0 {
+                self.holes.add(self.next, begin);
+            }
+            self.next = end;
+            return;
+        }
+        let is_longer = end.wrapping_sub(self.next) as i32 > 0;
+        let known = if is_longer { self.next } else { end };
+        let share = |segments: u32, part: u32, whole: u32| {
+            let share = u64::from(segments) * u64::from(part);
+            share.div_ceil(u64::from(whole).max(1)) as u32
+        };
+        let behind = known.wrapping_sub(begin);
+        // Of several segments, each is taken to be as long as the others.
+        let old = share(segments, behind, end.wrapping_sub(begin));
+        let late = share(old, self.holes.fill(begin, known), behind);
+        counts.add(Counts { retransmissions: old - late.min(old), out_of_order: late.min(old) });
+        if is_longer {
+            self.next = end;
+        }
+    }
+}
