@@ -96,7 +96,7 @@ fn privileged_without_packets_commands_sleep() {
         (&["capture", "packet:wl-idle", "-l"], 14),
         (&["record", "packet:wl-idle", &store], 18),
         (&["count", "packet:wl-idle"], 10),
-        (&["flows", "packet:wl-idle"], 9),
+        (&["flows", "packet:wl-idle"], 6),
     ];
     let running: Vec<_> = commands.iter().map(|(args, _)| start(&ns, args)).collect();
     // As long as there may be packets soon, it looks more often.
