@@ -17,8 +17,8 @@ pub trait Sink: Send {
     /// It takes no more flows, whatever they are: the metering ends.
     fn add(&mut self, flow: &Flow) -> Result<()>;
 
-    /// Called a few times per second, also without flows while [`Sink::needs_ticks`]: what waits may
-    /// go out.
+    /// Called a few times per second, also without flows while [`Sink::needs_ticks`]: what waits
+    /// may go out.
     ///
     /// # Errors
     /// As [`Sink::add`].

@@ -1,5 +1,5 @@
-//! Per-Packet Information (PPI Packet Header format, version 1.0.10, CACE Technologies): fields about
-//! the radio in front of a frame of any link type.
+//! Per-Packet Information (PPI Packet Header format, version 1.0.10, CACE Technologies): fields
+//! about the radio in front of a frame of any link type.
 
 pub(super) const LINK_TYPE: u16 = 192;
 
