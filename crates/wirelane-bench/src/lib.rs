@@ -1,12 +1,11 @@
 //! The suites of `wirelane bench`: what they measure, the rows that follow, and what is said of
 //! them.
 
-pub mod arguments;
 pub mod changes;
+mod command;
 pub mod comparison;
 pub mod environment;
 mod estimate;
-pub mod leftovers;
 pub mod machine;
 pub mod page;
 pub mod peers;
@@ -20,3 +19,5 @@ pub mod suites;
 pub mod targets;
 pub mod task;
 pub mod wire;
+
+pub use self::command::main;

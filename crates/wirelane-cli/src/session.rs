@@ -2,13 +2,10 @@
 //! privileges, the wait.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use wirelane::halt::{self, Halt};
+use wirelane::halt::Halt;
 use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
@@ -325,36 +322,4 @@ pub(crate) fn conclude(
     let Some(first) = errors.next() else { return Ok(()) };
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
     Err(privileges.explain(first))
-}
-
-/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it
-/// with `nohup` wants it to go on after SIGHUP.
-pub(crate) struct Signals(Arc<AtomicBool>);
-
-impl Signals {
-    /// From now on they are taken.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub(crate) fn register() -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let hangup = (!halt::is_hangup_ignored()).then_some(SIGHUP);
-        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-            let failed = |error| Error::io("signals", "sigaction", error);
-            // The order makes the second signal fatal: it finds the flag that the first one set.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-                .map_err(failed)?;
-            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
-        }
-        Ok(Self(stop))
-    }
-
-    /// Set once one of them has come.
-    pub(crate) fn flag(&self) -> &Arc<AtomicBool> {
-        &self.0
-    }
-
-    pub(crate) fn stop(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }

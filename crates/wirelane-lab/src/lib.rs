@@ -24,6 +24,7 @@
 //! ```
 
 mod build;
+pub mod leftovers;
 mod mark;
 mod named;
 mod processes;

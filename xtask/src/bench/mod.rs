@@ -140,7 +140,7 @@ struct Options {
     /// Also write the rows to this file (schema wirelane.bench/1)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure this program instead of building one
+    /// Measure this program instead of building one; `wirelane-bench` lies beside it
     #[arg(long, value_name = "PROGRAM")]
     binary: Option<PathBuf>,
 }
@@ -198,9 +198,10 @@ fn measure(cases: &[Case], named: &[String], arguments: &Options) -> Result<()> 
     }
 }
 
-/// Builds the release program, and returns its path.
+/// Builds the release programs, and returns the path of the command.
 fn build() -> Result<PathBuf> {
-    if !cargo::succeeds(&mut cargo::stable(&["build", "--release", "-p", "wirelane-cli"])) {
+    let arguments = ["build", "--release", "-p", "wirelane-cli", "-p", "wirelane-bench"];
+    if !cargo::succeeds(&mut cargo::stable(&arguments)) {
         return Err("wirelane does not build".to_owned());
     }
     Ok(target().join("release/wirelane"))

@@ -14,8 +14,9 @@ use crate::cargo;
 
 pub(super) fn run_case(context: &Context) -> Result<()> {
     let slowed = build()?;
+    let bench = context.wirelane.with_file_name("wirelane-bench");
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
-    let programs = [("old", &context.wirelane), ("same", &context.wirelane), ("slowed", &slowed)];
+    let programs = [("old", &bench), ("same", &bench), ("slowed", &slowed)];
     for (name, _) in programs {
         let path = folder.path().join(name);
         fs::create_dir(&path)
@@ -34,9 +35,9 @@ pub(super) fn run_case(context: &Context) -> Result<()> {
     }
     let compare = |new: &str| {
         let (old, new) = (folder.path().join("old"), folder.path().join(new));
-        let mut command = Command::new(&context.wirelane);
-        let output = command.args(["bench", "compare"]).arg(&old).arg(&new).output();
-        let output = output.map_err(|error| format!("cannot run wirelane: {error}"))?;
+        let mut command = Command::new(&bench);
+        let output = command.arg("compare").arg(&old).arg(&new).output();
+        let output = output.map_err(|error| format!("cannot run wirelane-bench: {error}"))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok::<_, String>((output.status.code(), said))
     };
@@ -56,7 +57,7 @@ pub(super) fn run_case(context: &Context) -> Result<()> {
 /// A report of receiving from a simulated interface.
 fn measure(program: &Path) -> Result<String> {
     let mut command = Command::new(program);
-    command.args(["bench", "sockets", "--port", "sim:1", "--case", "rxdrop", "--case", "l2fwd"]);
+    command.args(["sockets", "--port", "sim:1", "--case", "rxdrop", "--case", "l2fwd"]);
     command.args(["--size", "64", "--samples", "5", "--seconds", "200ms", "--json"]);
     // What is started has the CPUs of the thread that starts it.
     let on_two_cpus = || {
@@ -72,10 +73,10 @@ fn measure(program: &Path) -> Result<String> {
 /// Builds the slowed program next to the usual one, and returns its path.
 fn build() -> Result<PathBuf> {
     let folder = target().join("slowed");
-    let mut command = cargo::stable(&["build", "--release", "-p", "wirelane-cli"]);
+    let mut command = cargo::stable(&["build", "--release", "-p", "wirelane-bench"]);
     command.args(["--features", "slowed", "--target-dir"]).arg(&folder);
     if !cargo::succeeds(&mut command) {
         return Err("the slowed wirelane does not build".to_owned());
     }
-    Ok(folder.join("release/wirelane"))
+    Ok(folder.join("release/wirelane-bench"))
 }

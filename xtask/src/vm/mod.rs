@@ -247,6 +247,9 @@ fn attempt(
     Ok(Attempt { outcome, failed, said })
 }
 
+/// Those of ours: the command, and what `wirelane bench` becomes.
+const PROGRAMS: [&str; 2] = ["wirelane", "wirelane-bench"];
+
 /// An executable that cargo built, by the name of its target.
 struct Executable {
     name: String,
@@ -257,7 +260,8 @@ struct Executable {
 /// selects the whole workspace, as that does: for a part of it, crates would have other features,
 /// and be built once more.
 fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
-    let mut arguments = vec!["build", "--workspace", "--bin", "wirelane", "--bin", "guest-init"];
+    let mut arguments = vec!["build", "--workspace", "--bin", "guest-init"];
+    arguments.extend(PROGRAMS.iter().flat_map(|program| ["--bin", program]));
     let is_run = |target: &str| {
         programs.iter().any(|program| program.command.first().is_some_and(|name| name == target))
     };
@@ -296,6 +300,8 @@ fn guest_files(
         found.map(|executable| &executable.path).ok_or_else(|| format!("cargo built no {name}"))
     };
     files.program("/init", built("guest-init")?)?;
+    // `wirelane bench` becomes it.
+    files.program(&plan::path(PROGRAMS[1]), built(PROGRAMS[1])?)?;
     for tool in ["ip", "ethtool", "cat", "chroot"] {
         let path = setup::find(tool).ok_or_else(|| format!("needs {tool}; see setup"))?;
         files.program(&format!("/bin/{tool}"), &path)?;

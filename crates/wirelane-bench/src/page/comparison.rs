@@ -7,7 +7,7 @@ use crate::targets::{Limit, Target};
 use maud::{Markup, html};
 
 use super::plot::range;
-use wirelane_page::number;
+use wirelane_cli::page::number;
 
 /// A table of all targets.
 pub(super) fn targets(report: &Report) -> Markup {

@@ -9,7 +9,7 @@ use crate::statistics::control::Control;
 use crate::statistics::quiet::Quiet;
 use maud::{Markup, html};
 
-use wirelane_page::number;
+use wirelane_cli::page::number;
 
 /// Machine, versions, command.
 pub(super) fn section(report: &Report) -> Markup {

@@ -12,7 +12,7 @@ use crate::published::Published;
 use crate::report::Report;
 use crate::row::{Row, Skipped, paper};
 use maud::{Markup, html};
-use wirelane_page::{document, number, plain};
+use wirelane_cli::page::{document, number, plain};
 
 use self::plot::range;
 use self::sources::{Cell, Figure, Table};

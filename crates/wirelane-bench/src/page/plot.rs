@@ -1,7 +1,7 @@
 //! Bars with the range of their samples, as SVG that takes its colours from the page.
 
 use maud::{Markup, html};
-use wirelane_page::number;
+use wirelane_cli::page::number;
 
 use crate::row::{ENOUGH, Row};
 

@@ -23,7 +23,6 @@ use wirelane_os::{affinity, clock};
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_send::ndr::Shot;
 
-use crate::leftovers::{self, Folder};
 use crate::peers::capture::Program;
 use crate::peers::process::{Running, line, patience};
 use crate::report::Report;
@@ -31,6 +30,7 @@ use crate::row::{Param, Params, Row};
 use crate::suites::senders;
 use crate::suites::turns::ProcessPlan;
 use crate::wire::Wired;
+use wirelane_lab::leftovers::{self, Folder};
 
 /// Bytes of a packet.
 pub(super) const SIZE: u64 = 64;

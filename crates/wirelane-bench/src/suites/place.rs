@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::leftovers::{self, Folder};
 use crate::peers::find;
 use crate::report::Report;
 use wirelane::error::{Error, Result};
+use wirelane_lab::leftovers::{self, Folder};
 
 /// The program that writes as many bytes as ours.
 pub(crate) const DD: &str = "dd";

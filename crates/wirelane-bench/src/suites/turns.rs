@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::report::Report;
 use crate::statistics::rounds::Rounds;
-use wirelane::error::{Error, Result};
+use wirelane::error::Result;
+use wirelane_cli::companion::COMMAND;
 
 /// How thoroughly to measure our command, as a process, beside other programs.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +27,9 @@ pub struct ProcessPlan<'a> {
 /// Our own command.
 ///
 /// # Errors
-/// The system does not say where it is.
+/// It is neither beside this program nor on the `PATH`.
 pub(crate) fn own() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))
+    COMMAND.find()
 }
 
 /// Something that is measured once in every round: a program, or several together, under one
@@ -87,6 +88,7 @@ pub(crate) fn take<T: Turn>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wirelane::Error;
 
     struct Named(&'static str, Vec<u32>);
 

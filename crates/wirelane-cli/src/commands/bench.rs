@@ -1,50 +1,25 @@
-//! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
+//! `wirelane bench`: becomes the program that measures.
 
-mod all;
-mod collect;
-mod compare;
+use std::ffi::OsString;
 
-use std::io::{self, Write as _};
+use clap::Args;
+use wirelane::Result;
 
-use clap::Subcommand;
-use wirelane::{Error, Result};
-use wirelane_bench::suite::Ready;
-use wirelane_bench::suites::Named;
-
-use self::collect::collect;
-use crate::output::{self, figures, screen};
+use crate::companion::BENCH;
 
 /// Measure what packets cost on this machine.
-#[derive(Subcommand)]
-pub(crate) enum Bench {
-    #[command(display_order = 1)] // with the suites, by name
-    All(all::AllArgs),
-    #[command(display_order = 1)]
-    Compare(compare::CompareArgs),
-    #[command(flatten)]
-    Suite(Named),
-}
-
-/// Runs the command.
 ///
-/// # Errors
-/// The suite cannot measure, or the answer cannot be written.
-pub(crate) fn run(bench: &Bench) -> Result<()> {
-    match bench {
-        Bench::All(args) => all::run(args),
-        Bench::Compare(args) => compare::run(args),
-        Bench::Suite(Named(suite)) => measure(suite),
-    }
+/// The program wirelane-bench, beside this command or on the PATH, measures. `wirelane bench
+/// --help` lists its suites, `wirelane bench SUITE --help` the options of one.
+#[derive(Args, Clone, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct BenchArgs {
+    /// A suite, all or compare, and options of the program
+    #[arg(value_name = "SUITE", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
-/// Runs a suite and prints what it measured.
-fn measure(suite: &Ready) -> Result<()> {
-    let report = collect(|run| run.alone(suite))?;
-    if suite.json {
-        return output::json(&report);
-    }
-    let mut out = io::stdout().lock();
-    write!(out, "{}", figures::Tables { report: &report, width: screen::width_of_output() })
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+/// Becomes the program; returns only if that fails.
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    BENCH.become_it(&args.words).map(|never| match never {})
 }

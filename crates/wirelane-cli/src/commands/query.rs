@@ -1,13 +1,11 @@
 //! `wirelane query`: becomes the program that answers SQL.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use clap::Args;
-use wirelane::{Error, Result};
+use wirelane::Result;
 
-use crate::companion;
+use crate::companion::QUERY;
 
 /// Ask flows and packets by SQL.
 ///
@@ -25,6 +23,6 @@ pub(crate) struct QueryArgs {
 
 /// Becomes the program; returns only if that fails.
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
-    let failure = Command::new(companion::find()?).arg("query").args(&args.words).exec();
-    Err(Error::io(format!("program {}", companion::NAME), "execve", failure))
+    let words = [&["query".into()], args.words.as_slice()].concat();
+    QUERY.become_it(&words).map(|never| match never {})
 }

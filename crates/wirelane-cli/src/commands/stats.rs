@@ -13,7 +13,7 @@ use crate::control::{self, Session, Sessions};
 use crate::output::statistics::Statistics;
 use crate::output::table::Table;
 use crate::output::{self, screen};
-use crate::session::Signals;
+use crate::signals::Signals;
 
 /// Show the counters of a running capture, recording or forward, or of a program over Wirelane's
 /// libpcap.

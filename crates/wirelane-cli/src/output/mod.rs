@@ -1,12 +1,11 @@
 //! What the command says: people read standard error, programs read JSON on standard output.
 
 pub(crate) mod counts;
-pub(crate) mod figures;
 mod flows;
 pub(crate) mod headline;
 pub(crate) mod progress;
 pub(crate) mod report;
-pub(crate) mod screen;
+pub mod screen;
 pub(crate) mod sent;
 pub(crate) mod statistics;
 pub(crate) mod store;
@@ -23,7 +22,7 @@ use wirelane_os::text::{printable_json, printable_lines};
 pub(crate) use wirelane_os::text::printable;
 
 /// Writes one line for users; several on a narrow terminal. A failure to write it is no error.
-pub(crate) fn line(text: Arguments<'_>) {
+pub fn line(text: Arguments<'_>) {
     // Escapes the whole line, because any part may contain foreign text.
     let text = printable_lines(&text.to_string()).into_owned();
     // Standard error has no buffer: each part of the text would be a system call.
@@ -47,7 +46,10 @@ fn folded(text: String, width: usize) -> String {
 }
 
 /// Exactly one JSON object on standard output.
-pub(crate) fn json(document: &impl Serialize) -> Result<()> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn json(document: &impl Serialize) -> Result<()> {
     write(&text(document)?)
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
 }
 
 /// The words of `text` on lines of at most `width` columns, as far as they fit.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -85,14 +87,17 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// One JSON object on a line.
-pub(crate) fn text(document: &impl Serialize) -> Result<String> {
+///
+/// # Errors
+/// It has no text.
+pub fn text(document: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(document);
     let text = text.map_err(|error| Error::io("summary", "encode", error.into()))?;
     Ok(printable_json(text) + "\n")
 }
 
 /// A number people can read, with three digits: `1.23 M`, `12.3 k`, `999`.
-pub(crate) fn scaled(value: f64) -> String {
+pub fn scaled(value: f64) -> String {
     for (scale, unit) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         // What rounds to 1000 of a unit is 1 of the next.
         if value >= scale * 0.9995 {

@@ -42,7 +42,7 @@ pub(crate) fn size() -> (usize, usize) {
 }
 
 /// Columns of the terminal that standard output is; `None` if it is none.
-pub(crate) fn width_of_output() -> Option<usize> {
+pub fn width_of_output() -> Option<usize> {
     width_of(stdout())
 }
 
@@ -57,7 +57,7 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
 }
 
 /// Shows these lines in place of those before.
-pub(crate) fn show(lines: Vec<String>) {
+pub fn show(lines: Vec<String>) {
     if is_there() {
         let mut screen = lock();
         screen.lines = lines;
@@ -74,7 +74,7 @@ pub(crate) fn adapt() {
 }
 
 /// Takes the lines away.
-pub(crate) fn clear() {
+pub fn clear() {
     let mut screen = lock();
     if !std::mem::take(&mut screen.lines).is_empty() && is_there() {
         write("\r\x1b[J");

@@ -106,7 +106,6 @@ fn input_of_any_length_is_quoted_in_brief() {
         (&["queues", &long], 1),
         (&["stats", &long], 2),
         (&["verify", &file], 1),
-        (&["bench", "compare", &file, &file], 1),
     ] {
         let ended = output(&mut wirelane(args));
         let shown = &args[0][..args[0].len().min(10)];

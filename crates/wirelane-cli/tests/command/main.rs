@@ -11,6 +11,7 @@ mod any;
 mod background;
 mod bad_input;
 mod boards;
+mod companions;
 mod control;
 mod count;
 mod exec;

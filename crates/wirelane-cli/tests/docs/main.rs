@@ -65,6 +65,9 @@ fn privileged_every_command_line_runs() {
     let programs = directory.path().join("bin");
     fs::create_dir(&programs).unwrap();
     copy_program(Path::new(env!("CARGO_BIN_EXE_wirelane")), &programs.join("wirelane"));
+    let bench = Path::new(env!("CARGO_BIN_EXE_wirelane")).with_file_name("wirelane-bench");
+    assert!(bench.is_file(), "no {}: cargo build -p wirelane-bench", bench.display());
+    copy_program(&bench, &programs.join("wirelane-bench"));
     copy_program(&Library::Ours.file(), &programs.join("libwirelane_libpcap.so"));
     for (name, script) in SCRIPTS {
         write_script(&programs.join(name), script);

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::affinity;
 
-use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
 use crate::peers::{find, missing};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
+use wirelane_lab::leftovers::{self, Folder};
 
 const SUITE: &str = "capture";
 const CASE: &str = "compress";

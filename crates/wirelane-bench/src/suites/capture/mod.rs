@@ -29,7 +29,6 @@ use std::time::{Duration, Instant};
 use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
-use crate::leftovers::{self, Folder};
 use crate::published;
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
@@ -45,6 +44,7 @@ use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pcap::WriterOptions;
 use wirelane::port::{self, Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
+use wirelane_lab::leftovers::{self, Folder};
 use wirelane_lab::{Lab, LabConfig, Site};
 
 const SUITE: &str = "capture";

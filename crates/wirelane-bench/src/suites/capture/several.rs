@@ -21,7 +21,6 @@ use wirelane_os::iface;
 use wirelane_os::link::{self, VethEnd};
 use wirelane_send::kernel::{LiveSender, Pace};
 
-use crate::leftovers::{self, Folder};
 use crate::peers::capture::PROGRAMS;
 use crate::peers::process::{Running, line};
 use crate::report::Report;
@@ -29,6 +28,7 @@ use crate::row::{Param, Params, Row};
 use crate::suites::paced::{self, LIMIT, SETTLE};
 use crate::suites::parts::Parts;
 use crate::suites::turns::{self, ProcessPlan, Turn};
+use wirelane_lab::leftovers::{self, Folder};
 
 const SUITE: &str = "capture";
 const CASE: &str = "several";

@@ -9,11 +9,11 @@ use wirelane::error::Result;
 
 use super::process::{SUITE, received, run};
 use super::traffic::{IMIX, Traffic};
-use crate::leftovers::{self, Folder};
 use crate::peers::{find, missing};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
+use wirelane_lab::leftovers::{self, Folder};
 
 /// Programs that make the same of a capture; every path is one of the folder that they run in.
 pub(super) struct Contest {

@@ -12,10 +12,10 @@ use wirelane::error::Result;
 
 use super::process::{SUITE, received, run};
 use super::traffic::{SMALL, Traffic};
-use crate::leftovers::{self, Folder};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
+use wirelane_lab::leftovers::{self, Folder};
 
 pub(super) const CASE: &str = "many";
 /// How many flows there are.

@@ -33,7 +33,6 @@ pub use self::case::GsoPlan;
 use self::case::{SUITE, WHOLE, cases, is_repeated};
 use self::quota::Quota;
 use self::sample::GsoSeries;
-use crate::arguments;
 use crate::peers;
 use crate::report::Report;
 use crate::statistics::quiet::Quiet;
@@ -44,6 +43,7 @@ use std::path::Path;
 use std::time::Duration;
 use wirelane::checksum::Vectors;
 use wirelane::error::Result;
+use wirelane_cli::args;
 
 /// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD"
 /// (2014) did.
@@ -81,7 +81,7 @@ pub struct GsoSuite {
     #[arg(long, value_name = "VECTORS", value_parser = Vectors::ALL.map(Vectors::as_str))]
     vectors: Option<String>,
     /// Length of a sample [default: 500ms; with --quick 80ms]
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
     effort: Effort,

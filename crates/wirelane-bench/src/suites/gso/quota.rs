@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::thread::gettid;
 use wirelane_os::cgroup::{self, Version};
 
-use crate::leftovers;
 use wirelane::error::{Error, Result};
+use wirelane_lab::leftovers;
 
 /// The limit holds in each such span. Shorter than a TCP connection's patience, longer than a
 /// scheduler's slice.

@@ -13,11 +13,11 @@ use wirelane::error::{Error, Result};
 use wirelane_os::affinity;
 
 use super::compiler::compile;
-use crate::leftovers::Folder;
 use crate::peers::process::{Running, line};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
+use wirelane_lab::leftovers::Folder;
 
 const SUITE: &str = "libpcap";
 const CASE: &str = "handles";

@@ -30,7 +30,6 @@ use self::others::{OTHERS, Other, Program};
 use self::path::{Cable, Load, Path, Simulated};
 pub use self::plan::NolossPlan;
 use self::plan::{LOADS, Nature};
-use crate::arguments;
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
 use crate::statistics::rounds::Rounds;
@@ -40,6 +39,7 @@ use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec};
+use wirelane_cli::args;
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_send::ndr::{Found, Goal, Method, Search};
 
@@ -64,7 +64,7 @@ pub struct NolossSuite {
     #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
     sizes: Vec<u32>,
     /// Length of a trial [default: 500ms; with --quick 30ms]
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
     wire: Wire,

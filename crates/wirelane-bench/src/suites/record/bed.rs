@@ -18,12 +18,12 @@ use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::{affinity, iface};
 
 use super::load::{Load, Sent, Shape};
-use crate::leftovers::{self, Folder};
 use crate::peers::process::{Output, Running, line};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::report::Report;
 use crate::row::Param;
 use crate::wire::{Counter, Wired};
+use wirelane_lab::leftovers::{self, Folder};
 
 /// The name of the suite.
 pub(super) const SUITE: &str = "record";

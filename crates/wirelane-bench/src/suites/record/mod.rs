@@ -32,13 +32,13 @@ use wirelane::error::{Error, Result};
 
 use self::bed::{Bed, Cable, SUITE};
 use self::load::Shape;
-use crate::arguments;
 use crate::peers::recorders::RECORDERS;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::parts::{self as shares, Parts};
 use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
+use wirelane_cli::args;
 
 const CASES: [&str; 5] = ["parts", "sim", "query", "cost", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
@@ -61,7 +61,7 @@ pub struct RecordSuite {
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
     /// Bytes of the store that is queried, such as 20G [default: 1G; with --quick 64M]
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
     store: Option<u64>,
     /// Measure only this: parts, sim, cost, query, veth; may be given several times
     #[arg(long = "case", value_name = "CASE", value_parser = CASES)]

@@ -17,10 +17,10 @@ use wirelane_os::bpf::XdpMode;
 use super::arrivals::Arrivals;
 use super::file;
 use super::named::{Counting, Named};
-use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
 use crate::row::Param;
 use crate::suites::sockets::baseline::Baseline;
+use wirelane_lab::leftovers::{self, Folder};
 
 /// How long a program may take to end.
 const LIMIT: Duration = Duration::from_secs(20);

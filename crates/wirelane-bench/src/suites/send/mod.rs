@@ -31,13 +31,13 @@ use self::errors::errors;
 pub use self::named::Named;
 use self::ours::Ours;
 use self::shape::{FLOWS, PERCENTS, SUITE};
-use crate::arguments;
 use crate::peers::process::patience;
 use crate::peers::senders::{Order, SENDERS, Sender};
 use crate::report::Report;
 use crate::row::{Param, Params};
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
+use wirelane_cli::args;
 
 /// Distance of the packets of the long file.
 const DRIFT_GAP_US: u64 = 1000;
@@ -65,10 +65,10 @@ pub struct SendSuite {
           value_parser = clap::value_parser!(u32).range(60..=9216))]
     sizes: Vec<u32>,
     /// Length of a sample [default: 1s; with --quick 150ms]
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     /// Length of the replay whose drift is measured [default: 10min; with --quick 3s]
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
     drift: Option<Duration>,
     #[command(flatten)]
     effort: Effort,

@@ -37,7 +37,6 @@ use wirelane_os::bpf::XdpMode;
 
 use self::subject::{Over, PEER, PortSeries, SUITE, Subject, XDP_DROP, XDP_REDIRECT};
 use self::trial::{By, Load, Trial};
-use crate::arguments;
 use crate::peers::process::patience;
 use crate::peers::testpmd::NOWHERE;
 use crate::report::Report;
@@ -54,6 +53,7 @@ use wirelane::error::{Error, Result};
 use wirelane::mask::{MAX_QUEUES, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec, Take};
+use wirelane_cli::args;
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_send::kernel::Pace;
 
@@ -168,14 +168,14 @@ pub struct SocketsSuite {
           value_parser = clap::value_parser!(u32).range(60..=9216))]
     sizes: Vec<u32>,
     /// Length of a sample [default: 1s; with --quick 100ms]
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     /// Send N packets per second to the ports (k, M, G); with --port it takes --load [default: as
     /// many as possible]
-    #[arg(long, value_name = "N", value_parser = arguments::count)]
+    #[arg(long, value_name = "N", value_parser = args::count)]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
-    #[arg(long, value_name = "CPUS", value_parser = arguments::queues)]
+    #[arg(long, value_name = "CPUS", value_parser = args::queues)]
     cpus: Option<QueueSet>,
     #[command(flatten)]
     effort: Effort,

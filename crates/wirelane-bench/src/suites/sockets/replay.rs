@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, clock};
 
-use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
 use crate::peers::{find, missing};
 use crate::report::Report;
@@ -24,6 +23,7 @@ use crate::row::{Param, Params, Row};
 use crate::suites::sockets::baseline::Baseline;
 use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
+use wirelane_lab::leftovers::{self, Folder};
 use wirelane_lab::{Lab, LabConfig};
 
 const SUITE: &str = "sockets";

@@ -20,8 +20,10 @@ use wirelane_flow::{Flow, Sink};
 
 use super::arguments::{FlowsArgs, Format};
 use super::files::FileArgs;
-use crate::companion::{self, NAME};
+use crate::companion::QUERY;
 use crate::output;
+
+const NAME: &str = QUERY.name;
 
 /// Where it puts rows.
 pub(super) enum Target<'a> {
@@ -97,7 +99,7 @@ impl Program {
     }
 
     fn command(to: Target<'_>, options: &[OsString]) -> Result<Command> {
-        let mut command = Command::new(companion::find()?);
+        let mut command = Command::new(QUERY.find()?);
         command.args(["sink", "--json"]).args(options);
         match to {
             Target::Files(path, files, _) => {

@@ -14,7 +14,7 @@ use super::arguments::{FlowsArgs, Format};
 use super::output::TextSink;
 use super::program::{self, ProgramSink, Target, Told};
 use super::top::{Top, TopSink};
-use crate::companion;
+use crate::companion::QUERY;
 use crate::output;
 use crate::output::summary::Export;
 
@@ -44,11 +44,11 @@ impl<'a> Sinks<'a> {
             FlowsArgs::check_terminal(format)?;
         }
         if args.format == Some(Format::Arrow) {
-            companion::find()?;
+            QUERY.find()?;
         }
         match args.write.as_deref().filter(|path| !is_stdout(path)) {
             None => Ok(()),
-            Some(path) if program::takes(path) => companion::find().map(|_| ()),
+            Some(path) if program::takes(path) => QUERY.find().map(|_| ()),
             Some(path) => format_of(path).map(|_| ()),
         }
     }

@@ -10,8 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use wirelane::Result;
-use wirelane_bench::leftovers;
-use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, Network, Offloads, Process, Taps};
+use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, Network, Offloads, Process, Taps, leftovers};
 
 pub(crate) use self::name::Failure;
 use self::name::Name;

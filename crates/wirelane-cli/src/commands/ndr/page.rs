@@ -1,12 +1,12 @@
 //! What was found, as a page.
 
 use maud::{Markup, html};
-use wirelane_page::{Axis, Line, Lines};
 use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
 
 use super::document::Document;
 use super::text::{percent, time};
 use crate::output::{grouped, scaled};
+use crate::page::{self, Axis, Line, Lines};
 
 /// The page.
 pub(super) fn render(document: &Document<'_>) -> String {
@@ -33,7 +33,7 @@ pub(super) fn render(document: &Document<'_>) -> String {
         (bursts(&report.sizes))
         (flows(&report.sizes))
     };
-    wirelane_page::document("Wirelane: between two ports", &body)
+    page::document("Wirelane: between two ports", &body)
 }
 
 fn throughput(sizes: &[SizeReport]) -> Markup {

@@ -10,7 +10,7 @@ use wirelane::{Error, Result};
 
 use crate::commands::flows::arguments::{FlowsArgs, Format};
 use crate::commands::flows::program::{self, Target};
-use crate::companion;
+use crate::companion::QUERY;
 
 /// A place.
 pub(super) struct Destination<'a> {
@@ -58,7 +58,7 @@ impl<'a> Destination<'a> {
         if !matches!(to, To::Files(_)) {
             args.files.check_none()?;
         }
-        companion::find()?;
+        QUERY.find()?;
         Ok(Self { args, to })
     }
 

@@ -14,7 +14,7 @@ use super::destination::Destination;
 use super::file;
 use crate::commands::flows::arguments::FlowsArgs;
 use crate::commands::flows::program::{self, Program};
-use crate::companion;
+use crate::companion::QUERY;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::{Export, Summary};
 use crate::overwrite;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
             let input = program::file(input);
             enlarge_pipe(&input, PIPE);
             let (open, format, halt) = (Some(Arc::new(input)), FileFormat::Pcapng, halt.clone());
-            let path = Path::new(companion::NAME);
+            let path = Path::new(QUERY.name);
             let options = WriterOptions { open, format, halt, ..WriterOptions::of_path(path) };
             OutputConfig { path: path.into(), options, split: false }
         }),

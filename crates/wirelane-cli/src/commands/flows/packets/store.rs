@@ -15,9 +15,10 @@ use crate::commands::extract::file::Output;
 use crate::commands::flows::arguments::FlowsArgs;
 use crate::commands::flows::program::{self, Program};
 use crate::commands::flows::store;
+use crate::companion::QUERY;
 use crate::output::summary::{Export, Summary};
 use crate::session::{self, Privileges};
-use crate::{companion, overwrite, stores};
+use crate::{overwrite, stores};
 
 /// Bytes that may be on their way to the program.
 const PIPE: u32 = 1 << 20;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let mut program = Program::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
     enlarge_pipe(&input, PIPE);
-    let mut output = Output::of_open(input, Path::new(companion::NAME), halt);
+    let mut output = Output::of_open(input, Path::new(QUERY.name), halt);
     let started = Instant::now();
     halt.limit(args.session.duration);
     let (mut packets, mut octets, mut refusal) = (0, 0, None);

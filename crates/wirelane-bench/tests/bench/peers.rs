@@ -1,6 +1,5 @@
 //! Our command as a process, beside other programs.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,13 +12,15 @@ use wirelane_bench::suites::send::{self, SendCase, SendPlan};
 use wirelane_bench::suites::turns::ProcessPlan;
 use wirelane_testkit::privileged;
 
+use super::wirelane;
+
 /// What is written to a disk a quick run leaves out.
 #[test]
 fn privileged_writing_to_a_disk_stands_beside_dd() {
     if !privileged::require() {
         return;
     }
-    let own = Path::new(env!("CARGO_BIN_EXE_wirelane"));
+    let own = &wirelane();
     let disk = tempfile::tempdir().unwrap();
     let window = Duration::from_millis(300);
     let plan = ProcessPlan { own, samples: 1, window, limit: None, disk: Some(disk.path()) };
@@ -94,7 +95,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
         return;
     }
     let plan = SendPlan {
-        own: Path::new(env!("CARGO_BIN_EXE_wirelane")),
+        own: &wirelane(),
         cases: vec![SendCase::Generate, SendCase::Engine, SendCase::Timing, SendCase::Drift],
         sizes: vec![64],
         samples: 1,

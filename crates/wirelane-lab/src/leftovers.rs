@@ -19,14 +19,14 @@ use wirelane_os::cgroup;
 
 const PREFIX: &str = "wirelane-bench-";
 /// The files of a cgroup that hold its threads, in version 1 and in version 2.
-pub(crate) const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
+pub const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
 /// How long a cgroup may take to become empty.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where files in memory are (`shm_overview(7)`).
-pub(crate) const MEMORY: &str = "/dev/shm";
+pub const MEMORY: &str = "/dev/shm";
 
 /// The folder of this process in another one.
-pub(crate) fn path_in(parent: &Path) -> PathBuf {
+pub fn path_in(parent: &Path) -> PathBuf {
     parent.join(name_of(std::process::id(), own_namespace()))
 }
 
@@ -49,12 +49,12 @@ fn own_namespace() -> u64 {
 /// this. A file that is open can be written and measured without its name, and goes with the
 /// process if that is killed.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// A folder in `parent`, which must be writable. Leftovers of killed benchmarks there are
     /// removed.
-    pub(crate) fn new(parent: &Path) -> Result<Self> {
+    pub fn new(parent: &Path) -> Result<Self> {
         clear(parent);
         let folder = Self(path_in(parent));
         folder.make()?;
@@ -62,18 +62,22 @@ impl Folder {
         Ok(folder)
     }
 
-    pub(crate) fn make(&self) -> Result<()> {
+    /// Makes it again.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn make(&self) -> Result<()> {
         fs::create_dir(&self.0)
             .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
     }
 
     /// A file in it, which need not exist.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// With all files in it.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -122,7 +126,7 @@ fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
 }
 
 /// Removes leftovers from one folder. What cannot be removed there does no harm.
-pub(crate) fn clear(parent: &Path) {
+pub fn clear(parent: &Path) {
     sweep_in(parent, &mut Swept::default());
 }
 
@@ -149,7 +153,7 @@ fn is_ours(path: &Path) -> bool {
 
 /// A cgroup can be removed though it shows files, and its files cannot; but not while it has a
 /// member.
-pub(crate) fn remove(path: &Path) -> bool {
+pub fn remove(path: &Path) -> bool {
     let patience = Instant::now() + PATIENCE;
     loop {
         match fs::remove_dir(path) {

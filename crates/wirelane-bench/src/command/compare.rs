@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use wirelane::{Error, Result};
-use wirelane_bench::changes::{Change, Comparison, Recorded, Verdict, compare, parse};
+use wirelane_cli::output;
 
-use crate::output;
+use crate::changes::{Change, Comparison, Recorded, Verdict, compare, parse};
 
 /// Compare two runs of a benchmark and tell regressions and improvements from noise.
 ///

@@ -1,6 +1,5 @@
 //! Reports as one HTML page that needs nothing else: no script, no font, no network. What the pages
 //! of `wirelane bench` and `wirelane ndr` share: the frame, the style, figures, plots.
-#![forbid(unsafe_code)]
 
 mod lines;
 mod number;

@@ -1,4 +1,4 @@
-//! `wirelane bench` as a user meets it.
+//! `wirelane bench` as a user meets it: the program that it becomes, which runs the command beside it.
 #![allow(clippy::unwrap_used)]
 
 mod all;
@@ -14,12 +14,22 @@ mod scaling;
 mod sockets;
 mod wired;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use wirelane_testkit::process::{Output, output};
 
+const BENCH: &str = env!("CARGO_BIN_EXE_wirelane-bench");
+
 fn bench(args: &[&str]) -> Output {
-    output(Command::new(env!("CARGO_BIN_EXE_wirelane")).arg("bench").args(args))
+    output(Command::new(BENCH).args(args))
+}
+
+/// The command that it runs.
+fn wirelane() -> PathBuf {
+    let path = PathBuf::from(BENCH).with_file_name("wirelane");
+    assert!(path.is_file(), "no {}: cargo build -p wirelane-cli", path.display());
+    path
 }
 
 #[test]

@@ -12,7 +12,7 @@ use wirelane_testkit::privileged;
 use wirelane_testkit::process::{Output, output};
 use wirelane_testkit::veth::VethPair;
 
-use super::bench;
+use super::{BENCH, bench};
 
 /// Packets per second of what comes from outside.
 const RATE: u64 = 50_000;
@@ -37,8 +37,8 @@ impl Host {
 
     /// Runs a suite. Of other programs there is none.
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
-        command.arg("bench").args(arguments).args(["--quick", "--samples", "1", "--json"]);
+        let mut command = Command::new(BENCH);
+        command.args(arguments).args(["--quick", "--samples", "1", "--json"]);
         command.env("PATH", "/nowhere");
         self.namespace.inside(|| output(&mut command))
     }

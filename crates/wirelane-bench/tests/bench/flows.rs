@@ -1,11 +1,9 @@
 //! `wirelane bench flows`.
 
-use std::path::Path;
-
 use serde_json::Value;
 use wirelane_testkit::tools;
 
-use super::bench;
+use super::{bench, wirelane};
 
 #[test]
 fn flows_of_a_file_stand_beside_those_of_other_programs() {
@@ -26,7 +24,7 @@ fn flows_of_a_file_stand_beside_those_of_other_programs() {
         assert!(row["min"].as_f64().unwrap() > 10.0, "{row}");
     }
     let parquet = rows.iter().find(|row| row["case"] == "parquet" && row["peer"].is_null());
-    if Path::new(env!("CARGO_BIN_EXE_wirelane")).with_file_name("wirelane-query").is_file() {
+    if wirelane().with_file_name("wirelane-query").is_file() {
         assert_eq!(parquet.map(|row| &row["samples"]), Some(&2.into()), "{skipped}");
     } else {
         assert!(skipped.to_string().contains("wirelane-query lies neither beside"), "{skipped}");

@@ -10,6 +10,8 @@ use serde_json::Value;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{Output, output};
 
+use super::BENCH;
+
 /// A variable that every program which the benchmark starts has in its environment.
 const MARK: &str = "WIRELANE_TEST_BROKEN";
 
@@ -26,9 +28,9 @@ const BROKEN: [(&str, &str); 4] = [
 const MUTE: &str = "netsniff-ng";
 
 fn bench(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
+    let mut command = Command::new(BENCH);
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    command.arg("bench").args(arguments).env("PATH", path);
+    command.args(arguments).env("PATH", path);
     output(command.env(MARK, std::process::id().to_string()))
 }
 

@@ -3,16 +3,16 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane_bench::report::Report;
-use wirelane_bench::row::{Param, Params, Row, paper};
+use wirelane_cli::output::{scaled, wrap};
 
-use super::{scaled, wrap};
+use crate::report::Report;
+use crate::row::{Param, Params, Row, paper};
 
 /// A report for people.
-pub(crate) struct Tables<'a> {
-    pub(crate) report: &'a Report,
+pub(super) struct Tables<'a> {
+    pub(super) report: &'a Report,
     /// Columns of the terminal, if it is one.
-    pub(crate) width: Option<usize>,
+    pub(super) width: Option<usize>,
 }
 
 impl Display for Tables<'_> {
@@ -270,7 +270,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane_bench::row::{Skipped, Source};
+    use crate::row::{Skipped, Source};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {

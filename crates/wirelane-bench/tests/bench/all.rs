@@ -7,7 +7,7 @@ use serde_json::Value;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{copy_program, output};
 
-use super::{bench, page};
+use super::{BENCH, bench, page, wirelane};
 
 /// One run serves all that is to be said of a report: it takes seconds.
 #[test]
@@ -103,14 +103,15 @@ fn privileged_without_privileges_it_says_what_was_left_out() {
     }
     let folder = tempfile::tempdir().unwrap();
     // The program must be where everybody may run it, the report where everybody may write.
-    let program = folder.path().join("wirelane");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_wirelane")), &program);
+    let program = folder.path().join("wirelane-bench");
+    copy_program(Path::new(BENCH), &program);
+    copy_program(&wirelane(), &folder.path().join("wirelane"));
     let mode = std::os::unix::fs::PermissionsExt::from_mode;
     std::fs::set_permissions(folder.path(), mode(0o777)).unwrap();
     let out = folder.path().join("out");
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
-    command.args(["bench", "all", "--quick", "--samples", "1", "--suite", "noloss"]);
+    command.args(["all", "--quick", "--samples", "1", "--suite", "noloss"]);
     command.args(["--suite", "scaling", "--report"]).arg(&out);
     let ended = output(&mut command);
     assert!(ended.status.success(), "{ended:?}");

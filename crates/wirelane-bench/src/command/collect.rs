@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use wirelane::Result;
-use wirelane_bench::report::Report;
-use wirelane_bench::run::Run;
+use wirelane_cli::output::screen;
+use wirelane_cli::signals::Signals;
 
-use crate::output::screen;
-use crate::session::Signals;
+use crate::report::Report;
+use crate::run::Run;
 
 /// Measures until a signal comes; what is measured next stands on a terminal.
 pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result<Report> {
@@ -28,9 +28,14 @@ pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result
     report
 }
 
-/// What the user typed, with the name of the program in place of its path.
+/// What the user typed, or may as well have typed.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1);
     let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once("wirelane".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    ["wirelane", "bench"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

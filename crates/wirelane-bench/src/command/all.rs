@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use wirelane::{Error, Result};
-use wirelane_bench::page;
-use wirelane_bench::run::{expected, minutes};
-use wirelane_bench::suite::Effort;
-use wirelane_bench::suites::SUITES;
+use wirelane_cli::output;
 
 use super::collect::collect;
-use crate::output;
+use crate::page;
+use crate::run::{expected, minutes};
+use crate::suite::Effort;
+use crate::suites::SUITES;
 
 /// Run every suite and write DIR/report.json and DIR/index.html.
 ///

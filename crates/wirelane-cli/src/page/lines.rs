@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::number;
+use super::number;
 
 /// Names of the colours, in turn; the style sheet has them.
 const COLOURS: [&str; 5] = ["c0", "c1", "c2", "c3", "c4"];

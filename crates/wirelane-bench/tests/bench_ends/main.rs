@@ -19,7 +19,7 @@ use wirelane_os::bpf;
 use wirelane_testkit::process::{ChildGuard, run};
 use wirelane_testkit::{privileged, tools};
 
-const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
+const BENCH: &str = env!("CARGO_BIN_EXE_wirelane-bench");
 /// How long anything may take on a busy machine before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What a benchmark, and every program that it starts, has in its environment: `TEST-NUMBER`, of
@@ -48,8 +48,8 @@ impl Bench {
         fs::create_dir(directory.path().join("disk")).unwrap();
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let mut command = Command::new(WIRELANE);
-        command.arg("bench").args(args).current_dir(&directory);
+        let mut command = Command::new(BENCH);
+        command.args(args).current_dir(&directory);
         command.env(MARK.trim_end_matches('='), &mark);
         let (interfaces, pinned) = (interfaces(), listing("/sys/fs/bpf"));
         let child = ChildGuard::spawn(&mut command);
@@ -160,6 +160,13 @@ impl Bench {
         }
         assert_eq!(found, [] as [PathBuf; 0], "{suite:?}");
     }
+}
+
+/// The command that it runs, and that removes what killed ones left.
+fn wirelane() -> PathBuf {
+    let path = Path::new(BENCH).with_file_name("wirelane");
+    assert!(path.is_file(), "no {}: cargo build -p wirelane-cli", path.display());
+    path
 }
 
 /// The name of what a benchmark makes: the process, and the PID namespace that it is in.
@@ -407,7 +414,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
             programs += bench.programs.len();
             let name = format!("wlb{}", std::process::id());
             let others = WITHOUT_LAB_DOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            run(Command::new(WIRELANE).args(["lab", "down", "--name", &name]));
+            run(Command::new(wirelane()).args(["lab", "down", "--name", &name]));
             drop(others);
             bench.assert_gone();
             let gone = begin.elapsed();
@@ -437,7 +444,7 @@ fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
         fs::write(cgroup.join("tasks"), member.id().to_string()).unwrap();
     }
     let lab = format!("wlb{}", std::process::id());
-    let mut down = Command::new(WIRELANE);
+    let mut down = Command::new(wirelane());
     let said = run(down.args(["lab", "down", "--json", "--name", &lab]));
     assert!(said.contains(folder.to_str().unwrap()), "{said}");
     assert!(!folder.exists() && !cgroup.exists());

@@ -9,6 +9,8 @@ use wirelane_send::kernel::{LiveSender, Pace};
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;
 
+use super::BENCH;
+
 /// Packets per second of the load.
 const RATE: u64 = 100_000;
 
@@ -28,8 +30,8 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
     let sending = lab.near.inside(start).unwrap().unwrap();
     let [packet, xdp] = ["packet", "xdp"].map(|kind| format!("{kind}:{}", lab.far.interface()));
     let run = |arguments: &[&str]| -> Value {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
-        command.arg("bench").args(arguments).args(["--quick", "--samples", "1", "--json"]);
+        let mut command = Command::new(BENCH);
+        command.args(arguments).args(["--quick", "--samples", "1", "--json"]);
         let ended = lab.far.inside(|| output(&mut command)).unwrap();
         assert!(ended.status.success(), "{}", ended.stderr);
         serde_json::from_str(&ended.stdout).unwrap()
@@ -67,8 +69,8 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
     sending.stop().unwrap();
 
     // Nothing comes any more, and that is no figure.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
-    command.args(["bench", "capture", "--quick", "--samples", "1", "--port", &packet]);
+    let mut command = Command::new(BENCH);
+    command.args(["capture", "--quick", "--samples", "1", "--port", &packet]);
     let ended = lab.far.inside(|| output(&mut command)).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("not one packet was captured"), "{ended:?}");

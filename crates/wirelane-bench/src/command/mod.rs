@@ -1,0 +1,61 @@
+//! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
+
+mod all;
+mod collect;
+mod compare;
+mod figures;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use wirelane::{Error, Result};
+use wirelane_cli::output::{self, screen};
+
+use self::collect::collect;
+use crate::suite::Ready;
+use crate::suites::Named;
+
+/// Measure what packets cost on this machine.
+#[derive(Parser)]
+#[command(name = "wirelane-bench", bin_name = "wirelane bench", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    #[command(display_order = 1)] // with the suites, by name
+    All(all::AllArgs),
+    #[command(display_order = 1)]
+    Compare(compare::CompareArgs),
+    #[command(flatten)]
+    Suite(Named),
+}
+
+/// The whole program, after which its process ends.
+pub fn main() -> ExitCode {
+    wirelane_cli::companion(|cli: Cli| run(&cli.bench))
+}
+
+/// Fails if the suite cannot measure, or the answer cannot be written.
+fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::All(args) => all::run(args),
+        Bench::Compare(args) => compare::run(args),
+        Bench::Suite(Named(suite)) => measure(suite),
+    }
+}
+
+/// Runs a suite and prints what it measured.
+fn measure(suite: &Ready) -> Result<()> {
+    let report = collect(|run| run.alone(suite))?;
+    if suite.json {
+        return output::json(&report);
+    }
+    let mut out = io::stdout().lock();
+    write!(out, "{}", figures::Tables { report: &report, width: screen::width_of_output() })
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}

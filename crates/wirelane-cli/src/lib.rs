@@ -1,0 +1,204 @@
+//! The `wirelane` command: parse, dispatch, and say on one line what went wrong. Public is what its
+//! companion `wirelane-bench` says and reads as the command does.
+
+mod access;
+pub mod args;
+mod commands;
+pub mod companion;
+mod control;
+mod habits;
+mod hints;
+mod look;
+mod mending;
+mod moment;
+mod netns;
+pub mod output;
+mod overwrite;
+pub mod page;
+mod print;
+mod privilege;
+mod provenance;
+mod reachability;
+mod session;
+pub mod signals;
+mod ssh;
+mod stores;
+mod take;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use wirelane::{Error, ErrorKind, halt};
+
+/// Capture, forward and generate packets on every queue of a network interface in parallel.
+#[derive(Parser)]
+#[command(name = "wirelane", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Ports: [backend:]NAME[@QUEUES][?key=value&…]
+  sim:4?rate=1Mpps            a simulated interface with 4 queues; needs no privilege
+  packet:eth0@0-3             copies of the packets of queues 0 to 3 (AF_PACKET)
+  eth0                        packet:eth0, all queues
+  file:trace.pcapng.zst       a capture file
+`wirelane ports` lists all kinds of ports; `wirelane ports xdp` the options of one.
+
+Exit status: 0 done, 1 failed, 2 wrong usage.";
+
+#[derive(Subcommand)]
+#[command(defer = true)]
+enum Command {
+    Bench(commands::bench::BenchArgs),
+    Capture(Box<commands::capture::CaptureArgs>),
+    Convert(Box<commands::convert::ConvertArgs>),
+    Count(Box<commands::count::CountArgs>),
+    Exec(commands::exec::ExecArgs),
+    Extract(Box<commands::extract::ExtractArgs>),
+    Filter(commands::filter::FilterArgs),
+    Flows(Box<commands::flows::FlowsArgs>),
+    Forward(Box<commands::forward::ForwardArgs>),
+    #[command(subcommand)]
+    Lab(commands::lab::Action),
+    Mask(commands::mask::MaskArgs),
+    Merge(commands::merge::MergeArgs),
+    Ndr(Box<commands::ndr::NdrArgs>),
+    Offload(commands::offload::OffloadArgs),
+    Pin(commands::pin::PinArgs),
+    Ports(commands::ports::PortsArgs),
+    Query(commands::query::QueryArgs),
+    Queues(commands::queues::QueuesArgs),
+    Record(Box<commands::record::RecordArgs>),
+    Send(Box<commands::send::SendArgs>),
+    Stats(commands::stats::StatsArgs),
+    Trigger(commands::trigger::TriggerArgs),
+    Verify(commands::verify::VerifyArgs),
+}
+
+/// The whole program, after which its process ends.
+pub fn main() -> ExitCode {
+    prepare();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error, instead(&error)),
+    };
+    let outcome = match cli.command {
+        Command::Bench(bench) => commands::bench::run(&bench),
+        Command::Capture(args) => commands::capture::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        Command::Count(args) => commands::count::run(&args),
+        Command::Exec(args) => {
+            let (error, status) = commands::exec::run(&args);
+            report(&error);
+            return ExitCode::from(status);
+        }
+        Command::Extract(args) => commands::extract::run(&args),
+        Command::Filter(args) => commands::filter::run(&args),
+        Command::Flows(args) => commands::flows::run(&args),
+        Command::Forward(args) => commands::forward::run(&args),
+        Command::Lab(action) => match commands::lab::run(action) {
+            Err(commands::lab::Failure { error, status: Some(status) }) => {
+                report(&error);
+                return ExitCode::from(status);
+            }
+            outcome => outcome.map_err(|failure| failure.error),
+        },
+        Command::Mask(args) => commands::mask::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
+        Command::Ndr(args) => commands::ndr::run(&args),
+        Command::Offload(args) => commands::offload::run(&args),
+        Command::Pin(args) => commands::pin::run(&args),
+        Command::Ports(args) => commands::ports::run(&args),
+        Command::Query(args) => commands::query::run(&args),
+        Command::Queues(args) => commands::queues::run(&args),
+        Command::Record(args) => commands::record::run(&args),
+        Command::Send(args) => commands::send::run(&args),
+        Command::Stats(args) => commands::stats::run(&args),
+        Command::Trigger(args) => commands::trigger::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
+    };
+    outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+}
+
+/// A companion program as a whole, after which its process ends: as the command, it says on one
+/// line what is wrong with its arguments, or went wrong.
+pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> ExitCode {
+    prepare();
+    match C::try_parse() {
+        Ok(cli) => run(cli).map_or_else(|error| report(&error), |()| ExitCode::SUCCESS),
+        Err(error) => refuse(&error, None),
+    }
+}
+
+fn prepare() {
+    wirelane_os::memory::spare_address_space();
+    // What cannot be written is an error to tell, not the end of the process.
+    halt::survive_file_limits();
+}
+
+/// The arguments. Of a command that is named first, only its own options are described to the
+/// parser; for help and for what is misspelt, those of all.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if command.get_subcommands().all(|one| first != one.get_name()) {
+        command.build();
+    }
+    let mut matches = command.try_get_matches()?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
+}
+
+/// Help and version as they are; what is wrong with the arguments on one line, as every error, with
+/// an option and what to write in its place.
+fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
+    if !error.use_stderr() || error.kind() == NoCommand {
+        // Nobody may be there to read it.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n").map(|paragraph| {
+        let words: Vec<_> = paragraph.split_whitespace().collect();
+        words.join(" ")
+    });
+    let cause = paragraphs.next().unwrap_or_default();
+    let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_owned();
+    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    // What the parser of a value says holds the next step already.
+    let cause = cause.replace("': write ", "'; write ");
+    let error = match tip {
+        _ if let Some((option, help)) = instead => {
+            Error::usage(option, "`wirelane capture` has no such option").help(help)
+        }
+        None if cause.contains("; ") => Error::usage("arguments", cause),
+        tip => Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into())),
+    };
+    report(&error)
+}
+
+/// What to write in place of an option that other programs have.
+fn instead(error: &clap::Error) -> Option<(&str, &'static str)> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    // `capture` or an option before it: no other command has the habits of tcpdump.
+    let is_capture = std::env::args_os().skip(1).any(|word| word == "capture");
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option.as_str(),
+        _ => return None,
+    };
+    let applies = is_capture && error.kind() == ErrorKind::UnknownArgument;
+    let help = applies.then(|| commands::capture::elsewhere::instead_of(unknown)).flatten()?;
+    Some((unknown, help))
+}
+
+/// Prints the error; a reader that went away is no failure.
+fn report(error: &Error) -> ExitCode {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return ExitCode::SUCCESS;
+    }
+    output::line(format_args!("wirelane: {}", hints::with_options(&error.to_string())));
+    ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
+}

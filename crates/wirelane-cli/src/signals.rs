@@ -1,0 +1,41 @@
+//! Signals that end a command.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wirelane::{Error, Result, halt};
+
+/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it
+/// with `nohup` wants it to go on after SIGHUP.
+#[derive(Debug)]
+pub struct Signals(Arc<AtomicBool>);
+
+impl Signals {
+    /// From now on they are taken.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn register() -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hangup = (!halt::is_hangup_ignored()).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+            let failed = |error| Error::io("signals", "sigaction", error);
+            // The order makes the second signal fatal: it finds the flag that the first one set.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+                .map_err(failed)?;
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
+        }
+        Ok(Self(stop))
+    }
+
+    /// Set once one of them has come.
+    pub fn flag(&self) -> &Arc<AtomicBool> {
+        &self.0
+    }
+
+    /// Whether one of them has come.
+    pub fn stop(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
