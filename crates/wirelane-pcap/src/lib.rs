@@ -27,12 +27,15 @@
 //! and errors that name a place.
 
 mod access;
+#[cfg(feature = "compression")]
 mod compress;
 mod compression;
+#[cfg(feature = "compression")]
 mod decompress;
 mod error;
 mod fitting;
 mod format;
+#[cfg(feature = "compression")]
 mod frame;
 mod identity;
 mod input;
@@ -49,12 +52,15 @@ pub mod pipe;
 mod reader;
 mod record;
 mod rotate;
+#[cfg(not(feature = "compression"))]
+mod uncompressed;
 mod writer;
 
 pub use access::Access;
 pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
 pub use format::FileFormat;
+#[cfg(feature = "compression")]
 pub use frame::{FrameCompressor, FrameDecompressor};
 pub use identity::FileId;
 pub use losses::Losses;
@@ -63,7 +69,10 @@ pub use options::WriterOptions;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 pub use rotate::{Rotation, parse_size, split_name};
+#[cfg(not(feature = "compression"))]
+pub use uncompressed::{FrameCompressor, FrameDecompressor};
 pub use writer::{CaptureWriter, Written};
 
 #[cfg(test)]
+#[cfg(feature = "compression")]
 mod tests;

@@ -15,9 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
+#[cfg(feature = "compression")]
 use crate::compress::Compressor;
 use crate::compression::CompressionOptions;
 use crate::fitting::{Fit, PER_THREAD};
+#[cfg(not(feature = "compression"))]
+use crate::uncompressed::Compressor;
 
 /// A chunk of whole blocks.
 #[derive(Default)]

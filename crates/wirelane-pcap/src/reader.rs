@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::compression::Compression;
+#[cfg(feature = "compression")]
 use crate::decompress::decompress;
 use crate::error::CaptureError;
 use crate::identity::FileId;
@@ -13,6 +15,8 @@ use crate::losses::Losses;
 use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
 use crate::pcapng::{Annex, PcapngReader, SECTION_HEADER, Step};
 use crate::record::{OddTimes, Record, Section, Source, Statistics};
+#[cfg(not(feature = "compression"))]
+use crate::uncompressed::decompress;
 
 /// A pcap or pcapng file, plain or compressed with gzip, lz4 or zstd.
 pub struct CaptureReader {
@@ -135,6 +139,24 @@ impl CaptureReader {
             Decoder::Pcap(reader) => reader.advance(),
             Decoder::Pcapng(reader) => reader.advance(),
         }
+    }
+
+    /// Calls `each` for every packet that is left, with the interfaces described so far, until it
+    /// breaks. What loops by [`CaptureReader::advance`] has that compiled into it: this is for
+    /// callers that are not optimised themselves.
+    ///
+    /// # Errors
+    /// See [`CaptureReader::next_record`].
+    pub fn visit(
+        &mut self,
+        each: &mut dyn FnMut(&Record<'_>, &[Source]) -> ControlFlow<()>,
+    ) -> Result<(), CaptureError> {
+        while self.advance()? {
+            if each(&self.current(), self.interfaces()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Moves to the next packet, or to the next block beside packets, such as names and secrets,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
+#[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
 use wirelane_os::error::errno_name;
 
@@ -346,7 +347,8 @@ impl TxCounters {
 }
 
 /// A reading of one transmitting end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct TxStats {
     /// Position of the port in the command.
@@ -386,14 +388,18 @@ fn errno(error: &io::Error) -> u64 {
 }
 
 /// A reading of one receiving end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
     /// The interface, of a port that has several (`any`). The one of that port's own name has what
     /// was lost in the rings that all of them share, and what their filter rejected.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "text")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "Option::is_none", serialize_with = "text")
+    )]
     pub interface: Option<Arc<str>>,
     /// Queue number; `None` for packets tied to no queue.
     pub queue: Option<u16>,
@@ -430,6 +436,7 @@ impl QueueStats {
     }
 }
 
+#[cfg(feature = "serde")]
 /// serde writes shared text only with a feature that all its users would get.
 fn text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text.as_deref().unwrap_or_default())
@@ -449,7 +456,8 @@ impl fmt::Display for QueueStats {
 }
 
 /// Packets lost, by reason; `None` where unknown.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Dropped {
     /// In the kernel, for lack of ring space.
@@ -463,7 +471,7 @@ pub struct Dropped {
     /// Because the TX queue that they were forwarded to was full.
     pub tx_full: Option<u64>,
     /// What was lost in the rings is counted elsewhere, for several interfaces together.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) is_part: bool,
 }
 

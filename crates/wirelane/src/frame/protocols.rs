@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 
 /// A set of the protocols that can be cut and merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Protocols {
     /// TCP, over IPv4 and IPv6.
     pub tcp: bool,

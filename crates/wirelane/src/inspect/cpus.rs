@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
 
 /// A set of CPU numbers. It displays as the kernel writes lists (`0-3,8`) and serializes as an
@@ -99,6 +100,7 @@ impl FromIterator<u32> for CpuList {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Serialize for CpuList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(&self.cpus)

@@ -1,18 +1,20 @@
 //! What is known of an interface and its queues.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::cpus::CpuList;
 use super::mapping::QueueMapping;
 
 /// An interface and its queues.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct InterfaceQueues {
     /// Name, e.g. `eth0`.
     pub name: String,
     /// Interface index.
-    #[serde(rename = "ifindex")]
+    #[cfg_attr(feature = "serde", serde(rename = "ifindex"))]
     pub index: u32,
     /// Whether it is administratively up.
     pub up: bool,
@@ -47,7 +49,8 @@ pub struct InterfaceQueues {
 }
 
 /// One direction of an interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Side<Q> {
     /// Queues in use.
@@ -61,7 +64,8 @@ pub struct Side<Q> {
 }
 
 /// Combined channels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Combined {
     /// In use.
@@ -71,7 +75,8 @@ pub struct Combined {
 }
 
 /// The depth of a queue, in descriptors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Ring {
     /// In use.
@@ -81,26 +86,28 @@ pub struct Ring {
 }
 
 /// A receive queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct RxQueue {
     /// Its number.
     pub index: u32,
     /// What serves it, and where.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub service: Service,
     /// CPUs to which receive packet steering (RPS) hands its packets; empty when it is off.
     pub rps_cpus: Option<CpuList>,
 }
 
 /// A transmit queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct TxQueue {
     /// Its number.
     pub index: u32,
     /// What serves its completions, and where.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub service: Service,
     /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The
     /// kernel has no such setting for a queue that is the only one.
@@ -111,7 +118,8 @@ pub struct TxQueue {
 
 /// How many bytes the kernel lets into the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`):
 /// what is more waits in the queueing discipline, where control can pass bulk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct ByteLimit {
     /// As it is now: the kernel adapts it to what the device sends between two completions. 0
@@ -124,7 +132,8 @@ pub struct ByteLimit {
 }
 
 /// What runs a queue's work, and on which CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Service {
     /// Identity of its NAPI context.
@@ -142,8 +151,9 @@ pub struct Service {
 }
 
 /// How the CPUs of a queue became known, the most certain first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum CpusFrom {
     /// The affinity of the kernel thread that polls the queue.
@@ -168,7 +178,8 @@ pub(crate) struct Brief {
 }
 
 /// Receive-side scaling.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     pub function: Option<String>,
@@ -185,7 +196,8 @@ pub struct Rss {
 }
 
 /// Offloads that change what a capture sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Offloads {
     /// The kernel merges received segments of a flow.

@@ -1,11 +1,13 @@
 //! What `skb->queue_mapping` of a received packet means: it depends on the driver.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 /// How the number that a packet carries (`skb->queue_mapping`, which a filter reads as
 /// `SKF_AD_QUEUE`) gives its receive queue. On transmit it is the transmit queue with every driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum QueueMapping {
     /// `skb_record_rx_queue`: 0 for no queue, else the queue plus one. Most drivers. One that never
     /// records its queues writes 0 always, which is then what it says: no queue.

@@ -34,6 +34,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 use wirelane_os::affinity;
 use wirelane_os::sysfs::Sysfs;
@@ -42,8 +43,9 @@ use super::cpus::CpuList;
 use super::interface::{InterfaceQueues, TxQueue};
 
 /// Who chooses the TX queue of what is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum TxWay {
     /// The socket names it.
@@ -74,13 +76,14 @@ impl fmt::Display for TxWay {
 }
 
 /// How a transmitting end is bound to its TX queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct TxBinding {
     /// The queue.
     pub queue: u16,
     /// Who chooses it.
-    #[serde(rename = "by")]
+    #[cfg_attr(feature = "serde", serde(rename = "by"))]
     pub way: TxWay,
     /// The CPUs from which packets leave by it, and by no other one; empty where no CPU decides.
     pub cpus: CpuList,

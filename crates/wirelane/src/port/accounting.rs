@@ -3,12 +3,14 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::pool::PoolGauge;
 
 /// Where the frames of a port are. `free + fill + rx + held + tx + completion = pool` at any time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct FrameCounts {
     /// All frames (for a mapped kernel ring: blocks, the unit in which it changes hands).

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
 
 use super::spec::{Backend, Spec};
@@ -9,11 +10,12 @@ use crate::error::Error;
 use crate::inspect::TxBinding;
 
 /// One attempt to open an interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Attempt {
     /// Its name, such as `packet` or `xdp-zerocopy`.
-    #[serde(rename = "rung")]
+    #[cfg_attr(feature = "serde", serde(rename = "rung"))]
     pub way: &'static str,
     /// How it went.
     pub outcome: Outcome,
@@ -26,8 +28,9 @@ pub struct Attempt {
 }
 
 /// How an attempt went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Outcome {
     /// The port is open this way.
     Chosen,
@@ -110,6 +113,7 @@ impl fmt::Display for PortMode {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Serialize for PortMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -117,7 +121,8 @@ impl Serialize for PortMode {
 }
 
 /// What an open port is: its mode, its queues and what is known of the interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct PortInfo {
     /// The spec, as the user wrote it.
@@ -129,13 +134,13 @@ pub struct PortInfo {
     /// Name of the network interface.
     pub interface: Option<String>,
     /// MAC address of the network interface, if it has one, as text in JSON.
-    #[serde(serialize_with = "serialize_mac")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_mac"))]
     pub mac: Option<[u8; 6]>,
     /// The queues that are open.
     pub queues: Vec<u16>,
     /// How each of its transmitting ends is bound to its TX queue, of ports on an interface with
     /// queues.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub tx_queues: Vec<TxBinding>,
     /// The attempts, in order.
     pub negotiation: Vec<Attempt>,
@@ -150,7 +155,7 @@ pub struct PortInfo {
     /// Most bytes kept of a packet.
     pub snaplen: u32,
     /// The filter that it was opened with, if that is an expression.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub filter: Option<String>,
     /// Whether the port waits for its consumer, so that a slow one loses nothing.
     pub lossless: bool,
@@ -158,7 +163,7 @@ pub struct PortInfo {
     pub lateness: u64,
     /// Whether the device sends each frame at its [time](crate::Frame::set_timestamp), if that is
     /// still to come.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub launches: bool,
 }
 
@@ -206,6 +211,7 @@ pub fn tell_apart(names: Vec<String>) -> Vec<String> {
     told.collect()
 }
 
+#[cfg(feature = "serde")]
 fn serialize_mac<S: Serializer>(mac: &Option<[u8; 6]>, serializer: S) -> Result<S::Ok, S::Error> {
     match mac {
         Some([a, b, c, d, e, f]) => {

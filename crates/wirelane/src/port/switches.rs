@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::number::parse_number;
@@ -14,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::frame::Protocols;
 
 /// The cutting and merging options of a spec. The program chooses those that are absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Offloads {
     /// `gso=`: what is cut before it leaves through the port.
     pub gso: Option<Protocols>,

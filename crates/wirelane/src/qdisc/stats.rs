@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::frame::Frame;
@@ -71,7 +72,8 @@ pub(super) struct LaneCounters {
 ///
 /// Frames accepted are either `bypassed` or `enqueued`, and
 /// `enqueued = dequeued + dropped.purged + backlog_packets`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QdiscStats {
     /// The discipline, as [`super::QdiscSpec`] writes it.
@@ -113,7 +115,7 @@ pub struct QdiscStats {
     /// The byte limit of the TX ring, when there is one.
     pub bql: Option<BqlStats>,
     /// Its bands, the first served first; empty for a discipline without.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub bands: Vec<BandStats>,
 }
 
@@ -121,7 +123,8 @@ pub struct QdiscStats {
 ///
 /// Over all bands, `enqueued` and `backlog` are the queue's, and `left` is what was dequeued or
 /// purged. What passes the empty queue is of no band.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct BandStats {
     /// Frames put into it.
@@ -135,7 +138,8 @@ pub struct BandStats {
 }
 
 /// Frames lost in a discipline, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QdiscDropped {
     /// The queue held as many frames as it may.
@@ -156,7 +160,8 @@ impl QdiscDropped {
 }
 
 /// A reading of the byte limit ([`QdiscSpec::bql`](super::QdiscSpec::bql)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct BqlStats {
     /// Bytes that may be in the TX ring.

@@ -1,5 +1,6 @@
 //! What the segmenter did, per class of traffic.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::sync::Counter;
@@ -227,7 +228,8 @@ impl SegmentCounters {
 }
 
 /// A reading of [`SegmentCounters`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct SegmentStats {
     /// Classes of which anything was cut.
@@ -241,7 +243,8 @@ pub struct SegmentStats {
 }
 
 /// A reading of [`ClassCounters`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct ClassStats {
     /// Name of the class.
@@ -263,7 +266,8 @@ pub struct ClassStats {
 }
 
 /// Frames by reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct ReasonStats {
     /// Name of the reason.
     pub reason: &'static str,

@@ -1,5 +1,6 @@
 //! What a coalescer did.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::segment::stats::{ClassCounters, ClassStats, ReasonStats, SegmentClass, reasons};
@@ -115,7 +116,8 @@ impl CoalesceCounters {
 }
 
 /// A reading of [`CoalesceCounters`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct CoalesceStats {
     /// Packets that came in.
