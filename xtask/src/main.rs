@@ -9,6 +9,7 @@ mod bench;
 mod cargo;
 mod context;
 mod deny;
+mod first_build;
 mod fuzz;
 mod libtest;
 mod nextest;

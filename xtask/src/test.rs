@@ -11,13 +11,14 @@ use crate::background::{self, Background, Share};
 use crate::cargo;
 use crate::context::Context;
 use crate::deny;
+use crate::first_build;
 use crate::fuzz;
 use crate::nextest;
 use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
 
-const STEPS: [Step<Context>; 13] = [
+const STEPS: [Step<Context>; 14] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
@@ -27,6 +28,7 @@ const STEPS: [Step<Context>; 13] = [
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
     Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
     Step { name: "vm", about: vm::ABOUT, run: vm::step },
+    Step { name: "build", about: "how long the first build takes", run: first_build::run },
     Step { name: "loom", about: "all interleavings of what threads share", run: loom },
     Step { name: "miri", about: "undefined behaviour in what Miri can run", run: miri },
     Step { name: "tsan", about: "data races, by ThreadSanitizer", run: thread_sanitizer },
@@ -36,16 +38,17 @@ const STEPS: [Step<Context>; 13] = [
 /// The steps that need only the pinned toolchain: in a whole run `setup` runs beside them.
 const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
-/// The steps that neither send packets nor measure: in a whole run they run in the background, in
+/// The steps that neither send packets nor measure time: in a whole run they run in the background, in
 /// two processes, as much of each is one thread.
-const BACKGROUND: [&[&str]; 2] = [&["loom", "miri"], &["aarch64", "tsan", "fuzz"]];
+const BACKGROUND: [&[&str]; 2] = [&["build", "loom", "miri"], &["aarch64", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The steps to run, in their usual order; all of them when none is named
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
-    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64
+    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64, no
+    /// first build
     #[arg(long)]
     quick: bool,
     /// List the steps

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use wirelane::pcap::{CaptureError, CaptureReader};
+use wirelane::pcap::{CaptureError, CaptureReader, Source};
 use wirelane::{Error, Result};
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, RuleCounts, Severity, Summary};
 
@@ -113,14 +114,8 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
             failed = print(out, format!("{line}\n").as_bytes()).err();
         }
     };
-    let damage = loop {
-        match reader.advance() {
-            Ok(true) => {}
-            Ok(false) => break None,
-            Err(damage) => break Some(damage),
-        }
-        let record = reader.current();
-        let (interface, link_type) = devices.find(&reader, record.interface);
+    let visited = reader.visit(&mut |record, sources| {
+        let (interface, link_type) = devices.find(sources, record.interface);
         let packet = Packet {
             interface,
             link_type,
@@ -129,14 +124,15 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
             data: record.data,
         };
         auditor.packet(&packet, &mut show);
-    };
+        ControlFlow::Continue(())
+    });
     auditor.finish(&mut show);
     match failed {
         Some(error) => Err(error),
         None => {
             let mut notes = reader.odd_times().notes();
             notes.extend(reader.lost().of_reading().notes());
-            Ok(Audit { auditor, findings, omitted, notes, damage })
+            Ok(Audit { auditor, findings, omitted, notes, damage: visited.err() })
         }
     }
 }
@@ -150,11 +146,11 @@ struct Devices {
 }
 
 impl Devices {
-    fn find(&mut self, reader: &CaptureReader, interface: u32) -> (u32, u16) {
+    fn find(&mut self, sources: &[Source], interface: u32) -> (u32, u16) {
         let index = interface as usize;
         if index >= self.interfaces.len() {
             // More may be described as the file goes on.
-            for source in reader.interfaces().iter().skip(self.interfaces.len()) {
+            for source in sources.iter().skip(self.interfaces.len()) {
                 let position = self.interfaces.len();
                 let name = match source.name.as_str() {
                     "" => format!(" {position}"),

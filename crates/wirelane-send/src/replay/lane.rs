@@ -100,8 +100,9 @@ impl ReplayLane {
     }
 }
 
+// Called through `dyn Source`. With `#[inline]` it would be compiled where the box is made: in the
+// command, which is not optimised.
 impl Source for ReplayLane {
-    #[inline]
     fn next(&mut self) -> Result<Option<Departure>, SourceError> {
         match self.next {
             Some((_, departure)) => Ok(Some(departure)),
@@ -109,7 +110,6 @@ impl Source for ReplayLane {
         }
     }
 
-    #[inline]
     fn write(&mut self, packet: &mut [u8], _now: u64) {
         let Some((stored, _)) = self.next.take() else { return };
         let from = self.supply.bytes(&stored);
@@ -127,7 +127,6 @@ impl Source for ReplayLane {
         self.supply.advance();
     }
 
-    #[inline]
     fn skip(&mut self) {
         if self.next.take().is_some() {
             self.supply.advance();

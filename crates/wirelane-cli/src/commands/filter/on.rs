@@ -1,5 +1,6 @@
 //! A filter in every engine over the packets of a capture file.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::Serialize;
@@ -46,19 +47,30 @@ impl<'a> On<'a> {
         let mut comparison = Comparison::new(program)?;
         let (mut number, mut other_link_types, mut disagreements) = (0_u64, 0, 0);
         let mut first_disagreements = Vec::new();
-        while reader.advance()? {
+        let mut failed = Ok(());
+        reader.visit(&mut |record, sources| {
             number += 1;
-            let record = reader.current();
-            let interface = reader.interfaces().get(record.interface as usize);
+            let interface = sources.get(record.interface as usize);
             if interface.map(|interface| interface.link_type) != Some(program.link_type()) {
                 other_link_types += 1;
-            } else if !comparison.run(record.data, record.original_len)? {
-                disagreements += 1;
-                if first_disagreements.len() < NAMED {
-                    first_disagreements.push(number);
+                return ControlFlow::Continue(());
+            }
+            match comparison.run(record.data, record.original_len) {
+                Ok(true) => {}
+                Ok(false) => {
+                    disagreements += 1;
+                    if first_disagreements.len() < NAMED {
+                        first_disagreements.push(number);
+                    }
+                }
+                Err(error) => {
+                    failed = Err(error);
+                    return ControlFlow::Break(());
                 }
             }
-        }
+            ControlFlow::Continue(())
+        })?;
+        failed?;
         let engines = comparison.counts().map(|count| Count {
             engine: count.engine,
             packets: count.packets,

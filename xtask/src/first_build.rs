@@ -1,0 +1,87 @@
+//! The first build of the command, from nothing: how long users wait who install it. And what a
+//! program has to build that only receives.
+
+use std::fs;
+use std::time::Instant;
+
+use wirelane_os::clock;
+
+use crate::cargo;
+use crate::context::Context;
+use crate::step::Outcome;
+
+/// So many seconds it may take on two CPUs that do nothing else.
+const MOST: f64 = 120.0;
+
+/// So many CPUs it keeps busy where it has two: it took 310 s of CPU time in 181 s.
+const BUSY: f64 = 1.7;
+
+/// Builds it in a folder of its own, which is removed.
+pub(crate) fn run(context: &Context) -> Outcome {
+    if context.quick {
+        return Outcome::skip("--quick makes no first build");
+    }
+    let folder = context.target("first-build");
+    // Of a run that was killed.
+    let _ = fs::remove_dir_all(&folder);
+    let arguments = ["build", "--release", "--locked", "-p", "wirelane-cli", "--target-dir"];
+    let mut command = cargo::stable(&arguments);
+    // What makes another build quicker, or this one different.
+    command.arg(&folder).env_remove("RUSTFLAGS").env_remove("RUSTC_WRAPPER");
+    let (start, before) = (Instant::now(), clock::children_cpu());
+    let succeeded = cargo::succeeds(&mut command);
+    let wall = start.elapsed().as_secs_f64();
+    let cpu = clock::children_cpu().since(before).total().as_secs_f64();
+    let _ = fs::remove_dir_all(&folder);
+    if !succeeded {
+        return Outcome::failure("the command does not build");
+    }
+    let mut outcome = judge(wall, cpu);
+    outcome += receiver();
+    outcome
+}
+
+/// A program that only receives leaves out the features of the library. It has few dependencies
+/// then, and needs no C compiler.
+fn receiver() -> Outcome {
+    /// Lines of `cargo tree`.
+    const MOST: usize = 20;
+    let what = ["-p", "wirelane", "--no-default-features"];
+    let list = cargo::output(cargo::stable(&["tree", "-e", "normal,build"]).args(what));
+    let list = list.unwrap_or_default();
+    let is_c = |line: &str| line.contains("-sys v") && !line.contains("linux-raw-sys v");
+    let lines: Vec<_> = list.lines().collect();
+    if lines.is_empty() || lines.len() > MOST || lines.iter().any(|line| is_c(line)) {
+        return Outcome::failure(format!("dependencies of a program that only receives:\n{list}"));
+    }
+    Outcome::single(cargo::succeeds(cargo::stable(&["check"]).args(what)))
+}
+
+/// Whether it was quick enough. Beside other work it takes longer, but no more CPU time: both must
+/// be too long.
+fn judge(wall: f64, cpu: f64) -> Outcome {
+    let alone = cpu / BUSY;
+    let note = format!(
+        "{wall:.0} s, of CPUs {cpu:.0} s: about {alone:.0} s on two CPUs that do nothing else"
+    );
+    println!("first build: {note}");
+    if wall > MOST && alone > MOST {
+        return Outcome::failure(format!("{note}, of {MOST:.0} at most"));
+    }
+    Outcome { notes: vec![note], ..Outcome::single(true) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge;
+
+    #[test]
+    fn a_busy_machine_is_no_slow_build() {
+        for (wall, cpu, failed) in
+            [(100.0, 170.0, 0), (600.0, 190.0, 0), (100.0, 400.0, 0), (600.0, 310.0, 1)]
+        {
+            let outcome = judge(wall, cpu);
+            assert_eq!((outcome.failed, outcome.notes.len()), (failed, 1), "{wall} {cpu}");
+        }
+    }
+}
