@@ -38,8 +38,8 @@ const STEPS: [Step<Context>; 14] = [
 /// The steps that need only the pinned toolchain: in a whole run `setup` runs beside them.
 const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
-/// The steps that neither send packets nor measure time: in a whole run they run in the background, in
-/// two processes, as much of each is one thread.
+/// The steps that neither send packets nor measure time: in a whole run they run in the background,
+/// in two processes, as much of each is one thread.
 const BACKGROUND: [&[&str]; 2] = [&["build", "loom", "miri"], &["aarch64", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     /// The steps to run, in their usual order; all of them when none is named
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
-    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64, no
-    /// first build
+    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64,
+    /// no first build
     #[arg(long)]
     quick: bool,
     /// List the steps

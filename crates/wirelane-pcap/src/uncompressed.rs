@@ -1,4 +1,4 @@
-//! In place of compression in builds without the feature `compression`: whoever asks for it is told.
+//! In place of compression in builds without the feature `compression`: an error that names it.
 
 use std::convert::Infallible;
 use std::io::{self, Read};
