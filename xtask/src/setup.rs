@@ -15,6 +15,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
+    ("nft", "nftables"),
     ("tshark", "tshark"),
     ("capinfos", "wireshark-common"),
     ("tcpdump", "tcpdump"),

@@ -6,6 +6,7 @@
 mod shared;
 
 mod conserved;
+mod egress;
 mod long;
 mod loopback;
 mod paused;

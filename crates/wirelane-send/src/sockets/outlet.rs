@@ -236,8 +236,9 @@ impl Outlet {
         if self.watch.refused_for > PATIENCE {
             let errno = refused_errno.map(|errno| format!(" ({errno})")).unwrap_or_default();
             let cause = format!("the kernel refuses every packet{errno}");
-            return Err(Error::failed(self.object.as_str(), cause)
-                .help("it may be down: look at `ip link`"));
+            return Err(Error::failed(self.object.as_str(), cause).help(
+                "it may be down, or a rule drops them: look at `ip link` and `nft list ruleset`",
+            ));
         }
         Ok(())
     }
