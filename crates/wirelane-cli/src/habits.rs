@@ -1,8 +1,6 @@
 //! Options that tcpdump and dumpcap have: where the port and the filter may stand, too.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +10,7 @@ use wirelane_os::iface;
 
 use crate::netns::NetnsArgs;
 use crate::output;
+use crate::text_file;
 use crate::words::{self, Known, Source, Words};
 
 /// As tcpdump writes them.
@@ -152,14 +151,7 @@ fn numbered(text: &OsString) -> OsString {
 
 /// The filter in a file. As in tcpdump, a `#` begins a comment.
 fn contents(path: &Path) -> Result<String> {
-    let mut text = String::new();
-    let (name, outcome) = if path.as_os_str() == "-" {
-        ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(drop))
-    } else {
-        let outcome = fs::read_to_string(path).map(|read| text = read);
-        (path.display().to_string(), outcome)
-    };
-    outcome.map_err(|error| Error::io(name, "read", error))?;
+    let text = text_file::read(path, text_file::LONGEST_FILTER, "a filter")?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
@@ -201,7 +193,7 @@ mod tests {
     fn comments_of_a_filter_file_are_left_out() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
-        fs::write(&path, "# web\ntcp port 80 # or 443\nor udp\n").unwrap();
+        std::fs::write(&path, "# web\ntcp port 80 # or 443\nor udp\n").unwrap();
         assert_eq!(contents(&path).unwrap(), "\ntcp port 80\nor udp");
         assert!(contents(&directory.path().join("none")).is_err());
     }

@@ -24,6 +24,7 @@ pub mod signals;
 mod ssh;
 mod stores;
 mod take;
+mod text_file;
 mod words;
 
 use std::process::ExitCode;

@@ -30,7 +30,7 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     // With `ipv6.disable=1` on its command line, a kernel has none of its settings.
     if config.ipv6.is_some() && !Path::new("/proc/sys/net/ipv6").exists() {
         let error = Error::failed("lab of two network namespaces", "this kernel has no IPv6");
-        return Err(error.help("turn IPv6 off: --ipv6 off"));
+        return Err(error.help("leave the addresses of IPv6 out"));
     }
     let sites = [site(config, Side::A)?, site(config, Side::B)?];
     let [near, far] = &sites;

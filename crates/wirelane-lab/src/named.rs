@@ -231,7 +231,7 @@ impl NamedLab {
                     format!("namespace {name}"),
                     format!("{why}; it is left alone"),
                 )
-                .help("choose another --name for the lab"));
+                .help("choose another name for the lab"));
             }
         }
         Ok(())
@@ -335,12 +335,11 @@ impl NamedLab {
 
     /// A command for this lab.
     fn command(&self, action: &str) -> String {
-        let name = if self.name == Self::DEFAULT {
-            String::new()
+        if self.name == Self::DEFAULT {
+            format!("`wirelane lab {action}`")
         } else {
-            format!(" --name {}", self.name)
-        };
-        format!("`wirelane lab {action}{name}`")
+            format!("`wirelane lab {action} --name {}`", self.name)
+        }
     }
 }
 

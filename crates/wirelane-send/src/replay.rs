@@ -141,7 +141,7 @@ impl Opening<'_> {
                     limit >> 20
                 );
                 return Err(Error::failed(self.name(), cause)
-                    .help("name a file, leave out --loop, or allow more with --load"));
+                    .help("name a file, send it once, or allow more memory"));
             }
         }
         self.stream()

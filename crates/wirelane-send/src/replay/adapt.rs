@@ -133,7 +133,7 @@ fn foreign(name: &str, link_type: u16) -> Error {
 
 fn headless(name: &str, link_type: u16) -> Error {
     let cause = format!("its packets have no Ethernet header (link type {link_type})");
-    Error::failed(name, cause).help("give them one with --ethernet DESTINATION,SOURCE")
+    Error::failed(name, cause).help("give them one, with two addresses")
 }
 
 /// Computes the checksums of a frame of `len` bytes; missing bytes at its end count as zeros. False

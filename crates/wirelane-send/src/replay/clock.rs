@@ -201,14 +201,14 @@ impl Scale {
                 (second, rate(share * link as f64))
             }
             Timing::Rate { rate: Rate::Share(_), link: None } => {
-                return Err(Error::usage("--rate", "the link does not say how fast it is")
+                return Err(Error::usage("rate", "the link does not say how fast it is")
                     .help("write the rate in packets or bits per second, such as 5Mpps or 6Gbit"));
             }
             Timing::Rate { rate: Rate::Max, .. } | Timing::Top => (0, 1),
         };
         let divisor = gcd(numerator, denominator);
         let part = |number: u128| u64::try_from(number / divisor).ok();
-        let too_fast = || Error::usage("--rate", "is beyond 18 Tbit per second");
+        let too_fast = || Error::usage("rate", "is beyond 18 Tbit per second");
         let (numerator, denominator) =
             part(numerator).zip(part(denominator)).ok_or_else(too_fast)?;
         Ok(Self { numerator, denominator, place: 0, time: 0, rest: 0 })

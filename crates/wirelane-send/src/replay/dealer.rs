@@ -226,7 +226,7 @@ impl Dealer {
                 .help("name a file with Ethernet frames"),
             (cut, _) => {
                 Error::failed(names, format!("all packets ({cut}) are cut by a snap length"))
-                    .help("send them with zeros at the end (--cut pad) or as they are (--cut send)")
+                    .help("send them with zeros at the end, or as short as they are")
             }
         })
     }

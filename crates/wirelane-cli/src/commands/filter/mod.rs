@@ -5,8 +5,6 @@ mod explanation;
 mod on;
 mod stages;
 
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -21,6 +19,7 @@ use self::stages::{Ebpf, Instruction, MachineCode, Stages};
 use crate::output;
 use crate::reachability::{Host, explain};
 use crate::ssh;
+use crate::text_file;
 
 /// Show how a filter is compiled, run it on a file, or list what it would take from the host.
 ///
@@ -128,14 +127,7 @@ impl FilterArgs {
     /// The expression or program as it was given.
     fn text(&self) -> Result<String> {
         let Some(path) = &self.file else { return Ok(self.expression.join(" ")) };
-        let name = path.display().to_string();
-        let failed = |error| Error::io(name, "read", error);
-        if path.as_os_str() == "-" {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(failed)?;
-            return Ok(text.trim().to_owned());
-        }
-        let text = fs::read_to_string(path).map_err(failed)?;
+        let text = text_file::read(path, text_file::LONGEST_FILTER, "a filter")?;
         Ok(text.trim().to_owned())
     }
 

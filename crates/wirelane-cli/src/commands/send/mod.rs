@@ -28,6 +28,7 @@ pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
+use crate::hints::with_options;
 use crate::output::headline;
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges};
@@ -104,6 +105,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
+    outcome.port.notes.iter_mut().for_each(|note| *note = with_options(note));
     if outcome.errors.is_empty() && outcome.sent() == 0 && !halt.is_asked() {
         outcome.errors.push(nothing_sent(&outcome, args));
     }
