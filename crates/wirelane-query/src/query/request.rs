@@ -39,13 +39,21 @@ fn exists(word: &OsStr) -> bool {
     Path::new(word).exists()
 }
 
+/// A device or a pipe may never end.
+const LONGEST_SQL: u64 = 4 << 20;
+
 /// The SQL that standard input holds.
 ///
 /// # Errors
-/// It cannot be read, or is empty.
-pub(crate) fn sql_of_input(mut input: impl Read) -> Result<String> {
+/// It cannot be read, is longer than [`LONGEST_SQL`], or is empty.
+pub(crate) fn sql_of_input(input: impl Read) -> Result<String> {
     let mut text = String::new();
-    input.read_to_string(&mut text).map_err(|error| Error::io("standard input", "read", error))?;
+    let length = input.take(LONGEST_SQL + 1).read_to_string(&mut text);
+    let length = length.map_err(|error| Error::io("standard input", "read", error))?;
+    if length as u64 > LONGEST_SQL {
+        let cause = format!("longer than {} MiB: no SQL", LONGEST_SQL >> 20);
+        return Err(Error::failed("standard input", cause).help("write the question there"));
+    }
     if text.trim().is_empty() {
         return Err(Error::usage(
             "SQL",
@@ -59,6 +67,13 @@ pub(crate) fn sql_of_input(mut input: impl Read) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_that_never_ends_is_no_sql() {
+        let error = sql_of_input(std::io::repeat(b' ')).unwrap_err().to_string();
+        assert!(error.starts_with("standard input: longer than 4 MiB"), "{error}");
+        assert_eq!(sql_of_input(&b"SELECT 1"[..]).unwrap(), "SELECT 1");
+    }
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
