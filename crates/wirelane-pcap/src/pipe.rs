@@ -141,6 +141,14 @@ pub fn write(
     Ok(())
 }
 
+/// Whether `file` takes so many bytes now, without waiting for a reader, by [`write`].
+#[must_use]
+pub fn takes_at_once(file: &File, bytes: usize) -> bool {
+    let mut ready = [PollFd::new(file, PollFlags::OUT)];
+    let at_once = Timespec::default();
+    bytes <= PAGE && matches!(poll(&mut ready, Some(&at_once)), Ok(count) if count > 0)
+}
+
 /// Bytes that may be long in coming.
 struct Pipe {
     file: Arc<File>,

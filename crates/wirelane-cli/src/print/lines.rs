@@ -106,6 +106,11 @@ impl View for Lines {
     fn pause(&mut self) -> Result<()> {
         if self.text.is_empty() { Ok(()) } else { self.flush() }
     }
+
+    fn pause_at_once(&mut self) -> Result<bool> {
+        let is_free = pipe::takes_at_once(&self.file, self.text.len());
+        if is_free { self.pause().map(|()| true) } else { Ok(self.text.is_empty()) }
+    }
 }
 
 /// Where packets of an interface are seen: `eth0 rx2`.

@@ -9,6 +9,17 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
+impl Running {
+    fn wait_for_lines(&mut self, count: usize) {
+        let since = Instant::now();
+        while self.child.stdout().lines().count() < count {
+            let lines = self.child.stdout().lines().count();
+            assert!(since.elapsed() < Duration::from_secs(20), "{lines} lines");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 fn start(ns: &Namespace, args: &[&str]) -> Running {
     let mut running = Running { child: ChildGuard::spawn(ns.command(WIRELANE).args(args)) };
     running.wait_until_ready();
@@ -48,6 +59,73 @@ fn privileged_lines_come_within_milliseconds() {
     }
 }
 
+/// Waking another thread takes longer than printing a line.
+#[test]
+fn privileged_immediate_lines_are_printed_by_the_thread_that_receives() {
+    const PACKETS: u16 = 200;
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-alone", 4);
+    for queues in ["0", "0-3"] {
+        let port = format!("packet:wl-alone@{queues}");
+        let mut capture =
+            start(&ns, &["capture", "-q", "-n", "--immediate-mode", "-l", &port, "udp"]);
+        let of_others = || sleeps(&capture, &["wl-write", "wl-view"]);
+        let (before, since) = (of_others(), Instant::now());
+        for n in 0..PACKETS {
+            tap.write(0, &packets::udp4(n.into()).build());
+            thread::sleep(Duration::from_millis(2));
+        }
+        // They look around now and then.
+        let most = 2 * (since.elapsed().as_millis() / 100 + 2) + u128::from(PACKETS) / 4;
+        let woken = of_others() - before;
+        assert!(u128::from(woken) <= most, "{queues}: woken {woken} times");
+        capture.wait_for_lines(PACKETS.into());
+        capture.child.interrupt();
+        assert!(capture.child.wait(PATIENCE).status.success());
+    }
+}
+
+/// The thread that receives does not wait for who reads, and what is left is printed later.
+#[test]
+fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
+    const PACKETS: u16 = 6000;
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-stall", 1);
+    // Nobody reads until a line comes.
+    let script = format!(
+        "{WIRELANE} capture -n --immediate-mode -l packet:wl-stall udp | (read go; sleep 3; cat)"
+    );
+    let mut command = ns.command("sh");
+    command.args(["-c", &script]);
+    let mut capture = Running { child: ChildGuard::spawn(&mut command) };
+    let since = Instant::now();
+    while !capture.child.stderr().contains("capturing on") {
+        assert!(since.elapsed() < PATIENCE, "{}", capture.child.stderr());
+        thread::sleep(Duration::from_millis(20));
+    }
+    for n in 0..PACKETS {
+        tap.write(0, &packets::udp4(n.into()).build());
+        thread::sleep(Duration::from_micros(100));
+    }
+    // The shell has taken the first one.
+    capture.wait_for_lines(usize::from(PACKETS) - 1);
+    let mut stop = ns.command("ip");
+    assert!(stop.args(["link", "delete", "wl-stall"]).status().unwrap().success());
+    drop(tap);
+    let end = capture.child.wait(PATIENCE);
+    assert!(
+        end.stderr.contains("6,000 captured") && !end.stderr.contains("not printed"),
+        "{}",
+        end.stderr
+    );
+}
+
 /// Then the kernel hands over blocks, which must last for a pause.
 #[test]
 fn privileged_without_cap_net_admin_a_pause_loses_no_lines() {
@@ -68,12 +146,7 @@ fn privileged_without_cap_net_admin_a_pause_loses_no_lines() {
         thread::sleep(Duration::from_millis(5));
     }
     capture.child.signal(rustix::process::Signal::CONT);
-    let since = Instant::now();
-    while capture.child.stdout().lines().count() < usize::from(PACKETS) {
-        let lines = capture.child.stdout().lines().count();
-        assert!(since.elapsed() < Duration::from_secs(20), "{lines} lines");
-        thread::sleep(Duration::from_millis(20));
-    }
+    capture.wait_for_lines(PACKETS.into());
     capture.child.interrupt();
     assert!(capture.child.wait(PATIENCE).status.success());
 }
@@ -115,12 +188,22 @@ fn privileged_without_packets_commands_sleep() {
 
 /// How often the threads of a command have gone to sleep, but for the one that answers others.
 fn wake_ups(running: &Running) -> u64 {
+    switches(running, |status| {
+        !["wl-control", "wl-answer"].iter().any(|name| status.contains(name))
+    })
+}
+
+/// How often the threads of these names have gone to sleep.
+fn sleeps(running: &Running, names: &[&str]) -> u64 {
+    switches(running, |status| names.iter().any(|name| status.contains(name)))
+}
+
+fn switches(running: &Running, is_counted: impl Fn(&str) -> bool) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
     let of_task = |task: PathBuf| {
         // One that has ended counts no more.
         let status = fs::read_to_string(task.join("status")).unwrap_or_default();
-        if status.is_empty() || ["wl-control", "wl-answer"].iter().any(|name| status.contains(name))
-        {
+        if status.is_empty() || !is_counted(&status) {
             return 0;
         }
         let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -19,7 +19,7 @@ const SLACK: u64 = 20_000_000;
 /// How far packets of one ring can be out of order: CPUs take the time before they queue.
 const DISORDER: u64 = 1_000_000;
 /// The same for immediate delivery.
-const DISORDER_OF_SLOTS: u64 = 100_000;
+const DISORDER_OF_SLOTS: u64 = 20_000;
 
 /// Times of a ring, in nanoseconds.
 #[derive(Clone, Copy, Debug)]

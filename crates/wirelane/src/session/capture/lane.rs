@@ -44,6 +44,8 @@ pub(super) struct Lane {
     pub(super) bell: Arc<Doorbell>,
     /// Packets do not wait for others.
     pub(super) prompt: bool,
+    /// The receiving thread writes itself, and wakes the writer only for much.
+    pub(super) is_helped: bool,
     /// Chunks handed over since the bell was rung.
     pub(super) unannounced: usize,
     /// When the current chunk was first found incomplete with no packets coming; monotonic clock.
@@ -116,7 +118,9 @@ impl Lane {
             self.hand_over();
         } else if idle && self.prompt && self.is_due() {
             self.hand_over();
-            self.announce();
+            if !self.is_helped {
+                self.announce();
+            }
         }
         let handed_over = self.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
         if handed_over > self.watermark.get() {
@@ -192,9 +196,14 @@ impl Lane {
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
         self.unannounced += 1;
-        if self.unannounced >= WORTH_WAKING || self.bell.is_deep() {
+        if self.unannounced >= WORTH_WAKING || !self.is_helped && self.bell.is_deep() {
             self.announce();
         }
+    }
+
+    /// The writer has what was handed over.
+    pub(super) fn forget(&mut self) {
+        self.unannounced = 0;
     }
 
     pub(super) fn announce(&mut self) {

@@ -35,6 +35,7 @@ mod tests;
 mod view;
 mod worker;
 mod writer;
+mod writing;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -170,13 +171,15 @@ impl Capture {
             inputs.iter().map(none).collect()
         };
         let (limit, immediate) = (writers.limit.clone(), config.immediate);
+        let writing = writers.opener.as_ref().and_then(|opener| opener.helped());
         let budget = Arc::new(Budget::new(config.packets.filter(|_| !is_merged)));
         let job = |(port, ends): (usize, Vec<End>)| {
             let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let allowance = Allowance::new(&budget);
             let limit = limit.clone();
             let promise = immediate.then(|| Promise::new(lateness));
-            let make = move |_: &[Rx]| Worker { routes, allowance, limit, promise };
+            let writing = writing.clone();
+            let make = move |_: &[Rx]| Worker { routes, allowance, limit, promise, writing };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let zip =
@@ -404,7 +407,7 @@ impl Writers {
                 let needs_all = view.needs_all();
                 let (thread, input) = ViewThread::start(
                     view,
-                    lossless || needs_all,
+                    (lossless || needs_all, config.immediate && output.is_none()),
                     Arc::clone(&self.failed),
                     &self.running,
                 )?;
@@ -434,6 +437,7 @@ impl Writers {
             failed: Arc::clone(&self.failed),
             running: Arc::clone(&self.running),
             threads: Mutex::default(),
+            helped: Mutex::default(),
             written: Mutex::default(),
         });
         self.opener = Some(Arc::clone(&opener));

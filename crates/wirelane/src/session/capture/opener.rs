@@ -17,6 +17,7 @@ use super::names::Names;
 use super::roster::{Found, Numbers, Roster};
 use super::view::ViewInput;
 use super::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
+use super::writing::Writing;
 use crate::error::Result;
 use crate::memory;
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
@@ -44,6 +45,8 @@ pub(super) struct Opener {
     /// How many threads run.
     pub(super) running: Arc<Count>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
+    /// What the receiving thread writes itself.
+    pub(super) helped: Mutex<Option<Arc<Writing>>>,
     /// The written packets, by writing thread.
     pub(super) written: Mutex<Vec<Arc<Progress>>>,
 }
@@ -64,6 +67,16 @@ impl Opener {
     /// The written packets.
     pub(super) fn written(&self) -> Written {
         Progress::sum(&lock(&self.written))
+    }
+
+    /// Whether the receiving thread writes itself: a file may keep it waiting.
+    fn is_helped(&self) -> bool {
+        self.immediate && !self.writes()
+    }
+
+    /// What the receiving thread writes itself.
+    pub(super) fn helped(&self) -> Option<Arc<Writing>> {
+        lock(&self.helped).clone()
     }
 
     /// Opens a file, unless packets are only looked at, and starts its thread. Returns the lanes.
@@ -95,11 +108,12 @@ impl Opener {
         if let Some(view) = &view {
             all().for_each(|interface| view.describe(interface));
         }
-        let (send_thread, thread) = mpsc::channel::<WriterThread>();
+        let (send_writing, writing) = mpsc::channel::<(Arc<Writing>, Arc<Doorbell>)>();
         let ending = self.running.one_more();
         let handle = spawn("wl-write", move || {
             let _ending = ending;
-            thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
+            let run = |(writing, bell): (Arc<Writing>, Arc<Doorbell>)| writing.run(&bell);
+            writing.recv().map(run).unwrap_or_else(|_| Finished::nothing())
         })?;
         let bell = Arc::new(Doorbell::new(handle.thread().clone()));
         let written = Arc::new(Progress::default());
@@ -124,7 +138,7 @@ impl Opener {
             roster,
             counters,
             refused: BTreeMap::new(),
-            bell,
+            bell: Arc::clone(&bell),
             lateness: self.lateness,
             credit: Arc::clone(&self.credit),
             share: self.limit.as_ref().map(|limit| limit.share(threads.len())),
@@ -140,8 +154,12 @@ impl Opener {
             is_busy: false,
         };
         threads.push(handle);
+        let writing = Arc::new(Writing::new(writer));
+        if self.is_helped() {
+            *lock(&self.helped) = Some(Arc::clone(&writing));
+        }
         // The thread waits for exactly this; it cannot be gone.
-        let _ = send_thread.send(writer);
+        let _ = send_writing.send((writing, bell));
         Ok(lanes)
     }
 
@@ -176,6 +194,7 @@ impl Opener {
             newest: 0,
             bell: Arc::clone(bell),
             prompt: self.prompt || self.immediate,
+            is_helped: self.is_helped(),
             unannounced: 0,
             waiting_since: None,
         };

@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
-/// The shortest sleep until the ends may promise enough.
+/// The shortest sleep until the ends may promise enough; it takes the system as long to end one.
 const SOON: Duration = Duration::from_micros(50);
+/// How often a thread looks again without a sleep, if the ends may promise enough sooner.
+const LOOKS: u32 = 64;
 
 /// The announcements that a thread owes.
 pub(super) struct Promise {
@@ -16,13 +18,18 @@ pub(super) struct Promise {
     /// Packets wait for a chunk to be handed over, or for a promise.
     is_awaited: bool,
     soon: Duration,
+    /// Looks since packets wait.
+    looks: u32,
+    /// The ends promise enough sooner than a sleep ends.
+    is_soon: bool,
 }
 
 impl Promise {
     /// Of ends that are `lateness` nanoseconds behind at most.
     pub(super) fn new(lateness: u64) -> Self {
-        let soon = Duration::from_nanos(lateness / 4).max(SOON);
-        Self { told: 0, is_awaited: false, soon }
+        let lateness = Duration::from_nanos(lateness);
+        let (soon, is_soon) = ((lateness / 4).max(SOON), lateness < SOON);
+        Self { told: 0, is_awaited: false, soon, looks: 0, is_soon }
     }
 
     /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over,
@@ -33,12 +40,14 @@ impl Promise {
             self.told = newest;
         }
         self.is_awaited = has_more || newest > self.told;
+        self.looks = if self.is_awaited { self.looks + 1 } else { 0 };
         is_kept
     }
 
     /// How long the thread may sleep.
     pub(super) fn longest_sleep(&self) -> Option<Duration> {
-        self.is_awaited.then_some(self.soon)
+        let looks = self.is_soon && self.looks < LOOKS;
+        self.is_awaited.then_some(if looks { Duration::ZERO } else { self.soon })
     }
 }
 
@@ -48,11 +57,21 @@ mod tests {
 
     #[test]
     fn it_is_awaited_until_all_may_leave() {
-        let mut promise = Promise::new(0);
+        let mut promise = Promise::new(50_000);
         assert!(!promise.follow(5, 0, false) && promise.longest_sleep().is_none());
         assert!(!promise.follow(6, 0, true) && promise.longest_sleep() == Some(SOON));
         assert!(!promise.follow(7, 8, false) && promise.longest_sleep() == Some(SOON));
         assert!(promise.follow(8, 8, false) && promise.longest_sleep().is_none());
         assert!(!promise.follow(9, 8, false) && promise.longest_sleep().is_none());
+    }
+
+    #[test]
+    fn ends_that_are_less_late_than_a_sleep_are_asked_without_one_for_a_while() {
+        let mut promise = Promise::new(20_000);
+        assert!(!promise.follow(6, 8, false) && promise.longest_sleep() == Some(Duration::ZERO));
+        (0..LOOKS).for_each(|_| assert!(!promise.follow(7, 8, false)));
+        assert_eq!(promise.longest_sleep(), Some(SOON));
+        assert!(promise.follow(8, 8, false) && promise.longest_sleep().is_none());
+        assert!(!promise.follow(8, 9, false) && promise.longest_sleep() == Some(Duration::ZERO));
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted.
-//! Only ports that wait for their consumer wait for this one, too.
+//! Only ports that wait for their consumer wait for this one, too. For immediate delivery it shows
+//! a few packets itself, as waking the other thread takes longer than showing them.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -31,6 +32,8 @@ use crate::threads::{Count, spawn};
 /// as a whole.
 const CHUNK: usize = 128 * 1024;
 const CHUNKS: usize = 64;
+/// Bytes that the merging thread shows itself, for immediate delivery.
+const FEW: usize = 4 * 1024;
 /// How long a merge sleeps that waits for whoever looks.
 const NAP: Duration = Duration::from_micros(100);
 
@@ -73,6 +76,14 @@ pub trait View: Send {
     fn pause(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// As [`View::pause`], but waits for nobody; false if there is something left to do.
+    ///
+    /// # Errors
+    /// As above.
+    fn pause_at_once(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// What both threads know of each other.
@@ -108,6 +119,8 @@ pub(super) struct ViewInput {
     tally: Arc<Tally>,
     /// Nothing may be missed: wait for room.
     waits: bool,
+    /// For immediate delivery.
+    eye: Option<Arc<Mutex<Eye>>>,
 }
 
 /// The thread that looks.
@@ -117,38 +130,41 @@ pub(super) struct ViewThread {
 }
 
 impl ViewThread {
-    /// Starts the thread, one of those that are `running`. `failed` is set when nothing more can be
-    /// shown.
+    /// Starts the thread, one of those that are `running`. `waits`: nothing may be missed; or
+    /// `immediate` delivery. `failed` is set when nothing more can be shown.
     ///
     /// # Errors
     /// The system has no room for it.
     pub(super) fn start(
         view: Box<dyn View>,
-        waits: bool,
+        (waits, immediate): (bool, bool),
         failed: Arc<Event>,
         running: &Arc<Count>,
     ) -> Result<(Self, ViewInput)> {
         let (filled, filled_rx) = channel(CHUNKS);
         let (spent_tx, spent) = channel(CHUNKS);
         let tally = Arc::new(Tally::default());
-        let (send_eye, eye) = mpsc::channel::<Eye>();
+        let (send_eye, eye) = mpsc::channel::<(Arc<Mutex<Eye>>, Arc<Doorbell>)>();
         let ending = running.one_more();
         let handle = spawn("wl-view", move || {
             let _ending = ending;
-            eye.recv().ok().and_then(Eye::run)
+            eye.recv().ok().and_then(|(eye, bell)| run(&eye, &bell))
         })?;
         let bell = Arc::new(Doorbell::new(handle.thread().clone()));
         let eye = Eye {
             view,
             filled: filled_rx,
             spent: spent_tx,
-            bell: Arc::clone(&bell),
             tally: Arc::clone(&tally),
             failed,
             known: 0,
+            fresh: Vec::new(),
+            error: None,
+            is_behind: false,
         };
+        let eye = Arc::new(Mutex::new(eye));
         // The thread waits for exactly this; it cannot be gone.
-        let _ = send_eye.send(eye);
+        let _ = send_eye.send((Arc::clone(&eye), Arc::clone(&bell)));
         let input = ViewInput {
             filled,
             spent,
@@ -158,6 +174,7 @@ impl ViewThread {
             bell,
             tally: Arc::clone(&tally),
             waits,
+            eye: immediate.then_some(eye),
         };
         Ok((Self { handle, tally }, input))
     }
@@ -205,7 +222,11 @@ impl ViewInput {
     /// unless the view has more than enough already.
     pub(super) fn pause(&mut self, horizon: u64) {
         if self.filled.room(CHUNKS) == CHUNKS {
-            self.hand_over();
+            let is_short = |chunk: &Chunk| chunk.bytes().len() <= FEW;
+            let is_few = self.current.as_ref().is_some_and(is_short);
+            if self.send() && !(is_few && self.show(horizon)) {
+                self.bell.ring();
+            }
         }
         if self.current.as_ref().is_none_or(Chunk::is_empty) {
             self.tally.horizon.set(horizon);
@@ -218,11 +239,24 @@ impl ViewInput {
     }
 
     fn hand_over(&mut self) {
-        let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
+        if self.send() {
+            self.bell.ring();
+        }
+    }
+
+    /// Sends the packets so far; false if there are none.
+    fn send(&mut self) -> bool {
+        let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return false };
         // There is room: the ring holds all chunks that there are.
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
-        self.bell.ring();
+        true
+    }
+
+    /// Shows what was sent; false if that is left to the other thread.
+    fn show(&self, horizon: u64) -> bool {
+        let Some(Ok(mut eye)) = self.eye.as_ref().map(|eye| eye.try_lock()) else { return false };
+        !eye.is_behind && eye.show_at_once(horizon)
     }
 
     /// An empty chunk, waiting for one if nothing may be missed.
@@ -260,50 +294,73 @@ struct Eye {
     view: Box<dyn View>,
     filled: Receiver<Chunk>,
     spent: Sender<Chunk>,
-    bell: Arc<Doorbell>,
     tally: Arc<Tally>,
     failed: Arc<Event>,
     /// How many interfaces the view knows.
     known: usize,
+    fresh: Vec<Chunk>,
+    /// After it, nothing more is shown.
+    error: Option<Error>,
+    /// The view has something left to do.
+    is_behind: bool,
 }
 
 impl Eye {
-    fn run(mut self) -> Option<Error> {
+    /// Shows what was sent, and does what the view has left to do.
+    fn look(&mut self) -> bool {
+        // Read before the ring: all older packets were handed over before.
+        let horizon = self.tally.horizon.get();
+        let found = self.show_all(horizon);
+        if self.error.is_none() {
+            self.error = self.view.pause().err();
+        }
+        self.is_behind = false;
+        self.report();
+        found
+    }
+
+    /// As [`Eye::look`], but waits for nobody; false if something is left to do.
+    fn show_at_once(&mut self, horizon: u64) -> bool {
         let _on_panic = OnPanic(Arc::clone(&self.failed));
-        let mut error = None;
-        let (mut fresh, mut calm) = (Vec::new(), Calm::new());
-        loop {
-            let mut found = false;
-            // Read before the ring: all older packets were handed over before.
-            let horizon = self.tally.horizon.get();
-            while self.filled.receive(&mut fresh, 1) > 0 {
-                found = true;
-                for chunk in fresh.drain(..) {
-                    let outcome = match &error {
-                        None => self.show(&chunk),
-                        Some(_) => {
-                            self.tally.discarded.add(chunk.records().count() as u64);
-                            Ok(())
-                        }
-                    };
-                    error = error.or(outcome.err());
-                    let returned = self.spent.send_one(chunk);
-                    debug_assert!(returned.is_ok());
+        self.show_all(horizon);
+        if self.error.is_none() {
+            match self.view.pause_at_once() {
+                Ok(is_done) => self.is_behind = !is_done,
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.report();
+        !self.is_behind
+    }
+
+    /// Shows what was sent, and that no packet older than `horizon` follows. False if it was
+    /// nothing.
+    fn show_all(&mut self, horizon: u64) -> bool {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        let mut found = false;
+        while self.filled.receive(&mut fresh, 1) > 0 {
+            found = true;
+            for chunk in fresh.drain(..) {
+                if self.error.is_none() {
+                    self.error = self.show(&chunk).err();
+                } else {
+                    self.tally.discarded.add(chunk.records().count() as u64);
                 }
+                let returned = self.spent.send_one(chunk);
+                debug_assert!(returned.is_ok());
             }
-            if error.is_none() {
-                let advanced = if horizon < u64::MAX { self.view.advance(horizon) } else { Ok(()) };
-                error = advanced.and_then(|()| self.view.pause()).err();
-            }
-            if error.is_some() {
-                self.failed.happen();
-            }
-            if self.filled.is_finished() {
-                return error;
-            }
-            let filled = &mut self.filled;
-            let longest = calm.sleep(found);
-            self.bell.sleep(|| filled.is_ready() || filled.is_finished(), longest);
+        }
+        self.fresh = fresh;
+        if self.error.is_none() && horizon < u64::MAX {
+            self.error = self.view.advance(horizon).err();
+        }
+        found
+    }
+
+    /// Ends the capture once nothing more can be shown.
+    fn report(&self) {
+        if self.error.is_some() {
+            self.failed.happen();
         }
     }
 
@@ -334,6 +391,24 @@ impl Eye {
         }
         self.known = interfaces.len();
         Ok(())
+    }
+}
+
+/// Shows packets until no more come, on the thread of this bell.
+fn run(eye: &Mutex<Eye>, bell: &Doorbell) -> Option<Error> {
+    let mut calm = Calm::new();
+    let _on_panic = OnPanic(Arc::clone(&lock(eye).failed));
+    loop {
+        let mut place = lock(eye);
+        let found = place.look();
+        if place.filled.is_finished() {
+            return place.error.take();
+        }
+        drop(place);
+        let longest = calm.sleep(found);
+        let is_ready =
+            |eye: &mut Eye| eye.is_behind || eye.filled.is_ready() || eye.filled.is_finished();
+        bell.sleep(|| is_ready(&mut lock(eye)), longest);
     }
 }
 

@@ -7,6 +7,7 @@ use super::lane::Lane;
 use super::limit::Limit;
 use super::opener::Splitter;
 use super::promise::Promise;
+use super::writing::Writing;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pcap::Direction;
@@ -59,6 +60,8 @@ pub(super) struct Worker {
     pub(super) limit: Option<Arc<Limit>>,
     /// For immediate delivery.
     pub(super) promise: Option<Promise>,
+    /// What this thread writes itself, if nobody else does.
+    pub(super) writing: Option<Arc<Writing>>,
 }
 
 impl Consumer for Worker {
@@ -97,7 +100,9 @@ impl Consumer for Worker {
             let newest = lanes().map(|lane| lane.newest).max().unwrap_or(0);
             let has_more = lanes().any(Lane::has_packets);
             if promise.follow(horizon, newest, has_more) {
-                self.routes.iter_mut().flat_map(|route| &mut route.lanes).for_each(Lane::announce);
+                let is_done = self.writing.as_ref().is_some_and(|writing| writing.help());
+                let lanes = self.routes.iter_mut().flat_map(|route| &mut route.lanes);
+                lanes.for_each(if is_done { Lane::forget } else { Lane::announce });
             }
         }
         Ok(())

@@ -143,12 +143,14 @@ impl Finished {
 }
 
 impl WriterThread {
-    /// Writes until every input has ended. After an error it goes on taking and counting packets:
-    /// nothing disappears silently, and no worker waits for a dead writer.
-    pub(super) fn run(mut self) -> Finished {
-        let started = clock::realtime_ns();
-        let mut merge = ChunkMerge::new(self.inputs.len(), self.keeps_order);
-        let error = self.write_all(&mut merge, started).err();
+    /// Ends the file. After an error it goes on taking and counting packets until every input has
+    /// ended: nothing disappears silently, and no worker waits for a dead writer.
+    pub(super) fn end(
+        mut self,
+        merge: ChunkMerge,
+        started: u64,
+        error: Option<CaptureError>,
+    ) -> Finished {
         // What was merged can be seen to its end.
         self.view = None;
         let violations = merge.violations();
@@ -190,52 +192,52 @@ impl WriterThread {
         refused.chain(lost.notes()).chain(displaced).chain(shortage).collect()
     }
 
-    fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {
-        let mut next_statistics = started + self.statistics_every;
-        loop {
-            let finished = self.collect(merge);
-            self.add_interfaces()?;
-            self.add_blocks()?;
-            let now = clock::realtime_ns();
-            if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
-                // Any of the next packets may end a file.
-                let statistics = self.statistics(started, None);
-                self.file.iter_mut().for_each(|file| file.keep_statistics(&statistics));
-            }
-            self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.cut_rest(merge);
-            // A writer that shares a limit may have to wait for the others.
-            let finished = finished && (self.share.is_none() || merge.is_empty());
-            let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
-            // Packets may wait for the decision about other writers' packets. After the limit,
-            // time stands still.
-            let horizon = if is_over { 0 } else { merge.horizon().min(merge.oldest()) };
-            self.view.iter_mut().for_each(|view| view.pause(horizon));
-            let due = now >= next_statistics;
-            let statistics = (due && !finished).then(|| self.statistics(started, None));
-            if let Some(file) = &mut self.file {
-                if self.prompt {
-                    file.flush()?;
-                }
-                self.written.set(file.written());
-                if !finished {
-                    statistics.iter().for_each(|statistics| file.write_statistics(statistics));
-                    file.flush_if_older(clock::monotonic_ns())?;
-                    if !is_over {
-                        file.advance(horizon.min(now))?;
-                    }
-                }
-            }
-            if finished {
-                return Ok(());
-            }
-            if due {
-                next_statistics = now + self.statistics_every;
-            }
-            self.is_busy |=
-                !merge.is_empty() || self.file.as_ref().is_some_and(CaptureWriter::is_rotating);
-            self.sleep();
+    /// Writes what there is; true once every input has ended.
+    pub(super) fn step(
+        &mut self,
+        merge: &mut ChunkMerge,
+        started: u64,
+        next_statistics: &mut u64,
+    ) -> Result<bool, CaptureError> {
+        let finished = self.collect(merge);
+        self.add_interfaces()?;
+        self.add_blocks()?;
+        let now = clock::realtime_ns();
+        if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
+            // Any of the next packets may end a file.
+            let statistics = self.statistics(started, None);
+            self.file.iter_mut().for_each(|file| file.keep_statistics(&statistics));
         }
+        self.write_ready(merge, now.saturating_sub(self.wait()))?;
+        self.cut_rest(merge);
+        // A writer that shares a limit may have to wait for the others.
+        let finished = finished && (self.share.is_none() || merge.is_empty());
+        let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
+        // Packets may wait for the decision about other writers' packets. After the limit,
+        // time stands still.
+        let horizon = if is_over { 0 } else { merge.horizon().min(merge.oldest()) };
+        self.view.iter_mut().for_each(|view| view.pause(horizon));
+        let due = now >= *next_statistics;
+        let statistics = (due && !finished).then(|| self.statistics(started, None));
+        if let Some(file) = &mut self.file {
+            if self.prompt {
+                file.flush()?;
+            }
+            self.written.set(file.written());
+            if !finished {
+                statistics.iter().for_each(|statistics| file.write_statistics(statistics));
+                file.flush_if_older(clock::monotonic_ns())?;
+                if !is_over {
+                    file.advance(horizon.min(now))?;
+                }
+            }
+        }
+        if due {
+            *next_statistics = now + self.statistics_every;
+        }
+        self.is_busy |=
+            !merge.is_empty() || self.file.as_ref().is_some_and(CaptureWriter::is_rotating);
+        Ok(finished)
     }
 
     /// How long to wait for a silent input now. Rather out of order than lost: waiting packets take
@@ -382,22 +384,28 @@ impl WriterThread {
         interfaces::statistics(&self.counters, start, end)
     }
 
-    fn sleep(&mut self) {
-        let longest = self.calm.sleep(std::mem::take(&mut self.is_busy));
-        let Self { inputs, ended, bell, view, .. } = self;
+    /// Whether there is news.
+    pub(super) fn is_ready(&mut self) -> bool {
         // An end is news, too, but once.
-        let ready = || {
-            let mut finished = 0;
-            for input in inputs.iter_mut() {
-                if input.filled.is_ready() {
-                    return true;
-                }
-                finished += usize::from(input.filled.is_finished());
+        let mut finished = 0;
+        for input in &mut self.inputs {
+            if input.filled.is_ready() {
+                return true;
             }
-            finished > *ended
-        };
-        let is_held = view.as_ref().is_some_and(ViewInput::is_held);
-        bell.sleep(ready, if is_held { SHORT_SLEEP } else { longest });
+            finished += usize::from(input.filled.is_finished());
+        }
+        finished > self.ended
+    }
+
+    /// How long to sleep now without news.
+    pub(super) fn longest_sleep(&mut self) -> Duration {
+        let longest = self.calm.sleep(std::mem::take(&mut self.is_busy));
+        if self.holds_packets() { SHORT_SLEEP } else { longest }
+    }
+
+    /// Whether packets wait for the view to be done with those before.
+    pub(super) fn holds_packets(&self) -> bool {
+        self.view.as_ref().is_some_and(ViewInput::is_held)
     }
 
     /// Counts packets that were handed over but did not reach the file as dropped, until all inputs
@@ -420,7 +428,9 @@ impl WriterThread {
             if finished {
                 return;
             }
-            self.sleep();
+            let longest = self.longest_sleep();
+            let bell = Arc::clone(&self.bell);
+            bell.sleep(|| self.is_ready(), longest);
         }
     }
 }

@@ -1,0 +1,79 @@
+//! Who writes: a thread of its own or, for immediate delivery, the thread that has received the
+//! packets.
+//!
+//! Waking a thread takes a tenth of a millisecond. So a receiving thread that has nothing else to
+//! do writes itself what it has received, unless the writing thread is at it.
+
+use std::sync::Mutex;
+
+use wirelane_os::clock;
+
+use super::merge::ChunkMerge;
+use super::writer::{Finished, WriterThread};
+use crate::pcap::CaptureError;
+use crate::sync::{Doorbell, lock};
+
+/// What is being written, for whoever writes. `None` at the end.
+pub(super) struct Writing(Mutex<Option<State>>);
+
+struct State {
+    writer: WriterThread,
+    merge: ChunkMerge,
+    started: u64,
+    next_statistics: u64,
+    /// Ends the writing.
+    error: Option<CaptureError>,
+}
+
+impl Writing {
+    pub(super) fn new(writer: WriterThread) -> Self {
+        let started = clock::realtime_ns();
+        let state = State {
+            merge: ChunkMerge::new(writer.inputs.len(), writer.keeps_order),
+            started,
+            next_statistics: started + writer.statistics_every,
+            error: None,
+            writer,
+        };
+        Self(Mutex::new(Some(state)))
+    }
+
+    /// Writes until every input has ended, on the thread of this bell.
+    pub(super) fn run(&self, bell: &Doorbell) -> Finished {
+        loop {
+            let mut place = lock(&self.0);
+            let Some(state) = place.as_mut() else { return Finished::nothing() };
+            let is_over = state.step();
+            let longest = state.writer.longest_sleep();
+            if let Some(state) = place.take_if(|_| is_over) {
+                drop(place);
+                return state.writer.end(state.merge, state.started, state.error);
+            }
+            drop(place);
+            let is_ready = |state: &mut State| state.error.is_some() || state.writer.is_ready();
+            bell.sleep(|| lock(&self.0).as_mut().is_none_or(is_ready), longest);
+        }
+    }
+
+    /// Writes what there is on the calling thread. False if that is left to the writing thread,
+    /// which has to be woken.
+    pub(super) fn help(&self) -> bool {
+        let Ok(mut place) = self.0.try_lock() else { return false };
+        let Some(state) = place.as_mut() else { return false };
+        !state.step() && !state.writer.holds_packets()
+    }
+}
+
+impl State {
+    /// Writes what there is. Whether that was all.
+    fn step(&mut self) -> bool {
+        if self.error.is_none() {
+            let Self { writer, merge, started, next_statistics, error } = self;
+            match writer.step(merge, *started, next_statistics) {
+                Ok(is_over) => return is_over,
+                Err(cause) => *error = Some(cause),
+            }
+        }
+        true
+    }
+}
