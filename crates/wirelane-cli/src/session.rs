@@ -222,8 +222,7 @@ pub(crate) enum Screen<'a> {
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever
 /// SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended. Without live figures
-/// this asks it about every `pace`.
+/// `wait` waits for so long at most, and says whether the session has ended.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
@@ -231,7 +230,6 @@ pub(crate) fn watch(
     halt: &Halt,
     started: Instant,
     screen: Screen<'_>,
-    pace: Duration,
 ) {
     let mut progress = match screen {
         Screen::Free(file) if !args.quiet => {
@@ -239,7 +237,7 @@ pub(crate) fn watch(
         }
         _ => None,
     };
-    let pace = progress.as_ref().map_or(pace, |_| FRAME);
+    let pace = progress.as_ref().map_or(PAUSE, |_| FRAME);
     attend(wait, args, (halt, pace), started, |moment| match (moment, &mut progress) {
         (Moment::Asked, _) => {
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());

@@ -150,16 +150,9 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });
-    let wait = |pause| forward.wait(pause);
-    session::watch(
-        &forward.monitor(),
-        wait,
-        &args.session,
-        &halt,
-        started,
-        Screen::Free(None),
-        session::FRAME,
-    );
+    // Its end wakes nobody.
+    let wait = |pause: Duration| forward.wait(pause.min(session::FRAME));
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
     // No other process looks at the queues any more when they are closed.
     drop(control);
     let mut outcome = forward.join();

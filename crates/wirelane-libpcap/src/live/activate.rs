@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use wirelane::port::{Backend, Port, PortMode, open as open_port, parse_number};
+use wirelane::port::{Backend, Port, PortInfo, PortMode, Rx, open as open_port, parse_number};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
@@ -30,8 +30,6 @@ pub(super) struct Opened {
     pub(super) links: Links,
     /// The snap length in force.
     pub(super) snaplen: c_int,
-    /// How far to go for the order of time.
-    pub(super) bounds: Bounds,
     pub(super) warning: Option<Failure>,
 }
 
@@ -107,16 +105,24 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         false => None,
     };
     let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
+    Ok(Opened { port, links, snaplen, warning: None })
+}
+
+/// How far to go for the order of time of the packets of these ends.
+pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &Options) -> Bounds {
+    const BYTES_PER_MS: usize = 125_000;
+    let ring = ends.iter().filter_map(Rx::ring_bytes).min().unwrap_or(usize::MAX);
+    // Who naps looks at a ring before 1 Gbit/s, should it set in meanwhile, has filled most of it.
+    let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
     // Then a ring that is empty has held nothing back.
-    let one_by_one = port.info().mode == PortMode::TpacketV2;
-    let bounds = Bounds {
-        ring: usize::MAX,
-        wait: Duration::from_nanos(port.info().lateness) + GRACE,
-        nap: latency(options) / 4,
+    let one_by_one = info.mode == PortMode::TpacketV2;
+    Bounds {
+        ring,
+        wait: Duration::from_nanos(info.lateness) + GRACE,
+        nap: (latency(options) / 4).min(Duration::from_millis(millis)),
         disorder: if one_by_one { Duration::ZERO } else { Bounds::DISORDER },
-        sleeps: opening.is_packet(),
-    };
-    Ok(Opened { port, links, snaplen, bounds, warning: None })
+        sleeps: info.backend == Backend::Packet,
+    }
 }
 
 /// Of a ring of a packet port: its fewest blocks, and its bytes.

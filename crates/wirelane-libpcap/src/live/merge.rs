@@ -43,15 +43,6 @@ impl Bounds {
     /// The usual disorder.
     pub(crate) const DISORDER: Duration = Duration::from_millis(1);
 
-    /// The same for rings of so many bytes: who naps looks at them before 1 Gbit/s, should it set
-    /// in meanwhile, has filled most of one.
-    pub(crate) fn of(self, ring: Option<usize>) -> Self {
-        const BYTES_PER_MS: usize = 125_000;
-        let Some(ring) = ring else { return self };
-        let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
-        Self { ring, nap: self.nap.min(Duration::from_millis(millis)), ..self }
-    }
-
     fn disorder_ns(&self) -> u64 {
         u64::try_from(self.disorder.as_nanos()).unwrap_or(u64::MAX)
     }

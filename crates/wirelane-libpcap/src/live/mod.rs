@@ -31,7 +31,7 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
-use wirelane::port::{Control, Port, Rx};
+use wirelane::port::{Control, Port};
 use wirelane_filter::Instruction;
 use wirelane_os::{fork, iface};
 
@@ -86,11 +86,11 @@ impl Live {
         options: &Options,
         opening: &Opening,
     ) -> Result<(Box<Self>, Option<Failure>), Failure> {
-        let activate::Opened { mut port, links, snaplen, bounds, warning } =
+        let activate::Opened { mut port, links, snaplen, warning } =
             activate::open(options, opening)?;
         let interface = opening.interface().map(str::to_owned);
         let rx = port.rx();
-        let ring = rx.iter().filter_map(Rx::ring_bytes).min();
+        let bounds = activate::bounds(port.info(), &rx, options);
         let control = port.control();
         let sender = match opening.is_packet() {
             true => Sender::of_rings(Arc::clone(&control)),
@@ -108,7 +108,7 @@ impl Live {
         let status = Arc::new(Mutex::new(status));
         let sifts = Arc::default();
         let reader = Reader::new(
-            Merge::new(rx, bounds.of(ring)),
+            Merge::new(rx, bounds),
             options.precision,
             Arc::clone(&status),
             Arc::clone(&sifts),

@@ -87,13 +87,19 @@ impl PacketSocket {
     }
 
     /// Allows `bytes` of packets, the kernel's overhead included, to be queued on the socket beside
-    /// its ring, whatever `net.core.rmem_max` says.
+    /// its ring: with CAP_NET_ADMIN whatever `net.core.rmem_max` says, otherwise as far as that
+    /// allows. Returns how many are allowed.
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN.
-    pub fn set_receive_buffer(&self, bytes: usize) -> Result<()> {
+    /// What setsockopt(2) and getsockopt(2) give.
+    pub fn set_receive_buffer(&self, bytes: usize) -> Result<usize> {
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.set_socket(libc::SO_RCVBUFFORCE, value, "setsockopt SO_RCVBUFFORCE")
+            .or_else(|_| self.set_socket(libc::SO_RCVBUF, value, "setsockopt SO_RCVBUF"))?;
+        let level = (libc::SOL_SOCKET, libc::SO_RCVBUF);
+        let allowed: i32 = socket::get(self.as_fd(), level, "getsockopt SO_RCVBUF")?;
+        // The kernel doubles what it is told (socket(7)).
+        Ok(usize::try_from(allowed).unwrap_or(0) / 2)
     }
 
     /// What happened since this was last called; reading resets the kernel's 32-bit counters, so

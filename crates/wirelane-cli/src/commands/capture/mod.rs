@@ -89,7 +89,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     });
     let wait = |pause| capture.wait(pause);
     let screen = if prints { Screen::Taken } else { Screen::Free(args.write.as_deref()) };
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started, screen, session::PAUSE);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();

@@ -51,7 +51,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     });
     let wait = |pause| metering.wait(pause);
     let screen = Screen::Free(told.path());
-    session::watch(&metering.monitor(), wait, &args.session, halt, started, screen, session::PAUSE);
+    session::watch(&metering.monitor(), wait, &args.session, halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = metering.join();

@@ -57,6 +57,7 @@ mod config;
 mod control;
 pub(in crate::port) mod every;
 mod gauge;
+mod handover;
 mod home;
 mod idle;
 mod link;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket};
 
-use super::config::{self, Config};
+use super::config;
+use super::handover::Handover;
 use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::side_by_side::side_by_side;
@@ -25,19 +26,6 @@ pub(super) struct Rings {
     pub(super) retire: Duration,
 }
 
-/// Whether the kernel should hand over packets one by one, and can: long ones are queued on the
-/// socket, for which the usual limit is too low.
-pub(super) fn has_slots(config: &Config, socket: &PacketSocket, notes: &mut Vec<String>) -> bool {
-    let queued = config.is_immediate().then(|| socket.set_receive_buffer(config::BUDGET));
-    if let Some(Err(error)) = &queued {
-        notes.push(format!(
-            "packets are handed over after {} ms, not at once, which takes CAP_NET_ADMIN: {error}",
-            config.retire(usize::MAX).as_millis()
-        ));
-    }
-    matches!(queued, Some(Ok(())))
-}
-
 /// Opens all rings, of equal size; smaller ones if the kernel has no memory.
 ///
 /// # Errors
@@ -52,9 +40,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         config.share.is_some() || device.selects(&plan.mask, ring.class, ring.queue)
     };
     let longest = device.longest.min(plan.snaplen as usize);
-    let has_slots = has_slots(config, &plan.socket()?, notes);
-    // The same for all, as they wait for each other.
-    let retire = |blocks| if has_slots { Duration::ZERO } else { config.retire(blocks) };
+    let handover = Handover::new(config, &plan.socket()?, notes);
     let asked = config.shape(selections.iter().filter(is_selected).count(), longest);
     let bytes = |shape| {
         let of = |(block, count)| block * count;
@@ -71,7 +57,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
                 (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
                 shape: (usize, usize)| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
-        let request = Config::request((block, count), retire(shape.1), longest);
+        let request = handover.request(config, (block, count), shape.1, longest);
         let socket = lock(socket).take();
         let socket = socket.map_or_else(|| plan.socket(), Ok)?;
         let earlier = selections.iter().take(place);
@@ -111,10 +97,8 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
     };
     let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
     notes.extend(budget.note("bytes per ring", wanted, had));
-    if !has_slots && shape.0 < config::holding(longest) {
-        notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
-    }
-    Ok(Rings { rings, entrance, retire: retire(shape.1) })
+    notes.extend(handover.note(shape, longest));
+    Ok(Rings { rings, entrance, retire: handover.retire(config, shape.1) })
 }
 
 /// Lets the kernel offer each packet to one ring only.

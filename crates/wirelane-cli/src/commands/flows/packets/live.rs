@@ -77,7 +77,7 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     });
     let wait = |pause| capture.wait(pause);
     let screen = if destination.is_output() { Screen::Taken } else { Screen::Free(None) };
-    session::watch(&capture.monitor(), wait, &args.session, halt, started, screen, session::PAUSE);
+    session::watch(&capture.monitor(), wait, &args.session, halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let mut outcome = capture.join();

@@ -14,7 +14,6 @@ mod program;
 mod strands;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::ethtool::Ethtool;
@@ -27,10 +26,11 @@ use self::strands::Finder;
 pub(super) use self::strands::{Place, Strands};
 use super::config::{self, Config};
 use super::control::Progress;
+use super::handover::Handover;
 use super::link::OnRemoval;
 use super::rejections::Rejections;
 use super::ring::Ring;
-use super::rings::{Rings, has_slots};
+use super::rings::Rings;
 use super::rx::Receiver;
 use super::setup::Setup;
 use super::side_by_side::side_by_side;
@@ -177,11 +177,10 @@ fn rings(
         let Some(smaller) = config::smaller(shape) else { break };
         shape = smaller;
     }
-    let has_slots = has_slots(config, &socket()?, notes);
-    let retire = |blocks| if has_slots { Duration::ZERO } else { config.retire(blocks) };
+    let handover = Handover::new(config, &socket()?, notes);
     let rings = loop {
         let open = |place: usize, number: &u16| {
-            let request = Config::request(shape, retire(shape.1), longest);
+            let request = handover.request(config, shape, shape.1, longest);
             let selection = Selection {
                 class: Class::Rx,
                 queue: *number,
@@ -208,10 +207,8 @@ fn rings(
     if entrance.turnstile().is_none() {
         distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
     }
-    if !has_slots && config.block.is_none() && shape.0 < config::holding(longest) {
-        notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
-    }
-    Ok(Rings { rings, entrance, retire: retire(shape.1) })
+    notes.extend(handover.note(shape, longest));
+    Ok(Rings { rings, entrance, retire: handover.retire(config, shape.1) })
 }
 
 /// Lets the kernel offer each packet to the ring of its number.
