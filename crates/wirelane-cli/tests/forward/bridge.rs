@@ -57,7 +57,7 @@ impl Bridge {
         self.inner().map(|end| format!("packet:{}", end.interface))
     }
 
-    fn forward(&self, options: &[&str]) -> Running {
+    pub(super) fn forward(&self, options: &[&str]) -> Running {
         let ports = self.ports();
         Running::start(&self.middle, &[&[ports[0].as_str(), &ports[1]], options].concat())
     }

@@ -8,6 +8,7 @@ mod shared;
 mod ssh;
 
 mod bad_input;
+mod big_tcp;
 mod bridge;
 mod checksums;
 mod control;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
+use super::jumbo;
 use super::place::TxPlace;
 use super::switches::Switches;
 use super::tx::{Transmit, Tx};
@@ -177,6 +178,7 @@ impl GsoTx {
 
     /// Decides about one frame.
     fn plan(&mut self, mut frame: Frame) {
+        jumbo::take_off(&mut frame);
         let mut offload = frame.offload().unwrap_or_default();
         if offload.gso != Gso::None || frame.len() > self.short {
             let (len, is_long) = self.segmenter.measure(frame.data(), &offload);

@@ -24,6 +24,7 @@ pub(crate) mod gro;
 mod growing;
 pub mod gso;
 mod info;
+mod jumbo;
 pub(crate) mod lanes;
 mod limits;
 mod manual;

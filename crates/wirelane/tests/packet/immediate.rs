@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use rustix::net::SendFlags;
 use wirelane::mask::Class;
 use wirelane::port::{OpenOptions, PortMode};
+use wirelane_os::packet::PacketSocket;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{packets, privileged};
@@ -43,6 +45,38 @@ fn privileged_packets_longer_than_a_slot_are_whole() {
         for (got, sent) in got.iter().zip(sent.iter().chain(&sent)) {
             let kept = sent.len().min(snaplen as usize);
             assert!(got.bytes == sent[..kept], "{} of {} bytes", got.bytes.len(), sent.len());
+            assert_eq!(got.original_len as usize, sent.len());
+        }
+        assert_conserved(&port);
+    }
+}
+
+/// As BIG TCP makes them.
+#[test]
+fn privileged_packets_of_200_000_bytes_are_whole() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    ns.run("ip", ["link", "set", "lo", "mtu", "250000", "up"]);
+    let index = ns.inside(|| wirelane_os::iface::index("lo").unwrap());
+    let sender = ns.inside(|| PacketSocket::open().unwrap());
+    sender.bind(index, 0).unwrap();
+    let lengths = [60, 65_600, 131_008, 131_009, 180_054, 200_000, 60, 200_000];
+    let sent: Vec<_> = (0..).zip(lengths).map(|(n, length)| frame(n, length)).collect();
+    for snaplen in [OpenOptions::MAX_SNAPLEN, 150_000, 96] {
+        let options = OpenOptions::default().snaplen(snaplen).outgoing(false);
+        let mut port = open(&ns, "packet:lo?retire=0", &options).unwrap();
+        assert_eq!(port.info().mode, PortMode::TpacketV2);
+        let mut ends = port.rx();
+        port.start().unwrap();
+        for frame in sent.iter().chain(&sent) {
+            assert_eq!(rustix::net::send(&sender, frame, SendFlags::empty()), Ok(frame.len()));
+        }
+        let got = finish(&*port.control(), &mut ends);
+        assert_eq!(got.len(), 2 * sent.len(), "snap length {snaplen}");
+        for (got, sent) in got.iter().zip(sent.iter().chain(&sent)) {
+            assert!(got.bytes == sent[..sent.len().min(snaplen as usize)], "{}", sent.len());
             assert_eq!(got.original_len as usize, sent.len());
         }
         assert_conserved(&port);
