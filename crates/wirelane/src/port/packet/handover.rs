@@ -18,8 +18,7 @@ pub(super) struct Handover {
 
 impl Handover {
     /// One by one if the user wants that and `socket`, one of those of the port, may queue enough
-    /// long packets, which is not so with the usual limit of kernels before 6.17 and without
-    /// CAP_NET_ADMIN.
+    /// long packets, which older kernels do not allow without CAP_NET_ADMIN.
     pub(super) fn new(config: &Config, socket: &PacketSocket, notes: &mut Vec<String>) -> Self {
         if !config.is_immediate() {
             return Self { one_by_one: false };
