@@ -48,7 +48,7 @@ fn report(what: &str, spec: &str, nanoseconds: f64) {
 
 fn receive(spec: &str) -> f64 {
     let mut sim = sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
-    let rx = sim.rx().remove(0);
+    let rx = sim.rx().unwrap().remove(0);
     sim.start().unwrap();
     receive_on(rx)
 }
@@ -57,7 +57,7 @@ fn receive(spec: &str) -> f64 {
 fn scale(spec: &str) {
     let open = || {
         let mut sim = sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
-        let ends = sim.rx();
+        let ends = sim.rx().unwrap();
         sim.start().unwrap();
         ends
     };
@@ -85,7 +85,7 @@ fn receive_on(mut rx: Rx) -> f64 {
 fn forward(spec: &str) -> f64 {
     let options = OpenOptions::default().transmit(true);
     let mut sim = sim::open(&spec.parse().unwrap(), &options).unwrap();
-    let (mut rx, mut tx) = (sim.rx().remove(0), sim.tx().remove(0));
+    let (mut rx, mut tx) = (sim.rx().unwrap().remove(0), sim.tx().unwrap().remove(0));
     sim.start().unwrap();
     let mut batch = Batch::default();
     best(|| {

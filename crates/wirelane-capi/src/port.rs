@@ -149,11 +149,15 @@ struct Texts {
 
 impl OpenPort {
     /// `cuts`: its transmitting ends cut long frames.
-    pub(crate) fn new(mut port: Port, cuts: bool) -> Self {
-        let rx = port.rx();
-        let tx = if cuts { port.tx_cutting() } else { port.tx() };
+    pub(crate) fn new(mut port: Port, cuts: bool) -> Result<Self> {
+        let rx = port.rx()?;
+        let tx = match (port.transmits(), cuts) {
+            (false, _) => Vec::new(),
+            (true, true) => port.tx_cutting()?,
+            (true, false) => port.tx()?,
+        };
         let info = port.info().clone();
-        Self {
+        Ok(Self {
             control: port.control(),
             accounting: port.accounting(),
             rx_counters: rx.iter().map(|rx| Arc::clone(rx.counters())).collect(),
@@ -166,7 +170,7 @@ impl OpenPort {
                 rx: rx.into_iter().map(Some).collect(),
                 tx: tx.into_iter().map(Some).collect(),
             }),
-        }
+        })
     }
 
     pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {

@@ -98,7 +98,7 @@ impl Counting {
     /// # Errors
     /// A CPU cannot be used, or a port refuses to start.
     pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Self> {
-        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let inputs = ports.iter_mut().map(Port::rx).collect::<Result<Vec<Vec<Rx>>>>()?;
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let room = Tables::new(&config.by, config.keys, config.inner);
         let (hand_over, handed_over) = mpsc::channel();

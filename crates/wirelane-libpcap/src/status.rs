@@ -247,7 +247,7 @@ mod tests {
     fn a_board_says_what_the_counters_do() {
         let spec = "sim:3?count=1000&flows=64".parse().unwrap();
         let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
-        let mut inputs = port.rx();
+        let mut inputs = port.rx().unwrap();
         port.start().unwrap();
         let mut status = Status::new("counters", port.info(), &inputs);
         let mut batch = Batch::new(7);
@@ -280,7 +280,7 @@ mod tests {
     fn a_sending_end_is_added_once_and_nothing_is_lost() {
         let spec = "sim:1?count=10".parse().unwrap();
         let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
-        let inputs = port.rx();
+        let inputs = port.rx().unwrap();
         let mut status = Status::new("sending", port.info(), &inputs);
         assert_eq!(shown("sending")[0]["handles"][0]["ps_recv"], Value::Null);
         status.counted(Totals { received: 5, ..Totals::default() });

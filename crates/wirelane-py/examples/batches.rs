@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_default();
     let started = Instant::now();
     let mut port = port::open(&format!("file:{path}").parse()?, &OpenOptions::default())?;
-    let mut rx = port.rx();
+    let mut rx = port.rx()?;
     let mut packets = Packets::new();
     let ends = rx.iter().map(|rx| interfaces(port.info(), rx));
     let numbers: Vec<_> =

@@ -50,7 +50,8 @@ impl Port {
         mut rows: wirelane_arrow::Packets,
         count: Option<u64>,
     ) -> wirelane::Result<Self> {
-        let (rx, tx) = (port.rx(), port.tx());
+        let rx = port.rx()?;
+        let tx = if port.transmits() { port.tx()? } else { Vec::new() };
         let monitor = Monitor::of_receivers([(&port, &rx)]);
         port.start()?;
         let info = port.info().clone();

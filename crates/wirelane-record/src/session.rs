@@ -49,7 +49,7 @@ impl Recording {
     /// cannot be used, or the port refuses to start.
     pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Self> {
         let (info, control) = (port.info().clone(), port.control());
-        let inputs = vec![port.rx()];
+        let inputs = vec![port.rx()?];
         let trigger = config.trigger.as_ref().map(Trigger::new);
         let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
         // A trigger looks at packets as they are received.

@@ -133,7 +133,7 @@ fn a_file_keeps_the_schedule_and_what_is_too_long_is_counted() {
     assert_eq!(outcome.port.notes.len(), 1, "{:?}", outcome.port.notes);
     let spec = format!("file:{}", path.display()).parse().unwrap();
     let mut source = port::open(&spec, &OpenOptions::default()).unwrap();
-    let mut inputs = source.rx();
+    let mut inputs = source.rx().unwrap();
     source.start().unwrap();
     let mut seen = Vec::new();
     let note = |_: usize, batch: &mut wirelane::Batch| {

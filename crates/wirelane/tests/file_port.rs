@@ -128,9 +128,9 @@ fn drain(rx: &mut Rx) -> (Vec<Packet>, Option<Error>) {
 
 /// All packets of a port, whose frames must be back afterwards.
 fn receive(mut port: Port) -> (Vec<Packet>, Option<Error>) {
-    let mut rx = port.rx();
+    let mut rx = port.rx().unwrap();
     assert_eq!(rx.len(), 1);
-    assert!(port.rx().is_empty());
+    assert!(port.rx().is_err());
     port.start().unwrap();
     let (packets, failure) = drain(&mut rx[0]);
     let bytes: u64 = packets.iter().map(|packet| u64::from(packet.original_len)).sum();
@@ -268,7 +268,7 @@ fn masks_change_while_reading() {
     let directory = tempfile::tempdir().unwrap();
     let sent = packets(700);
     let mut port = open(&sample(directory.path(), "a.pcapng", &sent), &OpenOptions::default());
-    let (mut rx, control) = (port.rx(), port.control());
+    let (mut rx, control) = (port.rx().unwrap(), port.control());
     port.start().unwrap();
     let mut batch = Batch::new(100);
     assert_eq!(rx[0].receive(&mut batch), 100);
@@ -308,7 +308,7 @@ fn nothing_is_read_while_no_frame_is_free() {
     let path = sample(directory.path(), "a.pcapng.zst", &sent);
     let options = OpenOptions::default().ring_bytes(16 * 2048);
     let mut port = open(&path, &options);
-    let mut rx = port.rx().remove(0);
+    let mut rx = port.rx().unwrap().remove(0);
     let mut batch = Batch::new(16);
     assert_eq!(rx.receive(&mut batch), 0, "before the start");
     port.start().unwrap();
@@ -338,7 +338,7 @@ fn long_packets_and_the_snap_length() {
     }
     let path = sample(directory.path(), "a.pcapng", &sent);
     let mut port = open(&path, &OpenOptions::default());
-    let mut rx = port.rx();
+    let mut rx = port.rx().unwrap();
     port.start().unwrap();
     let (received, failure) = drain(&mut rx[0]);
     assert!(failure.is_none());
@@ -388,7 +388,7 @@ fn the_gaps_of_the_file_are_kept_on_request() {
     assert!(start.elapsed() >= Duration::from_millis(60));
 
     let mut port = file::open(&spec(&path, "?rate=original"), &OpenOptions::default()).unwrap();
-    let mut rx = port.rx();
+    let mut rx = port.rx().unwrap();
     port.start().unwrap();
     let mut batch = Batch::default();
     assert_eq!(rx[0].receive(&mut batch), 1);
@@ -430,7 +430,7 @@ fn a_live_pipe_holds_nothing_back() {
         let mut at = ends[0] + 12;
         pipe.write_all(&bytes[..at]).unwrap();
         let mut port = open(&fifo, &OpenOptions::default());
-        let mut rx = port.rx().remove(0);
+        let mut rx = port.rx().unwrap().remove(0);
         port.start().unwrap();
         let mut received = Vec::new();
         let mut receive = |rx: &mut Rx| {
@@ -484,7 +484,7 @@ fn a_live_compressed_pipe_holds_no_frame_back() {
         let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
         pipe.write_all(&pack("first", &bytes[..ends[0]])).unwrap();
         let mut port = open(&fifo, &OpenOptions::default());
-        let mut rx = port.rx().remove(0);
+        let mut rx = port.rx().unwrap().remove(0);
         port.start().unwrap();
         let mut received = Vec::new();
         let mut receive = |rx: &mut Rx| {
@@ -517,8 +517,8 @@ fn what_is_sent_is_in_the_file() {
         let mut from = open(&input, &OpenOptions::default());
         let path = directory.path().join(name);
         let mut to = open(&path, &transmit);
-        let (mut rx, mut tx) = (from.rx().remove(0), to.tx());
-        assert_eq!((tx.len(), tx[0].queue(), to.rx().len()), (1, 0, 0));
+        let (mut rx, mut tx) = (from.rx().unwrap().remove(0), to.tx().unwrap());
+        assert_eq!((tx.len(), tx[0].queue(), to.rx().unwrap().len()), (1, 0, 0));
         from.start().unwrap();
         to.start().unwrap();
         let mut batch = Batch::default();
@@ -554,7 +554,7 @@ fn frames_made_here_get_the_time_of_sending() {
     let path = directory.path().join("a.pcapng");
     let transmit = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(&path, &transmit);
-    let mut tx = port.tx();
+    let mut tx = port.tx().unwrap();
     port.start().unwrap();
     let mut batch = Batch::default();
     assert_eq!(tx[0].allocate(&mut batch, 3), 3);
@@ -579,7 +579,7 @@ fn what_an_end_took_is_written_or_counted_when_it_is_drained_or_dropped() {
         for drains in [true, false] {
             let is_full = name == "/dev/full";
             let mut port = open(&directory.path().join(name), &transmit);
-            let mut tx = port.tx().remove(0);
+            let mut tx = port.tx().unwrap().remove(0);
             port.start().unwrap();
             let mut batch = Batch::default();
             tx.allocate(&mut batch, 20);
@@ -601,7 +601,7 @@ fn what_an_end_took_is_written_or_counted_when_it_is_drained_or_dropped() {
 fn a_full_disk_is_reported_and_counted() {
     let transmit = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(Path::new("/dev/full"), &transmit);
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     port.start().unwrap();
     let mut batch = Batch::default();
     for _ in 0..3 {
@@ -711,7 +711,7 @@ fn the_beginning_of_time_is_kept() {
     let to = directory.path().join("b.pcapng");
     let options = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(&to, &options);
-    let (mut rx, mut tx) = (from.rx(), port.tx());
+    let (mut rx, mut tx) = (from.rx().unwrap(), port.tx().unwrap());
     from.start().unwrap();
     port.start().unwrap();
     let mut batch = Batch::default();

@@ -37,7 +37,7 @@ fn finish(port: &mut Port, sent: usize) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     let mut received = 0;
     let mut batch = Batch::default();
-    for mut rx in port.rx() {
+    for mut rx in port.rx().unwrap() {
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
             rx.receive(&mut batch);

@@ -44,7 +44,7 @@ fn receive(rx: Vec<Rx>, each: impl Fn(&[u8]) + Sync) -> Vec<u64> {
 fn a_simulated_port_delivers_what_matches_and_counts_the_rest() {
     let spec = "sim:3?count=30000&proto=mix&size=imix";
     let mut port = open(spec, Some("tcp and greater 100"));
-    let rx = port.rx();
+    let rx = port.rx().unwrap();
     let counters: Vec<_> = rx.iter().map(|rx| rx.counters().clone()).collect();
     port.start().expect("it starts");
     let packets: u64 = receive(rx, |data| {
@@ -66,7 +66,7 @@ fn a_simulated_port_delivers_what_matches_and_counts_the_rest() {
 #[test]
 fn without_a_filter_nothing_is_filtered() {
     let mut port = open("sim:2?count=5000", None);
-    let rx = port.rx();
+    let rx = port.rx().unwrap();
     port.start().expect("it starts");
     assert_eq!(receive(rx, |_| {}).iter().sum::<u64>(), 5000);
 }
@@ -92,7 +92,7 @@ fn a_wrong_filter_does_not_open() {
 fn a_filter_changes_while_packets_come() -> Result<()> {
     let filters: [Filter; 2] = ["udp src port 0 or tcp".parse()?, "udp".parse()?];
     let mut port = open("sim:2?proto=mix&ip=4", Some("tcp"));
-    let (rx, control) = (port.rx(), port.control());
+    let (rx, control) = (port.rx().unwrap(), port.control());
     port.start()?;
     let (tcp, udp) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| -> Result<()> {

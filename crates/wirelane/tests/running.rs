@@ -161,7 +161,7 @@ impl Receive for Unplugged {
 fn counts_stay_when_the_link_goes_down() {
     let mut port = open("sim:2?rate=max");
     let seen = Arc::new(AtomicU64::new(0));
-    let work = port.rx().into_iter().map(|rx| {
+    let work = port.rx().unwrap().into_iter().map(|rx| {
         let seen = Arc::clone(&seen);
         let rx = vec![rx.wrap(|inner, _| Unplugged(inner, 10_000, seen))];
         pipeline::Work { port: 0, consumer: never(&rx), rx }
@@ -195,10 +195,10 @@ impl Receive for Awake {
 fn an_event_loop_with_two_ports_sees_all_that_happens() {
     for awake in [false, true] {
         let (mut one, mut two) = (open("sim:2?rate=200kpps&count=20000"), open("sim:1?count=5000"));
-        let mut rx = one.rx();
-        rx.extend(two.rx());
+        let mut rx = one.rx().unwrap();
+        rx.extend(two.rx().unwrap());
         if awake {
-            let idle = open("sim:1").rx().remove(0);
+            let idle = open("sim:1").rx().unwrap().remove(0);
             rx.push(idle.wrap(|_, _| Awake));
         }
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -261,7 +261,7 @@ fn privileged_an_event_loop_keeps_its_time_while_an_xdp_port_idles() {
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 1, 1500);
     let mut port = far.inside(|| take_all(&format!("xdp:{}", pair.b.interface)));
-    let mut rx = port.rx();
+    let mut rx = port.rx().unwrap();
     port.start().unwrap();
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).unwrap();
     let every = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };

@@ -52,12 +52,38 @@ fn drain(ends: &mut [Rx], batch: usize) -> Vec<Seen> {
     seen
 }
 
+/// What a program forgot, or did twice, is an error and not a port without ends.
+#[test]
+fn ends_that_are_not_there_are_errors() {
+    let mut sim = sim::open(&spec("sim:2?count=1"), &OpenOptions::default()).unwrap();
+    assert!(!sim.transmits());
+    let error = sim.tx().err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "port 'sim:2?count=1': it was opened without transmitting ends; open it with \
+         OpenOptions::transmit(true)"
+    );
+    assert_eq!(sim.rx().unwrap().len(), 2);
+    let error = sim.rx().err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "port 'sim:2?count=1': its receiving ends were handed out before"
+    );
+    let mut sim = open("sim:2?count=1");
+    assert!(sim.transmits() && sim.tx().unwrap().len() == 2 && !sim.transmits());
+    let error = sim.tx_cutting().err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "port 'sim:2?count=1': its transmitting ends were handed out before"
+    );
+}
+
 /// Every packet of the stream comes exactly once, byte for byte, on its queue and in order.
 fn assert_predicted(text: &str, batch: usize) {
     let stream = Stream::new(&spec(text)).unwrap();
     let mut sim = open(text);
-    let mut ends = sim.rx();
-    assert!(sim.rx().is_empty());
+    let mut ends = sim.rx().unwrap();
+    assert!(sim.rx().is_err());
     sim.start().unwrap();
     let seen = drain(&mut ends, batch);
     let mut last = BTreeMap::new();
@@ -127,7 +153,7 @@ proptest! {
 fn nothing_comes_before_the_start_and_nothing_new_after_the_stop() {
     for text in ["sim:2", "sim:2?rate=1Mpps"] {
         let mut sim = open(text);
-        let mut ends = sim.rx();
+        let mut ends = sim.rx().unwrap();
         let mut batch = Batch::default();
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(ends[0].receive(&mut batch), 0);
@@ -147,7 +173,7 @@ fn masks_select_exactly_and_can_change() {
     let text = "sim:4?other=5&tx=3&flows=97";
     let stream = Stream::new(&spec(text)).unwrap();
     let mut sim = open(text);
-    let (mut ends, control) = (sim.rx(), sim.control());
+    let (mut ends, control) = (sim.rx().unwrap(), sim.control());
     sim.start().unwrap();
     let mut batch = Batch::default();
     let mut next: BTreeMap<(Class, u16), u64> = BTreeMap::new();
@@ -194,7 +220,7 @@ fn a_queue_that_stays_selected_misses_nothing() {
     let text = "sim:2?flows=64";
     let stream = Stream::new(&spec(text)).unwrap();
     let mut sim = open(text);
-    let (mut ends, control) = (sim.rx(), sim.control());
+    let (mut ends, control) = (sim.rx().unwrap(), sim.control());
     sim.start().unwrap();
     let changer = std::thread::spawn(move || {
         for i in 0..20_000 {
@@ -226,7 +252,7 @@ fn packets_are_due_to_the_nanosecond() {
     let text = "sim:2?rate=100kpps&count=20000&frames=20000";
     let stream = Stream::new(&spec(text)).unwrap();
     let mut sim = open(text);
-    let mut ends = sim.rx();
+    let mut ends = sim.rx().unwrap();
     let begin = Instant::now();
     sim.start().unwrap();
     let seen = drain(&mut ends, 64);
@@ -243,7 +269,7 @@ fn packets_are_due_to_the_nanosecond() {
 #[test]
 fn a_full_ring_loses_and_counts() {
     let mut sim = open("sim:1?rate=1Mpps&frames=100&count=5000");
-    let mut ends = sim.rx();
+    let mut ends = sim.rx().unwrap();
     sim.start().unwrap();
     std::thread::sleep(Duration::from_millis(20));
     let mut held = Batch::new(200);
@@ -259,7 +285,7 @@ fn a_full_ring_loses_and_counts() {
 #[test]
 fn a_consumer_that_keeps_all_frames_holds_the_source_back() {
     let mut sim = open("sim:1?frames=50&count=120");
-    let mut ends = sim.rx();
+    let mut ends = sim.rx().unwrap();
     sim.start().unwrap();
     let mut held = Batch::new(200);
     assert_eq!(ends[0].receive(&mut held), 50);
@@ -300,7 +326,7 @@ fn queues_follow_receive_side_scaling() {
 fn the_snap_length_cuts_and_the_wire_length_stays() {
     let options = OpenOptions::default().snaplen(96);
     let mut sim = sim::open(&spec("sim:1?size=300&count=10"), &options).unwrap();
-    let mut ends = sim.rx();
+    let mut ends = sim.rx().unwrap();
     sim.start().unwrap();
     let mut batch = Batch::default();
     assert_eq!(ends[0].receive(&mut batch), 10);
@@ -312,17 +338,17 @@ fn the_snap_length_cuts_and_the_wire_length_stays() {
 fn only_the_queues_named_are_open() {
     let mut sim = open("sim:8@1,5?tx=2&other=9");
     assert_eq!(sim.info().queues, [1, 5]);
-    let ends: Vec<_> = sim.rx().iter().map(|rx| (rx.class(), rx.queue())).collect();
+    let ends: Vec<_> = sim.rx().unwrap().iter().map(|rx| (rx.class(), rx.queue())).collect();
     let (rx, tx) = (Class::Rx, Class::Tx);
     let queues = [(rx, 1), (rx, 5), (tx, 1), (tx, 5)].map(|(class, queue)| (class, Some(queue)));
     assert_eq!(ends, [&queues[..], &[(Class::Other, None)]].concat());
-    assert_eq!(sim.tx().iter().map(|tx| tx.queue()).collect::<Vec<_>>(), [1, 5]);
+    assert_eq!(sim.tx().unwrap().iter().map(|tx| tx.queue()).collect::<Vec<_>>(), [1, 5]);
 }
 
 #[test]
 fn the_sink_counts_and_verifies() {
     let mut sim = open("sim:1?verify=on&frames=64&proto=mix&ip=mix&size=200");
-    let (mut ends, mut sinks) = (sim.rx(), sim.tx());
+    let (mut ends, mut sinks) = (sim.rx().unwrap(), sim.tx().unwrap());
     sim.start().unwrap();
     let mut batch = Batch::default();
     assert_eq!(ends[0].receive(&mut batch), 64);
@@ -366,7 +392,8 @@ fn a_cable_carries_every_frame_to_the_queue_of_its_hash() {
     const COUNT: u64 = 3000;
     let stream = Stream::new(&spec("sim:4?flows=100&proto=mix&ip=mix&size=200")).unwrap();
     let (mut a, mut b) = plugged("sim:2", "sim:4?ring=64");
-    let (mut a_tx, mut a_rx, mut b_tx, mut b_rx) = (a.tx(), a.rx(), b.tx(), b.rx());
+    let (mut a_tx, mut a_rx, mut b_tx, mut b_rx) =
+        (a.tx().unwrap(), a.rx().unwrap(), b.tx().unwrap(), b.rx().unwrap());
     a.start().unwrap();
     b.start().unwrap();
     let mut numbers: [_; 2] = [0, 1].map(|i| (i..COUNT).step_by(2));
@@ -417,7 +444,7 @@ fn a_cable_carries_every_frame_to_the_queue_of_its_hash() {
 fn a_full_cable_loses_and_counts_at_the_receiver() {
     let stream = Stream::new(&spec("sim:1")).unwrap();
     let (mut a, mut b) = plugged("sim:1?frames=100", "sim:1?ring=16");
-    let (mut tx, mut rx) = (a.tx().remove(0), b.rx().remove(0));
+    let (mut tx, mut rx) = (a.tx().unwrap().remove(0), b.rx().unwrap().remove(0));
     let mut batch = Batch::new(100);
     load(&mut tx, &stream, &mut (0..100), &mut batch);
     assert_eq!(batch.len(), 100);
@@ -441,7 +468,7 @@ fn a_full_cable_loses_and_counts_at_the_receiver() {
 fn a_mask_at_a_cable() {
     let stream = Stream::new(&spec("sim:2")).unwrap();
     let (mut a, mut b) = plugged("sim:1", "sim:2");
-    let (mut tx, mut rx) = (a.tx().remove(0), b.rx());
+    let (mut tx, mut rx) = (a.tx().unwrap().remove(0), b.rx().unwrap());
     let mask = QueueMask { rx: "1".parse().unwrap(), ..QueueMask::ALL };
     b.control().set_mask(mask).unwrap();
     b.start().unwrap();
@@ -461,7 +488,7 @@ fn cables_of_two_threads() {
     const COUNT: u64 = 100_000;
     let stream = Stream::new(&spec("sim:2")).unwrap();
     let (mut a, mut b) = plugged("sim:1", "sim:2?ring=4096");
-    let (mut tx, mut ends) = (a.tx().remove(0), b.rx());
+    let (mut tx, mut ends) = (a.tx().unwrap().remove(0), b.rx().unwrap());
     b.start().unwrap();
     let sender = std::thread::spawn(move || {
         let (mut batch, mut numbers) = (Batch::default(), 0..COUNT);
@@ -546,7 +573,7 @@ fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
     let (ends, seen) = loop {
         let options = OpenOptions::default().mask(mask.clone());
         let mut sim = sim::open(&spec(text), &options).unwrap();
-        let mut ends = sim.rx();
+        let mut ends = sim.rx().unwrap();
         let start = Instant::now();
         sim.start().unwrap();
         std::thread::sleep(Duration::from_millis(5));

@@ -118,7 +118,7 @@ impl<'a> Senders<'a> {
             .transmit(true)
             .placement(placement.clone());
         let mut port = site.inside(|| port::open(&spec, &options))??;
-        let (tx, frames) = (port.tx(), Arc::new(frames));
+        let (tx, frames) = (port.tx()?, Arc::new(frames));
         let port = Box::new(port);
         Ok(Self { site, ready: Ready::Sockets { port, tx, frames, placement } })
     }
@@ -233,7 +233,7 @@ mod tests {
         let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
         let options = OpenOptions::default().mask(mask).take(Take::All).take_management(true);
         let mut port = lab.far.inside(|| port::open(&port.parse()?, &options)).unwrap().unwrap();
-        let mut rx = port.rx();
+        let mut rx = port.rx().unwrap();
         port.start().unwrap();
         let sending = senders.start().unwrap();
         let (mut seen, mut batch) = (BTreeSet::new(), Batch::default());

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn wirelane_open(
             let spec = Spec::try_from(spec)?;
             let options = OptionsValue::read(options)?;
             let open = port::open(&spec, &options.to_options()?)?;
-            let id = PORTS.insert(OpenPort::new(open, options.forward != 0))?;
+            let id = PORTS.insert(OpenPort::new(open, options.forward != 0)?)?;
             put(port, PortHandle { id }, NOWHERE)?;
             Ok(0)
         })

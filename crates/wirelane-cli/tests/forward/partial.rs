@@ -122,7 +122,7 @@ fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
     let mut watcher = wire.left.inside(|| {
         PacketPort::open(&"packet:wl-tap".parse().unwrap(), &OpenOptions::default()).unwrap()
     });
-    let mut ends = watcher.rx();
+    let mut ends = watcher.rx().unwrap();
     watcher.start().unwrap();
     for address in LEFT {
         Wire::transfer(&wire.right, &wire.left, address, &content(SOME));

@@ -235,7 +235,7 @@ fn privileged_lengths_follow_the_mtu() {
     let spec = format!("packet:{}", pair.a.interface);
     let options = wirelane::port::OpenOptions::default().receive(false).transmit(true);
     let mut port = near.inside(|| wirelane::port::open(&spec.parse().unwrap(), &options).unwrap());
-    let mut tx = port.tx().pop().unwrap();
+    let mut tx = port.tx().unwrap().pop().unwrap();
     let mut batch = wirelane::Batch::new(1);
     let mut send = |length| {
         assert_eq!(tx.allocate(&mut batch, 1), 1);

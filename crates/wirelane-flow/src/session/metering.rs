@@ -40,7 +40,7 @@ impl Metering {
         sinks: Vec<Box<dyn Sink>>,
         config: &FlowConfig,
     ) -> Result<Self> {
-        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let inputs = ports.iter_mut().map(Port::rx).collect::<Result<Vec<Vec<Rx>>>>()?;
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         if needs_merge(config.packets, &inputs) {
             return Self::start_in_order(ports, inputs, monitor, sinks, config);

@@ -184,7 +184,7 @@ fn more_frames_than_a_batch_wait_and_leave() {
 fn queues_of_a_port_are_merged() {
     let spec = "sim:4?count=20000&rate=1M".parse().unwrap();
     let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
-    let ends = port.rx();
+    let ends = port.rx().unwrap();
     port.start().unwrap();
     let mut merge = Merge::new(ends, BOUNDS);
     let mut times = Vec::new();

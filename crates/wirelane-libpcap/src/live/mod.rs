@@ -89,12 +89,13 @@ impl Live {
         let activate::Opened { mut port, links, snaplen, warning } =
             activate::open(options, opening)?;
         let interface = opening.interface().map(str::to_owned);
-        let rx = port.rx();
+        let rx = port.rx()?;
         let bounds = activate::bounds(port.info(), &rx, options);
         let control = port.control();
         let sender = match opening.is_packet() {
             true => Sender::of_rings(Arc::clone(&control)),
-            false => Sender::of_ends(port.tx()),
+            false if port.transmits() => Sender::of_ends(port.tx()?),
+            false => Sender::of_ends(Vec::new()),
         };
         let promiscuous = interface.as_deref().filter(|_| options.promiscuous);
         let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();

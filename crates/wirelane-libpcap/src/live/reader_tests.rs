@@ -255,7 +255,7 @@ fn one_thread_reads_and_a_panic_gives_it_back() {
 fn a_call_ends_while_packets_never_do() {
     let endless = "sim:2?rate=max".parse().unwrap();
     let mut port = port::open(&endless, &OpenOptions::default()).unwrap();
-    let reader = reader(port.rx(), Precision::Micro);
+    let reader = reader(port.rx().unwrap(), Precision::Micro);
     let breaker = Breaker::new();
     port.start().unwrap();
     let patient = Request { insists: false, ..ALL };

@@ -55,7 +55,7 @@ pub struct Sockets {
 /// The port was not opened for transmitting, a source cannot be made, there is not enough memory,
 /// or a thread cannot be started.
 pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) -> Result<Sockets> {
-    let mut ends = if config.cut { port.tx_cutting() } else { port.tx() };
+    let mut ends = if config.cut { port.tx_cutting()? } else { port.tx()? };
     if ends.is_empty() {
         let object = format!("port '{}'", port.info().spec);
         return Err(Error::usage(object, "it was not opened for transmitting"));

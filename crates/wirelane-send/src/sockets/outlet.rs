@@ -290,7 +290,7 @@ mod tests {
         let _inside = left.enter();
         let spec = format!("packet:{name}").parse().unwrap();
         let mut port = open(&spec, &OpenOptions::default().receive(false).transmit(true)).unwrap();
-        let tx = port.tx().pop().unwrap();
+        let tx = port.tx().unwrap().pop().unwrap();
         let mut outlet = Outlet::new(tx, port.info(), &SendConfig::default()).unwrap();
         let start = clock::monotonic_ns();
         outlet.watch(start).unwrap();

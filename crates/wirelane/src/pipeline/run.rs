@@ -144,7 +144,7 @@ mod tests {
     fn one_end_that_fails_does_not_cost_the_others_their_packets() {
         let spec = "sim:2?rate=1Mpps&count=20000&tx=2&flows=63".parse().unwrap();
         let mut sim = sim::open(&spec, &OpenOptions::default()).unwrap();
-        let mut inputs = sim.rx();
+        let mut inputs = sim.rx().unwrap();
         let broken = inputs.remove(0).wrap(|_, _| Failing(0));
         inputs.insert(0, broken);
         sim.start().unwrap();
@@ -185,7 +185,7 @@ mod tests {
     fn an_error_of_the_consumer_ends_the_loop_and_is_returned() {
         let spec = "sim:1?rate=max".parse().unwrap();
         let mut sim = sim::open(&spec, &OpenOptions::default()).unwrap();
-        let mut inputs = sim.rx();
+        let mut inputs = sim.rx().unwrap();
         sim.start().unwrap();
         let mut consumer = Fussy { left: 1000, finished: 0 };
         let error = run_with(&mut inputs, &mut consumer).unwrap_err();

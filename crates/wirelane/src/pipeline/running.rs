@@ -84,7 +84,7 @@ impl Threads {
         mut make: impl FnMut(&[Rx]) -> C,
     ) -> Result<Running<C>> {
         let work = |rx: Vec<Rx>| Work { port: 0, consumer: make(&rx), rx };
-        let work: Vec<_> = by_queue(port.rx(), |rx| rx).into_iter().map(work).collect();
+        let work: Vec<_> = by_queue(port.rx()?, |rx| rx).into_iter().map(work).collect();
         self.start(vec![port], work)
     }
 

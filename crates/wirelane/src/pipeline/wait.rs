@@ -50,7 +50,7 @@ impl Wake {
 ///
 /// # fn main() -> wirelane::Result<()> {
 /// let mut port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
-/// let mut rx = port.rx();
+/// let mut rx = port.rx()?;
 /// port.start()?;
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let (mut batch, mut packets) = (Batch::default(), 0);

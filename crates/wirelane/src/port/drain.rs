@@ -116,7 +116,7 @@ mod tests {
     fn end(failures: usize) -> (Tx, Arc<TxCounters>, Port) {
         let options = OpenOptions::default().receive(false).transmit(true);
         let mut sim = sim::open(&"sim:1".parse().unwrap(), &options).unwrap();
-        let tx = sim.tx().remove(0);
+        let tx = sim.tx().unwrap().remove(0);
         let mut tx = tx.wrap(|inner, _| Late { inner, kept: Batch::new(64), failures });
         let mut batch = Batch::new(9);
         tx.allocate(&mut batch, 9);

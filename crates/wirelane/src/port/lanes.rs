@@ -50,7 +50,11 @@ pub struct Lane {
 /// receive from or to send through.
 pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
-    let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx_cutting())).collect();
+    let mut ends = Vec::new();
+    for port in &mut *ports {
+        let tx = if port.transmits() { port.tx_cutting()? } else { Vec::new() };
+        ends.push((port.rx()?, tx));
+    }
     let mut lanes = Vec::new();
     for (from, to) in routes {
         let (rx, tx) = (std::mem::take(&mut ends[from].0), std::mem::take(&mut ends[to].1));

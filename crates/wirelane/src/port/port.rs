@@ -13,7 +13,7 @@ use super::info::PortInfo;
 use super::rx::Rx;
 use super::switches::Switches;
 use super::tx::Tx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::Sink;
 use crate::inspect::Steering;
 use crate::pcap::FileId;
@@ -39,6 +39,14 @@ pub struct Port {
     /// Reads again how its TX queues are reached, where that may change.
     pub(super) steering: Option<Arc<Steering>>,
     has_started: Arc<AtomicBool>,
+    handed_out: HandedOut,
+}
+
+/// Which ends were handed out.
+#[derive(Default)]
+struct HandedOut {
+    rx: bool,
+    tx: bool,
 }
 
 impl Port {
@@ -58,6 +66,7 @@ impl Port {
             switches: Arc::default(),
             steering: None,
             has_started: Arc::default(),
+            handed_out: HandedOut::default(),
         }
     }
 
@@ -66,29 +75,59 @@ impl Port {
         &self.info
     }
 
-    /// Hands out the receiving ends: one per queue and class. Empty at the second call.
-    pub fn rx(&mut self) -> Vec<Rx> {
+    /// Hands out the receiving ends: one per queue and class. A port that only sends has none.
+    ///
+    /// # Errors
+    /// They were handed out before.
+    pub fn rx(&mut self) -> Result<Vec<Rx>> {
+        if std::mem::replace(&mut self.handed_out.rx, true) {
+            return Err(self.misused("its receiving ends were handed out before"));
+        }
         let ends = std::mem::take(&mut self.rx).into_iter();
         let (spec, flag) = (Arc::<str>::from(self.info.spec.as_str()), &self.has_started);
-        ends.map(|rx| rx.of_port(&spec, flag)).collect()
+        Ok(ends.map(|rx| rx.of_port(&spec, flag)).collect())
     }
 
-    /// Hands out the transmitting ends, one per TX queue. Empty at the second call.
-    pub fn tx(&mut self) -> Vec<Tx> {
-        std::mem::take(&mut self.tx)
+    /// Hands out the transmitting ends, one per TX queue.
+    ///
+    /// # Errors
+    /// They were handed out before, or the port has none: see [`Port::transmits`].
+    pub fn tx(&mut self) -> Result<Vec<Tx>> {
+        if std::mem::replace(&mut self.handed_out.tx, true) {
+            return Err(self.misused("its transmitting ends were handed out before"));
+        }
+        if self.tx.is_empty() {
+            let misused = self.misused("it was opened without transmitting ends");
+            return Err(misused.help("open it with OpenOptions::transmit(true)"));
+        }
+        Ok(std::mem::take(&mut self.tx))
+    }
+
+    /// Whether it has transmitting ends that were not handed out. It has some if it was opened with
+    /// [`OpenOptions::transmit`](super::OpenOptions::transmit).
+    pub fn transmits(&self) -> bool {
+        !self.tx.is_empty()
+    }
+
+    fn misused(&self, cause: &'static str) -> Error {
+        Error::usage(format!("port '{}'", self.info.spec), cause)
     }
 
     /// Hands out the transmitting ends, each behind a segmenter. It cuts frames that are marked for
     /// it ([`Frame::offload`](crate::Frame::offload)), and frames too long for the port of a
     /// protocol in [`Port::switches`]. [`Tx::segments`] counts what it cut.
-    pub fn tx_cutting(&mut self) -> Vec<Tx> {
+    ///
+    /// # Errors
+    /// As [`Port::tx`].
+    pub fn tx_cutting(&mut self) -> Result<Vec<Tx>> {
+        let (sink, switches) = (self.sink, Arc::clone(&self.switches));
         let cut = |tx: Tx| {
             // Nobody outside can guess the time to the nanosecond.
             let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
-            let segmenter = Segmenter::new(self.sink).with_fragment_secret(secret);
-            gso::tx(tx, segmenter, Arc::clone(&self.switches))
+            let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
+            gso::tx(tx, segmenter, Arc::clone(&switches))
         };
-        std::mem::take(&mut self.tx).into_iter().map(cut).collect()
+        Ok(self.tx()?.into_iter().map(cut).collect())
     }
 
     /// What is cut and merged at this port, at first as its spec says. [`Port::tx_cutting`] follows

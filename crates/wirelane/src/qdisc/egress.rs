@@ -32,7 +32,7 @@ use crate::sync::lock;
 /// let options = OpenOptions::default().transmit(true);
 /// let mut port = port::open(&"sim:1".parse()?, &options)?;
 /// port.start()?;
-/// let tx = port.tx().remove(0);
+/// let tx = port.tx()?.remove(0);
 /// let egress = Egress::new(&"fifo,limit=500".parse()?, tx);
 /// let mut handle = egress.handle();
 /// let mut batch = Batch::default();

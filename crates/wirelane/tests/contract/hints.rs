@@ -74,7 +74,7 @@ fn assert_hashes(wire: &mut Wire, mut port: XdpPort, spec: &str) {
     assert_eq!(port.info().notes, [] as [String; 0], "{spec}");
     let features = Ethtool::open(&wire.near).unwrap().features().unwrap().unwrap();
     let is_on = features["rx-hashing"];
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let (deadline, mut batch) = (Instant::now() + PATIENCE, Batch::new(64));
     let mut hashes: HashMap<u8, HashSet<u32>> = HashMap::new();

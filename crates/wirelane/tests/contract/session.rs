@@ -89,8 +89,8 @@ impl<'a> Session<'a> {
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mut port = bed.open(queues, options).unwrap_or_else(|error| panic!("{error}"));
         let (rx, others): (Vec<_>, Vec<_>) =
-            port.rx().into_iter().partition(|rx| rx.class() == Class::Rx);
-        let tx = port.tx();
+            port.rx().unwrap().into_iter().partition(|rx| rx.class() == Class::Rx);
+        let tx = port.tx().unwrap();
         let [near, far] = bed.promises().macs;
         let received = rx.iter().map(|rx| {
             let queue = rx.queue().unwrap();

@@ -87,7 +87,7 @@ impl Wire {
         let flows = flows(near, &sender, [far, near].map(|name| iface::mac(name).unwrap()));
         let mut listener = listener(far);
         let queues = queues(far);
-        let ears = listener.rx().into_iter().take(queues).collect();
+        let ears = listener.rx().unwrap().into_iter().take(queues).collect();
         listener.start().unwrap();
         let macs = [near, far].map(|name| iface::mac(name).unwrap());
         let (mut ears, mut batch): (Vec<Rx>, _) = (ears, Batch::new(64));
@@ -173,7 +173,7 @@ fn queues(name: &str) -> usize {
 fn flows(near: &str, sender: &PacketSocket, macs: [[u8; 6]; 2]) -> Vec<u16> {
     let mut listener = listener(near);
     let count = queues(near);
-    let mut ears: Vec<Rx> = listener.rx().into_iter().take(count).collect();
+    let mut ears: Vec<Rx> = listener.rx().unwrap().into_iter().take(count).collect();
     listener.start().unwrap();
     let mut found: Vec<Option<u16>> = vec![None; count];
     let mut batch = Batch::new(64);

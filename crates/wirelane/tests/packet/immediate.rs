@@ -34,7 +34,7 @@ fn privileged_packets_longer_than_a_slot_are_whole() {
         let options = OpenOptions::default().snaplen(snaplen).outgoing(false);
         let mut port = open(&ns, "packet:wl-long?ring=1Mi&retire=0", &options).unwrap();
         assert_eq!(port.info().mode, PortMode::TpacketV2);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         // Twice as many long ones as there is memory for at a time.
         for _ in 0..2 {
@@ -68,7 +68,7 @@ fn privileged_packets_of_200_000_bytes_are_whole() {
         let options = OpenOptions::default().snaplen(snaplen).outgoing(false);
         let mut port = open(&ns, "packet:lo?retire=0", &options).unwrap();
         assert_eq!(port.info().mode, PortMode::TpacketV2);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         for frame in sent.iter().chain(&sent) {
             assert_eq!(rustix::net::send(&sender, frame, SendFlags::empty()), Ok(frame.len()));
@@ -114,7 +114,7 @@ fn privileged_a_paused_reader_misses_none_of_a_thousand() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-held", 4);
     let mut port = open(&ns, "packet:wl-held?retire=0", &OpenOptions::default()).unwrap();
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let length = |n: u64| if n.is_multiple_of(50) { 9000 } else { 60 + n as usize };
     (0..1000).for_each(|n| tap.write(0, &frame(n, length(n))));
@@ -135,7 +135,7 @@ fn privileged_what_finds_no_room_is_counted() {
     for (sent, length) in [(5000, 60), (30, 60_000)] {
         let options = OpenOptions::default().outgoing(false);
         let mut port = open(&ns, "packet:wl-loss?ring=64Ki&retire=0", &options).unwrap();
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         (0..sent).for_each(|n| tap.write(0, &frame(n, length)));
         let got = finish(&*port.control(), &mut ends);
@@ -157,7 +157,7 @@ fn privileged_a_packet_is_there_within_a_millisecond() {
     let tap = MultiQueueTap::new(&ns, "wl-soon", 1);
     let options = masked(mask(&[0], &[], false));
     let mut port = open(&ns, "packet:wl-soon?retire=0", &options).unwrap();
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let mut batch = Batch::default();
     let mut age = |n| {

@@ -25,7 +25,7 @@ fn privileged_every_frame_passes_at_every_mtu() {
             (VethPair::new(&near, &middle, 1, mtu), VethPair::new(&middle, &far, 1, mtu));
         let spec = format!("packet:{}{LONG}", second.b.interface);
         let mut receiver = open(&far, &spec, &masked(mask(&[0], &[], false))).unwrap();
-        let mut ends = receiver.rx();
+        let mut ends = receiver.rx().unwrap();
         receiver.start().unwrap();
         let open_in_the_middle = |name: &str, options: OpenOptions| {
             let spec = format!("packet:{name}{LONG}").parse().unwrap();
@@ -41,7 +41,7 @@ fn privileged_every_frame_passes_at_every_mtu() {
 
         let mut sender =
             open(&near, &format!("packet:{}", first.a.interface), &transmitting()).unwrap();
-        let mut tx = sender.tx().remove(0);
+        let mut tx = sender.tx().unwrap().remove(0);
         let longest = mtu as usize + 14;
         let frame = |n: u64| packets::udp4(n).length(longest - n as usize % 20).build();
         let mut batch = Batch::new(100);

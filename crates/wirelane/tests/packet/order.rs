@@ -47,9 +47,9 @@ fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     let mut port = open(&near, &format!("packet:{name}"), &transmitting()).unwrap();
     // What leaves, before it leaves: the other end has a queue per CPU again.
     let mut observer = quick(&near, name, &masked(mask(&[], &[0, 1], false)));
-    let mut ends = observer.rx();
+    let mut ends = observer.rx().unwrap();
     observer.start().unwrap();
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     for round in 0..ROUNDS {
         affinity::pin(cpus[round as usize % cpus.len().min(2)]).unwrap();
         let numbers = round * EACH..(round + 1) * EACH;
@@ -74,7 +74,7 @@ fn privileged_a_tap_leads_a_flow_to_the_queue_that_it_came_by() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-order", 2);
     let mut port = open(&ns, "packet:wl-order", &transmitting()).unwrap();
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     let mut came = [Vec::new(), Vec::new()];
     for to in [0, 1, 0, 1] {
         // Of the flow, and back.

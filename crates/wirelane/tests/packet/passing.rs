@@ -44,7 +44,7 @@ fn privileged_a_verbatim_program_sees_packets_as_the_kernel_has_them() {
     ] {
         let options = OpenOptions::default().filter(filter.clone()).snaplen(70);
         let mut port = quick(&ns, "wl-verb", &options);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         for n in 0..4_u64 {
             let packet = packets::udp4(n).length(200);
@@ -70,7 +70,7 @@ fn privileged_what_passed_is_known_before_it_is_received() {
     let options = OpenOptions::default();
     let spec = "packet:wl-pass?ring=64Ki&block=16Ki&retire=2ms";
     let mut port = open(&ns, spec, &options).unwrap();
-    let (mut ends, control) = (port.rx(), port.control());
+    let (mut ends, control) = (port.rx().unwrap(), port.control());
     port.start().unwrap();
     let passed = || control.passed().unwrap().unwrap();
     assert_eq!(passed(), Passed::default());
@@ -97,7 +97,7 @@ fn privileged_what_is_injected_leaves_and_is_not_seen() {
     let tap = MultiQueueTap::new(&ns, "wl-inj", 2);
     let mut port = quick(&ns, "wl-inj", &OpenOptions::default());
     let mut witness = quick(&ns, "wl-inj", &OpenOptions::default());
-    let (mut ends, mut others) = (port.rx(), witness.rx());
+    let (mut ends, mut others) = (port.rx().unwrap(), witness.rx().unwrap());
     port.start().unwrap();
     witness.start().unwrap();
     let control = port.control();

@@ -43,7 +43,7 @@ fn forward(
         near.inside(|| port::open(&spec, &options)).unwrap()
     };
     let mut receiver = quick(far, &pair.b.interface, &OpenOptions::default());
-    let mut ends = receiver.rx();
+    let mut ends = receiver.rx().unwrap();
     receiver.start().unwrap();
     let source = open("sim:2?count=600&flows=30", OpenOptions::default());
     let sink = open(&format!("packet:{}{options}", pair.a.interface), transmitting());

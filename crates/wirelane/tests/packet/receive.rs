@@ -20,7 +20,7 @@ fn privileged_captured_and_dropped_are_what_was_sent() {
     let tap = MultiQueueTap::new(&ns, "wl-drop", 2);
     let options = masked(mask(&[0, 1], &[], false));
     let mut port = open(&ns, "packet:wl-drop?ring=64Ki&block=16Ki&retire=2ms", &options).unwrap();
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let mut got = Vec::new();
     for sequence in 0..SENT {
@@ -67,7 +67,7 @@ fn privileged_packets_are_whole_with_their_tags_and_times() {
     for snaplen in [OpenOptions::MAX_SNAPLEN, 40, 16, 14, 5] {
         let options = masked(mask(&[1], &[], false)).snaplen(snaplen);
         let mut port = quick(&ns, "wl-vlan", &options);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         let before = wirelane_os::clock::realtime_ns();
         sent.iter().for_each(|frame| tap.write(1, frame));
@@ -95,7 +95,7 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     let tap = MultiQueueTap::new(&ns, "wl-keep", 2);
     let options = masked(mask(&[0], &[], false));
     let mut port = open(&ns, "packet:wl-keep?ring=64Ki&block=16Ki&retire=5ms", &options).unwrap();
-    let mut rx = port.rx().into_iter().next().unwrap();
+    let mut rx = port.rx().unwrap().into_iter().next().unwrap();
     port.start().unwrap();
     let mut kept = Batch::new(4);
     // The timer may go off between the packets, which are then in several blocks.
@@ -148,7 +148,7 @@ fn privileged_a_ring_that_is_held_as_a_whole_goes_on_later() {
     let tap = MultiQueueTap::new(&ns, "wl-full", 2);
     let options = masked(mask(&[0], &[], false));
     let mut port = open(&ns, "packet:wl-full?ring=64Ki&block=16Ki&retire=1ms", &options).unwrap();
-    let mut rx = port.rx().into_iter().next().unwrap();
+    let mut rx = port.rx().unwrap().into_iter().next().unwrap();
     port.start().unwrap();
     (0..2000).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
     let mut held = Batch::new(4000);
@@ -181,7 +181,7 @@ fn privileged_a_receiver_dropped_in_the_middle_of_a_block_gives_it_back() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-mid", 2);
     let mut port = quick(&ns, "wl-mid", &masked(mask(&[0], &[], false)));
-    let mut rx = port.rx().into_iter().next().unwrap();
+    let mut rx = port.rx().unwrap().into_iter().next().unwrap();
     port.start().unwrap();
     (0..20).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
     let mut batch = Batch::new(3);
@@ -206,7 +206,7 @@ fn privileged_the_watermark_follows_time() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-mark", 2);
     let mut port = quick(&ns, "wl-mark", &OpenOptions::default());
-    let mut rx = port.rx().into_iter().next().unwrap();
+    let mut rx = port.rx().unwrap().into_iter().next().unwrap();
     port.start().unwrap();
     let lateness = port.info().lateness;
     let mut got = Vec::new();
@@ -240,7 +240,7 @@ fn privileged_an_interface_that_is_removed_ends_every_queue_with_an_error() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-gone", 2);
     let mut port = quick(&ns, "wl-gone", &OpenOptions::default());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     (0..10).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
     drop(tap);
@@ -277,7 +277,7 @@ fn privileged_a_link_that_goes_down_ends_nothing() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-flap", QUEUES.into());
     let mut port = quick(&ns, "wl-flap", &OpenOptions::default());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let mut got = Vec::new();
     for round in 0..3 {

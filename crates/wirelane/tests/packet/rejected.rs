@@ -43,7 +43,7 @@ fn privileged_each_queue_counts_its_own() {
     let options = masked(masks).filter(filter("greater 200"));
     let spec = format!("packet:wl-rej@0,2-3{QUICK}");
     let mut port = open(&ns, &spec, &options).unwrap();
-    let (mut ends, control) = (port.rx(), port.control());
+    let (mut ends, control) = (port.rx().unwrap(), port.control());
     // Nobody counts these: the port has not started.
     (0..4).for_each(|queue| tap.write(queue, &packets::raw(0)));
     port.start().unwrap();
@@ -78,7 +78,7 @@ fn privileged_a_packet_of_no_queue_is_counted_as_such() {
     }
     let ns = Namespace::new();
     let mut port = quick(&ns, "lo", &OpenOptions::default().filter(filter("udp")));
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let socket = host(&ns, "lo");
     for n in 0..12 {
@@ -104,7 +104,7 @@ fn privileged_changes_lose_no_count() {
     let spec = "packet:wl-chg?ring=8Mi&block=64Ki&retire=2ms";
     let all = mask(&[0, 1, 2, 3], &[], false);
     let mut port = open(&ns, spec, &masked(all.clone())).unwrap();
-    let (mut ends, control) = (port.rx(), port.control());
+    let (mut ends, control) = (port.rx().unwrap(), port.control());
     port.start().unwrap();
     let ended = AtomicBool::new(false);
     let got = std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn privileged_what_is_on_its_way_is_not_rejected() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-slow", 1);
     let mut port = quick(&ns, "wl-slow", &OpenOptions::default().filter(filter(&slow)));
-    let (mut ends, control) = (port.rx(), port.control());
+    let (mut ends, control) = (port.rx().unwrap(), port.control());
     port.start().unwrap();
     let ended = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn privileged_the_count_goes_on_when_the_link_comes_back() {
     let tap = MultiQueueTap::new(&ns, "wl-flap", 4);
     let masks = mask(&[0, 1, 3], &[], true);
     let mut port = quick(&ns, "wl-flap", &masked(masks).filter(filter("greater 200")));
-    let (mut ends, control) = (port.rx(), port.control());
+    let (mut ends, control) = (port.rx().unwrap(), port.control());
     port.start().unwrap();
     let mut got = Vec::new();
     for round in 0..3 {
@@ -228,7 +228,7 @@ fn privileged_an_interface_that_goes_away_leaves_its_count() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-gone", 1);
     let mut port = quick(&ns, "wl-gone", &OpenOptions::default().filter(filter("greater 200")));
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     (0..20).for_each(|n| tap.write(0, &packets::udp4(n).build()));
     ns.run("ip", ["link", "del", "wl-gone"]);
@@ -271,7 +271,8 @@ fn privileged_all_interfaces_count_together() {
     assert_eq!((rings.filtered, rings.received), (Some(9 + 2 * 5 + 3), Some(9 + 2 * 5 + 3)));
     assert!(parts.iter().all(|row| row.filtered.is_none() && row.filtered_here() == Some(0)));
     assert_eq!(parts.iter().map(|row| row.received.unwrap()).sum::<u64>(), 1);
-    assert_eq!(notes, [] as [String; 0]);
+    let cut = "packets over the block size of 4096 bytes are cut";
+    assert_eq!(notes, [cut]);
 
     let received = QueueMask { tx: QueueSet::NONE, ..mask(&[], &[], true) };
     let (rows, _) = run(masked(QueueMask { rx: QueueSet::All, ..received }));
@@ -282,7 +283,7 @@ fn privileged_all_interfaces_count_together() {
     assert!(rows.iter().all(|row| row.filtered_here().is_none()), "{rows:?}");
     let why =
         "what the filter rejects is not counted: only some queues of all interfaces are selected";
-    assert_eq!(notes, [why]);
+    assert_eq!(notes, [cut, why]);
 }
 
 #[test]
@@ -301,7 +302,7 @@ fn privileged_what_nobody_counts_is_unknown_with_a_reason() {
                 let opened = scope.spawn(|| {
                     privilege::drop_all(keep.iter().copied().collect::<Set>()).unwrap();
                     let mut port = port::open(&spec, options).unwrap();
-                    let mut ends = port.rx();
+                    let mut ends = port.rx().unwrap();
                     port.start().unwrap();
                     let control = port.control();
                     let before = port.diagnostics();

@@ -35,7 +35,7 @@ fn privileged_every_subset_of_four_rx_queues() {
         let queues: Vec<usize> = (0..4).filter(|queue| subset >> queue & 1 == 1).collect();
         let mut port = quick(&ns, "wl-sub", &masked(mask(&queues, &[], false)));
         assert_eq!(port.info().queues, [0, 1, 2, 3]);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         assert_eq!(ends.len(), 4 + 4 + 1);
         // The barrier: nothing of this is seen.
         (0..4).for_each(|queue| tap.write(queue, &packets::raw(9999)));
@@ -75,7 +75,7 @@ fn privileged_every_subset_of_four_tx_queues() {
     for subset in 0..16usize {
         let queues: Vec<usize> = (0..4).filter(|queue| subset >> queue & 1 == 1).collect();
         let mut port = quick(&ns, "wl-tx", &masked(mask(&[], &queues, false)));
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         for sequence in 0..200 {
             let frame = packets::udp4(sequence).flow(sequence as u16).build();
@@ -112,7 +112,7 @@ fn privileged_other_apart_from_tx() {
     for (tx, other) in [(false, false), (true, false), (false, true), (true, true)] {
         let queues: &[usize] = if tx { &[0] } else { &[] };
         let mut port = quick(&ns, "lo", &masked(mask(&[0], queues, other)));
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         for n in 0..50 {
             host.send_frame(&packets::raw(n)).unwrap();
@@ -138,7 +138,7 @@ fn privileged_changing_masks_loses_and_duplicates_nothing() {
     let tap = MultiQueueTap::new(&ns, "wl-chg", 4);
     let options = masked(mask(&[0], &[], false));
     let mut port = open(&ns, "packet:wl-chg?ring=4Mi&block=4Ki&retire=2ms", &options).unwrap();
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let control = port.control();
     let stop = AtomicBool::new(false);
@@ -204,7 +204,7 @@ fn privileged_a_disabled_mask_passes_everything() {
     let tap = MultiQueueTap::new(&ns, "wl-dis", 2);
     let host = host(&ns, "wl-dis");
     let mut port = quick(&ns, "wl-dis", &masked(QueueMask::NONE));
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let control = port.control();
     let send = |base: u64| {
@@ -239,7 +239,7 @@ fn privileged_both_ends_of_veth_agree_on_queues() {
         let all = OpenOptions::default();
         let mut ports =
             [quick(&near, &pair.a.interface, &all), quick(&far, &pair.b.interface, &all)];
-        let mut ends = ports.each_mut().map(|port| port.rx());
+        let mut ends = ports.each_mut().map(|port| port.rx().unwrap());
         ports.iter_mut().for_each(|port| port.start().unwrap());
         let is_noted = ports[0].info().notes.iter().any(|note| note.contains("veth"));
         assert_eq!(is_noted, queues > 1);
@@ -269,7 +269,7 @@ fn privileged_only_the_queues_of_the_spec() {
     let spec = format!("packet:wl-at@1,3{QUICK}");
     let mut port = open(&ns, &spec, &OpenOptions::default()).unwrap();
     assert_eq!(port.info().queues, [1, 3]);
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     (0..4).for_each(|queue| tap.write(queue as usize, &packets::raw(queue)));
     let got = finish(&*port.control(), &mut ends);
@@ -296,7 +296,7 @@ fn privileged_a_stacked_device_hides_no_packet() {
     ns.run("ip", ["link", "set", "wl-up", "up"]);
     let mut port = quick(&ns, "wl-up", &OpenOptions::default());
     assert_eq!(port.info().queues, [0]);
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     for sequence in 0..40 {
         tap.write((sequence % 4) as usize, &packets::raw(sequence));
@@ -334,7 +334,7 @@ fn privileged_a_port_without_outgoing_packets_receives_and_selects_none() {
     let tap = MultiQueueTap::new(&ns, "wl-inw", 2);
     let options = masked(mask(&[0, 1], &[], true)).outgoing(false);
     let mut port = quick(&ns, "wl-inw", &options);
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let host = host(&ns, "wl-inw");
     for sequence in 0..20 {

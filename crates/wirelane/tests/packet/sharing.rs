@@ -44,7 +44,7 @@ fn collect(ports: &mut [(PacketPort, Vec<Rx>)], count: usize) -> Vec<Vec<Got>> {
 }
 
 fn with_ends(mut port: PacketPort) -> (PacketPort, Vec<Rx>) {
-    let ends = port.rx();
+    let ends = port.rx().unwrap();
     assert_eq!(ends.len(), 1, "a port that shares has one ring");
     (port, ends)
 }
@@ -212,7 +212,7 @@ fn privileged_groups_are_apart() {
     // One that looks at what is received only, and one that shares nothing.
     ports.push(with_ends(sharing(&ns, "wl-apart?share=flow", &rx.outgoing(false))));
     let mut alone = quick(&ns, "wl-apart", &OpenOptions::default());
-    let mut ends = alone.rx();
+    let mut ends = alone.rx().unwrap();
     alone.start().unwrap();
     (0..20).for_each(|n| tap.write((n % 2) as usize, &packets::raw(n)));
     let got = collect(&mut ports, 4 * 20 + 10);

@@ -48,7 +48,7 @@ fn privileged_frames_come_home_from_other_threads() {
     let tap = MultiQueueTap::new(&ns, "wl-thr", 2);
     let options = masked(mask(&[0, 1], &[], false));
     let mut port = open(&ns, "packet:wl-thr?ring=256Ki&block=32Ki&retire=1ms", &options).unwrap();
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     ends.truncate(2);
     port.start().unwrap();
     let control = port.control();
@@ -137,7 +137,7 @@ fn transfer(query: &str) {
     let mut port =
         open(&far, &format!("packet:{}{query}", pair.b.interface), &OpenOptions::default())
             .unwrap();
-    let ends = port.rx();
+    let ends = port.rx().unwrap();
     let before = ["rx_packets", "tx_packets"].map(|name| pair.b.statistic(name));
     port.start().unwrap();
     let receivers: Vec<_> = ends

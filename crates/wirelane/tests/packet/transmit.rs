@@ -49,11 +49,11 @@ fn privileged_both_modes_send_every_frame_once() {
     for mode in ["on", "off"] {
         let spec = format!("packet:{}?bypass={mode}", pair.a.interface);
         let mut port = open(&near, &spec, &transmitting()).unwrap();
-        let mut tx = port.tx().pop().unwrap();
-        assert!(port.tx().is_empty() && port.rx().is_empty());
+        let mut tx = port.tx().unwrap().pop().unwrap();
+        assert!(port.tx().is_err() && port.rx().unwrap().is_empty());
         let only_rx = masked(mask(&[0], &[], false));
         let mut receiver = open(&far, &format!("packet:{}", pair.b.interface), &only_rx).unwrap();
-        let mut ends = receiver.rx();
+        let mut ends = receiver.rx().unwrap();
         receiver.start().unwrap();
         let frame = |n: u64| packets::udp4(n).length(60 + n as usize % 1455).build();
         let mut got = Vec::new();
@@ -98,7 +98,7 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
     // One queue: flows of several are in order of their queue only.
     let tap = MultiQueueTap::new(&ns, "wl-size", 1);
     let mut port = open(&ns, "packet:wl-size@0", &transmitting()).unwrap();
-    let mut tx = port.tx().pop().unwrap();
+    let mut tx = port.tx().unwrap().pop().unwrap();
     let largest = packets::udp4(1).length(1514).build();
     let too_long = packets::udp4(2).length(1515).build();
     let tagged = packets::udp4(3).vlan(5).length(1518).build();
@@ -131,7 +131,7 @@ fn privileged_an_end_dropped_on_a_slow_link_counts_every_frame() {
     let name = pair.a.interface.as_str();
     slow_down(&near, name, "16kbit");
     let mut port = open(&near, &format!("packet:{name}"), &transmitting()).unwrap();
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     let mut batch = Batch::new(50);
     assert_eq!(tx.allocate(&mut batch, 50), 50);
     for (number, frame) in (0..).zip(batch.iter_mut()) {
@@ -210,9 +210,9 @@ fn privileged_control_passes_bulk_on_a_slow_link() {
         let mut port =
             open(&near, &format!("packet:{}", pair.a.interface), &transmitting()).unwrap();
         let mut receiver = quick(&far, &pair.b.interface, &OpenOptions::default());
-        let mut ends = receiver.rx();
+        let mut ends = receiver.rx().unwrap();
         receiver.start().unwrap();
-        let egress = Egress::new(&spec.parse().unwrap(), port.tx().remove(0));
+        let egress = Egress::new(&spec.parse().unwrap(), port.tx().unwrap().remove(0));
         let mut handle = egress.handle();
         let mut offer = |bytes: &[u8]| {
             let mut batch = Batch::new(1);
@@ -283,10 +283,10 @@ fn privileged_a_pinned_thread_sends_through_its_queue() {
     let spec = format!("packet:{}?bypass=on", pair.a.interface);
     let mut port = open(&near, &spec, &transmitting()).unwrap();
     let mut receiver = quick(&far, &pair.b.interface, &OpenOptions::default());
-    let mut ends = receiver.rx();
+    let mut ends = receiver.rx().unwrap();
     receiver.start().unwrap();
     let senders: Vec<_> =
-        port.tx().into_iter().map(|tx| (port.tx_queue_cpu(tx.queue()), tx)).collect();
+        port.tx().unwrap().into_iter().map(|tx| (port.tx_queue_cpu(tx.queue()), tx)).collect();
     let mut expected = BTreeMap::new();
     for (cpu, mut tx) in senders {
         let queue = tx.queue();

@@ -198,7 +198,7 @@ impl Bed {
                 let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
                 let quick = OpenOptions::default().latency(Duration::from_millis(1));
                 let mut receiver = right.inside(|| PacketPort::open(&spec, &quick).unwrap());
-                let ends = receiver.rx();
+                let ends = receiver.rx().unwrap();
                 receiver.start().unwrap();
                 others.push(right);
                 (port, Far::Veth { ends, _receiver: Box::new(receiver), _pair: pair })
@@ -212,7 +212,7 @@ impl Bed {
         let segmenter = Segmenter::new(port.sink());
         let counters = Arc::clone(segmenter.counters());
         let switches = Arc::new(Switches::new(Protocols::ALL, None));
-        let tx = gso::tx(port.tx().pop().unwrap(), segmenter, switches);
+        let tx = gso::tx(port.tx().unwrap().pop().unwrap(), segmenter, switches);
         let config = PoolConfig { chunks: 8, chunk_size: 65_536, headroom: 128, numa_node: None };
         port.start().unwrap();
         others.push(ns);
@@ -370,7 +370,7 @@ fn privileged_super_frames_are_received_as_they_were_sent() {
         OpenOptions::default().latency(quick).forwarding(Forwarding::default().intact(true));
     let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
     let mut receiver = right.inside(|| PacketPort::open(&spec, &intact).unwrap());
-    let mut ends = receiver.rx();
+    let mut ends = receiver.rx().unwrap();
     receiver.start().unwrap();
     let socket = left.inside(|| {
         let socket = PacketSocket::open().unwrap();

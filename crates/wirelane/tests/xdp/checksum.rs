@@ -55,7 +55,7 @@ impl Wire {
         bench.pair.a.ethtool(&["-K", &bench.pair.a.interface, "tx", "off"]);
         let mut receiver = bench.far("?mode=native", &receiving());
         let mut port = bench.near(query, &sending());
-        let (ends, tx) = (receiver.rx(), port.tx().remove(0));
+        let (ends, tx) = (receiver.rx().unwrap(), port.tx().unwrap().remove(0));
         receiver.start().unwrap();
         Self { tx, port, receiver, ends, _bench: bench }
     }

@@ -23,7 +23,7 @@ fn privileged_a_filter_changes_while_packets_come() {
         let options = receiving().filter(filter("udp"));
         let mut receiver = bench.far(&query, &options);
         let mut sender = bench.near(&query, &sending());
-        let (mut ends, mut senders) = (receiver.rx(), sender.tx());
+        let (mut ends, mut senders) = (receiver.rx().unwrap(), sender.tx().unwrap());
         let control = receiver.control();
         receiver.start().unwrap();
         let (mut got, mut expected) = (Vec::new(), Vec::new());
@@ -80,11 +80,11 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
         let taken = if all { Take::All } else { Take::Matching };
         let options = OpenOptions::default().filter(filter("udp")).take(taken);
         let mut receiver = bench.far.inside(|| wirelane::port::open(&spec, &options)).unwrap();
-        let mut ends = receiver.rx();
+        let mut ends = receiver.rx().unwrap();
         let control = receiver.control();
         receiver.start().unwrap();
         let mut sender = bench.near("?mode=native", &sending());
-        let mut tx = sender.tx().remove(0);
+        let mut tx = sender.tx().unwrap().remove(0);
         let mut got = Vec::new();
         send(&mut tx, frames(), || {
             take_all(&mut ends, &mut got);

@@ -37,7 +37,7 @@ impl Chain {
         let spec = |end: &wirelane_testkit::veth::End| format!("xdp:{}?mode={mode}", end.interface);
         let mut receiver = open(&self.right, &spec(&self.second.a), &receiving()).unwrap();
         let mut sender = open(&self.left, &spec(&self.first.a), &sending()).unwrap();
-        let (mut ends, mut senders) = (receiver.rx(), sender.tx());
+        let (mut ends, mut senders) = (receiver.rx().unwrap(), sender.tx().unwrap());
         receiver.start().unwrap();
         let forward = Forward::start(ports, &ForwardConfig::default()).unwrap();
         let frame =
@@ -136,7 +136,7 @@ fn privileged_packets_go_back_uncopied() {
         let query = format!("?mode={mode}");
         let far = Port::from(bench.far(&query, &both()));
         let mut near = bench.near(&query, &both());
-        let (mut ends, mut senders) = (near.rx(), near.tx());
+        let (mut ends, mut senders) = (near.rx().unwrap(), near.tx().unwrap());
         near.start().unwrap();
         let forward = Forward::start(vec![far], &ForwardConfig::default()).unwrap();
         let mut got = Vec::new();

@@ -99,7 +99,7 @@ fn privileged_each_packet_comes_with_the_hash_of_its_flow() {
         let bench = Bench::new(1, mtu);
         let mut port = bench.far(query, &options);
         assert_eq!(port.info().notes, [] as [String; 0]);
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         let sent = frames(120, 10, longest);
         send_from_host(&bench, &sent);
@@ -128,7 +128,7 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
     let sent = frames(5, 5, 1514);
     // Not asked.
     let mut port = bench.far("?mode=native", &receiving());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     send_from_host(&bench, &sent);
     let got = all(&port, &mut ends);
@@ -139,7 +139,7 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
     // stack: veth knows nothing of them.
     let mut port =
         bench.far("?mode=native&rx_hash=on&rx_timestamps=on&frames=128&ring=64", &receiving());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let mut batch = Batch::new(64);
     let mut receive = |count: usize| {
@@ -201,7 +201,7 @@ fn privileged_another_filter_asks_as_well() {
     }
     let bench = Bench::new(1, 1500);
     let mut port = bench.far("?mode=native&rx_hash=on", &receiving());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     // From here, where the number of the interface means another one or none.
     let filter: Filter = "udp".parse().unwrap();

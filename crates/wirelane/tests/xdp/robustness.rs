@@ -55,7 +55,7 @@ fn ready_for_load(queues: u32) -> Bench {
 fn hold_a_port() {
     let Ok(spec) = env::var("WIRELANE_TEST_SPEC") else { return };
     let mut port = XdpPort::open(&spec.parse().unwrap(), &both()).unwrap();
-    let (mut ends, mut senders) = (port.rx(), port.tx());
+    let (mut ends, mut senders) = (port.rx().unwrap(), port.tx().unwrap());
     port.start().unwrap();
     let until = Instant::now() + 10 * PATIENCE;
     let mut batch = Batch::new(64);
@@ -91,7 +91,7 @@ fn privileged_a_killed_process_leaves_nothing() {
         child.signal(Signal::KILL);
         assert!(eventually(|| program_at_far(&bench).is_none()), "{mode}");
         let mut port = open(&bench.far, &spec, &receiving()).unwrap();
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         assert!(receive(&mut ends, 1000), "{mode}: nothing comes after the new bind");
         load.stop().unwrap();
@@ -114,7 +114,7 @@ fn privileged_a_link_that_goes_down_and_up_again() {
                 .unwrap();
         };
         let mut port = bench.far(&format!("?mode={mode}"), &both());
-        let (mut ends, mut senders) = (port.rx(), port.tx());
+        let (mut ends, mut senders) = (port.rx().unwrap(), port.tx().unwrap());
         port.start().unwrap();
         for end in [&bench.pair.b, &bench.pair.a] {
             let sending = load(&bench, None, 20_000);
@@ -167,7 +167,7 @@ fn privileged_the_number_of_queues_changes() {
         let mut port =
             open(&bench.far, &format!("xdp:{}@0,1?mode={mode}", far.interface), &receiving())
                 .unwrap();
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
         // A load that comes by queue 0 or 1, whichever CPU it runs on.
         assert!(channels(near, 4, 2));
@@ -192,7 +192,7 @@ fn privileged_an_interface_that_is_removed() {
     for mode in MODES {
         let bench = ready_for_load(2);
         let mut port = bench.far(&format!("?mode={mode}"), &both());
-        let (mut ends, mut senders) = (port.rx(), port.tx());
+        let (mut ends, mut senders) = (port.rx().unwrap(), port.tx().unwrap());
         port.start().unwrap();
         let sending = load(&bench, None, 20_000);
         assert!(receive(&mut ends, 500), "{mode}: nothing comes");
@@ -363,7 +363,7 @@ fn privileged_a_queue_that_is_taken_is_named() {
     let bench = ready_for_load(2);
     let name = &bench.pair.b.interface;
     let mut port = bench.far("?mode=native", &receiving());
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     port.start().unwrap();
     let error = open(&bench.far, &format!("xdp:{name}@1?mode=native"), &sending()).err().unwrap();
     let text = error.to_string();

@@ -48,7 +48,7 @@ fn open_and_close() {
     let (mut received, mut before) = (0, None);
     for round in 0..220 {
         let mut port = bench.far(&format!("?mode={}", MODES[round % 2]), &both());
-        let (mut ends, senders) = (port.rx(), port.tx());
+        let (mut ends, senders) = (port.rx().unwrap(), port.tx().unwrap());
         port.start().unwrap();
         assert!(eventually(|| take(&mut ends[0], &mut got) > 0), "round {round}: nothing comes");
         received += got.len();
@@ -108,7 +108,7 @@ impl Restless {
         let bench = Bench::new(2, 1500);
         bench.pair.a.ethtool(&["-K", &bench.pair.a.interface, "gro", "on"]);
         let mut port = bench.far("?mode=native", &both());
-        let (ends, senders) = (port.rx(), port.tx());
+        let (ends, senders) = (port.rx().unwrap(), port.tx().unwrap());
         port.start().unwrap();
         let sending = Some(load(&bench, 0));
         let (batch, selected) = (Batch::new(64), vec![0, 1]);

@@ -77,7 +77,7 @@ fn exchange(mtu: u32, longest: usize, query: &str) -> (Vec<Vec<u8>>, Vec<Vec<u8>
     let bench = Bench::new(1, mtu);
     let mut host = Host::new(&bench);
     let mut receiver = bench.far(query, &receiving());
-    let mut ends = receiver.rx();
+    let mut ends = receiver.rx().unwrap();
     receiver.start().unwrap();
     let frame = |n: u64| packets::udp4(n).length(60 + n as usize * (longest - 60) / 39).build();
     let mut sent = Vec::new();
@@ -129,7 +129,7 @@ fn privileged_where_tags_are_lost_the_port_says_so() {
     let mut host = Host::new(&bench);
     host.tag();
     let mut receiver = bench.far("?mode=generic", &receiving());
-    let mut ends = receiver.rx();
+    let mut ends = receiver.rx().unwrap();
     receiver.start().unwrap();
     host.send(&packets::udp4(1).build());
     let mut got = Vec::new();
@@ -179,7 +179,7 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
         let spec: Spec = format!("packet:{}", bench.pair.b.interface).parse().unwrap();
         let watching = OpenOptions::default();
         let mut watcher = bench.far.inside(|| PacketPort::open(&spec, &watching)).unwrap();
-        let (mut taken, mut seen) = (taker.rx(), watcher.rx());
+        let (mut taken, mut seen) = (taker.rx().unwrap(), watcher.rx().unwrap());
         watcher.start().unwrap();
         taker.start().unwrap();
         host.tagger = None;

@@ -12,7 +12,7 @@ use super::*;
 /// room for what was sent and not taken.
 fn load(bench: &Bench, stop: &AtomicBool, turns: &AtomicU64) -> Vec<u64> {
     let mut port = bench.near("", &sending());
-    let mut senders = port.tx();
+    let mut senders = port.tx().unwrap();
     let mut batch = Batch::new(64);
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -51,7 +51,7 @@ fn privileged_ends_under_load_lose_nothing_and_leave_nothing() {
         for round in 0..20 {
             let query = format!("?mode={}", MODES[round % 2]);
             let mut port = bench.far(&query, &both());
-            let (mut ends, mut senders) = (port.rx(), port.tx());
+            let (mut ends, mut senders) = (port.rx().unwrap(), port.tx().unwrap());
             port.start().unwrap();
             let mut batch = Batch::new(64);
             let until = Instant::now() + Duration::from_millis(20);
@@ -88,7 +88,7 @@ fn privileged_ends_under_load_lose_nothing_and_leave_nothing() {
     });
     // Every frame is back when all ends are gone, those included that the kernel had.
     let mut port = bench.far("", &both());
-    let (ends, senders) = (port.rx(), port.tx());
+    let (ends, senders) = (port.rx().unwrap(), port.tx().unwrap());
     port.start().unwrap();
     drop((ends, senders));
     port.control().stop();
@@ -107,9 +107,9 @@ fn privileged_frames_outlive_the_port() {
     {
         let mut port = bench.far("", &receiving());
         let mut sender = bench.near("", &sending());
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
-        send(&mut sender.tx()[0], (0..64).map(packets::raw), || {
+        send(&mut sender.tx().unwrap()[0], (0..64).map(packets::raw), || {
             ends[0].receive(&mut kept);
         });
         let patience = Instant::now() + PATIENCE;
@@ -133,7 +133,7 @@ fn privileged_masks_change_under_traffic() {
     }
     let bench = Bench::new(4, 1500);
     let mut port = bench.far("?mode=native", &receiving().mask(rx_mask(&[0, 1])));
-    let mut ends = port.rx();
+    let mut ends = port.rx().unwrap();
     assert_eq!(ends.len(), 4);
     port.start().unwrap();
     let control = port.control();
@@ -187,7 +187,8 @@ fn privileged_receiving_and_sending_on_two_threads() {
     const COUNT: u64 = 20_000;
     let bench = Bench::new(1, 1500);
     let (mut near, mut far) = (bench.near("", &both()), bench.far("", &both()));
-    let mut all = [(near.rx(), near.tx()), (far.rx(), far.tx())];
+    let mut all =
+        [(near.rx().unwrap(), near.tx().unwrap()), (far.rx().unwrap(), far.tx().unwrap())];
     near.start().unwrap();
     far.start().unwrap();
     let controls = [near.control(), far.control()];
@@ -239,9 +240,9 @@ fn privileged_received_and_dropped_are_what_was_sent() {
     ] {
         let mut port = bench.far(&format!("?mode={mode}&{shape}"), &receiving());
         let mut sender = bench.near("", &sending());
-        let mut ends = port.rx();
+        let mut ends = port.rx().unwrap();
         port.start().unwrap();
-        send(&mut sender.tx()[0], (0..COUNT).map(packets::raw), || {});
+        send(&mut sender.tx().unwrap()[0], (0..COUNT).map(packets::raw), || {});
         let got = finish(&*port.control(), &mut ends);
         let stats = ends[0].counters().snapshot(0);
         assert_eq!(stats.packets, got.len() as u64);
@@ -258,7 +259,7 @@ fn privileged_an_interface_that_goes_away_is_an_error_and_an_end() {
     }
     let bench = Bench::new(1, 1500);
     let mut port = bench.far("", &both());
-    let (mut ends, mut senders) = (port.rx(), port.tx());
+    let (mut ends, mut senders) = (port.rx().unwrap(), port.tx().unwrap());
     port.start().unwrap();
     bench.far.run("ip", ["link", "del", &bench.pair.b.interface]);
     let patience = Instant::now() + PATIENCE;
@@ -292,7 +293,7 @@ fn privileged_a_link_that_goes_down_comes_back() {
     for mode in MODES {
         let query = format!("?mode={mode}");
         let (mut near, mut far) = (bench.near(&query, &both()), bench.far(&query, &receiving()));
-        let (mut senders, mut ends) = (near.tx(), far.rx());
+        let (mut senders, mut ends) = (near.tx().unwrap(), far.rx().unwrap());
         far.start().unwrap();
         let mut got = Vec::new();
         let link = |state| bench.near.run("ip", ["link", "set", &bench.pair.a.interface, state]);

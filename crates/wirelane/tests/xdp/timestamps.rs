@@ -22,7 +22,7 @@ fn privileged_packets_that_left_come_back_with_the_time() {
         let bench = Bench::new(1, 1500);
         let mut receiver = bench.far("?mode=native", &receiving());
         let mut port = bench.near(query, &sending());
-        let (mut ends, mut tx) = (receiver.rx(), port.tx().remove(0));
+        let (mut ends, mut tx) = (receiver.rx().unwrap(), port.tx().unwrap().remove(0));
         receiver.start().unwrap();
         let (mut back, mut batch, mut got) = (Vec::new(), Batch::new(16), Vec::new());
         for n in 0..COUNT {
@@ -63,7 +63,7 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
     // Who does not ask for them is told what they cost.
     let notes = &port.info().notes;
     assert!(notes.iter().any(|note| note.contains("a quarter of the frames")), "{notes:?}");
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     // More than there are frames.
     send(&mut tx, (0..3000).map(frame), || {});
     drop(tx);
@@ -73,7 +73,7 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
     drop(port);
     // Without the option, or where packets have several pieces, there are none.
     let mut port = bench.near("", &sending());
-    let mut tx = port.tx().remove(0);
+    let mut tx = port.tx().unwrap().remove(0);
     send(&mut tx, [frame(1)], || {});
     assert_eq!(tx.sent(&mut Batch::new(1)), 0);
     let long = Bench::new(1, 9000);
@@ -106,7 +106,7 @@ fn privileged_time_and_checksum_of_one_packet() {
     bench.pair.a.ethtool(&["-K", &bench.pair.a.interface, "tx", "off"]);
     let mut receiver = bench.far("?mode=native", &receiving());
     let mut port = bench.near("?tx_timestamps=on&checksum=on", &sending());
-    let (mut ends, mut tx) = (receiver.rx(), port.tx().remove(0));
+    let (mut ends, mut tx) = (receiver.rx().unwrap(), port.tx().unwrap().remove(0));
     receiver.start().unwrap();
     let mut batch = Batch::new(1);
     tx.allocate(&mut batch, 1);

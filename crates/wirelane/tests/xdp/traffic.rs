@@ -16,9 +16,9 @@ fn exchange(bench: &Bench, query: &str, queues: u16, count: u64, longest: u64) {
     stay();
     let mut receiver = bench.far(query, &receiving());
     let mut sender = bench.near(query, &sending());
-    let (mut ends, mut senders) = (receiver.rx(), sender.tx());
+    let (mut ends, mut senders) = (receiver.rx().unwrap(), sender.tx().unwrap());
     assert_eq!((ends.len(), senders.len()), (usize::from(queues), usize::from(queues)));
-    assert!(receiver.rx().is_empty() && receiver.tx().is_empty());
+    assert!(receiver.rx().is_err() && receiver.tx().is_err());
     receiver.start().unwrap();
     let frame = |n: u64| packets::udp4(n).length((60 + n * 7 % (longest - 59)) as usize).build();
     let before = wirelane_os::clock::realtime_ns();

@@ -70,7 +70,7 @@ impl Receiver {
             Some(site) => site.inside(open)??,
             None => open()?,
         };
-        let queues = port.rx();
+        let queues = port.rx()?;
         if queues.is_empty() {
             return Err(Error::failed(format!("port '{spec}'"), "has no queue to receive from"));
         }

@@ -213,7 +213,7 @@ fn sink() -> Result<Tx> {
     let mut port = port::open(&"sim:1?frames=1".parse()?, &options)?;
     port.start()?;
     let missing = || Error::usage("port 'sim:1'", "it has no TX queue");
-    port.tx().into_iter().next().ok_or_else(missing)
+    port.tx()?.into_iter().next().ok_or_else(missing)
 }
 
 /// What happened, once the queue is empty. A queue that is empty already is not touched.

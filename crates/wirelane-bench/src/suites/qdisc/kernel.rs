@@ -101,7 +101,7 @@ impl Kernel {
             Some(cable) => cable.lab.near.inside(open)??,
             None => open()?,
         };
-        let ends = port.tx();
+        let ends = port.tx()?;
         port.start()?;
         let none = || Error::failed(self.interface.as_str(), "has no queue to send from");
         let mut tx = ends.into_iter().next().ok_or_else(none)?;

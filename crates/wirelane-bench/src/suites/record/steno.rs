@@ -183,7 +183,7 @@ fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let options = OpenOptions::default().receive(false).transmit(true);
     let open = || port::open(&format!("packet:{interface}").parse()?, &options);
     let mut port: Port = near.inside(open)??;
-    let ends = port.tx();
+    let ends = port.tx()?;
     port.start()?;
     let none = || Error::failed(interface, "has no queue to send from");
     let mut tx = ends.into_iter().next().ok_or_else(none)?;

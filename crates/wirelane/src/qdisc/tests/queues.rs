@@ -20,10 +20,12 @@ fn sim_to_sim_through_every_discipline_and_choice() {
             let mut from = open(&format!("sim:2?count={count}&flows=63&size=imix"));
             let mut to = open("sim:3?verify=on");
             let spec = spec.parse().unwrap();
-            let egresses =
-                Egresses::new(to.tx().into_iter().map(|tx| Egress::new(&spec, tx)), choice);
+            let egresses = Egresses::new(
+                to.tx().unwrap().into_iter().map(|tx| Egress::new(&spec, tx)),
+                choice,
+            );
             std::thread::scope(|scope| {
-                for mut rx in from.rx() {
+                for mut rx in from.rx().unwrap() {
                     let egresses = egresses.clone();
                     scope.spawn(move || {
                         let mut producer = egresses.producer();
@@ -63,7 +65,7 @@ fn sim_to_sim_through_every_discipline_and_choice() {
 #[test]
 fn order_within_a_flow_holds_when_queues_are_full() {
     let mut sim = open("sim:1?count=3000&flows=16");
-    let mut rx = sim.rx().remove(0);
+    let mut rx = sim.rx().unwrap().remove(0);
     for spec in ["noqueue", "lockless,tsq=2k"] {
         let (queues, seen): (Vec<_>, Vec<_>) =
             [3, 50, 7].map(|slots| egress(spec, slots)).into_iter().unzip();

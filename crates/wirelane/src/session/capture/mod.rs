@@ -140,7 +140,8 @@ impl Capture {
         config: &CaptureConfig,
         view: Option<Box<dyn View>>,
     ) -> Result<Self> {
-        let inputs: Vec<Vec<Rx>> = ends.unwrap_or_else(|| ports.iter_mut().map(Port::rx).collect());
+        let all = || ports.iter_mut().map(Port::rx).collect::<Result<_>>();
+        let inputs: Vec<Vec<Rx>> = ends.map_or_else(all, Ok)?;
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {

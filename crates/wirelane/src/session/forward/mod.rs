@@ -98,7 +98,7 @@ impl Forward {
     /// or lack the ends), a CPU cannot be used, or a port refuses to start.
     pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
-        let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
+        let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect::<Result<_>>()?;
         let mut monitor = Monitor {
             accounting: ports.iter().map(|port| port.accounting()).collect(),
             ..Monitor::default()
@@ -131,8 +131,8 @@ impl Forward {
             let comes_long = merges.is_some() || ports[from].leaves_cutting();
             let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
             let outputs = match cuts {
-                Some(switches) => offload::cut(&mut monitor, to, &mut ports[to], &switches),
-                None => ports[to].tx(),
+                Some(switches) => offload::cut(&mut monitor, to, &mut ports[to], &switches)?,
+                None => ports[to].tx()?,
             };
             let (source, sink) = (ports[from].info(), ports[to].info());
             lanes::check_ends(source, &inputs, sink, &outputs)?;
@@ -179,7 +179,8 @@ impl Forward {
         }
         // What no direction uses.
         drop(received);
-        ports.iter_mut().for_each(|port| drop(port.tx()));
+        let unused = ports.iter_mut().filter(|port| port.transmits());
+        unused.for_each(|port| drop(port.tx()));
         // With how their ends are bound to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
         let watch = places.watch();

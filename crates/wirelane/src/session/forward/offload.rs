@@ -55,12 +55,12 @@ pub(super) fn cut(
     to: usize,
     port: &mut Port,
     switches: &Arc<Switches>,
-) -> Vec<Tx> {
+) -> Result<Vec<Tx>> {
     port.set_switches(Arc::clone(switches));
-    let outputs = port.tx_cutting();
+    let outputs = port.tx_cutting()?;
     for tx in &outputs {
         let segments = tx.segments().map(Arc::clone);
         monitor.segmenters.extend(segments.map(|segments| (to, tx.queue(), segments)));
     }
-    outputs
+    Ok(outputs)
 }

@@ -169,7 +169,7 @@ fn ports_that_do_not_fit() {
     assert!(start(Vec::new()).to_string().contains("one port or two"));
     let receiving = || sim("sim:1", true);
     let error = start(vec![receiving(), receiving()]);
-    assert!(error.to_string().contains("no queue to send through"), "{error}");
+    assert!(error.to_string().contains("without transmitting ends"), "{error}");
     let error = start(vec![(sim("sim:1", false))]);
     assert!(error.to_string().contains("no queue to receive from"), "{error}");
 }

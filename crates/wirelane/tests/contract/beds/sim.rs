@@ -79,7 +79,7 @@ impl Bed for Cable {
         let far = format!("sim:{n}?frames={FAR_FRAMES}&ring={RING}").parse()?;
         let (near, mut far) = cable((&near, options), (&far, &OpenOptions::default()))?;
         far.start()?;
-        let (rx, tx) = (far.rx(), far.tx());
+        let (rx, tx) = (far.rx().unwrap(), far.tx().unwrap());
         self.far = Some(Far { sim: far, rx, tx, batch: Batch::new(64) });
         Ok(near)
     }
