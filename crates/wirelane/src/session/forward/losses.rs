@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use wirelane_os::netdev::LinkReader;
 
+use crate::error::Error;
 use crate::port::{Backend, PortInfo};
 use crate::segment::SegmentStats;
 use crate::stats::TxStats;
@@ -29,19 +30,26 @@ impl Losses {
         Some(Self { reader, before })
     }
 
-    /// Notes for the user at the end.
-    pub(super) fn note(&mut self) -> Option<String> {
-        // One that is gone has an error of its own.
-        let link = self.reader.read().ok()?;
-        let dropped = link.tx_dropped?.saturating_sub(self.before);
+    /// A note for the user at the end, and an error if the interface has no link.
+    pub(super) fn report(&mut self) -> (Option<String>, Option<Error>) {
+        // A missing interface is reported elsewhere.
+        let Ok(link) = self.reader.read() else { return (None, None) };
+        let dropped = link.tx_dropped.map_or(0, |count| count.saturating_sub(self.before));
+        if dropped == 0 {
+            return (None, None);
+        }
         let name = &link.name;
-        (dropped > 0).then(|| {
-            format!(
-                "{name} dropped {dropped} packets on transmit, of this and other programs \
-                 (tx_dropped): no link, no room at its other end, or the kernel could not \
-                 segment them. Those of this command count as sent"
-            )
-        })
+        let note = format!(
+            "{name} dropped {dropped} packets on transmit, of this and other programs \
+             (tx_dropped): no link, no room at its other end, or the kernel could not \
+             segment them. Those of this command count as sent"
+        );
+        let has_link = link.is_up() && link.is_running();
+        let error = (!has_link).then(|| {
+            let cause = format!("the interface has no link, and dropped {dropped} packets");
+            Error::failed(name, cause).help("look at its cable, and whether the other end is up")
+        });
+        (Some(note), error)
     }
 }
 

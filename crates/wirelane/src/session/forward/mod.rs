@@ -268,7 +268,12 @@ impl Forward {
         for (position, port) in self.running.open_ports().iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.diagnostics());
-            info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
+            let losses = self.losses[position].as_mut().map(Losses::report);
+            let (note, error) = losses.unwrap_or_default();
+            info.notes.extend(note);
+            if outcome.errors.is_empty() {
+                outcome.errors.extend(error);
+            }
             let of_port: Vec<_> = outcome.tx.iter().filter(|tx| tx.port == position).collect();
             let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
             let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
