@@ -141,7 +141,7 @@ pub fn write(
     Ok(())
 }
 
-/// Whether `file` takes so many bytes now, without waiting for a reader, by [`write`].
+/// Whether `file` takes so many bytes now, without waiting for a reader, by [`write()`].
 #[must_use]
 pub fn takes_at_once(file: &File, bytes: usize) -> bool {
     let mut ready = [PollFd::new(file, PollFlags::OUT)];
