@@ -276,6 +276,9 @@ fn privileged_an_interface_without_a_link_is_an_error() {
     if !privileged::require() {
         return;
     }
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("six.pcap");
+    write(&file, 1, &[0, 1, 2, 3, 4, 5].map(|n| packets::udp4(n).build()));
     for backend in ["packet:", "xdp:"] {
         let wire = Wire::new(1);
         let port = wire.port(backend);
@@ -286,7 +289,11 @@ fn privileged_an_interface_without_a_link_is_an_error() {
         switch("down");
         let while_sending = sending.wait(PATIENCE);
         let at_first = wire.send(&[&[port.as_str(), "-c", "5"][..], &packet].concat());
-        for ended in [while_sending, at_first.wait(PATIENCE)] {
+        let at_first = at_first.wait(PATIENCE);
+        // All packets are due at once, and one more is there.
+        let burst = [&port, file.to_str().unwrap(), "-c", "5", "--speed", "100000"];
+        let burst = wire.send(&burst).wait(PATIENCE);
+        for ended in [while_sending, at_first, burst] {
             assert_eq!(ended.status.code(), Some(1), "{backend} {}", ended.stderr);
             let told = format!("{}: the interface has no link; ", wire.pair.a.interface);
             assert!(ended.stderr.contains(&told), "{backend} {}", ended.stderr);
