@@ -1,4 +1,4 @@
-//! The first build of the command, from nothing: how long users wait who install it. And what a
+//! The first build of the command, from nothing, which users wait for when they install it. And what a
 //! program has to build that only receives.
 
 use std::fs;
@@ -10,13 +10,13 @@ use crate::cargo;
 use crate::context::Context;
 use crate::step::Outcome;
 
-/// So many seconds it may take on two CPUs that do nothing else.
+/// The most seconds on two idle CPUs.
 const MOST: f64 = 120.0;
 
 /// So many CPUs it keeps busy where it has two: it took 310 s of CPU time in 181 s.
 const BUSY: f64 = 1.7;
 
-/// Builds it in a folder of its own, which is removed.
+/// Builds it in a separate directory, which is removed afterwards.
 pub(crate) fn run(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("--quick makes no first build");
@@ -26,7 +26,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     let _ = fs::remove_dir_all(&folder);
     let arguments = ["build", "--release", "--locked", "-p", "wirelane-cli", "--target-dir"];
     let mut command = cargo::stable(&arguments);
-    // What makes another build quicker, or this one different.
+    // Settings that change the build or its time.
     command.arg(&folder).env_remove("RUSTFLAGS").env_remove("RUSTC_WRAPPER");
     let (start, before) = (Instant::now(), clock::children_cpu());
     let succeeded = cargo::succeeds(&mut command);

@@ -1,10 +1,10 @@
 //! Steps: run one after the other, timed, and summed up in one line each.
 
-use std::fs;
 use std::ops::AddAssign;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use wirelane_os::clock;
 
 /// One step of a run.
 pub(crate) struct Step<C> {
@@ -42,7 +42,7 @@ pub(crate) struct Done {
     outcome: Outcome,
     /// From its beginning to its end.
     seconds: f64,
-    /// Of processors, by the commands that it ran; `None` where the kernel does not say.
+    /// Of processors, by the commands that it ran; `None` if the step did not run.
     cpu_seconds: Option<f64>,
 }
 
@@ -87,9 +87,9 @@ impl<C> Step<C> {
     /// Runs it under a heading.
     pub(crate) fn execute(&self, context: &C) -> Done {
         println!("\n=== {}: {}", self.name, self.about);
-        let (start, before) = (Instant::now(), cpu_seconds_of_children());
+        let (start, before) = (Instant::now(), clock::children_cpu());
         let outcome = (self.run)(context);
-        let cpu_seconds = before.zip(cpu_seconds_of_children()).map(|(from, to)| to - from);
+        let cpu_seconds = Some(clock::children_cpu().since(before).total().as_secs_f64());
         let seconds = start.elapsed().as_secs_f64();
         Done { name: self.name.to_owned(), outcome, seconds, cpu_seconds }
     }
@@ -109,17 +109,6 @@ pub(crate) fn summarize(steps: Vec<Done>) -> bool {
     let passes = judge_flaky(&mut total);
     println!("{}", counts(&total));
     passes
-}
-
-/// What processors have spent for children that have ended, from `/proc/self/stat`
-/// (proc_pid_stat(5)).
-fn cpu_seconds_of_children() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything; behind it `cutime` and `cstime` are the 14th and
-    // 15th.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().ok());
-    Some(ticks.sum::<Option<f64>>()? / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// Lists what was flaky; too much of it is a failure. Returns whether the run passes.

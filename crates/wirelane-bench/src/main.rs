@@ -1,4 +1,4 @@
-//! `wirelane-bench`: what `wirelane bench` becomes. All of it is in the library.
+//! `wirelane-bench`: the program of `wirelane bench`. Its code is in the library.
 
 fn main() -> std::process::ExitCode {
     wirelane_bench::main()

@@ -124,8 +124,8 @@ pub fn main() -> ExitCode {
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
-/// A companion program as a whole, after which its process ends: as the command, it says on one
-/// line what is wrong with its arguments, or went wrong.
+/// A companion program as a whole, after which its process ends: like the command, it reports
+/// an error, also of its arguments, in one line.
 pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> ExitCode {
     prepare();
     match C::try_parse() {

@@ -1,4 +1,4 @@
-//! The `wirelane` command: all of it is in the library, which is compiled meanwhile.
+//! The `wirelane` command. Its code is in the library, which compiles in parallel with others.
 
 fn main() -> std::process::ExitCode {
     wirelane_cli::main()

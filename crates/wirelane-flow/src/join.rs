@@ -113,8 +113,8 @@ fn flags(flow: &Flow) -> TcpFlags {
     flow.forward.tcp_flags.with(flow.reverse.tcp_flags)
 }
 
-/// Counts what came again or late in each direction of which several tables had packets. Takes what
-/// the record before knew of both, and returns what is known behind this one.
+/// Counts retransmitted and late segments in each direction whose packets several tables received.
+/// `before` is the state after the previous record; returns the state after this record.
 fn in_order(
     flow: &mut Flow,
     traces: &[(usize, Trace)],

@@ -1,4 +1,4 @@
-//! What came again or late in a direction that several queues receive.
+//! Retransmitted and late segments of a direction that several queues receive.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn keep_alives_and_acknowledgments_are_no_retransmissions() {
     assert_eq!((flows[0].forward.retransmissions, flows[0].forward.out_of_order), (0, 0));
 }
 
-/// The second record knows what was sent in the first one.
+/// The second record remembers the sequence numbers of the first.
 #[test]
 fn an_active_timeout_forgets_no_sequence_numbers() {
     let of: Vec<_> = (0..40).map(|at| (at, [0, 1, 1, 2][at as usize % 4])).collect();

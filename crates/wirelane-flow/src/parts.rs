@@ -51,7 +51,7 @@ pub(crate) struct Parts {
 const MOST: usize = 1 << 18;
 
 impl Parts {
-    /// Whether it tells nothing but the time.
+    /// Whether it contains the time only.
     pub(crate) fn is_empty(&self) -> bool {
         self.begun.is_empty() && self.lost.is_empty() && self.flows.is_empty() && !self.begins_anew
     }

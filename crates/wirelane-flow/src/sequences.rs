@@ -1,4 +1,4 @@
-//! What a table knows of the sequence numbers of TCP, apart from what a packet touches.
+//! Sequence numbers of TCP in a table, outside the entries that each packet touches.
 
 use std::collections::HashMap;
 
@@ -110,7 +110,7 @@ impl Sequences {
         }
     }
 
-    /// What a flow has counted, from the first end of its key and back.
+    /// The counts of a flow, from the first end of its key and back.
     pub(crate) fn counts(&self, slot: u32) -> [Counts; 2] {
         self.counts.get(slot as usize).copied().unwrap_or_default()
     }
@@ -125,7 +125,7 @@ impl Sequences {
         vec![Trace::new(is_reversed, log, open.until(&progress), counts)]
     }
 
-    /// What other tables need of a flow that ends or goes on.
+    /// The runs of a flow that ends or continues, for the join with other tables.
     pub(crate) fn traces(&mut self, slot: u32, entry: &Entry) -> Vec<Trace> {
         let counts = self.counts(slot);
         let Some(open) = &self.open else { return Vec::new() };

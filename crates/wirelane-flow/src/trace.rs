@@ -1,7 +1,7 @@
-//! What a table tells of the sequence numbers of one direction, so that those of several tables can
-//! be put in order.
+//! Sequence numbers of one direction in one table, from which the join restores their order over
+//! several tables.
 //!
-//! A table tells runs: segments of which each follows the one before. Most parts are one run.
+//! A table reports runs. Each segment of a run follows the segment before. Most parts are one run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use crate::holes::Holes;
 
 /// Runs of a direction in one table.
 const EACH: usize = 1024;
-/// Runs of all directions, but for the last of each.
+/// Runs of all directions, without the last run of each.
 static LEFT: AtomicUsize = AtomicUsize::new(1 << 18);
 
-/// How often segments of a direction came again or late.
+/// Retransmitted and late segments of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) retransmissions: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Log {
     /// Room that it has taken.
     taken: usize,
     places: u16,
-    /// There was no room for more: what the table had counted until then.
+    /// The counts of the table when there was no more room for runs.
     cut: Option<Counts>,
 }
 
@@ -87,7 +87,7 @@ impl Log {
         self.cut.is_some()
     }
 
-    /// Takes room for so many runs.
+    /// Reserves room for `runs` more runs; false if a limit is reached.
     pub(crate) fn reserve(&mut self, runs: usize) -> bool {
         if self.runs.len() + runs <= self.taken {
             return true;
@@ -127,7 +127,7 @@ pub(crate) struct Trace {
     /// From the second end of the key to the first.
     pub(crate) is_reversed: bool,
     log: Log,
-    /// What the table counted after the log.
+    /// Counts of the table after the end of the log.
     rest: Counts,
 }
 
@@ -153,7 +153,7 @@ impl Trace {
     }
 }
 
-/// What is known of a direction behind its last segment.
+/// The state of a direction after its last segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     next: u32,
@@ -162,8 +162,8 @@ pub(crate) struct Lane {
     pub(crate) is_split: bool,
 }
 
-/// Puts the runs of a direction in order of time, behind those of an earlier record; the number
-/// with each trace is that of its table. Of a run, only the times of the first and the last segment
+/// Puts the runs of a direction in order of time, after the runs of an earlier record. The number
+/// with each trace is the number of its table. Of a run, only the times of the first and the last segment
 /// are known: the others are taken to be as early as the first.
 pub(crate) fn replay<'a>(
     traces: impl Iterator<Item = &'a (usize, Trace)> + Clone,
@@ -189,7 +189,7 @@ pub(crate) fn replay<'a>(
     }
     for (_, trace) in traces {
         counts.add(trace.rest);
-        // What follows is unknown.
+        // The table did not record the later segments.
         if trace.log.is_cut() {
             lane = None;
         }

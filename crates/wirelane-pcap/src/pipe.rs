@@ -141,7 +141,7 @@ pub fn write(
     Ok(())
 }
 
-/// Whether `file` takes so many bytes now, without waiting for a reader, by [`write()`].
+/// Whether [`write()`] can write this number of bytes to `file` without waiting for a reader.
 #[must_use]
 pub fn takes_at_once(file: &File, bytes: usize) -> bool {
     let mut ready = [PollFd::new(file, PollFlags::OUT)];

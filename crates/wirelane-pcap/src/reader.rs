@@ -142,8 +142,8 @@ impl CaptureReader {
     }
 
     /// Calls `each` for every packet that is left, with the interfaces described so far, until it
-    /// breaks. What loops by [`CaptureReader::advance`] has that compiled into it: this is for
-    /// callers that are not optimised themselves.
+    /// breaks. A loop over [`CaptureReader::advance`] is compiled in the crate of the caller; this
+    /// one is compiled here, for callers without optimisation.
     ///
     /// # Errors
     /// See [`CaptureReader::next_record`].

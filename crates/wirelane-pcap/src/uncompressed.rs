@@ -31,7 +31,7 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
     Err(missing(compression))
 }
 
-/// Compresses pieces, each into a frame of its own: not in this build.
+/// Compresses pieces, each into a separate frame: not in this build.
 pub struct FrameCompressor(Infallible);
 
 impl FrameCompressor {

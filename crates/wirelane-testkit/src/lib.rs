@@ -9,6 +9,7 @@
 //! [`tshark`] (what is right), [`c`] and [`libpcap`] (programs in C, and over which libpcap they
 //! run), [`installed`] (other programs), [`files`] (what they left).
 
+pub mod browser;
 pub mod c;
 pub mod files;
 pub mod installed;

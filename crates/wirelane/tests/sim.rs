@@ -52,7 +52,7 @@ fn drain(ends: &mut [Rx], batch: usize) -> Vec<Seen> {
     seen
 }
 
-/// What a program forgot, or did twice, is an error and not a port without ends.
+/// Missing and repeated calls are errors; a port without ends would hide them.
 #[test]
 fn ends_that_are_not_there_are_errors() {
     let mut sim = sim::open(&spec("sim:2?count=1"), &OpenOptions::default()).unwrap();

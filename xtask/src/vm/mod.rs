@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// backports, e.g. 6.19.14+deb13-amd64 [default: a few programs, on the newest at hand]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Choice>,
-    /// The directory for what the guests' kernels write to their consoles
+    /// The directory for the console logs of the guests' kernels
     #[arg(long, value_name = "DIR")]
     keep_log: Option<PathBuf>,
     /// List the programs that the guest runs, with a star those that need no --kernel

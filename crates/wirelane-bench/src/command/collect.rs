@@ -28,7 +28,7 @@ pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result
     report
 }
 
-/// What the user typed, or may as well have typed.
+/// The command line that starts this benchmark.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1);
     let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());

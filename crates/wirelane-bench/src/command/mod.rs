@@ -1,4 +1,4 @@
-//! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
+//! `wirelane bench`: measures on this machine, in the process and, as root, in a temporary lab.
 
 mod all;
 mod collect;

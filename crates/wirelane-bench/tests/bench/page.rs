@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
-use wirelane_testkit::process::ChildGuard;
+use wirelane_testkit::browser::complaints;
 use wirelane_testkit::tools;
 
 /// Loads `page` into a frame of each of these widths, and reports what does not fit as an error of
@@ -24,21 +22,6 @@ const FRAMES: &str = r#"<!DOCTYPE html><link rel="icon" href="data:,">
     document.title = "looked at";
   });
 </script>"#;
-
-/// What Chromium says about a file, on its console.
-fn complaints(page: &Path) -> Vec<String> {
-    let profile = tempfile::tempdir().unwrap();
-    let mut command = Command::new(tools::find("chromium").unwrap());
-    command.args(["--headless", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]);
-    // Tests run as root, where it has no sandbox. The page is our own.
-    command.args(["--no-sandbox", "--disable-dev-shm-usage", "--allow-file-access-from-files"]);
-    command.arg(format!("--user-data-dir={}", profile.path().display()));
-    command.arg(format!("file://{}", page.display()));
-    let output = ChildGuard::spawn(&mut command).wait(Duration::from_secs(120));
-    assert!(output.status.success(), "{output:?}");
-    assert!(output.stdout.contains("</html>"), "{output:?}");
-    output.stderr.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect()
-}
 
 /// Of the report in `out`, whose page is changed.
 pub(super) fn opens_without_an_error(out: &Path) {

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });
-    // Its end wakes nobody.
+    // The end of a forward wakes no thread.
     let wait = |pause: Duration| forward.wait(pause.min(session::FRAME));
     session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
     // No other process looks at the queues any more when they are closed.

@@ -88,7 +88,7 @@ fn privileged_immediate_lines_are_printed_by_the_thread_that_receives() {
     }
 }
 
-/// The thread that receives does not wait for who reads, and what is left is printed later.
+/// The receiving thread does not wait for the reader. Another thread prints the rest.
 #[test]
 fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
     const PACKETS: u16 = 6000;
@@ -131,7 +131,7 @@ fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
 #[test]
 fn privileged_without_cap_net_admin_a_pause_loses_no_lines() {
     const PACKETS: u16 = 300;
-    /// From Linux 6.17 on it is the default.
+    /// Bytes of long packets that the port demands.
     const QUEUED: usize = 4 << 20;
     if !privileged::require() {
         return;

@@ -1,11 +1,9 @@
 //! The page of a measurement: whole, and readable on a phone.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
-use wirelane_testkit::process::{ChildGuard, output};
+use wirelane_testkit::browser::complaints;
+use wirelane_testkit::process::output;
 use wirelane_testkit::{privileged, tools};
 
 use super::middle::Middle;
@@ -51,18 +49,4 @@ fn privileged_the_page_has_plots_and_fits() {
     }
     fs::write(folder.path().join("frames.html"), FRAMES).unwrap();
     assert_eq!(complaints(&folder.path().join("frames.html")), [""; 0]);
-}
-
-/// What Chromium says about a file, on its console.
-fn complaints(page: &Path) -> Vec<String> {
-    let profile = tempfile::tempdir().unwrap();
-    let mut command = Command::new(tools::find("chromium").unwrap());
-    command.args(["--headless", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]);
-    // Tests run as root, where it has no sandbox. The page is our own.
-    command.args(["--no-sandbox", "--disable-dev-shm-usage", "--allow-file-access-from-files"]);
-    command.arg(format!("--user-data-dir={}", profile.path().display()));
-    command.arg(format!("file://{}", page.display()));
-    let output = ChildGuard::spawn(&mut command).wait(Duration::from_secs(120));
-    assert!(output.status.success(), "{output:?}");
-    output.stderr.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect()
 }

@@ -112,7 +112,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
 pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &Options) -> Bounds {
     const BYTES_PER_MS: usize = 125_000;
     let ring = ends.iter().filter_map(Rx::ring_bytes).min().unwrap_or(usize::MAX);
-    // Who naps looks at a ring before 1 Gbit/s, should it set in meanwhile, has filled most of it.
+    // A nap ends before traffic of 1 Gbit/s fills most of a ring.
     let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
     // Then a ring that is empty has held nothing back.
     let one_by_one = info.mode == PortMode::TpacketV2;

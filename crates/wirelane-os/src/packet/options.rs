@@ -98,7 +98,7 @@ impl PacketSocket {
             .or_else(|_| self.set_socket(libc::SO_RCVBUF, value, "setsockopt SO_RCVBUF"))?;
         let level = (libc::SOL_SOCKET, libc::SO_RCVBUF);
         let allowed: i32 = socket::get(self.as_fd(), level, "getsockopt SO_RCVBUF")?;
-        // The kernel doubles what it is told (socket(7)).
+        // The kernel doubles the requested value (socket(7)).
         Ok(usize::try_from(allowed).unwrap_or(0) / 2)
     }
 

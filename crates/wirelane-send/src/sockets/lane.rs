@@ -271,13 +271,8 @@ impl LaneSender {
     /// Sends what was written, and waits until everything has left, as long as something does;
     /// after a stop for some time.
     fn finish(&mut self, pacer: &Pacer) -> Result<()> {
-        let is_last_burst = !self.times.is_empty();
         self.pass_on()?;
-        let now = clock::monotonic_ns();
-        self.count(pacer, now);
-        if is_last_burst {
-            self.outlet.watch(now)?;
-        }
+        self.count(pacer, clock::monotonic_ns());
         let (mut since, mut sent) = (clock::monotonic_ns(), self.outlet.sent());
         loop {
             self.outlet.push()?;

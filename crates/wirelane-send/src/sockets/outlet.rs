@@ -204,8 +204,9 @@ impl Outlet {
     /// # Errors
     /// There is no link.
     pub(super) fn look_back(&mut self, now: u64) -> Result<()> {
-        // If it never looked, nothing was sent.
-        if self.looked == 0 || now.saturating_sub(self.looked) <= LOOK {
+        // Without a look, nothing was sent, or all of it in one burst.
+        let is_unused = self.looked == 0 && self.sent() == 0;
+        if is_unused || now.saturating_sub(self.looked) <= LOOK {
             return Ok(());
         }
         self.look(now)

@@ -2,7 +2,7 @@
 //! (RFC 2675). Linux puts it into segments of BIG TCP and takes it off before it cuts them
 //! (`ipv6_hopopt_jumbo_remove`); so do we.
 
-use wirelane_wire::{EtherType, EthernetView, Protocol, VlanView, ethernet, ipv6, vlan};
+use wirelane_wire::{EtherType, Link, Protocol, ipv6};
 
 use crate::frame::Frame;
 
@@ -13,8 +13,6 @@ const OPTION: [u8; 2] = [0xc2, 4];
 const LONGEST: usize = 65_535 + ipv6::LEN;
 /// Where the IPv6 header has its next header.
 const NEXT_HEADER: usize = 6;
-/// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
-const MAX_TAGS: usize = 8;
 
 /// Takes the option off a frame whose packet has it before its TCP header.
 #[inline]
@@ -38,14 +36,7 @@ fn take_off_long(frame: &mut Frame) {
 
 /// Where the network header of a packet with the option begins.
 fn find(frame: &[u8]) -> Option<usize> {
-    let mut at = ethernet::LEN;
-    let mut ethertype = EthernetView::new(frame).ok()?.ethertype();
-    for _ in 0..MAX_TAGS {
-        if ethertype.is_vlan() {
-            ethertype = VlanView::new(frame.get(at..)?).ok()?.ethertype();
-            at += vlan::LEN;
-        }
-    }
+    let Link::Network { ethertype, at, .. } = Link::ethernet(frame) else { return None };
     let packet = frame.get(at..)?;
     let (header, rest) = packet.split_first_chunk::<{ ipv6::LEN }>()?;
     let option = rest.first_chunk::<LEN>()?;

@@ -41,7 +41,7 @@ impl Handover {
         if self.one_by_one { Duration::ZERO } else { config.retire(blocks) }
     }
 
-    /// What to ask the kernel for, for a ring of `shape` beside others of `blocks` blocks.
+    /// The request to the kernel for a ring of `shape`; other rings have `blocks` blocks.
     pub(super) fn request(
         &self,
         config: &Config,

@@ -201,7 +201,7 @@ impl Lane {
         }
     }
 
-    /// The writer has what was handed over.
+    /// The writer has received all chunks.
     pub(super) fn forget(&mut self) {
         self.unannounced = 0;
     }

@@ -60,7 +60,7 @@ pub(super) struct Worker {
     pub(super) limit: Option<Arc<Limit>>,
     /// For immediate delivery.
     pub(super) promise: Option<Promise>,
-    /// What this thread writes itself, if nobody else does.
+    /// The writing that this thread does itself, unless the writing thread is at work.
     pub(super) writing: Option<Arc<Writing>>,
 }
 

@@ -1,8 +1,8 @@
-//! Who writes: a thread of its own or, for immediate delivery, the thread that has received the
-//! packets.
+//! The writing of packets by a separate thread or, for immediate delivery, by the thread that
+//! received them.
 //!
-//! Waking a thread takes a tenth of a millisecond. So a receiving thread that has nothing else to
-//! do writes itself what it has received, unless the writing thread is at it.
+//! Waking a thread takes a tenth of a millisecond. So an idle receiving thread writes its packets
+//! itself, unless the writing thread is writing.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use super::writer::{Finished, WriterThread};
 use crate::pcap::CaptureError;
 use crate::sync::{Doorbell, lock};
 
-/// What is being written, for whoever writes. `None` at the end.
+/// The state of the writing, for the thread that writes. `None` at the end.
 pub(super) struct Writing(Mutex<Option<State>>);
 
 struct State {
