@@ -1,5 +1,5 @@
-//! The first build of the command, from nothing, which users wait for when they install it. And what a
-//! program has to build that only receives.
+//! The first build of the command, from nothing, which users wait for when they install it, and the
+//! build of a program that only receives.
 
 use std::fs;
 use std::time::Instant;

@@ -163,8 +163,8 @@ pub(crate) struct Lane {
 }
 
 /// Puts the runs of a direction in order of time, after the runs of an earlier record. The number
-/// with each trace is the number of its table. Of a run, only the times of the first and the last segment
-/// are known: the others are taken to be as early as the first.
+/// with each trace is the number of its table. Only the times of the first and the last segment of
+/// a run are known. The others are taken to be as early as the first.
 pub(crate) fn replay<'a>(
     traces: impl Iterator<Item = &'a (usize, Trace)> + Clone,
     before: Option<Lane>,
