@@ -110,7 +110,7 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
         .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
     let kernel = Kernel::get(&cache, arguments.kernel.as_ref().unwrap_or(&Choice::Newest))?;
     let modes = Modes::of(|major, minor| kernel.is_at_least(major, minor));
-    let mut programs: Vec<_> = plan::all(modes).into_iter().filter(chosen).collect();
+    let programs: Vec<_> = plan::all(modes).into_iter().filter(chosen).collect();
     if programs.is_empty() {
         return Err(format!(
             "no program of the guest has one of {filters:?} in its name; see --list"
@@ -131,11 +131,12 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
             let (_, tests) = failed.iter().find(|(name, _)| *name == program.name)?;
             Some(program.again(tests))
         };
-        if !failed.is_empty() {
-            programs = programs.iter().filter_map(of_failed).collect();
-        }
-        println!("\nAgain, in a guest of their own: {} that failed", programs.len());
-        let again = run(&programs)?;
+        let again: Vec<_> = match failed.is_empty() {
+            true => programs.clone(),
+            false => programs.iter().filter_map(of_failed).collect(),
+        };
+        println!("\nAgain, in a guest of their own: {} that failed", again.len());
+        let again = run(&again)?;
         if again.outcome.failed == 0 {
             first.outcome.passed += std::mem::take(&mut first.outcome.failed);
             let name = format!("guest: {}", names(&failed).join(", "));
