@@ -65,12 +65,12 @@ impl Recording {
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let mut options = StoreOptions { gate, ..config.store.clone() };
         let notes = fit(&mut options, groups.len(), &memory::room())?;
-        if let Some(beside) = port.beside() {
-            beside.leave_out();
+        if let Some(metadata) = port.file_metadata() {
+            metadata.leave_out();
             // It was captured elsewhere, or at another time.
             options.section.hardware.clear();
             options.section.os.clear();
-            options.section.inherit(&[beside.section()]);
+            options.section.inherit(&[metadata.section()]);
         }
         let mut store = StoreWriter::create(directory, options).map_err(failure)?;
         let halt = config.halt.below();

@@ -96,8 +96,6 @@ pub mod inspect;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]
-pub mod placement;
-#[cfg(not(loom))]
 pub mod port;
 #[cfg(not(loom))]
 pub mod session;
@@ -108,6 +106,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame, RxHash, RxHashKind};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
+#[cfg(not(loom))]
+pub use port::steering::placement;
 pub use wirelane_os::{clock, halt};
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.

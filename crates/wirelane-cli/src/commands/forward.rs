@@ -322,7 +322,7 @@ impl Plan {
         let mut ports: Vec<Port> = Vec::new();
         for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
             options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
-            options.beside = ports.first().and_then(Port::beside).cloned();
+            options.file_metadata = ports.first().and_then(Port::file_metadata).cloned();
             options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away(&ports)?;

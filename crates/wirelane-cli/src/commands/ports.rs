@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use wirelane::Error;
-use wirelane::port::{Backend, Manual, SpecOption};
+use wirelane::port::{Backend, BackendHelp, SpecOption};
 
 use crate::output::{self, screen};
 
@@ -26,7 +26,7 @@ pub(crate) struct PortsArgs {
 /// The answer cannot be written.
 pub(crate) fn run(args: &PortsArgs) -> Result<(), Error> {
     let named = Backend::ALL.into_iter().find(|one| args.backend.as_deref() == Some(one.as_str()));
-    let text = named.map_or_else(overview, |backend| details(&backend.manual()));
+    let text = named.map_or_else(overview, |backend| details(&backend.help()));
     output::print(&text)
 }
 
@@ -35,7 +35,7 @@ fn overview() -> String {
     let mut text = String::from(
         "[backend:]NAME[@QUEUES][?option=value&…], such as xdp:eth0@0-3,6?mode=native&spin=on\n\n",
     );
-    let kinds = Backend::ALL.map(Backend::manual);
+    let kinds = Backend::ALL.map(Backend::help);
     for kind in &kinds {
         let needs = kind.needs.map_or_else(String::new, |needs| format!("; needs {needs}"));
         entry(&mut text, kind.form, &format!("{}{needs}", kind.about));
@@ -51,7 +51,7 @@ fn overview() -> String {
 }
 
 /// One kind with its options.
-fn details(kind: &Manual) -> String {
+fn details(kind: &BackendHelp) -> String {
     let mut text = format!("{}[@QUEUES][?option=value&…]\n\n", kind.form);
     let needs = kind.needs.map_or_else(String::new, |needs| format!(" Needs {needs}."));
     indented(&mut text, 0, &format!("{}.{needs}", kind.about));
@@ -98,10 +98,10 @@ mod tests {
     fn every_kind_and_option_is_there() {
         let overview = overview();
         for backend in Backend::ALL {
-            let manual = backend.manual();
-            assert!(overview.contains(manual.form) && overview.contains(backend.as_str()));
-            let details = details(&manual);
-            for option in &manual.options {
+            let help = backend.help();
+            assert!(overview.contains(help.form) && overview.contains(backend.as_str()));
+            let details = details(&help);
+            for option in &help.options {
                 assert!(details.contains(&format!("  {}=<", option.key)), "{details}");
             }
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use wirelane::port::{Control, Port, PortInfo, TxPlace, TxPlaces, TxWatch, tx_queue_notes};
+use wirelane::port::{Control, Port, PortInfo, XpsBinding, XpsBindings, XpsWatch, tx_queue_notes};
 use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::threads::Crew;
 use wirelane::{Error, Result};
@@ -45,7 +45,7 @@ pub struct Sockets {
     shared: Arc<Shared>,
     cut: bool,
     /// Of who sends by which TX queue.
-    watch: TxWatch,
+    watch: XpsWatch,
 }
 
 /// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources`
@@ -68,7 +68,7 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
     let of = u32::try_from(ends.len()).unwrap_or(u32::MAX);
     let mut jobs = Vec::new();
     let allowances = budget::allowances(config.packets, ends.len());
-    let mut places = TxPlaces::new(&config.placement);
+    let mut places = XpsBindings::new(&config.placement);
     for ((index, tx), allowance) in (0..).zip(ends).zip(allowances) {
         let packets = (sources(Lane { index, of })?, allowance);
         let outlet = Outlet::new(tx, port.info(), config)?;
@@ -95,7 +95,7 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
 /// What the thread of an end does, from its place.
 fn job(
     index: u32,
-    (mut outlet, place): (Outlet, Option<TxPlace>),
+    (mut outlet, place): (Outlet, Option<XpsBinding>),
     packets: (Box<dyn Source>, Allowance),
     shared: &Arc<Shared>,
     config: &SendConfig,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use wirelane::port::{Backend, PortInfo, Tx, TxPlace};
+use wirelane::port::{Backend, PortInfo, Tx, XpsBinding};
 use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 use wirelane_os::{clock, iface};
@@ -97,7 +97,7 @@ impl Outlet {
     }
 
     /// Sends from the place of the calling thread.
-    pub(super) fn bind(&mut self, place: TxPlace) {
+    pub(super) fn bind(&mut self, place: XpsBinding) {
         self.tx.bind(place);
     }
 

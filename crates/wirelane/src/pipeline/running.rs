@@ -377,7 +377,7 @@ pub fn by_thread<T>(
         return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
     }
     let of_port = |(port, ends): (usize, Vec<T>)| {
-        let is_growing = ends.iter().any(|end| rx(end).growing().is_some());
+        let is_growing = ends.iter().any(|end| rx(end).discovered().is_some());
         let most = match spread {
             Spread::Queue if !is_growing => usize::MAX,
             // The rings of all interfaces are not of one queue each: as many threads as there are

@@ -8,19 +8,19 @@
 //! The engine is read once per batch, so each packet meets the old or the new filter.
 
 use std::io;
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::bundle::{Bundle, Tally};
 use super::control::{Control, Driver, Passed};
 use super::options::OpenOptions;
 use super::port::Port;
 use super::rx::{Readiness, Receive};
-use super::sieve::Sieve;
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+use crate::filter::{Engine, Filter, retain_by};
 use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
+use crate::port::metadata::interfaces::{InterfaceTable, Tally};
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
@@ -29,9 +29,9 @@ use crate::sync::lock;
 /// # Errors
 /// The filter means nothing for packets of this link type, or cannot run in user space.
 pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
-    let bundles = port.rx.iter().filter_map(|rx| rx.bundle());
+    let tables = port.rx.iter().filter_map(|rx| rx.interface_table());
     let mut link_types: Vec<_> =
-        bundles.flat_map(|bundle| bundle.strands()).map(|one| one.source.link_type).collect();
+        tables.flat_map(|table| table.entries()).map(|one| one.source.link_type).collect();
     if link_types.is_empty() {
         link_types.push(port.info.link_type);
     }
@@ -40,26 +40,26 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
         snaplen: options.snaplen,
         driver: Arc::clone(&port.driver),
         version: AtomicU64::new(0),
-        sieve: Mutex::new(None),
+        filters: Mutex::new(None),
         note: Mutex::new(None),
     };
     let shared = Arc::new(shared);
     shared.set_filter(options.filter.as_ref().filter(|_| options.receive))?;
     port.map_rx(|rx| {
         let shared = Arc::clone(&shared);
-        let bundle = rx.bundle().cloned();
+        let table = rx.interface_table().cloned();
         let filtering = rx.wrap(|inner, counters| Filtering {
             inner,
             counters,
-            bundle: bundle.clone(),
+            table: table.clone(),
             tallies: Default::default(),
             shared,
             version: 0,
-            sieve: None,
+            filters: None,
             rejected: false,
             failure: None,
         });
-        filtering.with_bundle(bundle)
+        filtering.with_interface_table(table)
     });
     port.driver = shared;
     Ok(port)
@@ -73,7 +73,7 @@ struct Shared {
     driver: Arc<dyn Driver>,
     /// Counts the changes; 0 is "no filter yet".
     version: AtomicU64,
-    sieve: Mutex<Option<Sieve>>,
+    filters: Mutex<Option<LinkFilters>>,
     /// Why the filter is not machine code, or does not mean what it should.
     note: Mutex<Option<String>>,
 }
@@ -88,13 +88,13 @@ impl Control for Shared {
     }
 
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
-        let sieve = |filter| Sieve::new(filter, self.snaplen, &self.link_types);
-        let sieve = filter.map(sieve).transpose()?;
-        if let Some(note) = sieve.as_ref().and_then(Sieve::note) {
+        let filters = |filter| LinkFilters::new(filter, self.snaplen, &self.link_types);
+        let filters = filter.map(filters).transpose()?;
+        if let Some(note) = filters.as_ref().and_then(LinkFilters::note) {
             *lock(&self.note) = Some(note.clone());
         }
-        let mut current = lock(&self.sieve);
-        *current = sieve;
+        let mut current = lock(&self.filters);
+        *current = filters;
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -136,13 +136,13 @@ impl Driver for Shared {
 struct Filtering {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
-    bundle: Option<Arc<Bundle>>,
-    /// Per strand of the bundle: received, and accepted.
+    table: Option<Arc<InterfaceTable>>,
+    /// Per entry of the table: received, and accepted.
     tallies: [Vec<Tally>; 2],
     shared: Arc<Shared>,
     /// Of the filter.
     version: u64,
-    sieve: Option<Sieve>,
+    filters: Option<LinkFilters>,
     /// The last call rejected packets, so more may be ready than it returned.
     rejected: bool,
     /// Why packets that came last cannot be filtered.
@@ -157,35 +157,35 @@ impl Receive for Filtering {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
-            let sieve = lock(&self.shared.sieve);
+            let filters = lock(&self.shared.filters);
             // Under the lock, so that both are of the same change.
             self.version = self.shared.version.load(Ordering::Relaxed);
-            self.sieve.clone_from(&sieve);
+            self.filters.clone_from(&filters);
         }
         let first = batch.len();
         let received = self.inner.receive(batch);
-        let Some(sieve) = &mut self.sieve else { return received };
+        let Some(filters) = &mut self.filters else { return received };
         let bytes = |batch: &Batch| -> u64 {
             batch.iter().skip(first).map(|frame| u64::from(frame.original_len())).sum()
         };
         let before = bytes(batch);
         let [came, stayed] = &mut self.tallies;
-        if let Some(bundle) = &self.bundle {
-            bundle.tally(batch.get(first..).unwrap_or_default(), came);
-            if let Err(error) = sieve.learn(bundle) {
+        if let Some(table) = &self.table {
+            table.tally(batch.get(first..).unwrap_or_default(), came);
+            if let Err(error) = filters.learn(table) {
                 self.shared.stop();
                 self.failure = Some(error);
             }
         }
-        let rejected = sieve.retain(self.bundle.as_deref(), batch, first);
+        let rejected = filters.retain(self.table.as_deref(), batch, first);
         self.rejected = rejected > 0;
         if rejected > 0 {
             let left = before - bytes(batch);
             reject(&self.counters, (rejected as u64, left));
-            if let Some(bundle) = &self.bundle {
-                bundle.tally(batch.get(first..).unwrap_or_default(), stayed);
-                let fixed = bundle.strands().iter().map(|strand| Arc::clone(&strand.counters));
-                let all = fixed.chain(bundle.late_counters());
+            if let Some(table) = &self.table {
+                table.tally(batch.get(first..).unwrap_or_default(), stayed);
+                let fixed = table.entries().iter().map(|entry| Arc::clone(&entry.counters));
+                let all = fixed.chain(table.late_counters());
                 for (counters, (came, stayed)) in all.zip(came.iter().zip(stayed)) {
                     reject(&counters, (came.0 - stayed.0, came.1 - stayed.1));
                 }
@@ -212,4 +212,103 @@ fn reject(counters: &RxCounters, (packets, bytes): Tally) {
     counters.bytes.add(bytes);
     counters.filtered.add(packets);
     counters.undelivered(Some(bytes));
+}
+
+/// A filter, compiled for each link type of the packets.
+#[derive(Clone, Debug)]
+struct LinkFilters {
+    filter: Filter,
+    snaplen: u32,
+    /// By link type.
+    engines: Vec<(u16, Arc<Engine>)>,
+    /// By number of a entry: the place of its engine.
+    places: Vec<usize>,
+    /// Why it is not machine code, or does not mean what it should.
+    note: Option<String>,
+}
+
+impl LinkFilters {
+    /// # Errors
+    /// The filter means nothing for packets of one of these link types, or cannot run in user
+    /// space.
+    fn new(filter: &Filter, snaplen: u32, link_types: &[u16]) -> Result<Self> {
+        let filter = filter.clone();
+        let mut filters =
+            Self { filter, snaplen, engines: Vec::new(), places: Vec::new(), note: None };
+        link_types.iter().try_for_each(|link_type| filters.place(*link_type).map(drop))?;
+        Ok(filters)
+    }
+
+    /// What a user should know of it.
+    fn note(&self) -> Option<&String> {
+        self.note.as_ref()
+    }
+
+    /// Takes note of entries that were described since the last call.
+    ///
+    /// # Errors
+    /// The filter means nothing for packets of their link type.
+    #[inline]
+    fn learn(&mut self, table: &InterfaceTable) -> Result<()> {
+        while self.places.len() < table.len() {
+            let entry = table.entry(self.places.len());
+            let place = self.place(entry.map_or(1, |(source, _)| source.link_type))?;
+            self.places.push(place);
+        }
+        Ok(())
+    }
+
+    /// Keeps the frames from the one at `first` on that match; returns how many did not. Those of
+    /// entries that could not be learnt do not.
+    #[inline]
+    fn retain(&self, table: Option<&InterfaceTable>, batch: &mut Batch, first: usize) -> usize {
+        match (table, &self.engines[..]) {
+            (None, [(_, engine), ..]) => engine.retain(batch, first),
+            (Some(table), [(_, engine)]) if self.places.len() >= table.len() => {
+                engine.retain(batch, first)
+            }
+            (Some(table), _) => self.retain_each(table, batch, first),
+            (None, []) => 0,
+        }
+    }
+
+    #[cold]
+    fn retain_each(&self, table: &InterfaceTable, batch: &mut Batch, first: usize) -> usize {
+        retain_by(batch, first, |frames, verdicts| {
+            for (frame, verdict) in frames.iter().zip(verdicts) {
+                let place = self.places.get(table.number_of(frame));
+                match place.and_then(|place| self.engines.get(*place)) {
+                    Some((_, engine)) => {
+                        engine.verdicts(slice::from_ref(frame), slice::from_mut(verdict));
+                    }
+                    None => *verdict = 0,
+                }
+            }
+        })
+    }
+
+    /// The place of the engine for a link type.
+    #[cold]
+    fn place(&mut self, link_type: u16) -> Result<usize> {
+        if let Some(place) = self.engines.iter().position(|(known, _)| *known == link_type) {
+            return Ok(place);
+        }
+        let program = self.filter.program(link_type, self.snaplen);
+        let program = program.map_err(|error| {
+            let error = Error::from(error);
+            if self.engines.is_empty() {
+                return error;
+            }
+            error.help(format!(
+                "some packets of the file are of link type {link_type}, others not; a \
+                 split capture makes a file of each interface"
+            ))
+        })?;
+        let engine = Engine::new(&program, 0)?;
+        let slow = || engine.note().map(|cause| format!("the filter is interpreted: {cause}"));
+        let note = program.note().map(str::to_owned).or_else(slow);
+        self.note = self.note.take().or(note);
+        self.engines.push((link_type, Arc::new(engine)));
+        Ok(self.engines.len() - 1)
+    }
 }

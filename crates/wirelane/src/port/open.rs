@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use super::filtered::filtered;
 use super::info::Attempt;
-use super::options::{OpenOptions, Take};
-use super::packet::{PacketPort, every};
+use super::options::{MemoryShare, OpenOptions, Take};
+use super::packet::{PacketPort, any};
 use super::port::Port;
-use super::share::Share;
 use super::spec::{Backend, Spec};
-use super::switches::{Offloads, Switches};
 use super::xdp::XdpPort;
 use super::{file, sim, tap};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::memory::Allotment;
 use crate::pool::Region;
+use crate::port::offload::switches::{Offloads, Switches};
 
 /// Opens the port that `spec` names.
 ///
@@ -36,9 +35,9 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         let cause = "it cannot wait for a removed interface";
         return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
     }
-    let is_every = options.every_interface && spec.name_text() == every::NAME;
+    let is_every = options.every_interface && spec.name_text() == any::NAME;
     let mut port = match spec.backend {
-        Some(Backend::Packet) | None if is_every => every::open(spec, options)?,
+        Some(Backend::Packet) | None if is_every => any::open(spec, options)?,
         Some(Backend::Sim) => filtered(sim::open(spec, options)?, options)?,
         Some(Backend::File) => filtered(file::open(spec, options)?, options)?,
         Some(Backend::Tap) => filtered(tap::open(spec, options)?, options)?,
@@ -58,7 +57,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 ///
 /// # Errors
 /// There is not so much memory. What else is wrong shows when the ports are opened.
-pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share>>> {
+pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<MemoryShare>>> {
     let budget = Allotment::of_rest().part(ports.len());
     let needs = ports.iter().map(|(spec, options)| {
         let could = spec.backend == Some(Backend::Xdp)
@@ -71,7 +70,7 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share
         return Ok(vec![None; ports.len()]);
     }
     let region = Region::new(needs.iter().flatten().sum(), None)?;
-    let share = |bytes: usize| Share { region: region.clone(), bytes };
+    let share = |bytes: usize| MemoryShare { region: region.clone(), bytes };
     Ok(needs.into_iter().map(|bytes| bytes.map(share)).collect())
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::beside::Beside;
-use super::share::Share;
 use crate::filter::Filter;
 use crate::frame::SinkGso;
 use crate::halt::Halt;
 use crate::mask::{QueueMask, QueueSet};
 use crate::pcap::FileId;
 use crate::placement::Placement;
+use crate::pool::Region;
+use crate::port::metadata::file::FileMetadata;
 
 /// How to open a port, in addition to its spec. Each field has a setter of the same name:
 ///
@@ -79,7 +79,7 @@ pub struct OpenOptions {
     pub placement: Placement,
     /// Frame memory, if the port can choose it and it is large enough. Ports of one region send
     /// each other's frames without a copy. See [`shared_memory`](super::shared_memory).
-    pub memory: Option<Share>,
+    pub memory: Option<MemoryShare>,
     /// Which packets to take away from the host. By default a program only looks, and a bare name
     /// is `packet:`.
     pub take: Take,
@@ -89,9 +89,9 @@ pub struct OpenOptions {
     /// Files that other ports read and that must not be overwritten: see
     /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
-    /// What a file says beside its packets, if it is the port that they come from
-    /// ([`Port::beside`](super::Port::beside)): a file that is written says it, too.
-    pub beside: Option<Arc<Beside>>,
+    /// Metadata of the capture file that the packets come from
+    /// ([`Port::file_metadata`](super::Port::file_metadata)), to be written as well.
+    pub file_metadata: Option<Arc<FileMetadata>>,
     /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
     /// reader.
     pub halt: Halt,
@@ -138,6 +138,13 @@ pub enum Take {
     /// All of them, or those that the filter accepts while there is one. A bare name is the best
     /// mode that works.
     All,
+}
+
+/// A port's part of a region of frame memory; see [`shared_memory`](super::shared_memory).
+#[derive(Clone, Debug)]
+pub struct MemoryShare {
+    pub(super) region: Region,
+    pub(super) bytes: usize,
 }
 
 impl OpenOptions {
@@ -222,11 +229,11 @@ setters!(OpenOptions:
     packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
     placement: Placement,
-    memory: impl Into<Option<Share>>,
+    memory: impl Into<Option<MemoryShare>>,
     take: Take,
     take_management: bool,
     inputs: Vec<FileId>,
-    beside: impl Into<Option<Arc<Beside>>>,
+    file_metadata: impl Into<Option<Arc<FileMetadata>>>,
     halt: Halt,
     forwarding: Forwarding,
 );
@@ -264,7 +271,7 @@ impl Default for OpenOptions {
             take: Take::Nothing,
             take_management: false,
             inputs: Vec::new(),
-            beside: None,
+            file_metadata: None,
             halt: Halt::default(),
             forwarding: Forwarding::default(),
         }

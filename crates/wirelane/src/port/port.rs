@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wirelane_os::clock;
 
 use super::accounting::{Accounting, FrameCounts};
-use super::beside::Beside;
 use super::control::{Control, Driver};
-use super::gso;
 use super::info::PortInfo;
 use super::rx::Rx;
-use super::switches::Switches;
 use super::tx::Tx;
 use crate::error::{Error, Result};
 use crate::frame::Sink;
 use crate::inspect::Steering;
 use crate::pcap::FileId;
+use crate::port::metadata::file::FileMetadata;
+use crate::port::offload::gso;
+use crate::port::offload::switches::Switches;
 use crate::segment::Segmenter;
 
 /// One interface opened through one backend.
@@ -34,7 +34,7 @@ pub struct Port {
     pub(super) is_endless: bool,
     pub(super) leaves_cutting: bool,
     pub(super) inputs: Vec<FileId>,
-    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) file_metadata: Option<Arc<FileMetadata>>,
     pub(super) switches: Arc<Switches>,
     /// Reads again how its TX queues are reached, where that may change.
     pub(super) steering: Option<Arc<Steering>>,
@@ -62,7 +62,7 @@ impl Port {
             is_endless: true,
             leaves_cutting: false,
             inputs: Vec::new(),
-            beside: None,
+            file_metadata: None,
             switches: Arc::default(),
             steering: None,
             has_started: Arc::default(),
@@ -198,11 +198,11 @@ impl Port {
         self.driver.diagnostics()
     }
 
-    /// What the file that it reads says beside its packets, for
-    /// [`OpenOptions::beside`](super::OpenOptions::beside) of a port that they are sent to; `None`
-    /// if it is no file.
-    pub fn beside(&self) -> Option<&Arc<Beside>> {
-        self.beside.as_ref()
+    /// Metadata of the capture file that it reads, for
+    /// [`OpenOptions::file_metadata`](super::OpenOptions::file_metadata) of a port that writes the
+    /// packets; `None` if it is no file.
+    pub fn file_metadata(&self) -> Option<&Arc<FileMetadata>> {
+        self.file_metadata.as_ref()
     }
 
     /// The files that it reads. They must not be written meanwhile.

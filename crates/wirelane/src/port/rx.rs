@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::bundle::Bundle;
-use super::growing::Growing;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
+use crate::port::metadata::discovered::DiscoveredInterfaces;
+use crate::port::metadata::interfaces::InterfaceTable;
 use crate::stats::RxCounters;
 
 /// When to ask an [`Rx`] again.
@@ -98,8 +98,8 @@ impl BeforeStart {
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
-    bundle: Option<Arc<Bundle>>,
-    growing: Option<Arc<Growing>>,
+    table: Option<Arc<InterfaceTable>>,
+    discovered: Option<Arc<DiscoveredInterfaces>>,
     /// Until its port has started.
     before_start: Option<BeforeStart>,
     not_sync: PhantomData<Cell<()>>,
@@ -111,8 +111,8 @@ impl Rx {
         Self {
             inner: Box::new(inner),
             counters,
-            bundle: None,
-            growing: None,
+            table: None,
+            discovered: None,
             before_start: None,
             not_sync: PhantomData,
         }
@@ -120,20 +120,20 @@ impl Rx {
 
     /// Declares that its packets come from interfaces that are found while it runs. The receiver
     /// counts those.
-    pub(crate) fn with_growing(mut self, growing: &Arc<Growing>) -> Self {
-        self.growing = Some(Arc::clone(growing));
+    pub(crate) fn with_discovered(mut self, discovered: &Arc<DiscoveredInterfaces>) -> Self {
+        self.discovered = Some(Arc::clone(discovered));
         self
     }
 
     /// The interfaces of its packets, if they are found while it runs. The queue number of a frame
-    /// is the number of its strand then.
-    pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
-        self.growing.as_ref()
+    /// is the number of its interface then.
+    pub(crate) fn discovered(&self) -> Option<&Arc<DiscoveredInterfaces>> {
+        self.discovered.as_ref()
     }
 
     /// Declares that its packets come from several queues, which are also counted one by one.
-    pub(crate) fn with_bundle(mut self, bundle: Option<Arc<Bundle>>) -> Self {
-        self.bundle = bundle;
+    pub(crate) fn with_interface_table(mut self, table: Option<Arc<InterfaceTable>>) -> Self {
+        self.table = table;
         self
     }
 
@@ -146,8 +146,8 @@ impl Rx {
             let bytes: u64 = new.iter().map(|frame| u64::from(frame.original_len())).sum();
             self.counters.packets.add(n as u64);
             self.counters.bytes.add(bytes);
-            if let Some(bundle) = &self.bundle {
-                bundle.count(new);
+            if let Some(table) = &self.table {
+                table.count(new);
             }
         }
         n
@@ -216,8 +216,8 @@ impl Rx {
     }
 
     /// The queues of its packets, if one stream carries several.
-    pub(crate) fn bundle(&self) -> Option<&Arc<Bundle>> {
-        self.bundle.as_ref()
+    pub(crate) fn interface_table(&self) -> Option<&Arc<InterfaceTable>> {
+        self.table.as_ref()
     }
 
     /// Puts a wrapper around the backend's receiver. A wrapper counts its drops for the end as a
@@ -227,8 +227,8 @@ impl Rx {
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
     ) -> Self {
         let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        let Self { counters, growing, before_start, .. } = self;
-        Self { inner, counters, bundle: None, growing, before_start, not_sync: PhantomData }
+        let Self { counters, discovered, before_start, .. } = self;
+        Self { inner, counters, table: None, discovered, before_start, not_sync: PhantomData }
     }
 }
 

@@ -17,9 +17,9 @@ use std::str::FromStr;
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
-use super::switches::Offloads;
 use crate::error::{Error, Result};
 use crate::mask::QueueSet;
+use crate::port::offload::switches::Offloads;
 
 /// The kinds of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

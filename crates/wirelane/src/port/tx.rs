@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::place::TxPlace;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
+use crate::port::steering::xps_binding::XpsBinding;
 use crate::segment::SegmentCounters;
 use crate::stats::TxCounters;
 
@@ -41,7 +41,7 @@ pub trait Transmit: Send {
     /// counts the others as [`TxCounters::strayed`]. The calling thread, if it is the one that
     /// sends, goes back to its own before it sends from elsewhere. Follows what becomes new about
     /// the place.
-    fn bind(&mut self, place: TxPlace) {
+    fn bind(&mut self, place: XpsBinding) {
         let _ = place;
     }
 
@@ -154,11 +154,11 @@ impl Tx {
         self.inner.sent(batch)
     }
 
-    /// Says from where its frames leave by its queue ([`TxPlaces`](super::TxPlaces)). Frames that
-    /// are sent from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is the
-    /// calling thread's own, it goes back there first, whoever has moved it.
-    pub fn bind(&mut self, place: TxPlace) {
-        self.inner.bind(place);
+    /// Sets the CPUs whose frames leave by its queue ([`XpsBindings`](super::XpsBindings)). Frames
+    /// that are sent from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is
+    /// the calling thread's own, it goes back there first, whoever has moved it.
+    pub fn bind(&mut self, binding: XpsBinding) {
+        self.inner.bind(binding);
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.

@@ -1,4 +1,4 @@
-//! The interfaces of a capture file: one for each queue and class, or for each strand of a port
+//! The interfaces of a capture file: one for each queue and class, or for each entry of a port
 //! that is itself a capture file.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use wirelane_os::{clock, machine};
 
 use crate::frame::Frame;
 use crate::pcap::{Direction, Source, Statistics};
-use crate::port::{Bundle, Growing, PortInfo, Rx, Strand};
+use crate::port::{DiscoveredInterfaces, InterfaceEntry, InterfaceTable, PortInfo, Rx};
 use crate::stats::RxCounters;
 
 /// An interface of the output.
@@ -21,9 +21,9 @@ pub struct Interface {
 
 /// The interfaces of one receiving end, in their order in the file.
 pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
-    if let Some(growing) = rx.growing() {
+    if let Some(discovered) = rx.discovered() {
         // Those that it finds come later. One stands for all of them, at the first end.
-        let counters = Arc::clone(growing.losses());
+        let counters = Arc::clone(discovered.losses());
         let name = info.interface.as_deref().unwrap_or_default();
         let source = Source {
             link_type: info.link_type,
@@ -35,24 +35,24 @@ pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
         let all = Interface { source, counters };
         return if rx.counters().number == 0 { vec![all] } else { Vec::new() };
     }
-    let Some(bundle) = rx.bundle() else {
+    let Some(table) = rx.interface_table() else {
         let counters = Arc::clone(rx.counters());
         return vec![Interface { source: source(info, &counters), counters }];
     };
-    let interface = |strand: &Strand| Interface {
-        source: strand.source.clone(),
-        counters: Arc::clone(&strand.counters),
+    let interface = |entry: &InterfaceEntry| Interface {
+        source: entry.source.clone(),
+        counters: Arc::clone(&entry.counters),
     };
-    bundle.strands().iter().map(interface).collect()
+    table.entries().iter().map(interface).collect()
 }
 
-/// The counters of a receiving end, or of its strands; none if those come while it runs.
+/// The counters of a receiving end, or of its entries; none if those come while it runs.
 pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
-    if rx.growing().is_some() {
+    if rx.discovered().is_some() {
         return Vec::new();
     }
-    match rx.bundle() {
-        Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
+    match rx.interface_table() {
+        Some(table) => table.entries().iter().map(|one| Arc::clone(&one.counters)).collect(),
         None => vec![Arc::clone(rx.counters())],
     }
 }
@@ -61,75 +61,75 @@ pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
 #[derive(Clone, Default)]
 pub struct Placing {
     /// `None`: there is only one.
-    bundle: Option<Arc<Bundle>>,
+    table: Option<Arc<InterfaceTable>>,
     /// They come while it runs; a frame has the number of its own.
-    growing: Option<Arc<Growing>>,
+    discovered: Option<Arc<DiscoveredInterfaces>>,
 }
 
 impl Placing {
     /// The packets of `rx`.
     pub fn of(rx: &Rx) -> Self {
-        Self { bundle: rx.bundle().cloned(), growing: rx.growing().cloned() }
+        Self { table: rx.interface_table().cloned(), discovered: rx.discovered().cloned() }
     }
 
     /// Whether a frame may be of an interface that [`interfaces`] does not have.
     #[inline]
     pub fn has_late(&self) -> bool {
-        self.growing.is_some() || self.bundle.as_ref().is_some_and(|bundle| bundle.has_late())
+        self.discovered.is_some() || self.table.as_ref().is_some_and(|table| table.has_late())
     }
 
     /// How many interfaces there are so far, as files number them; 0 for the only one of a port.
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.bundle.as_ref().map_or(0, |bundle| bundle.len())
+        self.table.as_ref().map_or(0, |table| table.len())
     }
 
     /// The interface at this position, as in [`Placing::place_late`]. `None` for the only one of a
     /// port.
     pub fn interface(&self, position: u32) -> Option<Interface> {
-        let (source, counters) = self.strand(position as usize)?;
+        let (source, counters) = self.entry(position as usize)?;
         Some(Interface { source, counters })
     }
 
     /// The interfaces found so far while the port runs, or described by a file behind its first
     /// packets.
     pub fn later(&self) -> Vec<Interface> {
-        let first = self.bundle.as_ref().map_or(0, |bundle| bundle.strands().len());
+        let first = self.table.as_ref().map_or(0, |table| table.entries().len());
         let interface = |(source, counters)| Interface { source, counters };
-        (first..).map_while(|position| self.strand(position)).map(interface).collect()
+        (first..).map_while(|position| self.entry(position)).map(interface).collect()
     }
 
     /// Whether there is only one interface.
     #[inline]
     pub fn is_one(&self) -> bool {
-        self.bundle.is_none() && self.growing.is_none()
+        self.table.is_none() && self.discovered.is_none()
     }
 
     /// The position of a frame's interface, as in [`Placing::place_late`].
     #[inline]
     pub fn position(&self, frame: &Frame) -> u32 {
-        match &self.bundle {
-            Some(bundle) => bundle.strand_of(frame) as u32,
+        match &self.table {
+            Some(table) => table.number_of(frame) as u32,
             None => self.place(frame).0,
         }
     }
 
     /// Whether the interfaces are found while the port runs.
     pub fn is_growing(&self) -> bool {
-        self.growing.is_some()
+        self.discovered.is_some()
     }
 
     /// The description of the interface at this position, also if it was found while the port runs
     /// or is described late in a file. `None` for the only one of a port.
     pub fn found(&self, position: u32) -> Option<Source> {
-        self.strand(position as usize).map(|(source, _)| source)
+        self.entry(position as usize).map(|(source, _)| source)
     }
 
     /// Description and counters of the interface at this position.
-    fn strand(&self, position: usize) -> Option<(Source, Arc<RxCounters>)> {
-        match (&self.bundle, &self.growing) {
-            (Some(bundle), _) => bundle.strand(position),
-            (None, Some(growing)) => growing.strand(position),
+    fn entry(&self, position: usize) -> Option<(Source, Arc<RxCounters>)> {
+        match (&self.table, &self.discovered) {
+            (Some(table), _) => table.entry(position),
+            (None, Some(discovered)) => discovered.entry(position),
             (None, None) => None,
         }
     }
@@ -138,13 +138,15 @@ impl Placing {
     /// that differs from what the interface says of all.
     #[inline]
     pub fn place(&self, frame: &Frame) -> (u32, Direction) {
-        match &self.bundle {
-            None if self.growing.is_some() => (u32::from(frame.queue_number()), Direction::Unknown),
+        match &self.table {
+            None if self.discovered.is_some() => {
+                (u32::from(frame.queue_number()), Direction::Unknown)
+            }
             None => (0, Direction::Unknown),
-            Some(bundle) => {
-                let (strand, direction) = bundle.place_of(frame);
-                let is_known = (strand as usize) < bundle.strands().len();
-                (if is_known { strand } else { 0 }, direction)
+            Some(table) => {
+                let (entry, direction) = table.number_and_direction(frame);
+                let is_known = (entry as usize) < table.entries().len();
+                (if is_known { entry } else { 0 }, direction)
             }
         }
     }
@@ -153,8 +155,8 @@ impl Placing {
     /// position of its own behind those of [`interfaces`].
     #[inline]
     pub fn place_late(&self, frame: &Frame) -> (u32, Direction) {
-        match &self.bundle {
-            Some(bundle) => bundle.place_of(frame),
+        match &self.table {
+            Some(table) => table.number_and_direction(frame),
             None => self.place(frame),
         }
     }

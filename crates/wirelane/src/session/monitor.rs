@@ -23,7 +23,9 @@
 use std::sync::Arc;
 
 use crate::pcap::Written;
-use crate::port::{Accounting, Bundle, FrameCounts, Growing, Port, PortInfo, Rx};
+use crate::port::{
+    Accounting, DiscoveredInterfaces, FrameCounts, InterfaceTable, Port, PortInfo, Rx,
+};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
@@ -39,9 +41,9 @@ pub struct Monitor {
     /// With the position of their port.
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
     /// Interfaces that are found while it runs, with the position of their port.
-    pub(crate) growing: Vec<(usize, Arc<Growing>)>,
+    pub(crate) discovered: Vec<(usize, Arc<DiscoveredInterfaces>)>,
     /// Files that may describe interfaces behind packets, with the position of their port.
-    pub(crate) bundles: Vec<(usize, Arc<Bundle>)>,
+    pub(crate) tables: Vec<(usize, Arc<InterfaceTable>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
     /// With the position of their port and the number of their queue.
@@ -86,10 +88,10 @@ impl Monitor {
             all.ports.push(port.info().clone());
             all.accounting.push(port.accounting());
             let mut inputs = inputs.into_iter().peekable();
-            let growing = inputs.peek().and_then(|first| first.growing());
-            all.growing.extend(growing.map(|growing| (position, Arc::clone(growing))));
-            let bundle = inputs.peek().and_then(|first| first.bundle());
-            all.bundles.extend(bundle.map(|bundle| (position, Arc::clone(bundle))));
+            let discovered = inputs.peek().and_then(|first| first.discovered());
+            all.discovered.extend(discovered.map(|discovered| (position, Arc::clone(discovered))));
+            let table = inputs.peek().and_then(|first| first.interface_table());
+            all.tables.extend(table.map(|table| (position, Arc::clone(table))));
             let counters = inputs.flat_map(counters);
             all.rx.extend(counters.map(|counters| (position, counters)));
         }
@@ -155,11 +157,11 @@ impl Monitor {
     /// The counters of every receiving end now.
     pub fn queues(&self) -> Vec<QueueStats> {
         let fixed = self.rx.iter().map(|(port, counters)| counters.snapshot(*port));
-        let found = self.growing.iter().flat_map(|(port, all)| {
+        let found = self.discovered.iter().flat_map(|(port, all)| {
             all.counters().into_iter().map(|counters| counters.snapshot(*port))
         });
-        let late = self.bundles.iter().flat_map(|(port, bundle)| {
-            bundle.late_counters().into_iter().map(|counters| counters.snapshot(*port))
+        let late = self.tables.iter().flat_map(|(port, table)| {
+            table.late_counters().into_iter().map(|counters| counters.snapshot(*port))
         });
         fixed.chain(found).chain(late).collect()
     }

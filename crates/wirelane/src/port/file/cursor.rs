@@ -17,7 +17,7 @@ use crate::pcap::pcapng::{Step, options};
 use crate::pcap::pipe::{self, Input};
 use crate::pcap::{CaptureError, CaptureReader, Losses, OddTimes, Section};
 use crate::port::number::parse_number;
-use crate::port::{Beside, Control, Spec};
+use crate::port::{Control, FileMetadata, Spec};
 use crate::sync::lock;
 
 /// How the file is read: its options.
@@ -76,8 +76,8 @@ pub(super) struct Cursor {
     is_dry: bool,
     replay: Replay,
     origins: Origins,
-    /// Who gets what is beside packets.
-    beside: Arc<Beside>,
+    /// Takes names, secrets and other blocks.
+    metadata: Arc<FileMetadata>,
     /// They have as much of it as they may.
     is_full: bool,
     progress: Arc<Progress>,
@@ -112,7 +112,7 @@ impl Cursor {
         input: Input,
         origins: Origins,
         replay: Replay,
-        beside: Arc<Beside>,
+        metadata: Arc<FileMetadata>,
         switch: &Arc<Switch>,
     ) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Cursor {
             is_dry: false,
             replay,
             origins,
-            beside,
+            metadata,
             is_full: false,
             progress: Arc::clone(&switch.progress),
             is_at_packet: false,
@@ -194,11 +194,11 @@ impl Cursor {
         self.seek(&mut { 0 }).is_some()
     }
 
-    /// What the file says of the packet that [`Cursor::seek`] found: the number of its strand, and
-    /// the options of its block.
+    /// Metadata of the packet that [`Cursor::seek`] found: the number of its interface, and the
+    /// options of its block.
     #[cold]
     pub(super) fn attachment(&self) -> (u32, &[u8]) {
-        (self.origins.strand(self.reader.current().interface), self.reader.options())
+        (self.origins.number(self.reader.current().interface), self.reader.options())
     }
 
     /// Bytes and wire length of the packet that [`Cursor::seek`] found.
@@ -241,7 +241,7 @@ impl Cursor {
         self.pipe.as_ref().filter(|_| self.is_dry).map(|pipe| pipe.as_fd())
     }
 
-    /// Whether others have to take what is beside packets first.
+    /// Whether the reader has to wait until a writer has taken other blocks.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -272,7 +272,7 @@ impl Cursor {
 
     fn end(&mut self) {
         if self.shift == 0 {
-            let is_wanted = self.beside.is_wanted();
+            let is_wanted = self.metadata.is_wanted();
             let lost = if is_wanted { self.lost() } else { self.reader.lost().of_reading() };
             *lock(&self.progress.lost) = lost;
         }
@@ -284,8 +284,8 @@ impl Cursor {
     /// packets comes too late.
     fn lost(&self) -> Losses {
         let count = |section: &Section| options(&section.options).count() as u64;
-        let late = self.reader.section().map_or(0, count) - count(self.beside.section().1);
-        let mut lost = self.reader.lost().plus(self.beside.left_out());
+        let late = self.reader.section().map_or(0, count) - count(self.metadata.section().1);
+        let mut lost = self.reader.lost().plus(self.metadata.left_out());
         lost.file_options += late;
         lost
     }
@@ -294,13 +294,13 @@ impl Cursor {
     /// take something before there is more.
     #[cold]
     fn pass_on(&mut self) -> Option<()> {
-        if !self.beside.is_wanted() || self.shift > 0 {
+        if !self.metadata.is_wanted() || self.shift > 0 {
             return Some(());
         }
         if let Some(annex) = self.reader.annex() {
-            self.beside.put(annex);
+            self.metadata.put(annex);
         }
-        self.is_full = !self.beside.has_room();
+        self.is_full = !self.metadata.has_room();
         (!self.is_full).then_some(())
     }
 
@@ -360,9 +360,9 @@ impl Cursor {
             self.fail(error);
             return None;
         }
-        if let Some(bundle) = self.beside.bundle() {
+        if let Some(table) = self.metadata.interface_table() {
             let all = self.reader.interfaces();
-            let strangers = self.origins.adopt(known, all, self.replay.snaplen, bundle);
+            let strangers = self.origins.adopt(known, all, self.replay.snaplen, table);
             self.progress.strangers.add(strangers as u64);
         }
         self.known = self.origins.len();

@@ -16,9 +16,9 @@ use crate::mask::Class;
 use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::accounting::{Accounting, FrameCounts};
-use crate::port::beside::Beside;
 use crate::port::control::Control;
 use crate::port::info::{PortInfo, PortMode};
+use crate::port::metadata::file::FileMetadata;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::rx::Rx;
@@ -77,21 +77,21 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
         info.interface = one.then(|| first.name.clone());
     }
-    let bundle = origins.bundle(&interfaces, early, options.snaplen).map(Arc::new);
+    let table = origins.interface_table(&interfaces, early, options.snaplen).map(Arc::new);
     let pool = pool(options)?;
     let frames = pool.gauge();
     let counters = Arc::new(RxCounters::new(0, Class::Rx));
     let section = reader.section().cloned().unwrap_or_default();
-    let beside = Arc::new(Beside::new(reader.name(), section, bundle.clone()));
-    let cursor = Cursor::new(input, origins, replay, Arc::clone(&beside), &switch);
+    let metadata = Arc::new(FileMetadata::new(reader.name(), section, table.clone()));
+    let cursor = Cursor::new(input, origins, replay, Arc::clone(&metadata), &switch);
     let source = Source::new(cursor, pool, options.snaplen, &switch.progress);
-    let rx = || Rx::new(source, counters).with_bundle(bundle);
+    let rx = || Rx::new(source, counters).with_interface_table(table);
     let progress = Arc::clone(&switch.progress);
     let count = move || FrameCounts::of([&frames].into_iter().chain(progress.large.get()));
     let mut port = Port::new(info, switch, Accounting::new(count));
     port.rx = options.receive.then(rx).into_iter().collect();
     port.inputs = file.into_iter().collect();
-    port.beside = Some(beside);
+    port.file_metadata = Some(metadata);
     port.is_endless = false;
     Ok(port)
 }
@@ -120,10 +120,10 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         snaplen: options.snaplen,
         ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
     }];
-    if let Some(beside) = &options.beside {
-        writer.section.inherit(&[beside.section()]);
-        if let Some(bundle) = beside.bundle() {
-            sources = bundle.strands().iter().map(|strand| strand.source.clone()).collect();
+    if let Some(metadata) = &options.file_metadata {
+        writer.section.inherit(&[metadata.section()]);
+        if let Some(table) = metadata.interface_table() {
+            sources = table.entries().iter().map(|entry| entry.source.clone()).collect();
         }
     }
     let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::pcap::{Direction, Source};
-use crate::port::Bundle;
+use crate::port::InterfaceTable;
 
 /// One interface of the file.
 struct Origin {
@@ -15,9 +15,9 @@ struct Origin {
     is_selected: [bool; 2],
     /// It is of another program, and not a queue: its number only tells it apart.
     is_foreign: bool,
-    /// Its number among the strands of the port.
-    strand: u32,
-    /// Queue and class do not tell which strand it is.
+    /// Its number among the interfaces of the port.
+    number: u32,
+    /// Queue and class do not tell which interface it is.
     is_hidden: bool,
 }
 
@@ -78,8 +78,8 @@ impl Origins {
         self.mask = Some(mask);
     }
 
-    /// Queue and class of a packet, if it is selected, and whether these do not tell which strand
-    /// it is of.
+    /// Queue and class of a packet, if it is selected, and whether several interfaces have this
+    /// queue and class.
     #[inline]
     pub(super) fn selected(
         &self,
@@ -92,12 +92,12 @@ impl Origins {
         origin.is_selected[sent].then_some(place)
     }
 
-    /// The number of an interface among the strands of the port.
-    pub(super) fn strand(&self, interface: u32) -> u32 {
-        self.list.get(interface as usize).map_or(0, |origin| origin.strand)
+    /// The number of an interface among the interfaces of the port.
+    pub(super) fn number(&self, interface: u32) -> u32 {
+        self.list.get(interface as usize).map_or(0, |origin| origin.number)
     }
 
-    /// Makes strands of the interfaces from number `first` on, which were described when packets
+    /// Makes interfaces of the interfaces from number `first` on, which were described when packets
     /// had come already, none of whose packets is kept longer than `snaplen`. How many of them have
     /// to count as the first one.
     pub(super) fn adopt(
@@ -105,45 +105,45 @@ impl Origins {
         first: usize,
         all: &[Source],
         snaplen: u32,
-        bundle: &Bundle,
+        table: &InterfaceTable,
     ) -> usize {
         let mut strangers = 0;
         for (origin, source) in self.list.iter_mut().zip(all).skip(first) {
-            let adopted = bundle.adopt(cut(source, snaplen), origin.queue, origin.class[0]);
+            let adopted = table.adopt(cut(source, snaplen), origin.queue, origin.class[0]);
             strangers += usize::from(adopted.is_none());
-            (origin.strand, origin.is_hidden) = (adopted.unwrap_or(0) as u32, true);
+            (origin.number, origin.is_hidden) = (adopted.unwrap_or(0) as u32, true);
         }
         strangers
     }
 
-    /// The bundle for the packets of `interfaces`, whose snap lengths are at most `snaplen`. An
+    /// The table for the packets of `interfaces`, whose snap lengths are at most `snaplen`. An
     /// interface without a class has received and sent packets. The file describes the first
     /// `early` interfaces before its packets; a later interface with the description of an earlier
     /// one is the same interface.
-    pub(super) fn bundle(
+    pub(super) fn interface_table(
         &mut self,
         interfaces: &[Source],
         early: usize,
         snaplen: u32,
-    ) -> Option<Bundle> {
+    ) -> Option<InterfaceTable> {
         let has_late = interfaces.len() > early;
         let mut known = HashMap::new();
-        let mut strands = Vec::new();
-        for (number, (origin, source)) in self.list.iter_mut().zip(interfaces).enumerate() {
+        let mut entries = Vec::new();
+        for (at, (origin, source)) in self.list.iter_mut().zip(interfaces).enumerate() {
             let source = cut(source, snaplen);
             if has_late {
-                let next = strands.len() as u32;
-                let strand = *known.entry(Bundle::description(&source)).or_insert(next);
-                if number >= early {
-                    (origin.strand, origin.is_hidden) = (strand, true);
-                    if strand < next {
+                let next = entries.len() as u32;
+                let number = *known.entry(InterfaceTable::description(&source)).or_insert(next);
+                if at >= early {
+                    (origin.number, origin.is_hidden) = (number, true);
+                    if number < next {
                         continue;
                     }
                 }
             }
-            strands.push((source, origin.queue, origin.class.to_vec()));
+            entries.push((source, origin.queue, origin.class.to_vec()));
         }
-        Bundle::new(strands)
+        InterfaceTable::new(entries)
     }
 
     /// The queues of a class.
@@ -174,9 +174,9 @@ impl Origin {
         // A queue that no mask can name is none that this library has recorded.
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
-        let strand = number as u32;
+        let number = number as u32;
         let is_foreign = source.class.is_none();
-        Self { queue, class, is_selected: [false; 2], is_foreign, strand, is_hidden: false }
+        Self { queue, class, is_selected: [false; 2], is_foreign, number, is_hidden: false }
     }
 
     fn select(&mut self, mask: &QueueMask) {

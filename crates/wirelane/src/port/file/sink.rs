@@ -13,9 +13,9 @@ use crate::mask::Class;
 use crate::pcap::pcapng::Annex;
 use crate::pcap::{CaptureError, CaptureWriter, Record};
 use crate::pool::Pool;
-use crate::port::beside::Shelf;
+use crate::port::metadata::file::MetadataQueue;
 use crate::port::options::OpenOptions;
-use crate::port::{Bundle, Transmit};
+use crate::port::{InterfaceTable, Transmit};
 use crate::stats::TxCounters;
 use crate::sync::lock;
 
@@ -26,8 +26,8 @@ pub(super) struct Sink {
     counters: Arc<TxCounters>,
     snaplen: usize,
     /// The interfaces of the file that the packets come from, and what it has beside them.
-    bundle: Option<Arc<Bundle>>,
-    shelf: Option<Arc<Shelf>>,
+    table: Option<Arc<InterfaceTable>>,
+    queued: Option<Arc<MetadataQueue>>,
     /// How many of the interfaces the file has.
     described: u32,
     progress: Arc<Progress>,
@@ -48,17 +48,17 @@ impl Sink {
         options: &OpenOptions,
         progress: &Arc<Progress>,
     ) -> Self {
-        let beside = options.beside.as_ref();
+        let metadata = options.file_metadata.as_ref();
         Self {
             writer,
             pool,
             counters,
             snaplen: options.snaplen as usize,
-            bundle: beside.and_then(|beside| beside.bundle().cloned()),
-            shelf: beside.map(|beside| beside.shelf(true)),
-            described: beside
-                .and_then(|beside| beside.bundle())
-                .map_or(1, |bundle| bundle.strands().len() as u32),
+            table: metadata.and_then(|metadata| metadata.interface_table().cloned()),
+            queued: metadata.map(|metadata| metadata.queue(true)),
+            described: metadata
+                .and_then(|metadata| metadata.interface_table())
+                .map_or(1, |table| table.entries().len() as u32),
             progress: Arc::clone(progress),
             waiting: VecDeque::new(),
             written: 0,
@@ -84,7 +84,7 @@ impl Sink {
 
     /// Writes what the file that packets come from has beside them.
     fn write_blocks(&mut self) {
-        while let Some(block) = self.shelf.as_ref().and_then(|shelf| shelf.take()) {
+        while let Some(block) = self.queued.as_ref().and_then(|queue| queue.take()) {
             let Some(annex) = Annex::new(&block).filter(|_| !self.has_failed) else { continue };
             let written = self.writer.write_annex(annex);
             self.note(written);
@@ -95,7 +95,7 @@ impl Sink {
     #[cold]
     fn describe(&mut self, interface: u32) {
         while self.described <= interface && !self.has_failed {
-            let found = self.bundle.as_ref().and_then(|all| all.strand(self.described as usize));
+            let found = self.table.as_ref().and_then(|all| all.entry(self.described as usize));
             let added = found.map_or(Ok(0), |(source, _)| self.writer.add_source(source));
             self.note(added.map(drop));
             self.described += 1;
@@ -112,7 +112,7 @@ impl Sink {
     /// Tells the port what the file cannot hold.
     fn tell_losses(&self) {
         let mut lost = self.writer.lost();
-        if self.shelf.is_none() {
+        if self.queued.is_none() {
             // Who writes packets of an interface to pcap knows that it has none.
             lost.interfaces = 0;
         }
@@ -141,7 +141,7 @@ impl Transmit for Sink {
                 *now.get_or_insert_with(clock::realtime_ns)
             };
             let data = frame.data();
-            let place = self.bundle.as_ref().map(|bundle| bundle.place_of(frame));
+            let place = self.table.as_ref().map(|table| table.number_and_direction(frame));
             let (interface, direction) = place.unwrap_or_default();
             if interface >= self.described {
                 self.describe(interface);
@@ -153,7 +153,7 @@ impl Transmit for Sink {
                 direction,
                 data: data.get(..self.snaplen).unwrap_or(data),
             };
-            let options = frame.attached().filter(|_| self.bundle.is_some());
+            let options = frame.attached().filter(|_| self.table.is_some());
             let options = options.map(|(_, options)| options).unwrap_or_default();
             let written = self.writer.write_with(&record, options);
             self.note(written);

@@ -64,8 +64,8 @@ impl Source {
     /// Keeps with the frame what the file says of its packet; false if there is no room.
     #[cold]
     fn attach(&self, frame: &mut Frame) -> bool {
-        let (strand, options) = self.cursor.attachment();
-        frame.attach(strand, options)
+        let (interface, options) = self.cursor.attachment();
+        frame.attach(interface, options)
     }
 
     /// A frame with the packet that exceeds the usual ones; `None` while no such frame is free.
@@ -97,10 +97,10 @@ impl Source {
         let is_filled = frame.fill(data.get(..len.min(frame.capacity())).unwrap_or_default());
         debug_assert!(is_filled);
         if says_more && !self.attach(&mut frame) {
-            let (strand, options) = self.cursor.attachment();
+            let (interface, options) = self.cursor.attachment();
             self.progress.bare.add(u64::from(!options.is_empty()));
             // Only if the packet itself takes all that there is.
-            let _ = frame.attach(strand, &[]);
+            let _ = frame.attach(interface, &[]);
         }
         Some(frame)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use wirelane_os::mmap::page_size;
 use wirelane_os::packet::{RingRequest, SlotRingRequest};
 
+use super::membership::Sharing;
 use super::ring::{AROUND_SLOT, Request};
-use super::sharing::Sharing;
 use crate::error::{Error, Result};
 use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
+use super::fanout::{FanoutGroup, note};
+use super::membership::Membership;
+use super::parallel::in_parallel;
 use super::ring::{self, Ring};
-use super::sharing::Shared;
-use super::side_by_side::side_by_side;
-use super::turnstile::{Entrance, note};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::inspect;
@@ -18,8 +18,8 @@ use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::Device;
-use crate::port::selection::{self, REJECT_ALL};
 use crate::port::spec::Spec;
+use crate::port::steering::selection::{self, REJECT_ALL};
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
@@ -115,10 +115,10 @@ pub(super) struct Handle {
     pub(super) device: Device,
     pub(super) snaplen: u32,
     /// What is shared with other ports; there is one ring then.
-    shared: Option<Shared>,
+    shared: Option<Membership>,
     /// How many rings are closed at a time.
     pub(super) at_once: usize,
-    entrance: Entrance,
+    fanout: FanoutGroup,
     state: Mutex<State>,
 }
 
@@ -128,7 +128,7 @@ struct State {
     filter: Option<Vec<SockFilter>>,
     phase: Phase,
     /// By ring: whether it is open to packets: its own program is attached, and not the one that
-    /// rejects. With a turnstile all rings have their own.
+    /// rejects. With a counting fanout program all rings have their own.
     open: Vec<bool>,
     /// A socket that is open and nothing else: see [`Handle::stop`]. It also holds the wish for
     /// promiscuous mode, which the kernel forgets when it is closed.
@@ -144,9 +144,9 @@ enum Phase {
 
 impl Handle {
     pub(super) fn new(
-        (rings, entrance): (Vec<Ring>, Entrance),
+        (rings, fanout): (Vec<Ring>, FanoutGroup),
         counters: Vec<Arc<RxCounters>>,
-        (spec, device, shared): (Spec, Device, Option<Shared>),
+        (spec, device, shared): (Spec, Device, Option<Membership>),
         mask: QueueMask,
         snaplen: u32,
         spare: PacketSocket,
@@ -155,7 +155,7 @@ impl Handle {
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
         let at_once = usize::MAX;
-        Self { rings, counters, progress, spec, device, snaplen, shared, at_once, entrance, state }
+        Self { rings, counters, progress, spec, device, snaplen, shared, at_once, fanout, state }
     }
 
     /// What each socket is bound to and takes.
@@ -191,12 +191,12 @@ impl Handle {
         self.rings.iter().map(selects).collect()
     }
 
-    /// Opens and closes those rings that `mask` changes, without a turnstile by swapping their
+    /// Opens and closes those rings that `mask` changes, without a fanout program by swapping their
     /// programs. If one fails, those already swapped are swapped back.
     fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
         let wanted = self.wanted(mask);
-        if let Some(turnstile) = self.entrance.turnstile() {
-            let open = |(ring, want)| turnstile.set_open(ring, want, want);
+        if let Some(program) = self.fanout.program() {
+            let open = |(ring, want)| program.set_open(ring, want, want);
             wanted.iter().copied().enumerate().for_each(open);
             state.open = wanted;
             return Ok(());
@@ -338,7 +338,7 @@ impl Control for Handle {
             None => None,
         };
         let mut state = lock(&self.state);
-        let all = self.entrance.turnstile().is_some() && state.phase == Phase::Started;
+        let all = self.fanout.program().is_some() && state.phase == Phase::Started;
         let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| all || **open);
         for (done, (ring, _)) in rings().enumerate() {
             if let Err(error) = self.attach(ring, Some(&state.mask), program.as_deref()) {
@@ -351,7 +351,7 @@ impl Control for Handle {
         }
         let is_unseen = |counters: &Arc<RxCounters>| counters.filtered_unseen.value() > 0;
         if program.as_deref().is_some_and(may_reject)
-            && let Some(why) = self.entrance.uncounted()
+            && let Some(why) = self.fanout.uncounted()
             && !self.counters.iter().any(is_unseen)
         {
             self.counters.iter().for_each(|counters| counters.filtered_unseen.set(1));
@@ -379,7 +379,7 @@ impl Control for Handle {
             return;
         }
         state.phase = Phase::Stopped;
-        self.entrance.shut(&self.rings, state.spare.take());
+        self.fanout.shut(&self.rings, state.spare.take());
         state.open.fill(false);
         self.progress.stop();
         drop(state);
@@ -401,7 +401,7 @@ impl Driver for Handle {
             self.shared.as_ref().map_or(Ok(()), |shared| shared.join(ring.socket()))?;
         }
         let mask = state.mask.clone();
-        if self.entrance.turnstile().is_some() {
+        if self.fanout.program().is_some() {
             let filter = state.filter.as_deref();
             self.rings.iter().try_for_each(|ring| self.attach(ring, Some(&mask), filter))?;
         }
@@ -421,7 +421,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         type Closing = Mutex<Option<Box<dyn Send>>>;
         let closing = |one: Box<dyn Send>| Closing::new(Some(one));
-        let drain = self.entrance.take_drain().map(|drain| closing(Box::new(drain)));
+        let drain = self.fanout.take_drain().map(|drain| closing(Box::new(drain)));
         let rings = std::mem::take(&mut self.rings);
         let rings = rings.into_iter().map(|ring| closing(Box::new(ring)));
         let all: Vec<_> = rings.chain(drain).collect();
@@ -430,6 +430,6 @@ impl Drop for Handle {
             Ok(())
         };
         // What cannot fail.
-        let _ = side_by_side(&all, self.at_once, close);
+        let _ = in_parallel(&all, self.at_once, close);
     }
 }

@@ -5,11 +5,11 @@ use std::thread::{self, ThreadId};
 use wirelane_os::affinity;
 
 use crate::inspect::CpuList;
-use crate::port::place::TxPlace;
+use crate::port::steering::xps_binding::XpsBinding;
 
 /// The CPUs from which frames leave by the queue.
 pub(super) struct Home {
-    place: TxPlace,
+    place: XpsBinding,
     /// Of these the last ones that it has had.
     cpus: CpuList,
     /// The one of the thread that sends.
@@ -26,7 +26,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    pub(super) fn new(place: TxPlace) -> Self {
+    pub(super) fn new(place: XpsBinding) -> Self {
         let (cpus, own) = (place.cpus.clone(), place.own);
         let (readings, _) = place.counts();
         Self {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_was_sent_since_the_reading_before_the_last_may_have_strayed() {
         let cpus = |cpus: &[u32]| cpus.iter().copied().collect::<CpuList>();
-        let place = TxPlace::new(cpus(&[4, 6]), Some(4));
+        let place = XpsBinding::new(cpus(&[4, 6]), Some(4));
         let mut home = Home::new(place.clone());
         let send = |home: &mut Home, frames| {
             let strayed = home.look();

@@ -18,14 +18,14 @@
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
 //! to every ring in turn, and the cost of a packet would grow with the number of queues. With
 //! CAP_BPF the group's program also counts what it gives to each ring, and so what the filter
-//! rejects is known, whatever the filter is by then: see `turnstile` and `rejections`.
+//! rejects is known, whatever the filter is by then: see `fanout` and `rejections`.
 //!
 #![doc = include_str!("options.md")]
 //!
 //! With `share` a port is a member of a fanout group that other ports know by its number, and has
 //! one ring for all queues and classes, since a socket is in one group only. The kernel does not
 //! tell the queue of each packet in a ring, so all packets count as OTHER; masks still select by
-//! queue and class. See `sharing`.
+//! queue and class. See `membership`.
 //!
 //! When the interface goes down the kernel detaches the sockets, and attaches them again when it is
 //! up. When it is removed every [`Rx`](super::Rx) fails once. With
@@ -43,26 +43,30 @@
 //! that end needs an MTU of 4 bytes more.
 //!
 //! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU: see
-//! [`PortInfo::tx_queues`](super::PortInfo) and [`TxPlaces`](super::TxPlaces). Frames of a flow
-//! leave in order if the sending thread stays on one CPU, and on most devices even if it does not:
-//! see `tx`.
+//! [`PortInfo::tx_queues`](super::PortInfo) and [`XpsBindings`](super::XpsBindings). Frames of a
+//! flow leave in order if the sending thread stays on one CPU, and on most devices even if it does
+//! not: see `tx`.
 //!
-//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (the ring of
-//! each packet), `ring` (the memory), `rings` (opening them), `turnstile` (in front of them) and
-//! `rejections` (what their programs reject), `sharing` (with other ports), `slot`, `long`, `setup`
-//! and `rx` (the walk), `link` (the interface appears and disappears), `idle` (when to wake),
-//! `control` (masks and stop), `tx_ring`, `home`, `refused`, `under_way` and `tx`, `open`.
+//! Reading order: `plan` (what is decided before a socket is opened), `port/steering/selection`
+//! (the ring of each packet), `ring` (the memory), `rings` (opening them), `fanout` (the group's
+//! program) and `rejections` (what the rings' programs reject), `membership` (in the group of
+//! several ports), `slot`, `long`, `setup` and `rx` (the walk), `link` (the interface appears and
+//! disappears), `idle` (when to wake), `control` (masks and stop), `tx_ring`, `home`, `refused`,
+//! `under_way` and `tx`, `any` (all interfaces), `open`.
 
+pub(in crate::port) mod any;
 mod config;
 mod control;
-pub(in crate::port) mod every;
+mod fanout;
 mod gauge;
 mod handover;
 mod home;
 mod idle;
 mod link;
 mod long;
+mod membership;
 mod open;
+mod parallel;
 mod plan;
 mod refused;
 mod rejections;
@@ -70,10 +74,7 @@ mod ring;
 mod rings;
 mod rx;
 mod setup;
-mod sharing;
-mod side_by_side;
 mod slot;
-mod turnstile;
 mod tx;
 mod tx_ring;
 mod under_way;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::control::{Binding, Handle};
 use super::gauge::TxGauge;
 use super::link::OnRemoval;
+use super::membership::Membership;
+use super::parallel::in_parallel;
 use super::plan::PacketPlan;
 use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::{Rings, open_rings};
 use super::rx::Receiver;
 use super::setup::Setup;
-use super::sharing::Shared;
-use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter};
 use super::under_way::{AllSockets, Inquiry, TxSockets};
 use crate::error::{Error, Result};
@@ -117,7 +117,7 @@ impl PacketPlan {
         let rings = open_rings(&self, &mut notes)?;
         let times = rings.times(self.config.is_prompt(), self.device.speed);
         let info = self.describe(notes, times.lateness, rings.mode());
-        let Rings { rings, entrance, .. } = rings;
+        let Rings { rings, fanout, .. } = rings;
         let (tx, gauges) = self.transmitters()?;
         let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
         let sink = self.sink();
@@ -132,11 +132,11 @@ impl PacketPlan {
             .map(|ring| Arc::new(RxCounters::new(ring.selection.queue, ring.selection.class)))
             .collect();
         let shared =
-            self.config.share.map(|sharing| Shared::new(sharing, &self.spec, &self.device));
+            self.config.share.map(|sharing| Membership::new(sharing, &self.spec, &self.device));
         let steering = self.steering();
         let identity = (self.spec, self.device, shared);
-        let turnstile = entrance.turnstile().cloned();
-        let rings = (rings, entrance);
+        let fanout_program = fanout.program().cloned();
+        let rings = (rings, fanout);
         let mut handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
         handle.at_once = self.config.at_once();
         handle.set_filter(self.filter.as_ref())?;
@@ -150,8 +150,8 @@ impl PacketPlan {
                 times,
                 link_type,
                 on_removal,
-                strands: None,
-                rejections: turnstile.as_ref().map(|turnstile| Rejections::new(turnstile, place)),
+                interfaces: None,
+                rejections: fanout_program.as_ref().map(|program| Rejections::new(program, place)),
             };
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
@@ -191,7 +191,7 @@ impl PacketPlan {
         let sockets = self.tx_bindings.iter().map(sockets).collect::<Result<Vec<_>>>()?;
         let all = AllSockets::new(sockets.iter());
         let ends: Vec<_> = self.tx_bindings.iter().zip(sockets).collect();
-        let ends = side_by_side(&ends, self.config.at_once(), |_, (binding, sockets)| {
+        let ends = in_parallel(&ends, self.config.at_once(), |_, (binding, sockets)| {
             let counters = Arc::new(TxCounters::new(binding.queue));
             let inquiry = Inquiry::new(all.clone(), self.config.bypass);
             let (sockets, of) = (sockets.clone(), Arc::clone(&counters));

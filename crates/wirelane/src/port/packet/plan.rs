@@ -14,8 +14,8 @@ use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::port::device::Device;
 use crate::port::options::OpenOptions;
-use crate::port::selection::Selection;
 use crate::port::spec::Spec;
+use crate::port::steering::selection::Selection;
 
 /// A packet port that can be opened.
 pub(super) struct PacketPlan {

@@ -1,8 +1,8 @@
-//! How many packets the program of a ring rejects: what its turnstile let in, less what the kernel
-//! accepted.
+//! How many packets the program of a ring rejects: what the fanout program passed to it,
+//! less what the kernel accepted.
 //!
 //! ```text
-//!   turnstile ─▶ let in ─▶ program of the ring ─▶ accepted
+//!   fanout program ─▶ passed ─▶ program of the ring ─▶ accepted
 //!                   └─ at most one of each CPU ─┘
 //! ```
 //!
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::turnstile::Turnstile;
+use super::fanout::FanoutProgram;
 
 /// A CPU has nothing on its way if it let nothing in for so many nanoseconds.
 const SETTLED: u64 = 1_000_000_000;
 
 /// Counts for one ring.
 pub(super) struct Rejections {
-    turnstile: Arc<Turnstile>,
+    program: Arc<FanoutProgram>,
     ring: usize,
     cpus: Vec<Seen>,
 }
@@ -43,14 +43,14 @@ pub(super) struct LetIn {
 }
 
 impl Rejections {
-    pub(super) fn new(turnstile: &Arc<Turnstile>, ring: usize) -> Self {
-        let cpus = turnstile.counted(ring).map(|_| Seen::default()).collect();
-        Self { turnstile: Arc::clone(turnstile), ring, cpus }
+    pub(super) fn new(program: &Arc<FanoutProgram>, ring: usize) -> Self {
+        let cpus = program.counted(ring).map(|_| Seen::default()).collect();
+        Self { program: Arc::clone(program), ring, cpus }
     }
 
     /// What was let in. `is_shut` if nothing more came in before the call.
     pub(super) fn read(&mut self, is_shut: bool) -> LetIn {
-        let let_in = read(&mut self.cpus, self.turnstile.counted(self.ring), clock::monotonic_ns());
+        let let_in = read(&mut self.cpus, self.program.counted(self.ring), clock::monotonic_ns());
         if is_shut { LetIn { on_their_way: 0, ..let_in } } else { let_in }
     }
 }

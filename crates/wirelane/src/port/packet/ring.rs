@@ -48,7 +48,7 @@ use crate::pool::PoolGauge;
 use crate::pool::blocks::{Blocks, Users};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::Passed;
-use crate::port::selection::{REJECT_ALL, Selection};
+use crate::port::steering::selection::{REJECT_ALL, Selection};
 use crate::sync::lock;
 
 /// Bytes of a VLAN tag, for which there must be room between a `Meta` and its packet. The kernel

@@ -7,20 +7,20 @@ use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket};
 
 use super::config;
+use super::fanout::{Choice, FanoutGroup};
 use super::handover::Handover;
+use super::parallel::in_parallel;
 use super::plan::PacketPlan;
 use super::ring::Ring;
-use super::side_by_side::side_by_side;
-use super::turnstile::{Choice, Entrance};
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
-use crate::port::selection::{self, Selection};
+use crate::port::steering::selection::{self, Selection};
 use crate::sync::lock;
 
 /// The receive rings of a port.
 pub(super) struct Rings {
     pub(super) rings: Vec<Ring>,
-    pub(super) entrance: Entrance,
+    pub(super) fanout: FanoutGroup,
     /// The time after which the kernel hands over a block that is not full; 0 if it hands over
     /// packets one by one.
     pub(super) retire: Duration,
@@ -33,8 +33,8 @@ pub(super) struct Rings {
 pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<Rings> {
     let PacketPlan { config, device, selections, .. } = plan;
     if selections.is_empty() {
-        let entrance = Entrance::open("nothing is received");
-        return Ok(Rings { rings: Vec::new(), entrance, retire: config.retire(usize::MAX) });
+        let fanout = FanoutGroup::without_program("nothing is received");
+        return Ok(Rings { rings: Vec::new(), fanout, retire: config.retire(usize::MAX) });
     }
     let is_selected = |ring: &&Selection| {
         config.share.is_some() || device.selects(&plan.mask, ring.class, ring.queue)
@@ -73,7 +73,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         let sockets =
             selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(plan.socket()?)))));
         let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
-        match side_by_side(&sockets, config.at_once(), |place, made| open(place, made, shape)) {
+        match in_parallel(&sockets, config.at_once(), |place, made| open(place, made, shape)) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 // Smaller for all, so that no queue is better off than another.
                 shape = config::smaller(shape).ok_or_else(|| {
@@ -83,36 +83,36 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
             opened => break opened?,
         }
     };
-    let entrance = if config.share.is_some() {
+    let fanout = if config.share.is_some() {
         // It joins its group when it starts, so that no packet goes to a ring that takes none yet.
         ignore_outgoing(&rings, device.outgoing);
-        Entrance::open("other ports share the interface")
+        FanoutGroup::without_program("other ports share the interface")
     } else if plan.wait {
         // A socket of a group can never be bound again (packet_do_bind). Each program rejects what
         // is not its own.
         ignore_outgoing(&rings, device.outgoing);
-        Entrance::open("the port waits for the next interface of its name")
+        FanoutGroup::without_program("the port waits for the next interface of its name")
     } else {
         group(plan, &rings, notes)?
     };
     let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
     notes.extend(budget.note("bytes per ring", wanted, had));
     notes.extend(handover.note(shape, longest));
-    Ok(Rings { rings, entrance, retire: handover.retire(config, shape.1) })
+    Ok(Rings { rings, fanout, retire: handover.retire(config, shape.1) })
 }
 
 /// Lets the kernel offer each packet to one ring only.
-fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<Entrance> {
+fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<FanoutGroup> {
     let PacketPlan { device, selections, .. } = plan;
-    let entrance = match plan.uncounted {
-        Some(why) => Entrance::open(why),
+    let fanout = match plan.uncounted {
+        Some(why) => FanoutGroup::without_program(why),
         None => {
             ignore_outgoing(rings, device.outgoing);
             let of = (device.index, device.outgoing);
-            Entrance::guarded(rings, Choice::Selections(selections), of, plan.socket()?)
+            FanoutGroup::with_program(rings, Choice::Selections(selections), of, plan.socket()?)
         }
     };
-    if entrance.turnstile().is_none()
+    if fanout.program().is_none()
         && let Err(error) = distribute(rings, selections, device.outgoing)
     {
         notes.push(format!(
@@ -120,7 +120,7 @@ fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<E
             rings.len()
         ));
     }
-    Ok(entrance)
+    Ok(fanout)
 }
 
 /// Lets the kernel offer each packet to one ring only, and packets that the host sends to none

@@ -11,7 +11,7 @@ use wirelane_os::packet::{
     VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
-use super::every::{Place, Strands};
+use super::any::{InterfaceLookup, PacketInterface};
 use super::idle::IdlePolicy;
 use super::link::LinkWatch;
 use super::long::{HELD, Long};
@@ -184,14 +184,14 @@ impl Receiver {
             }
             self.ledger.cut += 1;
         }
-        let place = match &mut self.setup.strands {
+        let place = match &mut self.setup.interfaces {
             Some(_) if mac < TPACKET3_HDRLEN => return None,
-            Some(strands) => {
+            Some(interfaces) => {
                 let offset = if is_slot { SOCKADDR_LL_OFFSET_V2 } else { SOCKADDR_LL_OFFSET_V3 };
                 // SAFETY: it lies between the header and the packet, by the check above; any bytes
                 // are a valid one.
                 let address = unsafe { start.add(offset).cast::<SockaddrLl>().read() };
-                Some(strands.place(&address))
+                Some(interfaces.look_up(&address))
             }
             None => None,
         };
@@ -232,9 +232,9 @@ impl Receiver {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).
             unsafe { restore_vlan(&mut meta, &header, self.setup.snaplen) };
         }
-        if let (Some(place), Some(strands)) = (place, &self.setup.strands) {
+        if let (Some(place), Some(interfaces)) = (place, &self.setup.interfaces) {
             (meta.class, meta.queue) = (place.class, place.number);
-            strands.count(&place, meta.original_len);
+            interfaces.count(&place, meta.original_len);
         }
         let moved = (mac - front - size_of::<Meta>()) as u32 - meta.headroom;
         // SAFETY: the header has been read, and `Meta` fits before the packet (`MAC_LEAST`). The
@@ -257,7 +257,7 @@ impl Receiver {
         &mut self,
         start: NonNull<u8>,
         header: &Tpacket3Hdr,
-        place: Option<Place>,
+        place: Option<PacketInterface>,
         is_ethernet: bool,
     ) -> Option<Frame> {
         let Self { setup, long, link, .. } = self;
@@ -286,8 +286,8 @@ impl Receiver {
             restore_vlan_of(&mut frame, header);
         }
         frame.truncate(setup.snaplen as usize);
-        if let (Some(place), Some(strands)) = (&place, &setup.strands) {
-            strands.count(place, frame.original_len());
+        if let (Some(place), Some(interfaces)) = (&place, &setup.interfaces) {
+            interfaces.count(place, frame.original_len());
         }
         if vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE {
             leave_cutting(&mut frame, &vnet, if is_tagged { VLAN_TAG as u16 } else { 0 });
@@ -324,7 +324,7 @@ impl Receiver {
             let rejected = &self.setup.counters.filtered_kernel;
             rejected.set(let_in.rejected(counted.packets).max(rejected.value()));
         }
-        self.setup.strands.iter().for_each(Strands::sum_losses);
+        self.setup.interfaces.iter().for_each(InterfaceLookup::sum_losses);
         Ok(counted)
     }
 
@@ -348,7 +348,7 @@ impl Receiver {
         if missing > 0 {
             self.setup.ring.lose(missing);
             self.setup.counters.kernel.set(counted.dropped + missing);
-            self.setup.strands.iter().for_each(Strands::sum_losses);
+            self.setup.interfaces.iter().for_each(InterfaceLookup::sum_losses);
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \
                  as dropped by the kernel",
@@ -382,8 +382,8 @@ impl Receive for Receiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let mut room = batch.room();
         let before = batch.len();
-        if let Some(strands) = &mut self.setup.strands {
-            strands.begin();
+        if let Some(interfaces) = &mut self.setup.interfaces {
+            interfaces.begin();
         }
         while room > 0 {
             if self.left == 0 && !self.open_block() {
@@ -407,12 +407,12 @@ impl Receive for Receiver {
             self.watermark =
                 self.watermark.max(last.timestamp().saturating_sub(self.setup.times.disorder));
         }
-        if self.setup.strands.is_some() {
+        if self.setup.interfaces.is_some() {
             let frames = batch.as_vec();
             let mut place = 0..;
             frames.retain(|frame| {
                 let is_new = place.next().is_some_and(|place| place >= before);
-                !is_new || Place::is_taken(frame.queue_number())
+                !is_new || PacketInterface::is_taken(frame.queue_number())
             });
         }
         batch.len() - before

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::any::InterfaceLookup;
 use super::control::Progress;
-use super::every::Strands;
 use super::idle;
 use super::link::OnRemoval;
 use super::rejections::Rejections;
@@ -50,7 +50,7 @@ pub(super) struct Setup {
     /// The action when the interface is removed.
     pub(super) on_removal: OnRemoval,
     /// The interfaces, if packets of all of them come.
-    pub(super) strands: Option<Strands>,
+    pub(super) interfaces: Option<InterfaceLookup>,
     /// Counts the packets that the ring's program rejects.
     pub(super) rejections: Option<Rejections>,
 }

@@ -19,7 +19,7 @@
 //! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that
 //! somebody has moved goes back before it sends. What was sent from elsewhere nevertheless (a
 //! cpuset forbids to go back, or a call was interrupted and went on there) is counted. The CPUs may
-//! change meanwhile ([`TxWatch`](crate::port::TxWatch)): the thread goes to one of the new ones,
+//! change meanwhile ([`XpsWatch`](crate::port::XpsWatch)): the thread goes to one of the new ones,
 //! and what was sent since the last reading but one is counted.
 
 use std::sync::Arc;
@@ -41,8 +41,8 @@ use crate::frame::{Batch, Frame, Gso, Offload};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, Region};
 use crate::port::device::{Device, removed};
-use crate::port::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG};
-use crate::port::place::TxPlace;
+use crate::port::offload::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG};
+use crate::port::steering::xps_binding::XpsBinding;
 use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
@@ -450,7 +450,7 @@ impl Transmit for Transmitter {
         self.pool.take(batch, n)
     }
 
-    fn bind(&mut self, place: TxPlace) {
+    fn bind(&mut self, place: XpsBinding) {
         self.home = Some(Home::new(place));
     }
 

@@ -33,7 +33,7 @@ use wirelane_os::packet::{
 
 use crate::error::{Error, Result};
 use crate::frame::PartialChecksum;
-use crate::port::limits::complete;
+use crate::port::offload::limits::complete;
 
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
 const SLOTS: u32 = 2048;

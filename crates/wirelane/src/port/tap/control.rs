@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::control::{Control, Driver};
-use crate::port::selection;
 use crate::port::spec::Spec;
+use crate::port::steering::selection;
 use crate::sync::lock;
 
 /// The device of one port.

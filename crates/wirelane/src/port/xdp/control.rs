@@ -7,15 +7,16 @@ use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
+use super::mask::check_mask;
 use super::plan::XdpPlan;
 use super::program::{Attachment, Verdicts};
 use super::queue::Queue;
-use super::seen::{ETHERNET, check_mask};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::{Class, QueueMask};
 use crate::port::control::{Control, Driver};
 use crate::port::device::Device;
+use crate::port::device::ETHERNET;
 use crate::port::spec::Spec;
 use crate::sync::lock;
 

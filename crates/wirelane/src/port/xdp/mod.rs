@@ -41,6 +41,7 @@ mod hints;
 mod idle;
 mod launch;
 mod management;
+mod mask;
 mod metadata;
 mod mode;
 mod negotiate;
@@ -49,7 +50,6 @@ mod plan;
 mod program;
 mod queue;
 mod rx;
-mod seen;
 mod tags;
 mod tx;
 

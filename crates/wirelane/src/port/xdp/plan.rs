@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use super::config::{Config, LEAST_FRAMES, Shape};
+use super::mask::check_mask;
 use super::mode::Mode;
 use super::negotiate::DeviceOffers;
 use super::program::Verdicts;
 use super::queue::Request;
-use super::seen::{ETHERNET, check_mask};
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::mask::{Class, QueueMask};
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
 use crate::port::device::Device;
+use crate::port::device::ETHERNET;
+use crate::port::options::MemoryShare;
 use crate::port::options::{OpenOptions, Take};
-use crate::port::share::Share;
 use crate::port::spec::Spec;
 
 /// An AF_XDP port to open, in one of some modes.
@@ -39,7 +40,7 @@ pub(super) struct XdpPlan {
     pub(super) may_take_all: bool,
     /// What taken packets must match at first.
     pub(super) verdicts: Verdicts,
-    memory: Option<Share>,
+    memory: Option<MemoryShare>,
     numa_node: Option<u32>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
@@ -156,7 +157,7 @@ impl XdpPlan {
     /// The system refuses the memory.
     pub(super) fn region(&self, notes: &mut Vec<String>) -> Result<Region> {
         let bytes = self.bytes();
-        if let Some(Share { region, .. }) = &self.memory {
+        if let Some(MemoryShare { region, .. }) = &self.memory {
             if region.left() >= bytes {
                 return Ok(region.clone());
             }

@@ -20,7 +20,7 @@ use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::{Pool, Returned};
 use crate::port::device::removed;
-use crate::port::limits;
+use crate::port::offload::limits;
 use crate::port::tx::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
 use crate::stats::TxCounters;

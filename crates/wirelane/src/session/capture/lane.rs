@@ -20,7 +20,7 @@ const WORTH_WAKING: usize = 4;
 
 /// A way to one writer.
 pub(super) struct Lane {
-    /// Its counters: one, or those of the strands.
+    /// Its counters: one, or those of the interfaces.
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Index of the interface description block of the first of them.
     pub(super) interface: u32,
@@ -74,11 +74,11 @@ impl Lane {
                 self.lose(frames.get(done..).unwrap_or_default(), place);
                 return encoded;
             };
-            let (strand, direction) = place(frame);
-            let interface = if strand < self.fixed {
-                self.interface + strand
+            let (interface, direction) = place(frame);
+            let interface = if interface < self.fixed {
+                self.interface + interface
             } else {
-                let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
+                let found = self.numbers.as_mut().map(|numbers| numbers.of(interface - self.fixed));
                 // The port numbers no frame like this.
                 let Some((number, _)) = found.flatten() else { continue };
                 *number
@@ -99,11 +99,11 @@ impl Lane {
     }
 
     /// The counters of the interface at this place.
-    pub(super) fn counters_of(&mut self, strand: u32) -> Option<&Arc<RxCounters>> {
-        if strand < self.fixed {
-            return self.counters.get(strand as usize);
+    pub(super) fn counters_of(&mut self, interface: u32) -> Option<&Arc<RxCounters>> {
+        if interface < self.fixed {
+            return self.counters.get(interface as usize);
         }
-        let found = self.numbers.as_mut().map(|numbers| numbers.of(strand - self.fixed));
+        let found = self.numbers.as_mut().map(|numbers| numbers.of(interface - self.fixed));
         found.flatten().map(|(_, counters)| counters)
     }
 

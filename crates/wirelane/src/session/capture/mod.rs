@@ -61,7 +61,7 @@ use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{FileFormat, Section, WriterOptions, Written};
 use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
-use crate::port::{Backend, Beside, Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Backend, Control, FileMetadata, FrameCounts, Port, PortInfo, Rx};
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
 pub use crate::session::viewed::Viewed;
@@ -316,7 +316,7 @@ impl Writers {
             let interfaces = |rx| {
                 let mut all = interfaces(port.info(), rx);
                 // Those of a file have names of their own.
-                if port.info().interface.is_none() && rx.bundle().is_none() {
+                if port.info().interface.is_none() && rx.interface_table().is_none() {
                     all.iter_mut().for_each(|one| one.source.name.clone_from(title));
                 }
                 all
@@ -340,7 +340,7 @@ impl Writers {
                 let error = Error::usage("a split capture", "standard output cannot be split");
                 return Err(error.help("give a file name, or do not split"));
             }
-            if inputs.iter().flatten().any(|rx| rx.growing().is_some()) {
+            if inputs.iter().flatten().any(|rx| rx.discovered().is_some()) {
                 let cause = "it has no fixed set of queues, so there is no file for each";
                 let error = Error::usage("a split capture of any", cause);
                 return Err(error.help("name the interfaces, or do not split"));
@@ -384,7 +384,7 @@ impl Writers {
             let lossless = port.info().lossless;
             let route = move |rx: &Rx| {
                 // A file of one link type refuses packets of others, which then do not count.
-                let refuses = is_of_one_type && rx.growing().is_some();
+                let refuses = is_of_one_type && rx.discovered().is_some();
                 let quota = packets.filter(|_| !refuses).map(Quota::new);
                 let (lanes, placing) = (Vec::new(), Placing::of(rx));
                 Route { lanes, placing, lossless, quota, splitter: None }
@@ -393,9 +393,9 @@ impl Writers {
         };
         let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let read = ports.iter().flat_map(Port::inputs);
-        let besides: Vec<_> = ports.iter().filter_map(Port::beside).collect();
+        let file_metadata: Vec<_> = ports.iter().filter_map(Port::file_metadata).collect();
         let options = output.map(|output| WriterOptions {
-            section: section(&output.options.section, &besides, ports.len()),
+            section: section(&output.options.section, &file_metadata, ports.len()),
             // The user has not named these files.
             fresh: output.options.fresh || output.split,
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
@@ -426,7 +426,7 @@ impl Writers {
         let is_patient = lossless && is_alone && lanes == ends && !has_pipe;
         let opener = Arc::new(Opener {
             options,
-            besides: besides.into_iter().cloned().collect(),
+            file_metadata: file_metadata.into_iter().cloned().collect(),
             credit,
             lateness: self.lateness,
             prompt: config.prompt,
@@ -454,10 +454,11 @@ impl Writers {
                 .into_iter()
                 .map(|(end, interfaces)| {
                     let rx = inputs.iter().flatten().nth(end);
-                    let growing = rx.and_then(Rx::growing).cloned();
+                    let discovered = rx.and_then(Rx::discovered).cloned();
                     // Later interfaces go into the file, or get separate files.
-                    let late = rx.and_then(Rx::bundle).filter(|_| names.is_none()).cloned();
-                    (end, Way { interfaces, growing, late })
+                    let late =
+                        rx.and_then(Rx::interface_table).filter(|_| names.is_none()).cloned();
+                    (end, Way { interfaces, discovered, late })
                 })
                 .unzip();
             let lanes = opener.open(path, ways, patience, view_input.take())?;
@@ -480,7 +481,7 @@ impl Writers {
 
 /// What the output says of itself: what it is told to, and what the files say of themselves that
 /// are read.
-fn section(own: &Section, files: &[&Arc<Beside>], ports: usize) -> Section {
+fn section(own: &Section, files: &[&Arc<FileMetadata>], ports: usize) -> Section {
     let mut section = own.clone();
     if !files.is_empty() && files.len() == ports {
         // All of it was captured elsewhere, or at another time.

@@ -21,7 +21,7 @@ use super::writing::Writing;
 use crate::error::Result;
 use crate::memory;
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
-use crate::port::{Beside, Bundle, Growing};
+use crate::port::{DiscoveredInterfaces, FileMetadata, InterfaceTable};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing};
 use crate::sync::{Doorbell, Watermark, lock};
@@ -31,7 +31,7 @@ use crate::threads::{Count, spawn};
 pub(super) struct Opener {
     /// `None` if packets are only looked at.
     pub(super) options: Option<WriterOptions>,
-    pub(super) besides: Vec<Arc<Beside>>,
+    pub(super) file_metadata: Vec<Arc<FileMetadata>>,
     pub(super) credit: Arc<Credit>,
     pub(super) lateness: u64,
     pub(super) prompt: bool,
@@ -54,8 +54,8 @@ pub(super) struct Opener {
 /// A lane into a file: its interfaces, and where others of them are found later.
 pub(super) struct Way {
     pub(super) interfaces: Vec<Interface>,
-    pub(super) growing: Option<Arc<Growing>>,
-    pub(super) late: Option<Arc<Bundle>>,
+    pub(super) discovered: Option<Arc<DiscoveredInterfaces>>,
+    pub(super) late: Option<Arc<InterfaceTable>>,
 }
 
 impl Opener {
@@ -102,9 +102,12 @@ impl Opener {
             }
         };
         // The first file has the metadata that only one file has.
-        let shelf = |beside: &Arc<Beside>| beside.shelf(threads.is_empty());
-        let shelves =
-            if file.is_some() { self.besides.iter().map(shelf).collect() } else { Vec::new() };
+        let queue = |metadata: &Arc<FileMetadata>| metadata.queue(threads.is_empty());
+        let metadata = if file.is_some() {
+            self.file_metadata.iter().map(queue).collect()
+        } else {
+            Vec::new()
+        };
         if let Some(view) = &view {
             all().for_each(|interface| view.describe(interface));
         }
@@ -134,7 +137,7 @@ impl Opener {
             inputs,
             ended: 0,
             keeps_order,
-            shelves,
+            metadata,
             roster,
             counters,
             refused: BTreeMap::new(),
@@ -171,11 +174,12 @@ impl Opener {
         roster: &Arc<Roster>,
         bell: &Arc<Doorbell>,
     ) -> (Lane, Input) {
-        let Way { interfaces, growing, late } = way;
+        let Way { interfaces, discovered, late } = way;
         let chunks = self.credit.of_one();
         let count = interfaces.len() as u32;
-        let is_growing = growing.is_some();
-        let found = growing.map(Found::Growing).or_else(|| late.clone().map(Found::Late));
+        let is_growing = discovered.is_some();
+        let found =
+            discovered.map(Found::DiscoveredInterfaces).or_else(|| late.clone().map(Found::Late));
         let (filled, filled_rx) = channel(chunks);
         let (spent_tx, spent) = channel(chunks);
         let watermark = Arc::new(Watermark::default());
@@ -233,7 +237,7 @@ impl Splitter {
         for interface in positions.map_while(|position| placing.interface(position)) {
             memory::ask(|| "the way of one more queue to the writer".into(), OWN * CHUNK)?;
             let path = lock(&self.names).of(&self.path, &interface);
-            let way = Way { interfaces: vec![interface], growing: None, late: None };
+            let way = Way { interfaces: vec![interface], discovered: None, late: None };
             lanes.extend(self.opener.open(Some(path), vec![way], Patience::Clock, None)?);
         }
         Ok(())

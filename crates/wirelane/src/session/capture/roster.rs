@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::pcap::Source;
-use crate::port::{Bundle, Growing};
+use crate::port::{DiscoveredInterfaces, InterfaceTable};
 use crate::session::interfaces::Interface;
 use crate::stats::RxCounters;
 use crate::sync::lock;
@@ -43,24 +43,24 @@ impl Roster {
 pub(super) struct Numbers {
     roster: Arc<Roster>,
     found: Found,
-    /// By strand: number in the file, and counters.
+    /// By entry: number in the file, and counters.
     known: Vec<Option<(u32, Arc<RxCounters>)>>,
 }
 
 /// Who finds them.
 pub(super) enum Found {
     /// A port without any at first.
-    Growing(Arc<Growing>),
+    DiscoveredInterfaces(Arc<DiscoveredInterfaces>),
     /// A file that describes more of them behind packets.
-    Late(Arc<Bundle>),
+    Late(Arc<InterfaceTable>),
 }
 
 impl Found {
     /// Description and counters of the one with this number.
-    fn strand(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
+    fn entry(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
         match self {
-            Self::Growing(growing) => growing.strand(number),
-            Self::Late(bundle) => bundle.strand(bundle.strands().len() + number),
+            Self::DiscoveredInterfaces(discovered) => discovered.entry(number),
+            Self::Late(table) => table.entry(table.entries().len() + number),
         }
     }
 }
@@ -70,10 +70,10 @@ impl Numbers {
         Self { roster: Arc::clone(roster), found, known: Vec::new() }
     }
 
-    /// The number in the file of a strand, and its counters.
+    /// The number in the file of a entry, and its counters.
     #[inline]
-    pub(super) fn of(&mut self, strand: u32) -> Option<&(u32, Arc<RxCounters>)> {
-        let place = strand as usize;
+    pub(super) fn of(&mut self, entry: u32) -> Option<&(u32, Arc<RxCounters>)> {
+        let place = entry as usize;
         if self.known.get(place).is_none_or(Option::is_none) {
             self.find(place);
         }
@@ -82,7 +82,7 @@ impl Numbers {
 
     #[cold]
     fn find(&mut self, place: usize) {
-        let Some((source, counters)) = self.found.strand(place) else { return };
+        let Some((source, counters)) = self.found.entry(place) else { return };
         self.known.resize(self.known.len().max(place + 1), None);
         let number = self.roster.add(Interface { source, counters: Arc::clone(&counters) });
         if let Some(known) = self.known.get_mut(place) {

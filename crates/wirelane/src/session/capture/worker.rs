@@ -22,10 +22,10 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// The same while a merge finds the first packets: other ends wait for the time of this end.
 const LIMITED_SLEEP: Duration = Duration::from_millis(50);
 
-/// One receiving end's way to the writer, or to the writers of its strands.
+/// One receiving end's way to the writer, or to the writers of its interfaces.
 #[derive(Default)]
 pub(super) struct Route {
-    /// One, or one for each strand; none if nothing is written.
+    /// One, or one for each interface; none if nothing is written.
     pub(super) lanes: Vec<Lane>,
     pub(super) placing: Placing,
     /// The port waits for us and loses nothing.
@@ -158,8 +158,8 @@ impl Route {
         for frame in frames {
             if frame.timestamp() < quota.newest {
                 self.encode(std::slice::from_ref(frame));
-            } else if let Some((lane, (strand, _))) = self.lane_of(frame)
-                && let Some(counters) = lane.counters_of(strand)
+            } else if let Some((lane, (interface, _))) = self.lane_of(frame)
+                && let Some(counters) = lane.counters_of(interface)
             {
                 counters.count_beyond(u64::from(frame.original_len()));
             }
@@ -202,12 +202,12 @@ impl Route {
     /// The lane of a frame, and its place there.
     fn lane_of(&mut self, frame: &Frame) -> Option<(&mut Lane, (u32, Direction))> {
         let Self { placing, lanes, .. } = self;
-        let (strand, direction) = placing.place_late(frame);
+        let (interface, direction) = placing.place_late(frame);
         // One lane for all interfaces, or one for each.
-        let (place, strand) = match (strand, lanes.len()) {
-            (strand, 1) => (0, strand),
+        let (place, interface) = match (interface, lanes.len()) {
+            (interface, 1) => (0, interface),
             (place, _) => (place as usize, 0),
         };
-        Some((lanes.get_mut(place)?, (strand, direction)))
+        Some((lanes.get_mut(place)?, (interface, direction)))
     }
 }

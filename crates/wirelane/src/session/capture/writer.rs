@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::view::ViewInput;
 use crate::pcap::pcapng::Annex;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
-use crate::port::{Bundle, Shelf};
+use crate::port::{InterfaceTable, MetadataQueue};
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
 use crate::stats::RxCounters;
@@ -34,7 +34,7 @@ pub(super) struct Input {
     /// The interface of its packets; `None` if they are of several.
     pub(super) interface: Option<u32>,
     /// Who may find more.
-    pub(super) late: Option<Arc<Bundle>>,
+    pub(super) late: Option<Arc<InterfaceTable>>,
     pub(super) filled: Receiver<Chunk>,
     pub(super) spent: Sender<Chunk>,
     pub(super) watermark: Arc<Watermark>,
@@ -70,7 +70,7 @@ pub(super) struct WriterThread {
     /// The packets of the single input keep their order, whatever their times.
     pub(super) keeps_order: bool,
     /// Blocks of files that are read, for the file.
-    pub(super) shelves: Vec<Arc<Shelf>>,
+    pub(super) metadata: Vec<Arc<MetadataQueue>>,
     /// The interfaces of the file, and their counters as far as they are described in it.
     pub(super) roster: Arc<Roster>,
     pub(super) counters: Vec<Arc<RxCounters>>,
@@ -182,7 +182,7 @@ impl WriterThread {
             Some(format!("packets of {name} were dropped by the writer: {error}"))
         };
         let mut lost = self.file.as_ref().map(CaptureWriter::lost).unwrap_or_default();
-        if self.shelves.is_empty() {
+        if self.metadata.is_empty() {
             // Who captures to pcap knows that it has no interfaces.
             lost.interfaces = 0;
         }
@@ -305,8 +305,8 @@ impl WriterThread {
 
     /// Writes the blocks that were read before the packets that have come.
     fn add_blocks(&mut self) -> Result<(), CaptureError> {
-        let Self { shelves, file: Some(file), .. } = self else { return Ok(()) };
-        for block in shelves.iter().flat_map(|shelf| std::iter::from_fn(|| shelf.take())) {
+        let Self { metadata, file: Some(file), .. } = self else { return Ok(()) };
+        for block in metadata.iter().flat_map(|queue| std::iter::from_fn(|| queue.take())) {
             if let Some(annex) = Annex::new(&block) {
                 file.write_annex(annex)?;
             }

@@ -60,8 +60,9 @@ use self::tx_path::TxPaths;
 use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
 use crate::pipeline::{Allowance, Budget, Job, Running, Threads};
+use crate::port::steering::pairing;
 use crate::port::{
-    Control, FrameCounts, Port, PortInfo, Rx, TxPlaces, TxWatch, lanes, tx_queue_notes,
+    Control, FrameCounts, Port, PortInfo, Rx, XpsBindings, XpsWatch, tx_queue_notes,
 };
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
@@ -80,7 +81,7 @@ pub struct Forward {
     losses: Vec<Option<Losses>>,
     signals: Arc<Signals>,
     /// Of who sends by which TX queue.
-    watch: TxWatch,
+    watch: XpsWatch,
 }
 
 /// How long frames may take to leave when forwarding is stopped from outside: a slow interface can
@@ -106,7 +107,7 @@ impl Forward {
         let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
         let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
-        let (mut jobs, mut places) = (Vec::new(), TxPlaces::new(&config.placement));
+        let (mut jobs, mut places) = (Vec::new(), XpsBindings::new(&config.placement));
         let all_switches = (0..ports.len())
             .map(|position| {
                 let switches = Arc::clone(switches(position)?);
@@ -121,7 +122,7 @@ impl Forward {
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
-            let mut inputs = lanes::received(std::mem::take(&mut received[from]));
+            let mut inputs = pairing::received(std::mem::take(&mut received[from]));
             let merges = switches(from).filter(|switches| switches.can_merge());
             let sink = ports[to].sink();
             if let Some(switches) = merges {
@@ -135,7 +136,7 @@ impl Forward {
                 None => ports[to].tx()?,
             };
             let (source, sink) = (ports[from].info(), ports[to].info());
-            lanes::check_ends(source, &inputs, sink, &outputs)?;
+            pairing::check_ends(source, &inputs, sink, &outputs)?;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
             let endless = ports[from].is_endless();
@@ -156,7 +157,7 @@ impl Forward {
             };
             // Any number of threads may send through a discipline.
             let threads = if config.qdisc.is_some() { usize::MAX } else { count };
-            let groups = lanes::by_tx_queue(inputs, threads);
+            let groups = pairing::by_tx_queue(inputs, threads);
             let infos = (source.clone(), sink.clone());
             for (position, rx) in groups {
                 let path = paths.builder(position % count, &mut places, &mut ports[to]);

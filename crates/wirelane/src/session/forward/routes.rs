@@ -2,7 +2,8 @@
 
 use super::config::ForwardConfig;
 use crate::error::{Error, Result};
-use crate::port::{Port, lanes};
+use crate::port::Port;
+use crate::port::steering::pairing;
 
 /// Source and destination of each direction, as positions of ports.
 pub(super) fn routes(ports: &[Port], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
@@ -12,5 +13,5 @@ pub(super) fn routes(ports: &[Port], config: &ForwardConfig) -> Result<Vec<(usiz
         let object = format!("port '{}'", port.info().spec);
         return Err(Error::failed(object, "its packets have no Ethernet addresses to swap"));
     }
-    lanes::routes(ports, config.one_way)
+    pairing::routes(ports, config.one_way)
 }

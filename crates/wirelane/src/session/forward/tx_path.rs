@@ -7,7 +7,7 @@ use wirelane_os::clock;
 
 use crate::error::{Error, Result};
 use crate::frame::Batch;
-use crate::port::{Port, Tx, TxPlace, TxPlaces, drain};
+use crate::port::{Port, Tx, XpsBinding, XpsBindings, drain};
 use crate::qdisc::{Egresses, Producer, QueueSelection};
 use crate::stats::TxCounters;
 
@@ -204,7 +204,7 @@ pub(super) enum TxPaths {
 /// Builds the [`TxPath`] of one thread, on that thread.
 pub(super) enum TxPathBuilder {
     /// With the CPUs from which it has to send.
-    Direct(Tx, Option<TxPlace>),
+    Direct(Tx, Option<XpsBinding>),
     Queued(Egresses, QueueSelection, usize),
 }
 
@@ -231,7 +231,7 @@ impl TxPaths {
     pub(super) fn builder(
         &mut self,
         position: usize,
-        places: &mut TxPlaces,
+        places: &mut XpsBindings,
         port: &mut Port,
     ) -> Option<TxPathBuilder> {
         match self {
@@ -259,7 +259,7 @@ pub(super) fn watched(
     mut tx: Tx,
     port: &Port,
     choice: QueueSelection,
-    places: &mut TxPlaces,
+    places: &mut XpsBindings,
 ) -> Tx {
     if choice == QueueSelection::Explicit
         && let Some(place) = places.shared_end(port, tx.queue())

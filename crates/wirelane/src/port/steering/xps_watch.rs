@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::clock;
 
-use super::info::PortInfo;
-use super::place::TxPlace;
 use crate::inspect::{Steering, TxBinding};
 use crate::mask::QueueSet;
+use crate::port::info::PortInfo;
+use crate::port::steering::xps_binding::XpsBinding;
 
 /// How often the steering is read, in nanoseconds.
 const PERIOD: u64 = 1_000_000_000;
 
 /// Notices that the steering of TX queues changes while threads send.
 #[derive(Default)]
-pub struct TxWatch {
+pub struct XpsWatch {
     state: Mutex<State>,
 }
 
@@ -28,24 +28,24 @@ pub struct TxWatch {
 struct State {
     /// When it was read last, on the monotonic clock.
     last: u64,
-    ends: Vec<Watched>,
+    ends: Vec<WatchedBinding>,
 }
 
 /// One end, or one thread of several that send through it.
-pub(super) struct Watched {
-    pub(super) steering: Arc<Steering>,
+pub(in crate::port) struct WatchedBinding {
+    pub(in crate::port) steering: Arc<Steering>,
     /// What was found last.
-    pub(super) binding: TxBinding,
+    pub(in crate::port) binding: TxBinding,
     /// The CPU of its thread, if it has one alone.
-    pub(super) own: Option<u32>,
+    pub(in crate::port) own: Option<u32>,
     /// The thread goes where the queue is.
-    pub(super) moves: bool,
-    pub(super) place: TxPlace,
-    pub(super) changes: u32,
+    pub(in crate::port) moves: bool,
+    pub(in crate::port) place: XpsBinding,
+    pub(in crate::port) changes: u32,
 }
 
-impl TxWatch {
-    pub(super) fn new(ends: Vec<Watched>) -> Self {
+impl XpsWatch {
+    pub(in crate::port) fn new(ends: Vec<WatchedBinding>) -> Self {
         Self { state: Mutex::new(State { last: 0, ends }) }
     }
 
@@ -91,7 +91,8 @@ impl TxWatch {
     pub fn notes(&self, info: &PortInfo) -> Vec<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let name = info.interface.as_deref().unwrap_or(&info.spec);
-        let is_changed = |end: &&Watched| end.changes > 0 && end.steering.interface() == name;
+        let is_changed =
+            |end: &&WatchedBinding| end.changes > 0 && end.steering.interface() == name;
         let mut outcomes = BTreeMap::<_, Vec<usize>>::new();
         for end in state.ends.iter().filter(is_changed) {
             outcomes.entry(end.outcome()).or_default().push(usize::from(end.binding.queue));
@@ -105,7 +106,7 @@ impl TxWatch {
     }
 }
 
-impl Watched {
+impl WatchedBinding {
     /// Tells who sends if the queue is reached in another way than before.
     fn compare(&mut self, found: &TxBinding) {
         if (found.way, &found.cpus) == (self.binding.way, &self.binding.cpus) {

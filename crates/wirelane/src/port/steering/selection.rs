@@ -19,14 +19,14 @@ use crate::mask::{Class, QueueMask};
 
 /// What one ring takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Selection {
-    pub(super) class: Class,
+pub(in crate::port) struct Selection {
+    pub(in crate::port) class: Class,
     /// Without meaning for [`Class::Other`].
-    pub(super) queue: u16,
-    pub(super) mapping: QueueMapping,
+    pub(in crate::port) queue: u16,
+    pub(in crate::port) mapping: QueueMapping,
     /// Receive queues of the interface: a number beyond them is no queue of its own. Stacked
     /// devices (VLAN, bridge) pass on the numbers of the device below.
-    pub(super) rx_queues: u16,
+    pub(in crate::port) rx_queues: u16,
 }
 
 impl Selection {
@@ -34,7 +34,11 @@ impl Selection {
     /// ([`filter::Program::for_socket`]) takes of them.
     ///
     /// [`filter::Program::for_socket`]: crate::filter::Program::for_socket
-    pub(super) fn program(&self, snaplen: u32, filter: Option<&[SockFilter]>) -> Vec<SockFilter> {
+    pub(in crate::port) fn program(
+        &self,
+        snaplen: u32,
+        filter: Option<&[SockFilter]>,
+    ) -> Vec<SockFilter> {
         let outgoing = u32::from(PACKET_OUTGOING);
         let queue = u32::from(self.queue);
         let count = u32::from(self.rx_queues);
@@ -71,16 +75,16 @@ impl Selection {
 
 /// The packets of an interface for one ring that takes several queues and classes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lot {
-    pub(super) mapping: QueueMapping,
-    pub(super) rx_queues: u16,
-    pub(super) tx_queues: u16,
+pub(in crate::port) struct Lot {
+    pub(in crate::port) mapping: QueueMapping,
+    pub(in crate::port) rx_queues: u16,
+    pub(in crate::port) tx_queues: u16,
 }
 
 impl Lot {
     /// A program as [`Selection::program`], for all packets of which `takes` approves. Packets sent
     /// through a queue that the interface did not have at first are those of its last one.
-    pub(super) fn program(
+    pub(in crate::port) fn program(
         &self,
         takes: impl Fn(Class, u16) -> bool,
         snaplen: u32,
@@ -149,7 +153,7 @@ fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
 
 /// A program for sharing by queue: gives each packet to the member whose number is its queue's,
 /// modulo the number of members. Packets of no queue go with queue 0.
-pub(super) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
+pub(in crate::port) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
     let give = SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 };
     let queue = load(libc_ad::QUEUE);
     if mapping == QueueMapping::Unshifted {
@@ -167,7 +171,7 @@ pub(super) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
 /// rings are then offered a packet once, instead of each of them. The ring's own program still
 /// decides, so packets that no ring takes may go to any. `None` if there are too many for a
 /// program.
-pub(super) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
+pub(in crate::port) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
     let first = rings.first()?;
     let shift = u32::from(first.mapping == QueueMapping::Shifted);
     let place = |class| rings.iter().position(|ring| ring.class == class);
@@ -183,7 +187,7 @@ pub(super) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
 }
 
 /// Refuses a program that the kernel would: `how` says what it is made of.
-pub(super) fn check_length(program: &[SockFilter], how: &str) -> Result<()> {
+pub(in crate::port) fn check_length(program: &[SockFilter], how: &str) -> Result<()> {
     let len = program.len();
     if len <= MAX_INSTRUCTIONS {
         return Ok(());
@@ -219,7 +223,7 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
 
 /// A program for what a TAP device sends, which is received at its other end: takes the packets of
 /// the queues that `mask` selects, of `queues` that there are.
-pub(super) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
+pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
     let (chosen, others): (Vec<_>, Vec<_>) =
         (0..queues).partition(|queue| mask.selects(Class::Rx, usize::from(*queue)));
     if others.is_empty() || chosen.is_empty() {
@@ -234,12 +238,12 @@ pub(super) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
 }
 
 /// What the programs of all interfaces are made of, too.
-pub(super) use self::libc_ad::{HARDWARE_TYPE, PKTTYPE as PACKET_TYPE, QUEUE};
+pub(in crate::port) use self::libc_ad::{HARDWARE_TYPE, PKTTYPE as PACKET_TYPE, QUEUE};
 
 /// The program of a ring that is not selected.
-pub(super) const REJECT_ALL: [SockFilter; 1] = [REJECT];
+pub(in crate::port) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
-pub(super) const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
+pub(in crate::port) const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
 
 /// Ancillary loads of `linux/filter.h`: `SKF_AD_OFF` plus the number of the field.
 mod libc_ad {
@@ -252,44 +256,44 @@ mod libc_ad {
 /// Instructions of `linux/bpf_common.h`.
 mod opcode {
     /// `BPF_LD | BPF_W | BPF_ABS`
-    pub(super) const LOAD: u16 = 0x20;
+    pub(in crate::port) const LOAD: u16 = 0x20;
     /// `BPF_JMP | BPF_JEQ | BPF_K`
-    pub(super) const JUMP_EQUAL: u16 = 0x15;
+    pub(in crate::port) const JUMP_EQUAL: u16 = 0x15;
     /// `BPF_JMP | BPF_JGT | BPF_K`
-    pub(super) const JUMP_GREATER: u16 = 0x25;
+    pub(in crate::port) const JUMP_GREATER: u16 = 0x25;
     /// `BPF_JMP | BPF_JA`
-    pub(super) const JUMP: u16 = 0x05;
+    pub(in crate::port) const JUMP: u16 = 0x05;
     /// `BPF_ALU | BPF_ADD | BPF_K`
-    pub(super) const ADD: u16 = 0x04;
+    pub(in crate::port) const ADD: u16 = 0x04;
     /// `BPF_RET | BPF_K`
-    pub(super) const RET: u16 = 0x06;
+    pub(in crate::port) const RET: u16 = 0x06;
     /// `BPF_RET | BPF_A`
-    pub(super) const RET_A: u16 = 0x16;
+    pub(in crate::port) const RET_A: u16 = 0x16;
 }
 
-pub(super) fn load(field: u32) -> SockFilter {
+pub(in crate::port) fn load(field: u32) -> SockFilter {
     SockFilter { code: opcode::LOAD, jt: 0, jf: 0, k: field }
 }
 
-pub(super) fn equal(k: u32, jt: u8, jf: u8) -> SockFilter {
+pub(in crate::port) fn equal(k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code: opcode::JUMP_EQUAL, jt, jf, k }
 }
 
-pub(super) fn greater(k: u32, jt: u8, jf: u8) -> SockFilter {
+pub(in crate::port) fn greater(k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code: opcode::JUMP_GREATER, jt, jf, k }
 }
 
 /// Over so many instructions.
-pub(super) fn jump(over: u32) -> SockFilter {
+pub(in crate::port) fn jump(over: u32) -> SockFilter {
     SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: over }
 }
 
 /// Returns what was loaded.
-pub(super) fn give() -> SockFilter {
+pub(in crate::port) fn give() -> SockFilter {
     SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 }
 }
 
-pub(super) fn accept(bytes: u32) -> SockFilter {
+pub(in crate::port) fn accept(bytes: u32) -> SockFilter {
     SockFilter { code: opcode::RET, jt: 0, jf: 0, k: bytes }
 }
 

@@ -4,14 +4,14 @@
 //! an interface on, and says of each which interface it was at. So there are as many rings and
 //! threads as for one interface, however many there are. The kernel gives each packet to the ring
 //! of its queue number (`skb->queue_mapping`); what number that is at which interface depends on
-//! the driver, and is found out when the first packet of an interface comes ([`Strands`]).
+//! the driver, and is found out when the first packet of an interface comes ([`InterfaceLookup`]).
 //!
-//! Each interface, class and queue is a strand of the port: see [`Growing`].
+//! Each interface, class and queue is a strand of the port: see [`DiscoveredInterfaces`].
 
 mod handle;
+mod interfaces;
 mod name;
 mod program;
-mod strands;
 
 use std::sync::Arc;
 
@@ -21,33 +21,33 @@ use wirelane_os::netdev::{Link, LinkTable};
 use wirelane_os::packet::{Fanout, PacketSocket};
 
 use self::handle::Handle;
+use self::interfaces::Finder;
+pub(super) use self::interfaces::{InterfaceLookup, PacketInterface};
 pub(in crate::port) use self::name::NAME;
-use self::strands::Finder;
-pub(super) use self::strands::{Place, Strands};
 use super::config::{self, Config};
 use super::control::Progress;
+use super::fanout::{Choice, FanoutGroup};
 use super::handover::Handover;
 use super::link::OnRemoval;
+use super::parallel::in_parallel;
 use super::rejections::Rejections;
 use super::ring::Ring;
 use super::rings::Rings;
 use super::rx::Receiver;
 use super::setup::Setup;
-use super::side_by_side::side_by_side;
-use super::turnstile::{Choice, Entrance};
 use crate::error::{Error, Result};
 use crate::inspect::QueueMapping;
 use crate::mask::Class;
 use crate::memory::Allotment;
 use crate::port::accounting::Accounting;
 use crate::port::device::{ETHERNET, longest_frame};
-use crate::port::growing::Growing;
 use crate::port::info::PortInfo;
+use crate::port::metadata::discovered::DiscoveredInterfaces;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::rx::Rx;
-use crate::port::selection::Selection;
 use crate::port::spec::{Backend, Spec};
+use crate::port::steering::selection::Selection;
 use crate::stats::RxCounters;
 
 /// Most queue numbers that get a ring of their own. Packets of higher ones share a ring.
@@ -80,7 +80,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     let rings = rings(&config, (queues, longest), options, &mut notes)?;
     let times = rings.times(config.is_prompt(), None);
     let mode = rings.mode();
-    let Rings { rings, entrance, .. } = rings;
+    let Rings { rings, fanout, .. } = rings;
     let info = PortInfo {
         interface: Some(NAME.into()),
         queues: (0..queues).collect(),
@@ -90,14 +90,14 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         lateness: times.lateness,
         ..PortInfo::new(spec, Backend::Packet, mode)
     };
-    let growing = Arc::new(Growing::new(NAME));
+    let discovered = Arc::new(DiscoveredInterfaces::new(NAME));
     let progress: Arc<Progress> = Arc::default();
-    let finder = Finder::new(table, &growing, spec, options.mask.clone(), &progress, snaplen);
+    let finder = Finder::new(table, &discovered, spec, options.mask.clone(), &progress, snaplen);
     let finder = Arc::new(finder);
-    let turnstile = entrance.turnstile().cloned();
+    let fanout_program = fanout.program().cloned();
     let receiver = |(ring, number): (&Ring, u16)| {
         let counters = Arc::new(RxCounters::new(number, Class::Rx));
-        growing.add_ring(&counters);
+        discovered.add_ring(&counters);
         let value = (number < queues).then_some(number);
         let setup = Setup {
             ring: ring.clone(),
@@ -108,16 +108,16 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
             times,
             link_type: ETHERNET,
             on_removal: OnRemoval::End,
-            strands: Some(Strands::new(&finder, value)),
-            rejections: turnstile
+            interfaces: Some(InterfaceLookup::new(&finder, value)),
+            rejections: fanout_program
                 .as_ref()
-                .map(|turnstile| Rejections::new(turnstile, number.into())),
+                .map(|program| Rejections::new(program, number.into())),
         };
-        Rx::new(Receiver::new(setup), counters).with_growing(&growing)
+        Rx::new(Receiver::new(setup), counters).with_discovered(&discovered)
     };
     let rx: Vec<_> = rings.iter().zip(0..).map(receiver).collect();
     let handle =
-        Arc::new(Handle::new((rings, entrance), growing, finder, progress, snaplen, spare));
+        Arc::new(Handle::new((rings, fanout), discovered, finder, progress, snaplen, spare));
     handle.open_with(options.filter.as_ref())?;
     let rings = Arc::downgrade(&handle);
     let accounting =
@@ -192,7 +192,7 @@ fn rings(
             let ring = options.placement.beside(place, open);
             ring.map_err(|error| Error::os(NAME, error))
         };
-        match side_by_side(&numbers, config.at_once(), open) {
+        match in_parallel(&numbers, config.at_once(), open) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 shape = config::smaller(shape).ok_or(error)?;
             }
@@ -200,15 +200,15 @@ fn rings(
         }
     };
     notes.extend(budget.note("bytes per ring", asked.0 * asked.1, shape.0 * shape.1));
-    let entrance = match options.uncounted() {
-        Some(why) => Entrance::open(why),
-        None => Entrance::guarded(&rings, Choice::Numbers(queues), (0, true), socket()?),
+    let fanout = match options.uncounted() {
+        Some(why) => FanoutGroup::without_program(why),
+        None => FanoutGroup::with_program(&rings, Choice::Numbers(queues), (0, true), socket()?),
     };
-    if entrance.turnstile().is_none() {
+    if fanout.program().is_none() {
         distribute(&rings, queues).map_err(|error| Error::os(NAME, error))?;
     }
     notes.extend(handover.note(shape, longest));
-    Ok(Rings { rings, entrance, retire: handover.retire(config, shape.1) })
+    Ok(Rings { rings, fanout, retire: handover.retire(config, shape.1) })
 }
 
 /// Lets the kernel offer each packet to the ring of its number.

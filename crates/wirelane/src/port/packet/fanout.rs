@@ -1,7 +1,8 @@
-//! Lets packets into the rings, and counts them: a program in front of the filters.
+//! The eBPF program of the fanout group: it chooses the ring of each packet and counts it, before
+//! the filter of the ring runs.
 //!
 //! ```text
-//!                       ┌─ ring closed, or nobody's packet ─▶ drain
+//!                       ┌─ ring closed, or no ring for it ─▶ drain
 //!   packet ─▶ program ──┤
 //!                       └─ counted ─▶ program of the ring ──┬─▶ ring    the kernel counts
 //!                                     (the filter)          └─▶ gone    filtered = the difference
@@ -9,13 +10,13 @@
 //!
 //! The kernel does not count what a socket's filter rejects. The fanout group of the rings has a
 //! program that looks at each packet anyway, to choose the ring; as eBPF it also adds 1 to a
-//! counter of the ring, in memory of the CPU that it runs on. What was let in and not accepted was
-//! filtered. The filter itself stays classic BPF, so it can be changed when privileges are gone;
-//! and no other program is loaded for that, as CAP_BPF would be needed.
+//! counter of the ring, in memory of the CPU that it runs on. A packet that it passed on and that
+//! the ring did not accept was filtered. The filter stays classic BPF, so that it can be changed
+//! without privileges: loading another eBPF program would need CAP_BPF.
 //!
-//! Whether a ring is open stands in memory that the program reads, so opening and closing are one
-//! store, and a packet is counted exactly if the ring's filter sees it. What is not let in goes to
-//! one more socket of the group, which rejects everything: the program of a group cannot drop.
+//! The program reads from shared memory whether a ring is open, so opening and closing are one
+//! store, and a packet is counted exactly if the ring's filter sees it. All other packets
+//! go to one more socket of the group, which rejects them: the program of a group cannot drop.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use wirelane_os::packet::{ETH_P_ALL_BE, Fanout, PACKET_LOOPBACK, PACKET_OUTGOING
 use super::ring::Ring;
 use crate::inspect::QueueMapping;
 use crate::mask::Class;
-use crate::port::selection::{REJECT_ALL, Selection};
+use crate::port::steering::selection::{REJECT_ALL, Selection};
 
 /// Words that no other CPU writes begin at a multiple of this: two cache lines.
 const APART: usize = 16;
@@ -47,52 +48,54 @@ pub(super) enum Choice<'a> {
     Numbers(u16),
 }
 
-/// What stands in front of the rings of a port.
-pub(super) struct Entrance {
-    turnstile: Option<Arc<Turnstile>>,
-    /// Takes what the turnstile does not let in.
+/// The fanout group of the rings of a port.
+pub(super) struct FanoutGroup {
+    program: Option<Arc<FanoutProgram>>,
+    /// Takes the packets that the program gives to no ring.
     drain: Option<PacketSocket>,
     /// Why what filters reject is not counted.
     uncounted: String,
 }
 
-impl Entrance {
-    /// A turnstile that makes the rings a group, if that can be had. `drain` is made later than the
-    /// sockets of the rings: when a link comes back, the kernel puts them into the group in that
-    /// order.
-    pub(super) fn guarded(
+impl FanoutGroup {
+    /// Makes the rings a group with a counting program, if the kernel permits it. `drain` is opened
+    /// later than the sockets of the rings: when a link comes back, the kernel puts them into the
+    /// group in that order.
+    pub(super) fn with_program(
         rings: &[Ring],
         choice: Choice<'_>,
         of: (u32, bool),
         drain: PacketSocket,
     ) -> Self {
-        match Turnstile::new(rings, choice, of, &drain) {
-            Ok(turnstile) => Self {
-                turnstile: Some(Arc::new(turnstile)),
+        match FanoutProgram::new(rings, choice, of, &drain) {
+            Ok(program) => Self {
+                program: Some(Arc::new(program)),
                 drain: Some(drain),
                 uncounted: String::new(),
             },
-            Err(error) => Self::open(match error.errno().map(Errno::from_raw_os_error) {
-                Some(Errno::PERM) => "that takes CAP_BPF".to_owned(),
-                _ => error.to_string(),
-            }),
+            Err(error) => {
+                Self::without_program(match error.errno().map(Errno::from_raw_os_error) {
+                    Some(Errno::PERM) => "that takes CAP_BPF".to_owned(),
+                    _ => error.to_string(),
+                })
+            }
         }
     }
 
-    /// Every ring is offered packets, and its program decides. `why` there is nothing that counts.
-    pub(super) fn open(why: impl Into<String>) -> Self {
-        Self { turnstile: None, drain: None, uncounted: why.into() }
+    /// Every ring is offered packets, and its program decides. `why` says why nothing is counted.
+    pub(super) fn without_program(why: impl Into<String>) -> Self {
+        Self { program: None, drain: None, uncounted: why.into() }
     }
 
-    pub(super) fn turnstile(&self) -> Option<&Arc<Turnstile>> {
-        self.turnstile.as_ref()
+    pub(super) fn program(&self) -> Option<&Arc<FanoutProgram>> {
+        self.program.as_ref()
     }
 
     /// Lets nothing more into the rings. `spare` is a packet socket of the port.
     ///
     /// A packet that met the old program may still be on its way into a ring. Closing a packet
     /// socket waits until no processor is at it any more (synchronize_net in packet_release). With
-    /// a turnstile it is counted, so the filter has to be what it was until then.
+    /// the program it is counted, so the filter has to be what it was until then.
     pub(super) fn shut(&self, rings: &[Ring], spare: Option<PacketSocket>) {
         let reject = || {
             for ring in rings {
@@ -101,9 +104,9 @@ impl Entrance {
                 let _ = ring.attach(&REJECT_ALL);
             }
         };
-        match &self.turnstile {
-            Some(turnstile) => {
-                turnstile.close();
+        match &self.program {
+            Some(program) => {
+                program.close();
                 drop(spare);
                 reject();
             }
@@ -116,7 +119,7 @@ impl Entrance {
 
     /// Why what filters reject is not counted; `None` if it is.
     pub(super) fn uncounted(&self) -> Option<&str> {
-        self.turnstile.is_none().then_some(&self.uncounted)
+        self.program.is_none().then_some(&self.uncounted)
     }
 
     /// What is to be closed.
@@ -132,13 +135,13 @@ pub(super) fn note(why: &str) -> String {
 
 /// What lets packets into rings.
 #[derive(Debug)]
-pub(super) struct Turnstile {
+pub(super) struct FanoutProgram {
     words: Words,
     rings: usize,
     cpus: usize,
 }
 
-impl Turnstile {
+impl FanoutProgram {
     /// Makes the rings a group, in front of which it stands. All are closed.
     fn new(
         rings: &[Ring],
@@ -148,19 +151,19 @@ impl Turnstile {
     ) -> wirelane_os::Result<Self> {
         let cpus = possible_cpus()?;
         let count = rings.len();
-        let words = Words::create("wl_turnstile", cpus * stride(count))?;
-        let turnstile = Self { words, rings: count, cpus };
-        let insns = turnstile.program(choice);
-        let load = Load::new(ProgramType::SocketFilter, "wl_turnstile", &insns);
+        let words = Words::create("wl_fanout", cpus * stride(count))?;
+        let this = Self { words, rings: count, cpus };
+        let insns = this.program(choice);
+        let load = Load::new(ProgramType::SocketFilter, "wl_fanout", &insns);
         let program = Program::load(&load)?;
         drain.attach_filter(&REJECT_ALL)?;
         drain.bind(ifindex, ETH_P_ALL_BE)?;
-        turnstile.lead(rings, &program, outgoing, drain).inspect_err(|_| {
+        this.lead(rings, &program, outgoing, drain).inspect_err(|_| {
             // Those that are in the group get what they take, and the others are offered
             // everything.
-            (0..count).for_each(|ring| turnstile.set_open(ring, true, true));
+            (0..count).for_each(|ring| this.set_open(ring, true, true));
         })?;
-        Ok(turnstile)
+        Ok(this)
     }
 
     fn lead(

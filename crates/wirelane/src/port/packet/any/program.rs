@@ -4,7 +4,7 @@ use wirelane_os::packet::{PACKET_OUTGOING, SockFilter};
 
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::device::{LINK_TYPES, LOOPBACK};
-use crate::port::selection::{
+use crate::port::steering::selection::{
     HARDWARE_TYPE, PACKET_TYPE, QUEUE, REJECT, accept, equal, give, greater, jump, load,
 };
 

@@ -5,7 +5,7 @@ use super::Backend;
 
 /// A kind of port, for listings.
 #[derive(Clone, Debug)]
-pub struct Manual {
+pub struct BackendHelp {
     /// Its form, with a placeholder in capitals for the name.
     pub form: &'static str,
     /// What it is.
@@ -31,7 +31,7 @@ pub struct SpecOption {
 
 impl Backend {
     /// What its ports are, and their options.
-    pub fn manual(self) -> Manual {
+    pub fn help(self) -> BackendHelp {
         let (form, about, needs, options) = match self {
             Self::Sim => (
                 "sim:N",
@@ -66,7 +66,7 @@ impl Backend {
                 include_str!("tap/options.md"),
             ),
         };
-        Manual { form, about, needs, options: rows(options) }
+        BackendHelp { form, about, needs, options: rows(options) }
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             let message = refused(backend, "");
             let (_, known) = message.split_once("(known: ").unwrap();
             let mut known: Vec<_> = known.trim_end_matches(')').split(", ").collect();
-            let options = backend.manual().options;
+            let options = backend.help().options;
             let mut told: Vec<_> = options.iter().map(|option| option.key.as_str()).collect();
             known.sort_unstable();
             told.sort_unstable();
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_value_that_is_told_of_is_taken() {
         for backend in Backend::ALL {
-            for option in &backend.manual().options {
+            for option in &backend.help().options {
                 for value in examples(option) {
                     let pair = format!("{}={value}", option.key);
                     let message = refused(backend, &pair);

@@ -13,7 +13,7 @@ use crate::inspect::{QueueMapping, rx_mapping};
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::pcap::Source;
 use crate::port::device::{ETHERNET, link_type};
-use crate::port::growing::Growing;
+use crate::port::metadata::discovered::DiscoveredInterfaces;
 use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 use crate::sync::lock;
@@ -21,7 +21,7 @@ use crate::sync::lock;
 /// What the rings of a port share: finds interfaces, and knows which of their queues are wanted.
 pub(super) struct Finder {
     table: Mutex<LinkTable>,
-    growing: Arc<Growing>,
+    discovered: Arc<DiscoveredInterfaces>,
     /// Of the spec.
     queues: Option<QueueSet>,
     mask: Mutex<QueueMask>,
@@ -36,7 +36,7 @@ pub(super) struct Finder {
 impl Finder {
     pub(super) fn new(
         table: LinkTable,
-        growing: &Arc<Growing>,
+        discovered: &Arc<DiscoveredInterfaces>,
         spec: &Spec,
         mask: QueueMask,
         progress: &Arc<Progress>,
@@ -44,7 +44,7 @@ impl Finder {
     ) -> Self {
         Self {
             table: Mutex::new(table),
-            growing: Arc::clone(growing),
+            discovered: Arc::clone(discovered),
             queues: spec.queues.clone(),
             mask: Mutex::new(mask),
             changes: AtomicU32::new(0),
@@ -117,15 +117,15 @@ impl Finder {
         let number = (class != Class::Other).then(|| u32::from(queue));
         let (snaplen, os) = (self.snaplen, Some(machine::system()));
         let source = Source { link_type, snaplen, os, ..Source::new(&name, class, number) };
-        let Some((number, counters)) = self.growing.add(source, queue, class) else {
-            let most = Growing::MOST;
+        let Some((number, counters)) = self.discovered.add(source, queue, class) else {
+            let most = DiscoveredInterfaces::MOST;
             self.note(format!(
                 "there were more than {most} queues of interfaces: the last ones are left out"
             ));
             return Found::REJECTED;
         };
-        let strand = Strand { counters, class, queue, is_selected: self.selects(class, queue) };
-        Found { number, is_ethernet: link_type == ETHERNET, strand: Some(strand) }
+        let known = KnownQueue { counters, class, queue, is_selected: self.selects(class, queue) };
+        Found { number, is_ethernet: link_type == ETHERNET, known: Some(known) }
     }
 }
 
@@ -142,25 +142,25 @@ struct Found {
     number: u16,
     is_ethernet: bool,
     /// `None` if they are left out.
-    strand: Option<Strand>,
+    known: Option<KnownQueue>,
 }
 
 impl Found {
-    const REJECTED: Self = Self { number: REJECTED, is_ethernet: false, strand: None };
+    const REJECTED: Self = Self { number: REJECTED, is_ethernet: false, known: None };
 }
 
-/// The number of no strand.
-const REJECTED: u16 = Growing::MOST;
+/// The number of packets that are left out.
+const REJECTED: u16 = DiscoveredInterfaces::MOST;
 
-struct Strand {
+struct KnownQueue {
     counters: Arc<RxCounters>,
     class: Class,
     queue: u16,
     is_selected: bool,
 }
 
-/// Of one ring: the strands of its packets.
-pub(in crate::port::packet) struct Strands {
+/// Looks up the interfaces of the packets of one ring.
+pub(in crate::port::packet) struct InterfaceLookup {
     finder: Arc<Finder>,
     /// The queue number of all of its packets, if they have the same.
     value: Option<u16>,
@@ -171,23 +171,23 @@ pub(in crate::port::packet) struct Strands {
     changes: u32,
 }
 
-/// Where a packet belongs.
-pub(in crate::port::packet) struct Place {
+/// The interface entry of a packet.
+pub(in crate::port::packet) struct PacketInterface {
     pub(in crate::port::packet) class: Class,
-    /// Its strand; [`Place::is_taken`] says whether it has one.
+    /// The number of its entry; [`PacketInterface::is_taken`] says whether it has one.
     pub(in crate::port::packet) number: u16,
     pub(in crate::port::packet) is_ethernet: bool,
     found: usize,
 }
 
-impl Place {
+impl PacketInterface {
     /// Whether the frame with this number stays.
     pub(in crate::port::packet) fn is_taken(number: u16) -> bool {
         number != REJECTED
     }
 }
 
-impl Strands {
+impl InterfaceLookup {
     pub(super) fn new(finder: &Arc<Finder>, value: Option<u16>) -> Self {
         Self {
             finder: Arc::clone(finder),
@@ -201,7 +201,7 @@ impl Strands {
 
     /// What the ring lost has changed.
     pub(in crate::port::packet) fn sum_losses(&self) {
-        self.finder.growing.losses();
+        self.finder.discovered.losses();
     }
 
     /// Heeds a mask that has changed; before each batch.
@@ -209,15 +209,15 @@ impl Strands {
     pub(in crate::port::packet) fn begin(&mut self) {
         let changes = self.finder.changes.load(Ordering::Acquire);
         if std::mem::replace(&mut self.changes, changes) != changes {
-            for strand in self.found.iter_mut().filter_map(|found| found.strand.as_mut()) {
-                strand.is_selected = self.finder.selects(strand.class, strand.queue);
+            for known in self.found.iter_mut().filter_map(|found| found.known.as_mut()) {
+                known.is_selected = self.finder.selects(known.class, known.queue);
             }
         }
     }
 
     /// Where the packet belongs that came with this address.
     #[inline]
-    pub(in crate::port::packet) fn place(&mut self, address: &SockaddrLl) -> Place {
+    pub(in crate::port::packet) fn look_up(&mut self, address: &SockaddrLl) -> PacketInterface {
         let key = Key {
             index: address.ifindex.cast_unsigned(),
             hardware: address.hatype,
@@ -225,18 +225,18 @@ impl Strands {
         };
         let found = match self.last {
             Some((last, found)) if last == key => found,
-            _ => self.look_up(key),
+            _ => self.find(key),
         };
         let taken = |found: &Found| {
-            let strand = found.strand.as_ref().filter(|strand| strand.is_selected)?;
-            Some((strand.class, found.number, found.is_ethernet))
+            let known = found.known.as_ref().filter(|known| known.is_selected)?;
+            Some((known.class, found.number, found.is_ethernet))
         };
         let (class, number, is_ethernet) =
             self.found.get(found).and_then(taken).unwrap_or((Class::Other, REJECTED, false));
-        Place { class, number, is_ethernet, found }
+        PacketInterface { class, number, is_ethernet, found }
     }
 
-    fn look_up(&mut self, key: Key) -> usize {
+    fn find(&mut self, key: Key) -> usize {
         let place = *self.places.entry(key).or_insert_with(|| {
             self.found.push(self.finder.find(key, self.value));
             self.found.len() - 1
@@ -247,11 +247,11 @@ impl Strands {
 
     /// Counts a packet of so many bytes that stays.
     #[inline]
-    pub(in crate::port::packet) fn count(&self, place: &Place, bytes: u32) {
-        let found = self.found.get(place.found).and_then(|found| found.strand.as_ref());
-        if let Some(strand) = found.filter(|_| place.number != REJECTED) {
-            strand.counters.packets.add(1);
-            strand.counters.bytes.add(u64::from(bytes));
+    pub(in crate::port::packet) fn count(&self, place: &PacketInterface, bytes: u32) {
+        let found = self.found.get(place.found).and_then(|found| found.known.as_ref());
+        if let Some(known) = found.filter(|_| place.number != REJECTED) {
+            known.counters.packets.add(1);
+            known.counters.bytes.add(u64::from(bytes));
         }
     }
 }

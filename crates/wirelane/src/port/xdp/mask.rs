@@ -1,12 +1,9 @@
-//! What AF_XDP sees of an interface.
+//! The masks that an AF_XDP port accepts: received packets by RX queue.
 
 use crate::error::{Error, Result};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::device::Device;
 use crate::port::spec::Spec;
-
-/// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
-pub(super) const ETHERNET: u16 = 1;
 
 /// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot
 /// see. "All" of those is none of them.

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
-use super::jumbo;
-use super::place::TxPlace;
-use super::switches::Switches;
-use super::tx::{Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
 use crate::pool::{Pool, PoolConfig, Region};
+use crate::port::offload::jumbo;
+use crate::port::offload::switches::Switches;
+use crate::port::steering::xps_binding::XpsBinding;
+use crate::port::tx::{Transmit, Tx};
 use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
 
@@ -267,7 +267,7 @@ impl Transmit for GsoTx {
         self.inner.sent(batch)
     }
 
-    fn bind(&mut self, place: TxPlace) {
+    fn bind(&mut self, place: XpsBinding) {
         self.inner.bind(place);
     }
 

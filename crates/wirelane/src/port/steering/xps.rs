@@ -1,29 +1,29 @@
-//! On which CPUs threads have to send, so that what they send leaves by its own TX queue.
+//! Chooses the CPUs of sending threads, so that their packets leave by the right TX queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::info::PortInfo;
-use super::place::TxPlace;
-use super::port::Port;
-use super::watch::{TxWatch, Watched};
 use crate::inspect::{CpuList, TxBinding, TxWay};
 use crate::mask::QueueSet;
 use crate::placement::Placement;
+use crate::port::info::PortInfo;
+use crate::port::port::Port;
+use crate::port::steering::xps_binding::XpsBinding;
+use crate::port::steering::xps_watch::{WatchedBinding, XpsWatch};
 
 /// Chooses the CPUs of threads that send, one after the other.
 ///
-/// Where the sending CPU decides about the TX queue ([`PortInfo::tx_queues`](super::PortInfo)), a
-/// thread gets one of those of its queue, of these the one that has the fewest of the threads. CPUs
-/// that the user named stay as they are.
-pub struct TxPlaces {
+/// Where the sending CPU decides about the TX queue
+/// ([`PortInfo::tx_queues`](crate::port::PortInfo)), a thread gets the CPU of its queue that the
+/// fewest threads have. CPUs that the user named stay as they are.
+pub struct XpsBindings {
     placement: Placement,
     cpus: Vec<Option<u32>>,
     used: BTreeMap<u32, usize>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedBinding>,
 }
 
-impl TxPlaces {
+impl XpsBindings {
     /// Starts from where the threads would be otherwise.
     #[must_use]
     pub fn new(placement: &Placement) -> Self {
@@ -36,8 +36,8 @@ impl TxPlaces {
     }
 
     /// The next thread is the one that sends through TX queue `queue` of `port`.
-    /// Returns what to tell the end ([`Tx::bind`](super::Tx::bind)), where it matters.
-    pub fn next(&mut self, port: &mut Port, queue: u16) -> Option<TxPlace> {
+    /// Returns what to tell the end ([`Tx::bind`](crate::port::Tx::bind)), where it matters.
+    pub fn next(&mut self, port: &mut Port, queue: u16) -> Option<XpsBinding> {
         let place = self.next_of_several(port, queue)?;
         self.watch_end(port, queue, &place);
         Some(place)
@@ -45,10 +45,10 @@ impl TxPlaces {
 
     /// The end of TX queue `queue` of `port`, through which several threads send. Returns what to
     /// tell it, where it matters.
-    pub(crate) fn shared_end(&mut self, port: &Port, queue: u16) -> Option<TxPlace> {
+    pub(crate) fn shared_end(&mut self, port: &Port, queue: u16) -> Option<XpsBinding> {
         let mut bindings = port.info.tx_queues.iter();
         let binding = bindings.find(|binding| binding.queue == queue)?;
-        let place = TxPlace::new(binding.cpus.clone(), None);
+        let place = XpsBinding::new(binding.cpus.clone(), None);
         (!binding.cpus.is_empty()).then(|| {
             self.watch_end(port, queue, &place);
             place
@@ -56,7 +56,7 @@ impl TxPlaces {
     }
 
     /// The next thread is one of several that send through TX queue `queue` of `port`.
-    pub(crate) fn next_of_several(&mut self, port: &mut Port, queue: u16) -> Option<TxPlace> {
+    pub(crate) fn next_of_several(&mut self, port: &mut Port, queue: u16) -> Option<XpsBinding> {
         let usual = self.placement.cpu(self.cpus.len());
         let binding = port.info.tx_queues.iter_mut().find(|binding| binding.queue == queue);
         let Some(binding) = binding.filter(|binding| !binding.kept || binding.cpu.is_some()) else {
@@ -74,15 +74,15 @@ impl TxPlaces {
         binding.cpu = cpu;
         let cpus = binding.cpus.clone();
         self.take(cpu);
-        (!cpus.is_empty()).then(|| TxPlace::new(cpus, own))
+        (!cpus.is_empty()).then(|| XpsBinding::new(cpus, own))
     }
 
     /// What changes about `place` is noticed.
-    fn watch_end(&mut self, port: &Port, queue: u16, place: &TxPlace) {
+    fn watch_end(&mut self, port: &Port, queue: u16, place: &XpsBinding) {
         let mut bindings = port.info.tx_queues.iter();
         let binding = bindings.find(|binding| binding.queue == queue);
         let (Some(steering), Some(binding)) = (&port.steering, binding) else { return };
-        self.watched.push(Watched {
+        self.watched.push(WatchedBinding {
             steering: Arc::clone(steering),
             binding: binding.clone(),
             own: place.own,
@@ -102,8 +102,8 @@ impl TxPlaces {
 
     /// Notices that the steering changes while these threads send.
     #[must_use]
-    pub fn watch(&mut self) -> TxWatch {
-        TxWatch::new(std::mem::take(&mut self.watched))
+    pub fn watch(&mut self) -> XpsWatch {
+        XpsWatch::new(std::mem::take(&mut self.watched))
     }
 
     /// The placement of all these threads.
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn threads_are_spread_over_the_cpus_of_their_queue() {
         let (mut there, mut back) = (port(&[&[4, 6], &[5, 7]]), port(&[&[4, 6], &[5, 7]]));
-        let mut places = TxPlaces::new(&Placement::default());
+        let mut places = XpsBindings::new(&Placement::default());
         for port in [&mut there, &mut back] {
             assert!((0..2).all(|queue| places.next(port, queue).unwrap().own.is_some()));
         }
@@ -197,7 +197,7 @@ mod tests {
     fn cpus_of_the_user_stay_and_what_they_do_is_told() {
         let cpu = wirelane_os::affinity::allowed_cpus().unwrap()[0];
         let mut port = port(&[&[cpu], &[cpu + 1]]);
-        let mut places = TxPlaces::new(&Placement::of(&[cpu]).unwrap());
+        let mut places = XpsBindings::new(&Placement::of(&[cpu]).unwrap());
         assert_eq!(places.next(&mut port, 0).unwrap().own, Some(cpu));
         assert_eq!(places.next(&mut port, 1).unwrap().own, None);
         assert_eq!(kept(&port), [(Some(cpu), true), (Some(cpu), false)]);
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn several_threads_of_a_queue_keep_it_if_each_does() {
         let mut port = port(&[&[4, 6], &[]]);
-        let mut places = TxPlaces::new(&Placement::default());
+        let mut places = XpsBindings::new(&Placement::default());
         for queue in [0, 0, 1] {
             places.next(&mut port, queue);
         }

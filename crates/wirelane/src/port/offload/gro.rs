@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::rx::{Readiness, Receive, Rx};
-use super::switches::Switches;
 use crate::error::Result;
 use crate::frame::{Batch, Frame, Offload, Protocols};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
+use crate::port::offload::switches::Switches;
+use crate::port::rx::{Readiness, Receive, Rx};
 use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
 use crate::stats::RxCounters;
 

@@ -16,7 +16,7 @@ const NEXT_HEADER: usize = 6;
 
 /// Takes the option off a frame whose packet has it before its TCP header.
 #[inline]
-pub(super) fn take_off(frame: &mut Frame) {
+pub(in crate::port) fn take_off(frame: &mut Frame) {
     if frame.len() > LONGEST {
         take_off_long(frame);
     }

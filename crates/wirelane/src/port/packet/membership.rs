@@ -11,8 +11,8 @@ use wirelane_os::packet::{Fanout, PacketSocket, SockFilter};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
 use crate::port::device::Device;
-use crate::port::selection::{Lot, by_queue};
 use crate::port::spec::Spec;
+use crate::port::steering::selection::{Lot, by_queue};
 
 /// How an interface is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Sharing {
 }
 
 /// The part of a port in what is shared.
-pub(super) struct Shared {
+pub(super) struct Membership {
     sharing: Sharing,
     /// The kernel's number for the group.
     group: u16,
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     distribution: Vec<SockFilter>,
 }
 
-impl Shared {
+impl Membership {
     /// The part of the port that `spec` names.
     pub(super) fn new(sharing: Sharing, spec: &Spec, device: &Device) -> Self {
         Self {

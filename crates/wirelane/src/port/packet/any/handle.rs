@@ -5,29 +5,29 @@ use std::sync::{Arc, Mutex};
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::super::control::{Progress, count_blocks, may_reject};
+use super::super::fanout::{FanoutGroup, note};
 use super::super::ring::{self, Ring};
-use super::super::turnstile::{Entrance, note};
+use super::interfaces::Finder;
 use super::name::NAME;
 use super::program;
-use super::strands::Finder;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::{ETHERNET, LINK_TYPES};
-use crate::port::growing::Growing;
-use crate::port::selection;
+use crate::port::metadata::discovered::DiscoveredInterfaces;
+use crate::port::steering::selection;
 use crate::sync::lock;
 
 /// The port's rings and what is attached to each.
 pub(super) struct Handle {
     rings: Vec<Ring>,
-    growing: Arc<Growing>,
+    discovered: Arc<DiscoveredInterfaces>,
     finder: Arc<Finder>,
     progress: Arc<Progress>,
     snaplen: u32,
-    entrance: Entrance,
+    fanout: FanoutGroup,
     state: Mutex<State>,
 }
 
@@ -65,8 +65,8 @@ impl Part {
 
 impl Handle {
     pub(super) fn new(
-        (rings, entrance): (Vec<Ring>, Entrance),
-        growing: Arc<Growing>,
+        (rings, fanout): (Vec<Ring>, FanoutGroup),
+        discovered: Arc<DiscoveredInterfaces>,
         finder: Arc<Finder>,
         progress: Arc<Progress>,
         snaplen: u32,
@@ -75,7 +75,7 @@ impl Handle {
         let state =
             State { filters: None, is_started: false, is_stopped: false, spare: Some(spare) };
         let state = Mutex::new(state);
-        Self { rings, growing, finder, progress, snaplen, entrance, state }
+        Self { rings, discovered, finder, progress, snaplen, fanout, state }
     }
 
     /// Sets the first filter.
@@ -108,9 +108,9 @@ impl Handle {
     }
 
     fn attach(&self, mask: &QueueMask, filters: Option<&[(u16, Vec<SockFilter>)]>) -> Result<()> {
-        // A turnstile looks at the mask before the program, so that what the program rejects is
-        // what the filter does.
-        let mask = if self.entrance.turnstile().is_some() { &QueueMask::ALL } else { mask };
+        // The fanout program checks the mask first. So the ring's program rejects only packets that
+        // the filter rejects.
+        let mask = if self.fanout.program().is_some() { &QueueMask::ALL } else { mask };
         let program = program::of_ring(mask, self.snaplen, filters);
         selection::check_length(&program, "for all kinds of interfaces")?;
         let mut rings = self.rings.iter();
@@ -135,12 +135,12 @@ impl Handle {
         Ok(())
     }
 
-    /// Lets in the directions that `mask` may select, if there is a turnstile.
+    /// Lets in the directions that `mask` may select, if there is a fanout program.
     fn open_to(&self, mask: &QueueMask) {
-        let Some(turnstile) = self.entrance.turnstile() else { return };
+        let Some(program) = self.fanout.program() else { return };
         let [received, sent] = [Class::Rx, Class::Tx].map(|class| Part::of(mask, class));
         for ring in 0..self.rings.len() {
-            turnstile.set_open(ring, received != Part::Nothing, sent != Part::Nothing);
+            program.set_open(ring, received != Part::Nothing, sent != Part::Nothing);
         }
     }
 
@@ -153,8 +153,8 @@ impl Handle {
             (self.finder.has_queues() || is_part(Class::Rx) || is_part(Class::Tx)).then_some(some)
         };
         if rejects
-            && let Some(why) = self.entrance.uncounted().or_else(some)
-            && self.growing.filters_unseen()
+            && let Some(why) = self.fanout.uncounted().or_else(some)
+            && self.discovered.filters_unseen()
         {
             self.progress.note(note(why));
         }
@@ -193,7 +193,7 @@ impl Control for Handle {
         if std::mem::replace(&mut state.is_stopped, true) {
             return;
         }
-        self.entrance.shut(&self.rings, state.spare.take());
+        self.fanout.shut(&self.rings, state.spare.take());
         self.progress.stop();
     }
 }

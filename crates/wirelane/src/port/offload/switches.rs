@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
-use super::number::parse_number;
 use crate::error::{Error, Result};
 use crate::frame::Protocols;
+use crate::port::number::parse_number;
 
 /// The cutting and merging options of a spec. The program chooses those that are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Offloads {
     ///
     /// # Errors
     /// The value is not of its shape, in words that fit behind the name of the port.
-    pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, String> {
+    pub(in crate::port) fn take(&mut self, key: &str, value: &str) -> Result<bool, String> {
         let bad = |shape| format!("{key}={} is not {shape}", value.escape_debug());
         let protocols = || value.parse().map_err(|_: Error| bad("tcp, udp, tcp,udp, on or off"));
         match key {
@@ -56,7 +56,7 @@ impl Offloads {
     }
 
     /// The options, as in a spec.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub(in crate::port) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let protocols = |said: Option<Protocols>| said.map(|said| said.to_string());
         let max = self.gso_max.map(|bytes| bytes.to_string());
         let values = [protocols(self.gso), protocols(self.gro), max];

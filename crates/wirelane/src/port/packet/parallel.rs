@@ -14,7 +14,7 @@ use crate::memory;
 ///
 /// # Errors
 /// The first one; then nothing stays open.
-pub(super) fn side_by_side<I: Sync, T: Send>(
+pub(super) fn in_parallel<I: Sync, T: Send>(
     items: &[I],
     at_once: usize,
     act: impl Fn(usize, &I) -> Result<T> + Sync,
@@ -61,7 +61,7 @@ mod tests {
     fn all_are_done_in_order_however_many_at_once() {
         let items: Vec<usize> = (10..30).collect();
         for at_once in [0, 1, 2, 7, 100] {
-            let done = side_by_side(&items, at_once, |place, item| {
+            let done = in_parallel(&items, at_once, |place, item| {
                 assert_eq!(*item, place + 10);
                 Ok(place)
             });
@@ -70,10 +70,7 @@ mod tests {
                 3 => Err(Error::failed("x", "refused")),
                 _ => Ok(()),
             };
-            assert_eq!(
-                side_by_side(&items, at_once, refuse).unwrap_err().to_string(),
-                "x: refused"
-            );
+            assert_eq!(in_parallel(&items, at_once, refuse).unwrap_err().to_string(), "x: refused");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::info::PortInfo;
-use super::port::Port;
-use super::rx::Rx;
-use super::tx::Tx;
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::port::info::PortInfo;
+use crate::port::port::Port;
+use crate::port::rx::Rx;
+use crate::port::tx::Tx;
 
 /// Receiving ends and the transmitting end for their packets: the work of one thread.
 pub struct Lane {

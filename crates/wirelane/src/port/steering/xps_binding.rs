@@ -1,19 +1,20 @@
-//! From where a thread has to send, so that what it sends leaves by its own TX queue. It may change
-//! while the thread sends: somebody writes `xps_cpus`. Who reads the steering again
-//! ([`TxWatch`](super::TxWatch)) writes what is new, and who sends looks at two numbers before each
-//! call of the kernel.
+//! The CPUs from which a thread has to send, so that its packets leave by its own TX queue.
+//!
+//! They may change while the thread sends: somebody writes `xps_cpus`.
+//! [`XpsWatch`](crate::port::XpsWatch) writes the changes here, and the sending thread compares two
+//! numbers before each system call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::inspect::CpuList;
 
-/// From where a thread has to send.
+/// The CPUs from which a thread has to send.
 #[derive(Clone, Debug)]
-pub struct TxPlace {
+pub struct XpsBinding {
     /// The CPUs of its queue, at first.
     pub cpus: CpuList,
-    /// Its own, one of them; `None` if its frames leave by the queue of another CPU.
+    /// The thread's own, one of them; `None` if its frames leave by the queue of another CPU.
     pub own: Option<u32>,
     news: Arc<News>,
 }
@@ -29,31 +30,31 @@ struct News {
     latest: Mutex<(CpuList, Option<u32>)>,
 }
 
-impl TxPlace {
+impl XpsBinding {
     pub(crate) fn new(cpus: CpuList, own: Option<u32>) -> Self {
         Self { cpus, own, news: Arc::default() }
     }
 
     /// The steering is read again from now on.
-    pub(super) fn begin_reading(&self) {
+    pub(in crate::port) fn begin_reading(&self) {
         self.news.readings.fetch_add(1, Ordering::SeqCst);
     }
 
     /// It has changed since the last reading.
-    pub(super) fn change(&self, cpus: CpuList, own: Option<u32>) {
+    pub(in crate::port) fn change(&self, cpus: CpuList, own: Option<u32>) {
         *self.news.latest.lock().unwrap_or_else(PoisonError::into_inner) = (cpus, own);
         self.news.changes.fetch_add(1, Ordering::Release);
     }
 
     /// How many readings were begun, and how many changes found.
     #[inline]
-    pub(super) fn counts(&self) -> (u32, u32) {
+    pub(in crate::port) fn counts(&self) -> (u32, u32) {
         let changes = self.news.changes.load(Ordering::Acquire);
         (self.news.readings.load(Ordering::SeqCst), changes)
     }
 
     /// The CPUs of the queue and the thread's own, after the last change.
-    pub(super) fn latest(&self) -> (CpuList, Option<u32>) {
+    pub(in crate::port) fn latest(&self) -> (CpuList, Option<u32>) {
         self.news.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -2,26 +2,26 @@
 
 use wirelane_wire::EtherType;
 
-use super::device::Device;
 use crate::checksum;
 use crate::frame::PartialChecksum;
+use crate::port::device::Device;
 
 /// Bytes of one and two tags (802.1Q, 802.1ad) that a frame may have beyond the MTU.
-pub(super) const VLAN_TAG: usize = 4;
-pub(super) const ETHERNET_HEADER: usize = 14;
+pub(in crate::port) const VLAN_TAG: usize = 4;
+pub(in crate::port) const ETHERNET_HEADER: usize = 14;
 
 /// Sizes of frames that the interface takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FrameLimits {
-    pub(super) least: usize,
-    pub(super) most: usize,
+pub(in crate::port) struct FrameLimits {
+    pub(in crate::port) least: usize,
+    pub(in crate::port) most: usize,
     /// What there is room for.
     room: usize,
     ethernet: bool,
 }
 
 impl FrameLimits {
-    pub(super) fn of(device: &Device) -> Self {
+    pub(in crate::port) fn of(device: &Device) -> Self {
         let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
         let most = header + device.mtu as usize;
         Self { least: header.max(1), most, room: most, ethernet: device.is_ethernet() }
@@ -29,13 +29,13 @@ impl FrameLimits {
 
     /// Follows the MTU, within the available room.
     #[inline]
-    pub(super) fn follow(&mut self, mtu: u32) {
+    pub(in crate::port) fn follow(&mut self, mtu: u32) {
         let header = if self.ethernet { ETHERNET_HEADER } else { 0 };
         self.most = self.room.min(header + mtu as usize);
     }
 
     #[inline(always)]
-    pub(super) fn allow(&self, packet: &[u8]) -> bool {
+    pub(in crate::port) fn allow(&self, packet: &[u8]) -> bool {
         (self.least..=self.most).contains(&packet.len())
             || packet.len() > self.most && packet.len() <= self.most + self.tags(packet)
     }
@@ -47,7 +47,7 @@ impl FrameLimits {
 }
 
 /// Bytes of the tags of a packet, as far as it may have them beyond the MTU.
-pub(super) fn tags(packet: &[u8]) -> usize {
+pub(in crate::port) fn tags(packet: &[u8]) -> usize {
     let is_tag = |at: &usize| {
         let kind = packet.get(*at..).and_then(|rest| rest.first_chunk());
         kind.is_some_and(|kind| EtherType(u16::from_be_bytes(*kind)).is_vlan())
@@ -59,7 +59,7 @@ pub(super) fn tags(packet: &[u8]) -> usize {
 /// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is
 /// added, and 0 is written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays
 /// as it is: the packet is wrong in any case.
-pub(super) fn complete(packet: &mut [u8], place: PartialChecksum) {
+pub(in crate::port) fn complete(packet: &mut [u8], place: PartialChecksum) {
     let start = usize::from(place.start);
     let Some(covered) = packet.get_mut(start..) else { return };
     let sum = checksum::sum(covered).checksum_nonzero();

@@ -1,0 +1,139 @@
+//! Metadata of a capture file, apart from its packets: names, secrets and other blocks. They go to
+//! the writer of another file that takes the packets.
+//!
+//! ```text
+//!   cursor of the file ─┬▶ frames ─▶ … ─▶ writer
+//!                       └▶ blocks ──────▶ queue: the writer empties it before it writes packets
+//! ```
+//!
+//! The reader queues a block before it delivers the packets that follow the block. So in the other
+//! file, secrets never follow their packets, but may precede them by more than in this file.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::pcap::pcapng::{Annex, AnnexKind};
+use crate::pcap::{Losses, Section};
+use crate::port::metadata::interfaces::InterfaceTable;
+use crate::sync::lock;
+
+/// The reader waits while a queue has more bytes.
+const FULL: usize = 16 << 20;
+
+/// Metadata of a capture file that is read as a port, for
+/// [`OpenOptions::file_metadata`](crate::port::OpenOptions::file_metadata) of the port that writes
+/// its packets.
+#[derive(Debug)]
+pub struct FileMetadata {
+    /// What the file is called.
+    name: String,
+    /// What it says of itself.
+    section: Section,
+    table: Option<Arc<InterfaceTable>>,
+    queues: Mutex<Vec<Arc<MetadataQueue>>>,
+    /// There is a queue, or blocks are counted.
+    is_wanted: AtomicBool,
+    /// Blocks that nobody takes; `None` if they are not counted.
+    left_out: Mutex<Option<Losses>>,
+}
+
+impl FileMetadata {
+    pub(in crate::port) fn new(
+        name: &str,
+        section: Section,
+        table: Option<Arc<InterfaceTable>>,
+    ) -> Self {
+        let name = name.to_owned();
+        Self {
+            name,
+            section,
+            table,
+            queues: Mutex::default(),
+            is_wanted: AtomicBool::new(false),
+            left_out: Mutex::default(),
+        }
+    }
+
+    /// What the file is called, without its place, and what it says of itself.
+    pub fn section(&self) -> (String, &Section) {
+        let name = Path::new(&self.name).file_name().unwrap_or_default();
+        (name.to_string_lossy().into_owned(), &self.section)
+    }
+
+    /// The interfaces of the file.
+    pub(in crate::port) fn interface_table(&self) -> Option<&Arc<InterfaceTable>> {
+        self.table.as_ref()
+    }
+
+    /// Drops names, secrets and other blocks from now on, and counts them.
+    /// [`Port::diagnostics`](crate::port::Port::diagnostics) reports their number.
+    pub fn leave_out(&self) {
+        lock(&self.left_out).get_or_insert_default();
+        self.is_wanted.store(true, Ordering::Release);
+    }
+
+    /// What was left out so far.
+    pub(in crate::port) fn left_out(&self) -> Losses {
+        lock(&self.left_out).unwrap_or_default()
+    }
+
+    /// A queue of the blocks that are read from now on. If several files get the packets, one takes
+    /// `all` blocks, and the others names and secrets.
+    pub(crate) fn queue(&self, all: bool) -> Arc<MetadataQueue> {
+        let queue =
+            Arc::new(MetadataQueue { all, blocks: Mutex::default(), bytes: AtomicUsize::new(0) });
+        lock(&self.queues).push(Arc::clone(&queue));
+        self.is_wanted.store(true, Ordering::Release);
+        queue
+    }
+
+    /// Whether somebody takes blocks.
+    #[inline]
+    pub(in crate::port) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+
+    /// Whether all queues have room. One whose owner is gone always has.
+    pub(in crate::port) fn has_room(&self) -> bool {
+        let mut queues = lock(&self.queues);
+        queues.retain(|queue| Arc::strong_count(queue) > 1);
+        queues.iter().all(|queue| queue.bytes.load(Ordering::Acquire) <= FULL)
+    }
+
+    /// Puts a block on the queues.
+    pub(in crate::port) fn put(&self, annex: Annex<'_>) {
+        if let Some(lost) = &mut *lock(&self.left_out) {
+            lost.count(annex.kind());
+            return;
+        }
+        let is_for_all = annex.kind() != AnnexKind::Other;
+        let block: Arc<[u8]> = annex.bytes().into();
+        for queue in lock(&self.queues).iter().filter(|queue| queue.all || is_for_all) {
+            lock(&queue.blocks).push_back(Arc::clone(&block));
+            queue.bytes.fetch_add(block.len(), Ordering::Release);
+        }
+    }
+}
+
+/// Blocks that a writer has not taken yet.
+#[derive(Debug)]
+pub(crate) struct MetadataQueue {
+    all: bool,
+    blocks: Mutex<VecDeque<Arc<[u8]>>>,
+    bytes: AtomicUsize,
+}
+
+impl MetadataQueue {
+    /// The next block.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Arc<[u8]>> {
+        if self.bytes.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let block = lock(&self.blocks).pop_front()?;
+        self.bytes.fetch_sub(block.len(), Ordering::Release);
+        Some(block)
+    }
+}

@@ -1,0 +1,8 @@
+//! Segmentation and merging at the ends of a port: long frames are cut in front of a transmitting
+//! end, and packets of a flow are merged behind a receiving end.
+
+pub(crate) mod gro;
+pub mod gso;
+mod jumbo;
+pub(in crate::port) mod limits;
+pub(in crate::port) mod switches;
