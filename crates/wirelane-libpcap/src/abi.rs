@@ -42,7 +42,7 @@ pub mod status {
     /// The type of time stamps was not set.
     pub const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 
-    /// What `pcap_statustostr` says of a status; `None` if there is no such status.
+    /// The text of `pcap_statustostr` for a status; `None` if there is no such status.
     pub fn text(status: c_int) -> Option<&'static CStr> {
         Some(match status {
             WARNING => c"Generic warning",
@@ -73,7 +73,7 @@ pub mod status {
     }
 }
 
-/// `PCAP_TSTAMP_…`: who takes the time of a packet.
+/// `PCAP_TSTAMP_…`: the source of a packet's time stamp.
 pub mod timestamp {
     use super::c_int;
 
@@ -81,7 +81,7 @@ pub mod timestamp {
     pub const HOST: c_int = 0;
     /// The adapter, in step with the host's clock.
     pub const ADAPTER: c_int = 3;
-    /// The adapter, by a clock of its own.
+    /// The adapter, by its own clock.
     pub const ADAPTER_UNSYNCED: c_int = 4;
     /// `PCAP_TSTAMP_PRECISION_MICRO`.
     pub const PRECISION_MICRO: c_int = 0;
@@ -95,9 +95,9 @@ pub mod direction {
 
     /// Both.
     pub const INOUT: c_int = 0;
-    /// Those that the host receives.
+    /// Packets that the host receives.
     pub const IN: c_int = 1;
-    /// Those that the host sends.
+    /// Packets that the host sends.
     pub const OUT: c_int = 2;
 }
 
@@ -107,9 +107,9 @@ pub mod direction {
 pub struct PacketHeader {
     /// When it was captured.
     pub time: libc::timeval,
-    /// Bytes that are there.
+    /// Captured bytes.
     pub captured: u32,
-    /// Bytes that it had.
+    /// The packet's length on the wire.
     pub original: u32,
 }
 
@@ -121,7 +121,7 @@ pub type Handler = Option<unsafe extern "C-unwind" fn(*mut u8, *const PacketHead
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// How many instructions there are.
+    /// The number of instructions.
     pub len: c_uint,
     /// `struct bpf_insn`, laid out as the kernel's `struct sock_filter`.
     pub instructions: *mut libc::sock_filter,
@@ -133,7 +133,7 @@ pub struct Program {
 pub struct Statistics {
     /// Packets that passed the filter, dropped ones included.
     pub received: c_uint,
-    /// Packets for which there was no room.
+    /// Packets dropped for lack of buffer space.
     pub dropped: c_uint,
     /// Packets that the interface dropped.
     pub interface_dropped: c_uint,
@@ -145,9 +145,9 @@ pub struct Statistics {
 pub struct Interface {
     /// The next one, or null.
     pub next: *mut Interface,
-    /// What to open it by.
+    /// The name to open it by.
     pub name: *mut c_char,
-    /// What it is, or null.
+    /// A text for users, or null.
     pub description: *mut c_char,
     /// Its addresses.
     pub addresses: *mut Address,
@@ -171,5 +171,5 @@ pub struct Address {
     pub destination: *mut libc::sockaddr,
 }
 
-/// `pcap_dumper_t`: always one of the real library.
+/// `pcap_dumper_t`: a `FILE *`, as in libpcap.
 pub type Dumper = c_void;

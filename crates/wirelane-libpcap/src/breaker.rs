@@ -5,24 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wirelane_os::event::Event;
 
-/// Raised by any thread or signal handler, taken by the thread that reads.
+/// Any thread or signal handler raises it; the thread that reads takes it.
 ///
 /// A thread that waits polls [`Breaker::descriptor`] beside the rings. It may become readable
 /// without [`Breaker::is_raised`], or stay so after [`Breaker::take`]: then [`Breaker::quiet`] it.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     raised: AtomicBool,
-    /// `None` where the process had no descriptor left: then a waiting thread notices late.
+    /// `None` if the process had no descriptor left: a waiting thread then notices late.
     event: Option<Event>,
 }
 
 impl Breaker {
-    /// One that is not raised.
     pub(crate) fn new() -> Self {
         Self { raised: AtomicBool::new(false), event: Event::new().ok() }
     }
 
-    /// Ends the loop that runs, or else the next one. Takes no lock and keeps errno.
+    /// Ends the running loop, or else the next one. Takes no lock and preserves errno.
     pub(crate) fn raise(&self) {
         self.raised.store(true, Ordering::Release);
         if let Some(event) = &self.event {
@@ -30,13 +29,12 @@ impl Breaker {
         }
     }
 
-    /// Whether it is raised.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Whether it was raised; from now on it is not.
+    /// Clears it, and returns whether it was raised.
     pub(crate) fn take(&self) -> bool {
         if !self.raised.swap(false, Ordering::AcqRel) {
             return false;

@@ -1,4 +1,4 @@
-//! Why a call failed: a status and a text, as C gets them.
+//! Errors in the form that C gets: a status and a text.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -18,17 +18,16 @@ impl Failure {
         Self { status: status::ERROR, text: text.into() }
     }
 
-    /// A status that says it all.
+    /// A status without a text.
     pub(crate) fn status(status: c_int) -> Self {
         Self { status, text: String::new() }
     }
 
-    /// What libpcap says of a failed system call: `what: Operation not permitted`.
+    /// libpcap's text for a failed system call: `what: Operation not permitted`.
     pub(crate) fn errno(what: &str, errno: i32) -> Self {
         Self::new(format!("{what}: {}", strerror(errno)))
     }
 
-    /// With another status.
     #[must_use]
     pub(crate) fn with_status(self, status: c_int) -> Self {
         Self { status, ..self }

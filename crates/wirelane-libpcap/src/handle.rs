@@ -1,4 +1,4 @@
-//! What a `pcap_t *` points to.
+//! The object behind a `pcap_t *`.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -17,20 +17,20 @@ use crate::text::ErrorText;
 /// A `pcap_t`.
 ///
 /// ```text
-///  pcap_create ─▶ Created ──pcap_activate──▶ Live          a port of ours
+///  pcap_create ─▶ Created ──pcap_activate──▶ Live          a port of Wirelane
 ///       │            └─────────────────────▶ + real        what only the real library can open
 ///       └─ any, nflog, …; savefiles ───────▶ + real        from the start
 /// ```
 ///
-/// Programs use one from one thread at a time, but for `pcap_breakloop`, which any thread or signal
-/// handler may call. Many also send or read statistics while another thread reads packets, so
-/// `inner` is behind a lock, which nobody has while a callback runs or a thread waits.
+/// Except for `pcap_breakloop`, which any thread or signal handler may call, programs use a handle
+/// from one thread at a time. Many also send or read statistics while another thread reads packets,
+/// so a lock guards `inner`. No thread holds it while a callback runs or a thread waits.
 pub(crate) struct Handle {
-    /// What ends a loop.
+    /// Ends a loop.
     pub(crate) breaker: Breaker,
     /// Text for `pcap_geterr`, at one address.
     error: UnsafeCell<ErrorText>,
-    /// Once it is there, everything is forwarded to it.
+    /// Once set, every call is forwarded to it.
     real: OnceLock<Real>,
     inner: Lock<Inner>,
 }
@@ -39,28 +39,27 @@ pub(crate) struct Handle {
 // the rest is atomic or locked.
 unsafe impl Sync for Handle {}
 
-/// What one thread at a time uses.
+/// The state that one thread at a time uses.
 pub(crate) struct Inner {
     pub(crate) state: State,
 }
 
-/// How far a handle is.
 pub(crate) enum State {
-    /// It can be configured.
+    /// The program can still configure it.
     Created(Options, Box<Opening>),
     /// It captures.
     Live(Box<Live>),
-    /// Everything is forwarded to the real library.
+    /// Every call is forwarded to the real library.
     Forwarded,
 }
 
 impl Handle {
-    /// One to be configured and activated.
+    /// A handle to configure and activate.
     pub(crate) fn new(options: Options, opening: Box<Opening>) -> Box<Self> {
         Self::of(State::Created(options, opening))
     }
 
-    /// One of the real library.
+    /// A handle of the real library.
     pub(crate) fn of_real(real: Real) -> Box<Self> {
         let handle = Self::of(State::Forwarded);
         handle.become_real(real);
@@ -76,26 +75,26 @@ impl Handle {
         })
     }
 
-    /// From now on everything is forwarded to `real`. The first one stays.
+    /// Forwards every later call to `real`. If one is set already, it remains.
     pub(crate) fn become_real(&self, real: Real) {
         if let Err(second) = self.real.set(real) {
             drop(second);
         }
     }
 
-    /// What everything is to be forwarded to.
+    /// The handle that calls are forwarded to.
     #[inline]
     pub(crate) fn real(&self) -> Option<&Real> {
         self.real.get()
     }
 
-    /// Runs `body` with what one thread at a time uses. `None` if this thread is in the middle of
-    /// that: a signal handler has interrupted it.
+    /// Runs `body` on the state. Returns `None` if this thread already holds the lock, which
+    /// happens in a signal handler that interrupted the holder.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Inner) -> R) -> Option<R> {
         self.inner.with(body)
     }
 
-    /// Runs `body` with the capture; the error is said already if there is none.
+    /// Runs `body` on the capture. If there is none, the error text is set.
     ///
     /// # Errors
     /// The status to return.
@@ -111,8 +110,7 @@ impl Handle {
         }
     }
 
-    /// What `body` says of the capture, or the status of a handle that is not activated, without a
-    /// text.
+    /// The result of `body`, or the status of a handle that is not activated, without a text.
     pub(crate) fn activated(&self, body: impl FnOnce(&mut Live) -> c_int) -> c_int {
         let number = self.with(|inner| match &mut inner.state {
             State::Live(live) => body(live),
@@ -121,10 +119,10 @@ impl Handle {
         number.unwrap_or_else(|| self.fail(IN_USE))
     }
 
-    /// Runs `body` with the options, if it is not activated.
+    /// Runs `body` on the options of a handle that is not activated.
     ///
     /// # Errors
-    /// The status to return; the error is said already.
+    /// The status to return; the error text is set.
     pub(crate) fn with_options<R>(&self, body: impl FnOnce(&mut Options) -> R) -> Result<R, c_int> {
         let done = self.with(|inner| match &mut inner.state {
             State::Created(options, _) => Some(body(options)),
@@ -136,23 +134,23 @@ impl Handle {
         }
     }
 
-    /// Says why, and returns `PCAP_ERROR`.
+    /// Sets the error text, and returns `PCAP_ERROR`.
     pub(crate) fn fail(&self, text: &str) -> c_int {
         self.refuse(text, status::ERROR)
     }
 
-    /// Says why, and returns `status`.
+    /// Sets the error text, and returns `status`.
     pub(crate) fn refuse(&self, text: &str, status: c_int) -> c_int {
         self.say(text);
         status
     }
 
-    /// Says why, and returns the status of it.
+    /// Sets the failure's text, and returns its status.
     pub(crate) fn fail_with(&self, failure: &Failure) -> c_int {
         self.refuse(&failure.text, failure.status)
     }
 
-    /// Sets the text for `pcap_geterr`, which may be in any encoding, as names of files are.
+    /// Sets the text for `pcap_geterr`, in any encoding, because file names may have any.
     pub(crate) fn say_bytes(&self, text: &[u8]) {
         let mut error = ErrorText::new();
         error.set_bytes(text);
@@ -167,7 +165,7 @@ impl Handle {
         unsafe { (*self.error.get()).set(text) }
     }
 
-    /// The text for `pcap_geterr`, which stays where it is.
+    /// The text for `pcap_geterr`, at a fixed address.
     pub(crate) fn error(&self) -> *mut c_char {
         if let Some(real) = self.real() {
             // SAFETY: the handle is open.
@@ -177,16 +175,16 @@ impl Handle {
         unsafe { (*self.error.get()).as_mut_ptr() }
     }
 
-    /// The bytes of that text.
+    /// The bytes of the error text.
     pub(crate) fn said(&self) -> Vec<u8> {
         // SAFETY: a string, of ours or of the library.
         unsafe { CStr::from_ptr(self.error()) }.to_bytes().to_vec()
     }
 }
 
-/// What libpcap says before activation.
+/// libpcap's text before activation.
 const NOT_ACTIVATED: &str = "This handle hasn't been activated yet";
-/// What we say in a signal handler.
-const IN_USE: &str = "the handle is in use by what this signal has interrupted";
-/// What libpcap says of options after activation.
+/// The error in a signal handler.
+const IN_USE: &str = "the signal interrupted a call that uses this handle";
+/// libpcap's text for options set after activation.
 const ACTIVATED: &str = "can't perform  operation on activated capture";

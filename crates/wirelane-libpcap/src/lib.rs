@@ -1,4 +1,5 @@
-//! A libpcap for unchanged programs: what they open is a port of Wirelane, on all of its queues.
+//! A libpcap for unchanged programs: the devices that they open are ports of Wirelane, with all of
+//! their queues.
 //!
 //! ```text
 //!  program ─▶ exports ─▶ handle ─┬─▶ live: rings of all queues, merged by time
@@ -7,15 +8,15 @@
 //! ```
 //!
 //! * [`abi`]: the types of `pcap/pcap.h`.
-//! * `exports`: one file per group of functions; each checks its arguments and calls what does the
-//!   work.
-//! * `real`: the system's libpcap, found by its file and opened privately.
-//! * `device`: from a device name to what is opened.
-//! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
-//! * `live`: a capture: a port of ours, opened as the options say.
-//! * `status`: what `wirelane stats` reads of a live handle.
+//! * `exports`: one file per group of functions; each checks its arguments and calls the
+//!   implementation.
+//! * `real`: the system's libpcap, found by its file name and loaded privately.
+//! * `device`: resolves device names to ports.
+//! * `handle`: the object behind a `pcap_t *`: created, live, or a handle of the real library.
+//! * `live`: a capture: a port, opened with the program's options.
+//! * `status`: the counters of a live handle for `wirelane stats`.
 
-// The names and the contracts are those of pcap.h, which documents them.
+// pcap.h documents the names and contracts.
 #![allow(clippy::missing_safety_doc)]
 
 pub mod abi;

@@ -1,4 +1,4 @@
-//! A lock that knows the thread that holds it.
+//! A lock that knows its owner thread.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Guards what one thread at a time uses. It is held for short times, and never while a callback
-/// runs or a thread waits. A signal handler that calls a function with the handle that it has
-/// interrupted (tcpdump prints its statistics in one) is refused, where a mutex would block for
-/// ever.
+/// Guards a value that one thread at a time uses. Threads hold it for short times, and never while
+/// a callback runs or a thread waits. If a signal handler calls a function with the handle that it
+/// interrupted (tcpdump prints its statistics in one), the call fails; a mutex would deadlock.
 #[derive(Debug)]
 pub(crate) struct Lock<T> {
     /// `pthread_self()` of the thread that holds it; 0 if none does.
@@ -21,12 +20,12 @@ pub(crate) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// Guards `value`.
     pub(crate) fn new(value: T) -> Self {
         Self { owner: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Runs `body` with the value, after waiting for other threads. `None` if this thread has it.
+    /// Waits for other threads, then runs `body` on the value. `None` if this thread holds the
+    /// lock.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let me = current();
         let mut attempts = 0_u32;
@@ -49,10 +48,10 @@ impl<T> Lock<T> {
     }
 }
 
-/// Between attempts, while another thread opens a port.
+/// The time between attempts, while another thread opens a port.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Gives the lock back, also when `body` panics.
+/// Releases the lock, also when `body` panics.
 struct Release<'a>(&'a AtomicUsize);
 
 impl Drop for Release<'_> {
@@ -61,7 +60,7 @@ impl Drop for Release<'_> {
     }
 }
 
-/// A number of this thread that is never 0.
+/// A non-zero number of this thread.
 fn current() -> usize {
     // SAFETY: takes nothing and cannot fail. The C library's threads are pointers.
     unsafe { libc::pthread_self() as usize }

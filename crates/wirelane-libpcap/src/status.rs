@@ -1,10 +1,10 @@
-//! What `wirelane stats` reads of a program: the counters of each live handle, on a board of its
-//! own ([`wirelane_os::board`]).
+//! Publishes the counters of each live handle for `wirelane stats`, on one board per handle
+//! ([`wirelane_os::board`]).
 //!
-//! A text of JSON says once what there is, with the place of each number in it; then the thread
-//! that reads packets stores numbers. There is no thread, no file and no system call, so that
-//! nothing is left behind, and a program may give up what it likes. Without a board (no descriptor
-//! left, a limit) the program works just as well, and is not seen.
+//! A JSON text describes the counters once, with the place of each number. Then the thread that
+//! reads packets stores the numbers. Updates need no extra thread or system call and work after the
+//! program drops privileges; nothing remains after the process ends. Without a board (no descriptor
+//! left, a limit) the program still works, but `wirelane stats` does not list it.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use wirelane_os::clock;
 
 /// The counters of a handle, for others.
 pub(crate) struct Status {
-    /// `None` if there can be none.
+    /// `None` without a board.
     board: Option<Board>,
-    /// As `pcap_create` was given it.
+    /// The name given to `pcap_create`.
     device: String,
     info: PortInfo,
-    /// On the clock that never goes back.
+    /// Monotonic time of opening.
     since: u64,
-    /// Of each receiving end: several if its packets come from several queues.
+    /// The counters of each receiving end: several if it receives from several queues.
     rx: Vec<Vec<Arc<RxCounters>>>,
-    /// The position of each end's first number, and behind them the end of all.
+    /// The position of each end's first number, and then the end of the last.
     firsts: Vec<usize>,
     tx: Vec<Arc<TxCounters>>,
     /// `None` until `pcap_stats` has counted.
     totals: Option<Totals>,
 }
 
-/// What `pcap_stats` counts, without its limit.
+/// The counters of `pcap_stats`, in 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     /// `ps_recv`
@@ -45,7 +45,7 @@ pub(crate) struct Totals {
 }
 
 impl Status {
-    /// Shows what has been opened; `rx` is all of the port's receiving ends.
+    /// Publishes an open port; `rx` are all of its receiving ends.
     pub(crate) fn new<'a>(
         device: &str,
         info: &PortInfo,
@@ -70,7 +70,7 @@ impl Status {
         status
     }
 
-    /// Adds a sending end, if it is a new one.
+    /// Adds a sending end, if it is new.
     pub(crate) fn sends(&mut self, tx: &Arc<TxCounters>) {
         if !self.tx.iter().any(|known| Arc::ptr_eq(known, tx)) {
             self.tx.push(Arc::clone(tx));
@@ -78,7 +78,7 @@ impl Status {
         }
     }
 
-    /// The receiving end at this position has received, or looked at the kernel's counters.
+    /// Updates the numbers of the receiving end at this position.
     #[inline]
     pub(crate) fn received(&mut self, rx: usize) {
         if self.is_shown() {
@@ -86,24 +86,24 @@ impl Status {
         }
     }
 
-    /// Something was sent.
+    /// Updates the numbers of sent packets.
     pub(crate) fn sent(&mut self) {
         if self.is_shown() {
             self.set_sent();
         }
     }
 
-    /// `pcap_stats` has counted.
+    /// Sets the totals that `pcap_stats` read.
     pub(crate) fn counted(&mut self, totals: Totals) {
         self.totals = Some(totals);
         if self.is_shown() {
-            // The kernel's counters were read for it.
+            // The kernel's counters were read for them.
             (0..self.rx.len()).for_each(|rx| self.set_received(rx));
             self.set_totals();
         }
     }
 
-    /// Whether there is a board of this process; a copy of another process makes its own.
+    /// Whether this process has a board. A forked process makes a new one.
     #[inline]
     fn is_shown(&mut self) -> bool {
         match &self.board {
@@ -113,7 +113,7 @@ impl Status {
         self.board.is_some()
     }
 
-    /// Makes the board, with all numbers of now.
+    /// Makes the board, with the current numbers.
     fn show(&mut self) {
         let (document, places) = self.document();
         let text = json!({
@@ -155,7 +155,7 @@ impl Status {
         board.set(first, HANDLE.iter().map(|(_, of)| number(*of)));
     }
 
-    /// What there is, and for each number its place there (a JSON pointer), in the order of the
+    /// The document, and for each number its place in it (a JSON pointer), in the order of the
     /// board.
     fn document(&self) -> (Value, Vec<String>) {
         let queues: Vec<_> =
@@ -183,7 +183,7 @@ impl Status {
     }
 }
 
-/// A number of a row: where it is in the row, and what it is; nothing if it is unknown.
+/// A number of a row: its place in the row, and how to read it; `None` if it is unknown.
 type Number<T, N> = (&'static str, fn(&T) -> N);
 
 const QUEUE: [Number<QueueStats, Option<u64>>; 10] = [
@@ -224,7 +224,7 @@ mod tests {
     use wirelane::port::{self, OpenOptions};
     use wirelane_os::board;
 
-    /// What the boards of this process say of a device, with the numbers in their places.
+    /// The documents of a device on this process's boards, with the numbers in place.
     fn shown(device: &str) -> Vec<Value> {
         let boards = board::of_process(std::process::id()).unwrap();
         let documents = boards.into_iter().map(|shown| {
@@ -241,8 +241,7 @@ mod tests {
         documents.filter(|document| document["handles"][0]["device"] == device).collect()
     }
 
-    /// After every batch the board says what the counters do, in every queue, and nothing else of
-    /// them.
+    /// After every batch the board has the counters' values in every queue.
     #[test]
     fn a_board_says_what_the_counters_do() {
         let spec = "sim:3?count=1000&flows=64".parse().unwrap();

@@ -1,11 +1,11 @@
-//! Error texts in buffers of C.
+//! Error texts in C buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;
 
 use crate::abi::ERRBUF_SIZE;
 
-/// A text that C reads, cut to `PCAP_ERRBUF_SIZE`.
+/// A C string, truncated to `PCAP_ERRBUF_SIZE`.
 pub(crate) struct ErrorText([c_char; ERRBUF_SIZE]);
 
 impl ErrorText {
@@ -14,14 +14,14 @@ impl ErrorText {
         Self([0; ERRBUF_SIZE])
     }
 
-    /// Replaces it. What follows a NUL, and what is too long, is cut, between characters.
+    /// Replaces the text. Truncates at a NUL and at the size limit, between characters.
     pub(crate) fn set(&mut self, text: &str) {
         let text = text.split('\0').next().unwrap_or_default();
         let end = text.floor_char_boundary(ERRBUF_SIZE - 1);
         self.set_bytes(text.as_bytes().get(..end).unwrap_or_default());
     }
 
-    /// Replaces it by bytes, up to a NUL or the end of the room.
+    /// Replaces it by bytes, up to a NUL or the size limit.
     pub(crate) fn set_bytes(&mut self, bytes: &[u8]) {
         self.0 = [0; ERRBUF_SIZE];
         let bytes = bytes.iter().take(ERRBUF_SIZE - 1).take_while(|byte| **byte != 0);
@@ -30,7 +30,7 @@ impl ErrorText {
         }
     }
 
-    /// Copies it with its NUL to a buffer of C.
+    /// Copies it with its NUL to a C buffer.
     ///
     /// # Safety
     /// The buffer has `PCAP_ERRBUF_SIZE` bytes.
@@ -40,7 +40,7 @@ impl ErrorText {
         unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), buffer, len) }
     }
 
-    /// For C, which may write to it as well.
+    /// For C code, which may write to it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
         self.0.as_mut_ptr()
     }

@@ -1,5 +1,5 @@
-//! Which devices the drop-in lists: those of the system's libpcap as that lists them, then the
-//! queues of interfaces.
+//! The devices that the drop-in lists: the system's libpcap's devices in its order, then the queues
+//! of interfaces.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use wirelane_testkit::process::run;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{c, privileged, tools};
 
-/// Under a name of its own for each test: they run beside each other.
+/// Each test compiles its own copy, because tests run in parallel.
 fn program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devices.c");
@@ -72,7 +72,7 @@ fn privileged_devices_are_those_of_libpcap_and_queues() {
     assert_eq!(answer(Library::Ours, "list=off"), stock);
     assert_eq!(answer(Library::Ours, "off"), stock);
 
-    // The queues come after everything else, and nothing else changes.
+    // The queues follow all other devices, which are unchanged.
     let ours = answer(Library::Ours, "");
     let is_queue = |line: &&str| line.starts_with("device wirelane:");
     let others: Vec<_> = ours.lines().filter(|line| !is_queue(line)).collect();
@@ -88,8 +88,7 @@ fn privileged_devices_are_those_of_libpcap_and_queues() {
     assert_eq!(last, queues.last().copied());
 }
 
-/// Without the system's libpcap, network interfaces are still listed, with all that is known of
-/// them.
+/// Without the system's libpcap, network interfaces are still listed, with all their properties.
 #[test]
 fn privileged_interfaces_are_listed_without_libpcap() {
     if !privileged::require() || !tools::require("gcc") {

@@ -1,4 +1,4 @@
-//! Programs that share an interface: each packet goes to one of them.
+//! Programs that share an interface: each packet reaches one of them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Programs {
             }
             got.push(numbers);
         }
-        // What came after the last look is counted, too.
+        // Packets that arrived after the last check are counted, too.
         assert_eq!(received, count);
         got
     }
@@ -82,7 +82,7 @@ fn all(got: &[Vec<u64>]) -> Vec<u64> {
     all
 }
 
-/// Under a name of its own for each test: they run beside each other.
+/// Each test compiles its own copy, because tests run in parallel.
 fn program(name: &str) -> PathBuf {
     compiled("tests/sharing.c", name)
 }
@@ -94,7 +94,7 @@ fn compiled(source: &str, name: &str) -> PathBuf {
     program
 }
 
-/// A queue and a flow of its own for each.
+/// Writes a packet for each number, with the queue and the flow that the number selects.
 fn write(tap: &MultiQueueTap, numbers: impl IntoIterator<Item = u64>) {
     for n in numbers {
         tap.write((n % QUEUES) as usize, &packets::udp4(n).flow((n % 40) as u16).build());
@@ -134,7 +134,7 @@ fn privileged_four_processes_share_by_queue() {
     let programs = Programs::start(&ns, &program("share-queue"), &[handle; 4]);
     write(&tap, 0..400);
     let mut got = programs.finish(400);
-    // Who came first has queue 0.
+    // The first program has queue 0.
     got.sort();
     for (queue, numbers) in (0..).zip(got) {
         assert_eq!(numbers, (0..400).filter(|n| n % QUEUES == queue).collect::<Vec<_>>());

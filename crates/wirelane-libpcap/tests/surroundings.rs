@@ -10,7 +10,7 @@ use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::run;
 use wirelane_testkit::{c, tools};
 
-/// What the program says with these variables.
+/// The program's output with these variables.
 fn answers(name: &str, variables: &[(&str, &str)]) -> Option<Vec<String>> {
     tools::require("gcc").then(|| compiled(name, &[], variables))
 }
@@ -46,8 +46,8 @@ fn without_the_systems_library_all_but_expressions_works() {
     assert!(answers[6].starts_with(&format!("any: {why}; install")), "{}", answers[6]);
 }
 
-/// As on a system whose libpcap has another name than ours: the program then loads both, and all
-/// calls come to us, also those that its library makes to itself.
+/// Simulates a system whose libpcap has another name than the drop-in. The program then loads both,
+/// and the drop-in gets all calls, also calls within the system's library.
 #[test]
 fn the_systems_library_calls_itself() {
     let both = [Library::Ours, Library::Stock].map(|it| it.file().display().to_string()).join(":");

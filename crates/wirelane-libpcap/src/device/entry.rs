@@ -1,4 +1,4 @@
-//! A device as `pcap_findalldevs` shows it, before it is in memory of C.
+//! A device as `pcap_findalldevs` shows it, before it is copied to memory of C.
 
 use std::ffi::{CStr, CString};
 
@@ -14,7 +14,6 @@ pub(super) mod flag {
     pub(in crate::device) const CONNECTION_NOT_APPLICABLE: u32 = 0x30;
 }
 
-/// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(super) name: CString,
@@ -37,17 +36,15 @@ impl Entry {
         Self { name, description: None, flags, addresses: Vec::new() }
     }
 
-    /// The name.
     pub(crate) fn name(&self) -> &CStr {
         &self.name
     }
 
-    /// Whether it is a loopback.
     pub(crate) fn is_loopback(&self) -> bool {
         self.flags & flag::LOOPBACK != 0
     }
 
-    /// What libpcap sorts by: a program that is told of no device takes the first one.
+    /// libpcap's sort key. A program without a device name takes the first device.
     fn rank(&self) -> [bool; 5] {
         let has = |flag: u32| self.flags & flag != 0;
         let disconnected = self.flags & flag::CONNECTION == flag::DISCONNECTED;
@@ -61,7 +58,7 @@ impl Entry {
     }
 }
 
-/// Sorts devices as libpcap does: those of a kind stay in their order.
+/// Sorts devices as libpcap does. Devices of equal rank keep their order.
 pub(super) fn sort(devices: &mut [Entry]) {
     devices.sort_by_key(Entry::rank);
 }

@@ -10,7 +10,7 @@ use wirelane_os::ifaddrs;
 use super::entry::{AddressEntry, Entry, flag};
 use crate::failure::Failure;
 
-/// All of them, in the order in which the C library lists them.
+/// All interfaces, in the order of the C library.
 ///
 /// # Errors
 /// The system does not list them.
@@ -74,10 +74,10 @@ fn flags(name: Option<&str>, system: u32) -> Result<u32, Failure> {
     Ok(flags | connection(name)?)
 }
 
-/// `ARPHRD_*` of what has no cable: IrDA, IEEE 802.11 in three shapes, 802.15.4 in two, 6LoWPAN.
+/// `ARPHRD_*` of wireless types: IrDA, three of IEEE 802.11, two of 802.15.4, 6LoWPAN.
 const WIRELESS: [u16; 7] = [783, 801, 802, 803, 804, 805, 825];
 
-/// Whether it has a carrier, as far as the driver says.
+/// The carrier state that the driver reports.
 fn connection(name: &str) -> Result<u32, Failure> {
     let link = Ethtool::open(name).and_then(|ethtool| ethtool.link());
     let error = match link {
@@ -88,7 +88,7 @@ fn connection(name: &str) -> Result<u32, Failure> {
     };
     match error.errno() {
         Some(libc::EINVAL) => Ok(flag::CONNECTION_NOT_APPLICABLE),
-        // It has just gone; whoever opens it will see.
+        // The interface has just disappeared; opening it will fail.
         Some(libc::ENODEV) => Ok(0),
         errno => {
             let what = format!("{name}: SIOCETHTOOL(ETHTOOL_GLINK) ioctl failed");

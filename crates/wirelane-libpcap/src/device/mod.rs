@@ -1,14 +1,14 @@
-//! From the name of a device to what is opened, and the list of devices.
+//! Resolves device names to ports, and lists devices.
 //!
 //! | name | opens |
 //! |---|---|
-//! | an interface | `packet:` of all queues and classes: it only looks |
+//! | an interface | `packet:` of all queues and classes: packets also reach the host |
 //! | `wirelane:SPEC` | any port of Wirelane, as `wirelane capture` names it |
 //! | any other name | the system's libpcap: `any`, `nflog`, `usbmon1`, `bluetooth0`, `dbus-system` |
 //!
-//! * [`settings`]: what the environment variable `WIRELANE_PCAP` says.
-//! * [`name`]: from a name to an [`Opening`].
-//! * [`list`]: all devices: [`interfaces`], those of the system's libpcap, and [`queues`];
+//! * [`settings`]: the options of the environment variable `WIRELANE_PCAP`.
+//! * [`name`]: resolves a name to an [`Opening`].
+//! * [`list`]: all devices: [`interfaces`], other devices of the system's libpcap, and [`queues`];
 //!   [`nodes`] is the list in C.
 //! * [`network`]: the IPv4 network of a device.
 

@@ -1,4 +1,4 @@
-//! From the name of a device to what is opened.
+//! Resolves the name of a device.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,23 +9,22 @@ use wirelane_os::iface;
 use super::opening::Opening;
 use super::settings::Settings;
 
-/// What stands in front of a spec.
+/// Precedes a spec in a device name.
 pub(crate) const PREFIX: &str = "wirelane:";
 
-/// What a device name means.
+/// The device that a name selects.
 #[derive(Debug)]
 pub(crate) enum Device {
     /// A device of the system's libpcap, or none at all.
     Real,
-    /// A port of ours.
+    /// A port of Wirelane.
     Port(Box<Opening>),
 }
 
-/// What the device `name` is, in the network namespace of the calling thread.
+/// Resolves `name` in the network namespace of the calling thread.
 ///
 /// # Errors
-/// `wirelane:` is followed by something that is no spec, or `WIRELANE_PCAP` has something that is
-/// no option.
+/// `wirelane:` is followed by an invalid spec, or `WIRELANE_PCAP` has an unknown option.
 pub(crate) fn find(name: impl AsRef<OsStr>) -> Result<Device, String> {
     find_with(name.as_ref(), Settings::of_environment()?)
 }
@@ -36,7 +35,7 @@ fn find_with(name: &OsStr, settings: Settings) -> Result<Device, String> {
     }
     if let Some(spec) = name.as_bytes().strip_prefix(PREFIX.as_bytes()) {
         let mut spec = Spec::try_from(OsStr::from_bytes(spec)).map_err(|e| in_full(&e))?;
-        // Who looks takes nothing: a bare name never is AF_XDP.
+        // A capture must not take packets from the host: a bare name never selects AF_XDP.
         spec.backend.get_or_insert(Backend::Packet);
         return Ok(Device::Port(Box::new(Opening::new(spec, settings))));
     }
@@ -55,7 +54,7 @@ fn find_with(name: &OsStr, settings: Settings) -> Result<Device, String> {
     Ok(Device::Port(Box::new(Opening::new(spec, settings))))
 }
 
-/// A savefile, for where nobody else reads it.
+/// A savefile, read without the system's libpcap.
 pub(crate) fn savefile(path: &OsStr) -> Opening {
     let spec = Spec {
         backend: Some(Backend::File),

@@ -8,8 +8,8 @@ use wirelane_os::ifaddrs;
 use super::name::{Device, PREFIX, find};
 use crate::failure::{Failure, strerror};
 
-/// The network and netmask of `device`, in network byte order; zeroes for one that is no network
-/// interface.
+/// The network and netmask of `device`, in network byte order; zeroes for `any`, Bluetooth and
+/// usbmon devices.
 ///
 /// # Errors
 /// There is no such interface, or it has no IPv4 address.
@@ -49,7 +49,7 @@ pub(crate) fn network(device: &CStr) -> Result<(u32, u32), Failure> {
     Ok((address & netmask, netmask))
 }
 
-/// The netmask that an address had before netmasks were configured.
+/// The netmask of an address's class.
 fn of_class(address: u32) -> Option<u32> {
     let [first, ..] = address.to_ne_bytes();
     let netmask = match first {

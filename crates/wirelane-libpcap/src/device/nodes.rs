@@ -1,5 +1,5 @@
-//! Lists of devices in memory of C: `pcap_if_t`. All of it is of malloc(3), as libpcap's own lists
-//! are, so that either library can free a list of the other.
+//! Device lists in memory of C: `pcap_if_t`. All memory is allocated by malloc(3), like libpcap's
+//! own lists, so that either library can free a list of the other.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
@@ -9,7 +9,7 @@ use super::entry::{AddressEntry, Entry};
 use crate::abi::{Address, ERRBUF_SIZE, Interface};
 use crate::real::Library;
 
-/// The devices as a list of C, which [`free`] frees. `None` without memory.
+/// The devices as a list of C, which [`free`] frees. `None` if memory runs out.
 pub(crate) fn to_list(devices: &[Entry]) -> Option<*mut Interface> {
     let mut first = ptr::null_mut();
     for device in devices.iter().rev() {
@@ -53,8 +53,8 @@ pub(crate) unsafe fn free(mut device: *mut Interface) {
     }
 }
 
-/// The devices that the real library lists, without their addresses: what it lists beside network
-/// interfaces has none.
+/// The devices that the real library lists, without their addresses: its devices other than network
+/// interfaces have none.
 pub(super) fn of_library(library: &Library) -> Vec<Entry> {
     let mut first = ptr::null_mut();
     let mut error: [c_char; ERRBUF_SIZE] = [0; ERRBUF_SIZE];

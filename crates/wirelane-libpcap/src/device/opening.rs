@@ -1,4 +1,4 @@
-//! A port that a device name stands for, and how to open it.
+//! A port that a device name selects, and how to open it.
 
 use wirelane::port::{Backend, OpenOptions, Spec, Take};
 use wirelane::{QueueMask, QueueSet, inspect};
@@ -11,13 +11,13 @@ use super::settings::Settings;
 pub(crate) struct Opening {
     /// The port.
     pub(crate) spec: Spec,
-    /// Bytes of all rings together, if the environment says that.
+    /// Bytes of all rings together, if the environment sets them.
     pub(crate) ring: Option<usize>,
     is_loopback: bool,
 }
 
 impl Opening {
-    /// The port that `spec` names, with what it does not say itself as `settings` say.
+    /// The port of `spec`. `settings` fill in the options that the spec does not set.
     pub(super) fn new(mut spec: Spec, settings: Settings) -> Self {
         let is_packet = matches!(spec.backend, None | Some(Backend::Packet));
         let is_interface = is_packet || spec.backend == Some(Backend::Xdp);
@@ -39,7 +39,7 @@ impl Opening {
         Self { spec, ring, is_loopback }
     }
 
-    /// Whether it is an interface that is only looked at.
+    /// Whether it is an AF_PACKET port, whose packets also reach the host.
     pub(crate) fn is_packet(&self) -> bool {
         matches!(self.spec.backend, None | Some(Backend::Packet))
     }
@@ -50,24 +50,23 @@ impl Opening {
         (!has_none).then(|| self.spec.name_text())
     }
 
-    /// The options that follow from the name.
     pub(crate) fn options(&self) -> OpenOptions {
-        // `wirelane:xdp:` is to take packets; those that keep the host reachable stay with it.
+        // `wirelane:xdp:` takes packets, except those that keep the host reachable.
         let take = match self.spec.backend {
             Some(Backend::Xdp) => Take::All,
             _ => Take::Nothing,
         };
         let options = OpenOptions::default().mask(self.mask(true, true)).take(take);
-        // libpcap has no place for what a filter rejects, and a program of it does not expect that
-        // others are loaded.
+        // libpcap has no counter for rejected packets, and its programs do not expect further
+        // filters to be loaded.
         options.outgoing(!self.is_loopback).count_rejected(false)
     }
 
-    /// Selects packets that the interface received, and those that the host sent.
+    /// Selects packets that the interface received, packets that the host sent, or both.
     ///
     /// * Every packet on a loopback is sent and received; it is shown once, as received.
-    /// * Packets that are tied to no queue go with queue 0. So handles that have all queues between
-    ///   them have every packet, and each of them once.
+    /// * Packets without a queue belong to queue 0. Handles that divide all queues among them
+    ///   therefore receive each packet once.
     pub(crate) fn mask(&self, received: bool, sent: bool) -> QueueMask {
         let set = |on: bool| if on { QueueSet::All } else { QueueSet::NONE };
         let has_first = self.spec.queues.as_ref().is_none_or(|queues| queues.contains(0));
@@ -79,7 +78,7 @@ impl Opening {
         }
     }
 
-    /// How many receive rings the memory is for.
+    /// The number of receive rings that share the memory.
     pub(crate) fn rings(&self) -> usize {
         let shares = |(key, value): &(String, String)| key == "share" && value != "off";
         let is_shared = self.spec.options.iter().any(shares);
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn memory_is_for_the_rings_that_are_used() {
-        // Received packets of lo: its one queue, and those of none.
+        // Received packets of lo: one ring for its queue, one for packets without a queue.
         assert_eq!(opening("packet:lo", Settings::default()).rings(), 2);
         assert_eq!(opening("packet:lo?share=queue", Settings::default()).rings(), 1);
         assert_eq!(opening("sim:4", Settings::default()).rings(), 1);

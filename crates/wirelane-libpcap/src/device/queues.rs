@@ -1,8 +1,7 @@
-//! The queues of interfaces as devices of their own: `wirelane:packet:eth0@2`.
+//! Single queues of interfaces as devices: `wirelane:packet:eth0@2`.
 //!
-//! Only devices that may be opened without harm are listed, because some programs open whatever is:
-//! not `wirelane:xdp:`, which takes packets away from the host, nor `wirelane:sim:`, which makes
-//! packets as fast as it can.
+//! Some programs open every listed device, so only harmless devices are listed. `wirelane:xdp:`
+//! would take packets from the host; `wirelane:sim:` would make packets as fast as it can.
 
 use std::ffi::CString;
 
@@ -12,12 +11,12 @@ use wirelane_os::netdev;
 use super::entry::{Entry, flag};
 use super::name::PREFIX;
 
-/// Interfaces with more queues have one entry for all.
+/// Interfaces with more queues get one entry for all queues.
 const MOST: u32 = 16;
 
-/// One per queue of each of `interfaces` that is up and has several.
+/// One entry per queue of each interface that is up and has several queues.
 pub(super) fn queues(interfaces: &[Entry]) -> Vec<Entry> {
-    // One request for all; most have one queue.
+    // One request lists all interfaces; most have one queue.
     let links = netdev::links().unwrap_or_default();
     let may_have_several = |name: &str| {
         let several = |count: Option<u32>| count.is_some_and(|count| count > 1);
@@ -35,7 +34,7 @@ pub(super) fn queues(interfaces: &[Entry]) -> Vec<Entry> {
         let named = names(name, rx, tx).into_iter().filter_map(|(name, description)| {
             Some(Entry {
                 description: CString::new(description).ok(),
-                // Those of the interface; its addresses are not those of a queue.
+                // The interface's flags apply to its queues; its addresses do not.
                 ..Entry::new(CString::new(name).ok()?, interface.flags)
             })
         });
@@ -44,7 +43,7 @@ pub(super) fn queues(interfaces: &[Entry]) -> Vec<Entry> {
     found
 }
 
-/// Device names and descriptions for an interface with so many queues.
+/// Device names and descriptions for an interface with `rx` and `tx` queues.
 fn names(interface: &str, rx: u32, tx: u32) -> Vec<(String, String)> {
     let most = rx.max(tx);
     if most < 2 {

@@ -1,4 +1,4 @@
-//! `WIRELANE_PCAP`: options for programs that cannot be told of them.
+//! `WIRELANE_PCAP`: options for programs that have no flags for them.
 //!
 //! ```text
 //! WIRELANE_PCAP=ring=64M,queues=0-3,share=flow:7
@@ -13,13 +13,13 @@ use wirelane::port::parse_number;
 /// The variable's name.
 pub(crate) const VARIABLE: &str = "WIRELANE_PCAP";
 
-/// Options of the packet port that are passed on as they are.
+/// Options that the packet port receives unchanged.
 const PASSED_ON: [&str; 3] = ["share", "retire", "block"];
 
-/// What the variable says. It is about interfaces; [`Settings::is_off`] is about everything.
+/// The parsed variable. All fields except [`Settings::is_off`] apply to interfaces only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// All devices go to the system's libpcap.
+    /// The system's libpcap opens all devices.
     pub(super) is_off: bool,
     /// Bytes of all rings of a handle together.
     pub(super) ring: Option<usize>,
@@ -27,15 +27,15 @@ pub(crate) struct Settings {
     pub(super) queues: Option<QueueSet>,
     /// Options of the packet port.
     pub(super) options: Vec<(String, String)>,
-    /// `pcap_findalldevs` lists devices of Wirelane's as well.
+    /// `pcap_findalldevs` also lists Wirelane's devices.
     pub(crate) is_listing: bool,
 }
 
 impl Settings {
-    /// What the environment says now.
+    /// Parses the variable's current value.
     ///
     /// # Errors
-    /// It says something that does not exist.
+    /// It has an unknown option or a wrong value.
     pub(crate) fn of_environment() -> Result<Self, String> {
         Self::parse(env::var_os(VARIABLE).as_deref().unwrap_or_default())
     }
@@ -72,7 +72,8 @@ impl Settings {
     }
 }
 
-/// The parts between commas. A list of queues has commas of its own: `queues=0,2-3,ring=1M`.
+/// The parts between commas. The commas of a queue list do not separate parts:
+/// `queues=0,2-3,ring=1M`.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {

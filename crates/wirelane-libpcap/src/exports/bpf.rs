@@ -1,4 +1,4 @@
-//! The interpreter of programs, and how they are printed.
+//! The interpreter of filter programs, and their printed form.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -12,7 +12,7 @@ fn library() -> Option<&'static Library> {
     guard::alone(None, || real::library().ok())
 }
 
-/// Without the real library, nothing is accepted.
+/// Without the real library, every packet is rejected.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn bpf_filter(
     instructions: *const libc::sock_filter,
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn bpf_validate(
     }
 }
 
-/// Without the real library, the text is empty.
+/// Without the real library, the result is null.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn bpf_image(
     instruction: *const libc::sock_filter,

@@ -1,4 +1,4 @@
-//! Expressions and the programs made of them.
+//! Compiles filter expressions.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn pcap_compile_nopcap(
 ) -> c_int {
     let request = Request { program, expression, optimize, netmask };
     let target = Target { link, snaplen, precision: 0, in_kernel: false };
-    // There is no handle that could say why it fails.
+    // No handle exists that could report the reason.
     guard::alone(status::ERROR, || match real::library() {
         // SAFETY: the contract of pcap_compile_nopcap(3).
         Ok(library) => unsafe { request.compile_for(library, &target) }.unwrap_or(status::ERROR),
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn pcap_compile_nopcap(
     })
 }
 
-/// What the program asks for.
+/// The arguments of a compilation.
 struct Request {
     program: *mut Program,
     expression: *const c_char,
@@ -91,7 +91,7 @@ impl Request {
                 .any(|window| window == word)
     }
 
-    /// Compiles with a handle that is made for it; the error is its text.
+    /// Compiles with a temporary handle; the error is the handle's text.
     ///
     /// # Safety
     /// The contract of pcap_compile(3).
@@ -116,7 +116,7 @@ impl Request {
         }
     }
 
-    /// Compiles with a handle of the library, to a program that the caller frees.
+    /// Compiles with an open handle of the library. The caller frees the program.
     ///
     /// # Safety
     /// The contract of pcap_compile(3), and the handle is open.
@@ -145,8 +145,8 @@ impl Request {
     }
 }
 
-/// A copy in memory that the program's own allocator frees, which need not be the one that the real
-/// library uses.
+/// A copy in memory that the program's allocator can free. The real library may use another
+/// allocator.
 ///
 /// # Safety
 /// The program has its instructions.

@@ -1,4 +1,4 @@
-//! From a device to an activated handle, and its end.
+//! Creates, activates and closes handles.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
@@ -76,10 +76,10 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
         State::Created(..) | State::Forwarded => false,
     });
     if is_copy == Some(true) {
-        // The child of a fork closes what its parent goes on with.
+        // A child process closes its copy after fork; the parent still uses the rings.
         return std::mem::forget(handle);
     }
-    // Rings are closed by several threads, too.
+    // Several threads close the rings, too.
     let _quiet = signal::block();
     guard::alone((), || drop(handle));
 }
@@ -102,7 +102,7 @@ unsafe fn create(device: *const c_char) -> Result<Box<Handle>, String> {
     // SAFETY: by contract.
     let name = unsafe { name(device) };
     let find = || {
-        // Now, while the program still has its root directory.
+        // Load it now, while the program still has its root directory.
         let library = real::library();
         match device::find(OsStr::from_bytes(name.to_bytes()))? {
             Device::Port(opening) => Ok(Handle::new(Options::new(name, &opening), opening)),
@@ -123,10 +123,10 @@ fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
     }
 }
 
-/// What `pcap_activate` does.
+/// Implements `pcap_activate`.
 fn activate(handle: &Handle) -> c_int {
     forward!(handle, pcap_activate());
-    // Rings are opened by several threads, which no handler of the program must interrupt.
+    // Several threads open the rings; no handler of the program may interrupt them.
     let quiet = signal::block();
     let opened = handle.with(open);
     drop(quiet);
@@ -142,19 +142,19 @@ fn activate(handle: &Handle) -> c_int {
             handle.refuse(&text.to_string_lossy(), failure.status)
         }
         Some(Err(failure)) => handle.fail_with(&failure),
-        None => handle.fail("the handle is in use by what this signal has interrupted"),
+        None => handle.fail("the signal interrupted a call that uses this handle"),
     }
 }
 
-/// What became of what was configured.
+/// The result of activation.
 enum Activated {
-    /// A capture of ours, and perhaps a warning.
+    /// A capture of Wirelane, and perhaps a warning.
     Ours(Option<Failure>),
-    /// A handle of the real library, which is still to be activated.
+    /// A handle of the real library before its activation.
     Real(Real),
 }
 
-/// Makes a capture of what was configured.
+/// Opens a capture with the configured options.
 fn open(inner: &mut Inner) -> Result<Activated, Failure> {
     let State::Created(options, opening) = &inner.state else {
         let failure = Failure::new("can't perform  operation on activated capture");
@@ -176,7 +176,7 @@ fn open(inner: &mut Inner) -> Result<Activated, Failure> {
     }
 }
 
-/// Sets everything that the program has set.
+/// Applies the program's options.
 fn configure(real: &Real, options: &Options) {
     let (library, pcap) = (real.library, real.as_ptr());
     // SAFETY: the handle is open and not activated. What it does not take it refuses at activation.
@@ -198,7 +198,8 @@ fn configure(real: &Real, options: &Options) {
     }
 }
 
-/// What `pcap_open_live` says when it fails: the device, the status, and what more there is to say.
+/// The error of `pcap_open_live`: the device, the status text, and the handle's text if there is
+/// one.
 fn why_not(device: &CStr, status: c_int, said: &[u8]) -> Vec<u8> {
     let with_text = [
         status::ERROR_NO_SUCH_DEVICE,

@@ -1,4 +1,4 @@
-//! Which devices there are.
+//! Lists devices and their networks.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn pcap_lookupnet(
     }
 }
 
-/// What `pcap_lookupdev` returns, until it is called again.
+/// The result of `pcap_lookupdev`, valid until the next call.
 struct Default(UnsafeCell<[c_char; Default::SIZE]>);
 
 static DEFAULT: Default = Default(UnsafeCell::new([0; Default::SIZE]));
@@ -99,10 +99,10 @@ static DEFAULT: Default = Default(UnsafeCell::new([0; Default::SIZE]));
 unsafe impl Sync for Default {}
 
 impl Default {
-    /// An interface name, and one byte more, as libpcap has it.
+    /// The size in libpcap: an interface name and one more byte.
     const SIZE: usize = libc::IFNAMSIZ + 1;
 
-    /// Keeps a name, cut to the size.
+    /// Stores a name, truncated to the size.
     ///
     /// # Safety
     /// No other thread uses it.

@@ -1,8 +1,6 @@
-//! Writing savefiles. A dumper is the stream of C that it writes to, as in libpcap, whose texts
-//! these are.
+//! Writes savefiles. A dumper is a `FILE *`, as in libpcap; the error texts are libpcap's.
 //!
-//! All of it is ours: what a handle of ours captures can be written where there is no other
-//! libpcap.
+//! This code does not call the real library, so captures can be written on systems without one.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_long};
@@ -75,7 +73,7 @@ pub(crate) unsafe extern "C" fn pcap_dump_open_append(
     }
 }
 
-/// The hot one: a header and the bytes, between which no other thread writes to the stream.
+/// The hot function: one record, its header and bytes, under one lock of the stream.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump(
     dumper: *mut u8,
@@ -171,7 +169,7 @@ unsafe extern "C" {
     fn fwrite_unlocked(bytes: *const u8, size: usize, count: usize, file: *mut FILE) -> usize;
 }
 
-/// Opens a dumper; if it fails, the handle says why.
+/// Opens a dumper; on failure the handle has the reason.
 ///
 /// # Safety
 /// The handle is null or open.
@@ -265,13 +263,12 @@ struct FileHeader {
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// Other formats with the records of this one.
+/// Magic numbers of related formats, to which libpcap does not append.
 const KUZNETZOV: u32 = 0xa1b2_cd34;
 const NAVTEL: u32 = 0xa12b_3c4d;
 
 impl FileHeader {
-    /// What a file with the packets of `handle` begins with. One that is not activated has the link
-    /// type 0.
+    /// The file header for packets of `handle`. A handle that is not activated has link type 0.
     fn of(handle: &Handle, name: &[u8]) -> Result<Self, Vec<u8>> {
         let facts = Facts::of(handle).unwrap_or_else(|| Facts::not_activated(handle));
         let link = link_type(facts.link).ok_or_else(|| {
@@ -305,7 +302,7 @@ impl FileHeader {
         Err(with_errno(&[b"Can't write to ", name].concat()))
     }
 
-    /// Goes to the end of a file that begins with it, or begins an empty one.
+    /// Seeks to the end of a file that starts with this header, or starts an empty file.
     ///
     /// # Safety
     /// The stream is open for reading and appending.
@@ -332,7 +329,7 @@ impl FileHeader {
         NonNull::new(file).ok_or_else(|| text(name, "a null stream"))
     }
 
-    /// Whether packets of ours can follow what `found` begins.
+    /// Whether this capture's packets can be appended to a file with the header `found`.
     fn check(&self, found: &Self) -> Result<(), String> {
         const OTHER_ORDER: [u32; 2] = [MICROSECONDS.swap_bytes(), NANOSECONDS.swap_bytes()];
         const RELATED: [u32; 4] = [KUZNETZOV, KUZNETZOV.swap_bytes(), NAVTEL, NAVTEL.swap_bytes()];

@@ -1,4 +1,4 @@
-//! What compiling and writing have to know of a handle.
+//! The properties of a handle that compiling and writing need.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -6,17 +6,17 @@ use std::ffi::c_int;
 use crate::abi::status;
 use crate::handle::{Handle, State};
 
-/// An activated handle, as far as others need to know it.
+/// The properties of an activated handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     /// `DLT_…`.
     pub(super) link: c_int,
-    /// What a savefile has beside it.
+    /// The extension bits that a savefile stores with the link type.
     pub(super) link_extension: c_int,
     pub(super) snaplen: c_int,
     /// `PCAP_TSTAMP_PRECISION_…`.
     pub(super) precision: c_int,
-    /// Whether its filter has packets as the kernel does, without the outer VLAN tag.
+    /// Whether its filter runs in the kernel, which removes the outer VLAN tag.
     pub(super) in_kernel: bool,
 }
 
@@ -49,7 +49,7 @@ impl Facts {
         })?
     }
 
-    /// What libpcap takes of a handle that is not activated, where it does not ask for that.
+    /// libpcap's values for a handle that is not activated, in functions that do not check.
     pub(super) fn not_activated(handle: &Handle) -> Self {
         let options = handle.with(|inner| match &inner.state {
             State::Created(options, _) => Some((options.snaplen, options.precision.number())),

@@ -1,4 +1,4 @@
-//! What stands between C and Rust: null pointers and panics become errors.
+//! Guards calls from C: null pointers and panics become errors.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -8,7 +8,7 @@ use crate::abi::status;
 use crate::handle::Handle;
 use crate::text::ErrorText;
 
-/// Returns what the real library does, if the handle is one of its.
+/// Forwards the call if the handle belongs to the real library.
 macro_rules! forward {
     ($handle:expr, $function:ident($($argument:expr),*)) => {
         if let Some(real) = $handle.real() {
@@ -20,11 +20,11 @@ macro_rules! forward {
 }
 pub(super) use forward;
 
-/// Runs `body` with the handle. A null handle, for which libpcap would crash, and a panic give
-/// `failed`.
+/// Runs `body` with the handle. Returns `failed` for a null handle, which crashes libpcap, and
+/// after a panic.
 ///
 /// # Safety
-/// The handle is null, or one of ours that is not closed.
+/// The handle is null, or a handle of this library that is not closed.
 pub(super) unsafe fn with<R>(handle: *mut Handle, failed: R, body: impl FnOnce(&Handle) -> R) -> R {
     // SAFETY: by contract.
     let Some(handle) = (unsafe { handle.as_ref() }) else { return failed };
@@ -43,7 +43,7 @@ pub(super) unsafe fn status(handle: *mut Handle, body: impl FnOnce(&Handle) -> c
     unsafe { with(handle, status::ERROR, body) }
 }
 
-/// Runs `body`, which has no handle yet. A panic gives `failed`.
+/// Runs `body` without a handle. Returns `failed` after a panic.
 pub(super) fn alone<R>(failed: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed)
 }
@@ -62,5 +62,5 @@ pub(super) unsafe fn report(buffer: *mut c_char, text: &[u8]) {
     unsafe { error.copy_to(buffer) }
 }
 
-/// What `pcap_geterr` says after a panic.
+/// The text for `pcap_geterr` after a panic.
 const PANIC: &str = "a fault of Wirelane's libpcap; the message is on standard error";

@@ -1,4 +1,4 @@
-//! What a handle is, and what went wrong.
+//! Properties and errors of a handle.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -25,14 +25,14 @@ pub(crate) unsafe extern "C" fn pcap_perror(handle: *mut Handle, prefix: *const 
     };
     let print = |handle: &Handle| {
         let line = [prefix.to_bytes(), b": ", &handle.said(), b"\n"].concat();
-        // Who has no standard error gets no message.
+        // A closed standard error loses the message.
         let _ = std::io::stderr().write_all(&line);
     };
     // SAFETY: the contract of pcap_perror(3).
     unsafe { guard::with(handle, (), print) }
 }
 
-/// Functions that give a number of an activated handle.
+/// Functions that return a number of an activated handle.
 macro_rules! numbers {
     ($(fn $name:ident: $number:expr;)*) => {$(
         #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! What may be chosen: link types, time stamps, monitor mode.
+//! Lists and sets choices: link types, time stamps, monitor mode.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn pcap_set_datalink(handle: *mut Handle, link: c_i
         forward!(handle, pcap_set_datalink(link));
         let chosen = handle.with(|inner| match &mut inner.state {
             State::Live(live) => live.links.choose(link),
-            // libpcap compares with the 0 that is there before activation.
+            // libpcap compares with the 0 that the handle has before activation.
             State::Created(..) | State::Forwarded => link == 0,
         });
         match chosen {
@@ -111,12 +111,12 @@ pub(crate) unsafe extern "C" fn pcap_can_set_rfmon(handle: *mut Handle) -> c_int
     unsafe { guard::status(handle, ask) }
 }
 
-/// Whether it belongs to mac80211: then libpcap tries to add an interface in monitor mode.
+/// Whether it belongs to mac80211. libpcap then tries to add an interface in monitor mode.
 fn has_monitor_mode(interface: &str) -> bool {
     fs::read_link(format!("/sys/class/net/{interface}/phy80211")).is_ok()
 }
 
-/// What libpcap calls a link type.
+/// libpcap's name of a link type.
 fn name(link: c_int) -> String {
     let known = real::library().ok().and_then(|library| {
         // SAFETY: takes a number, and gives a string that stays, or null.
@@ -128,8 +128,8 @@ fn name(link: c_int) -> String {
     known.unwrap_or_else(|| format!("DLT {link}"))
 }
 
-/// Gives the program a copy of a list of the real library: that may use another allocator than the
-/// program does, and so than what frees the copy.
+/// Gives the program a copy of a list of the real library, whose allocator may differ from the
+/// program's.
 ///
 /// # Safety
 /// `list` is null or may be written. The functions are of that library: one gives a list and its
@@ -152,7 +152,7 @@ unsafe fn give_copy(
     }
 }
 
-/// Puts a copy that the program frees into `list`, and returns its length.
+/// Writes a copy of the numbers to `list`, which the program frees, and returns its length.
 ///
 /// # Safety
 /// `list` is null or may be written.

@@ -1,6 +1,6 @@
 //! The functions of `pcap/pcap.h`, by group.
 //!
-//! Each checks its pointers and calls what does the work; no panic leaves them (`guard`).
+//! Each checks its pointers and calls the implementation; `guard` catches panics.
 
 mod bpf;
 mod compile;

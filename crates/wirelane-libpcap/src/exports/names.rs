@@ -14,7 +14,7 @@ use crate::real::{self, Library};
 /// `PROTO_UNDEF`.
 const UNKNOWN_PROTOCOL: c_int = -1;
 
-/// Functions that the real library does. Without it, they know no name.
+/// Functions of the real library. Without it, they find no name.
 macro_rules! delegated {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty, or $without:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -52,8 +52,8 @@ fn library() -> Option<&'static Library> {
     guard::alone(None, || real::library().ok())
 }
 
-/// The link types of our own ports: number, name, description. All others have a name only where
-/// the real library is.
+/// The link types of Wirelane's ports: number, name, description. Names of all others need the real
+/// library.
 const OWN_LINKS: [(c_int, &CStr, &CStr); 7] = [
     (0, c"NULL", c"BSD loopback"),
     (1, c"EN10MB", c"Ethernet"),
@@ -78,7 +78,7 @@ unsafe fn own_link_number(name: *const c_char) -> c_int {
     found.map_or(-1, |(number, ..)| *number)
 }
 
-/// Whether they differ in the case of ASCII letters at most.
+/// Whether the names are equal, ignoring ASCII case.
 ///
 /// # Safety
 /// `name` is a string.
@@ -139,7 +139,7 @@ pub(crate) extern "C" fn pcap_strerror(number: c_int) -> *const c_char {
     unsafe { libc::strerror(number) }
 }
 
-/// A text that stays until this thread asks for the next one; in libpcap, until any thread does.
+/// A text that is valid until this thread's next call; in libpcap, until any thread's next call.
 fn with_number(text: &str, number: impl Display) -> *const c_char {
     thread_local! {
         static BUFFER: UnsafeCell<[u8; 40]> = const { UnsafeCell::new([0; 40]) };
@@ -147,7 +147,7 @@ fn with_number(text: &str, number: impl Display) -> *const c_char {
     let write = |cell: &UnsafeCell<[u8; 40]>| {
         // SAFETY: only this thread has it, and the reference ends here.
         let buffer = unsafe { &mut *cell.get() };
-        // Both together are shorter than 40 bytes.
+        // Prefix and number together are shorter than 40 bytes.
         let _ = write!(&mut buffer[..], "{text}{number}\0");
         cell.get().cast::<c_char>().cast_const()
     };
@@ -164,8 +164,8 @@ pub(crate) unsafe extern "C" fn pcap_ether_aton(text: *const c_char) -> *mut u8 
     give(ethernet_address(text))
 }
 
-/// The numbers of an address, which libpcap takes with any separators. Unlike it, we write no more
-/// than six bytes.
+/// The bytes of an address. Like libpcap, it accepts any separators; unlike it, it writes at most
+/// six bytes.
 fn ethernet_address(text: &[u8]) -> [u8; 6] {
     let mut address = [0; 6];
     let mut rest = text.iter().copied().peekable();
@@ -180,7 +180,7 @@ fn ethernet_address(text: &[u8]) -> [u8; 6] {
     address
 }
 
-/// What libpcap's `xdtoi` makes of any byte.
+/// libpcap's `xdtoi`, for any byte.
 fn digit(c: u8) -> u8 {
     match c {
         b'0'..=b'9' => c - b'0',

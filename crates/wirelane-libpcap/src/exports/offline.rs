@@ -1,6 +1,6 @@
-//! Savefiles, and handles that have no packets at all.
+//! Savefiles, and handles without packets.
 //!
-//! The real library reads savefiles. Where there is none, the file is a port of ours.
+//! The real library reads savefiles. Without it, Wirelane's `file:` port reads them.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
@@ -92,7 +92,7 @@ pub(crate) extern "C" fn pcap_open_dead(link: c_int, snaplen: c_int) -> *mut Han
     pcap_open_dead_with_tstamp_precision(link, snaplen, MICROSECONDS)
 }
 
-/// Null without the real library: there is nobody to compile for it.
+/// Null without the real library, which would compile for it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pcap_open_dead_with_tstamp_precision(
     link: c_int,
@@ -110,7 +110,7 @@ pub(crate) extern "C" fn pcap_open_dead_with_tstamp_precision(
     guard::alone(None, open).unwrap_or(ptr::null_mut())
 }
 
-/// Only savefiles have one.
+/// Only savefiles have a stream.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_file(handle: *mut Handle) -> *mut FILE {
     let read = |handle: &Handle| {
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn pcap_file(handle: *mut Handle) -> *mut FILE {
     unsafe { guard::with(handle, ptr::null_mut(), read) }
 }
 
-/// What the header of a savefile says. A capture has none: 0, or a status before it is activated.
+/// Fields of a savefile's header. A capture returns 0, or a status before activation.
 macro_rules! of_header {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
@@ -140,7 +140,8 @@ of_header! { pcap_major_version pcap_minor_version pcap_is_swapped }
 
 const MICROSECONDS: c_uint = timestamp::PRECISION_MICRO.cast_unsigned();
 
-/// What the real library opens, or else what we do. If it fails, `error` gets a text.
+/// Opens with the real library if it is installed, else with `open_ours`. On failure, `error` gets
+/// a text.
 ///
 /// # Safety
 /// `error` is null or has `PCAP_ERRBUF_SIZE` bytes.
@@ -174,7 +175,7 @@ unsafe fn opened(
 fn open_port(path: &CStr, precision: c_uint) -> Result<*mut Handle, String> {
     let name = OsStr::from_bytes(path.to_bytes());
     if path != c"-" {
-        // For the text that libpcap has.
+        // Opening the file first gives libpcap's error text.
         std::fs::File::open(name).map_err(|error| plain(path, &error))?;
     }
     let opening = Box::new(device::savefile(name));

@@ -1,4 +1,4 @@
-//! What is set between `pcap_create` and `pcap_activate`.
+//! Options set between `pcap_create` and `pcap_activate`.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use crate::abi::{status, timestamp};
 use crate::handle::Handle;
 use crate::live::Precision;
 
-/// Functions that set an option and have nothing to check.
+/// Setters that check nothing.
 macro_rules! setters {
     ($(fn $name:ident($value:ident) { $option:ident = $new:expr })*) => {$(
         #[unsafe(no_mangle)]
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn pcap_set_buffer_size(handle: *mut Handle, bytes:
     let set = |handle: &Handle| {
         forward!(handle, pcap_set_buffer_size(bytes));
         let set = handle.with_options(|options| {
-            // Others are ignored without an error.
+            // libpcap ignores other sizes without an error.
             if bytes > 0 {
                 options.buffer_size = bytes;
             }

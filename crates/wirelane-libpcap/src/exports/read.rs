@@ -1,7 +1,7 @@
-//! Reading packets, and what ends it.
+//! Reads packets, and ends reading.
 //!
-//! What calls back or waits may be unwound through: by an exception of a C++ callback, or because
-//! the thread is cancelled. So it is not run under `guard`, which knows panics of Rust only.
+//! A C++ exception in a callback and thread cancellation unwind through these functions. They do
+//! not use `guard`, which handles only Rust panics.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn pcap_get_selectable_fd(handle: *mut Handle) -> c
     unsafe { guard::status(handle, selectable) }
 }
 
-/// Ours is always null: the descriptor is readable when it is time.
+/// Always null: the descriptor becomes readable in time.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_get_required_select_timeout(
     handle: *mut Handle,
@@ -157,7 +157,7 @@ pub(crate) unsafe extern "C" fn pcap_get_required_select_timeout(
     unsafe { guard::with(handle, ptr::null(), timeout) }
 }
 
-/// What `pcap_dispatch` does.
+/// Implements `pcap_dispatch`.
 ///
 /// # Safety
 /// The callback may be called with `user`, a header and its bytes.
@@ -165,14 +165,14 @@ unsafe fn dispatch(handle: &Handle, count: c_int, callback: Handler, user: *mut 
     // SAFETY: by contract.
     match unsafe { read(handle, count, callback, user) } {
         Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(c_int::MAX),
-        // A loop of a program that takes 0 for a pause would go on for ever.
+        // A program that retries after 0 would loop for ever.
         Ok(Outcome::Broken | Outcome::End) => status::ERROR_BREAK,
         Ok(Outcome::Failed(why)) => handle.fail(&why),
         Err(status) => status,
     }
 }
 
-/// What `pcap_loop` does.
+/// Implements `pcap_loop`.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -196,7 +196,7 @@ unsafe fn run(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -
     }
 }
 
-/// Reads up to `count` packets, or all there are if it is not above 0.
+/// Reads up to `count` packets. A count of 0 or less has no limit.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -217,10 +217,11 @@ unsafe fn read(
     }))
 }
 
-/// Reads one packet, and calls `found` with where it is until the next call.
+/// Reads one packet, and calls `found` with its header and bytes, which are valid until the next
+/// call.
 ///
 /// # Safety
-/// The handle is not closed meanwhile.
+/// The handle is open during the call.
 unsafe fn next(handle: &Handle, found: impl FnOnce(&mut PacketHeader, &[u8])) -> c_int {
     let outcome = reader(handle, 1).map(|(reader, request)| {
         // SAFETY: it stays as long as the handle.
@@ -234,8 +235,8 @@ unsafe fn next(handle: &Handle, found: impl FnOnce(&mut PacketHeader, &[u8])) ->
     }
 }
 
-/// The reader, which stays as long as the handle, and what to ask of it. The handle itself is free
-/// for callbacks and other threads.
+/// The reader, which lives as long as the handle, and the request. Callbacks and other threads can
+/// use the handle.
 fn reader(handle: &Handle, count: usize) -> Result<(NonNull<Reader>, Request), c_int> {
     handle.with_live(|live| {
         let (nonblock, timeout) = (live.options.nonblock, live.options.timeout_ms);

@@ -1,4 +1,4 @@
-//! Which packets to capture, sending some, and counting them.
+//! Filters, directions, sending and statistics.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn pcap_sendpacket(
             // SAFETY: so many bytes, by the contract of pcap_sendpacket(3).
             Ok(len) => unsafe { bytes(packet, len) },
         };
-        // Here, not activated counts as sent: libpcap looks for -1 only.
+        // A handle that is not activated returns 0, because libpcap checks only for -1.
         match done(handle, |live| transmit(live, bytes).map(|_| 0)) {
             -1 => -1,
             _ => 0,
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn pcap_stats(
             let totals = live.totals()?;
             // SAFETY: null or a place for them, by the contract of pcap_stats(3).
             if let Some(statistics) = unsafe { statistics.as_mut() } {
-                // They wrap, as the type does.
+                // The counters wrap, as in libpcap.
                 *statistics = Statistics {
                     received: totals.received as c_uint,
                     dropped: totals.dropped as c_uint,
@@ -133,24 +133,24 @@ pub(crate) unsafe extern "C" fn pcap_stats(
 }
 
 /// # Safety
-/// There are so many bytes, or it is null.
+/// `start` is null or points to `len` bytes.
 unsafe fn bytes<'a>(start: *const u8, len: usize) -> Option<&'a [u8]> {
     // SAFETY: by contract.
     (!start.is_null()).then(|| unsafe { std::slice::from_raw_parts(start, len) })
 }
 
-/// Sends what is there; the system would find that nothing is.
+/// Sends the packet; a null packet gives the error of the system call.
 fn transmit(live: &mut Live, packet: Option<&[u8]>) -> Result<usize, Failure> {
     live.send(packet.ok_or_else(|| Failure::errno("send", libc::EFAULT))?)
 }
 
-/// What libpcap says of wrong lengths: with the errno that happens to be there.
+/// libpcap's error for wrong lengths, with the current errno.
 fn refusal(text: &str) -> String {
     let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     Failure::errno(text, errno).text
 }
 
-/// The result or the status of an activated handle.
+/// Runs `work` on the capture, and returns its result or the handle's status.
 fn done(handle: &Handle, work: impl FnOnce(&mut Live) -> Result<c_int, Failure>) -> c_int {
     match handle.with_live(work) {
         Ok(Ok(result)) => result,

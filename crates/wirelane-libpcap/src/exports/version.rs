@@ -1,4 +1,4 @@
-//! Who we are: versions, the data that libpcap exports, and the mark by which we know ourselves.
+//! Version texts, libpcap's exported data, and the symbol that identifies this library.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::guard;
 use crate::abi::status;
 
-/// By this symbol `wirelane_os::pcap::system` tells us from a libpcap.
+/// `wirelane_os::pcap::system` tells this library from libpcap by this symbol.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub(crate) static wirelane_libpcap: u8 = 1;
 
-/// The version of the interface. Old programs print it.
+/// The interface version. Old programs print it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub(crate) static pcap_version: [u8; 7] = *b"1.10.3\0";
 
-/// `struct eproto` of `nametoaddr.c`, which libpcap exports for no program in particular.
+/// `struct eproto` of `nametoaddr.c`. libpcap exports it, though no header declares it.
 #[repr(C)]
 pub(crate) struct EthernetProtocol {
     name: *const c_char,
@@ -32,7 +32,7 @@ const fn protocol(name: &'static CStr, number: u16) -> EthernetProtocol {
     EthernetProtocol { name: name.as_ptr(), number }
 }
 
-/// Names of protocols above Ethernet, up to a null one.
+/// Names of protocols above Ethernet; a null name ends the list.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub(crate) static eproto_db: [EthernetProtocol; 13] = [
@@ -51,7 +51,7 @@ pub(crate) static eproto_db: [EthernetProtocol; 13] = [
     EthernetProtocol { name: ptr::null(), number: 0 },
 ];
 
-/// Begins as libpcap's: some programs read the number out of it.
+/// Starts like libpcap's text, because some programs parse the number.
 const VERSION: &str =
     concat!("libpcap version 1.10.3 (with Wirelane ", env!("CARGO_PKG_VERSION"), ")\0");
 
@@ -60,10 +60,10 @@ pub(crate) extern "C" fn pcap_lib_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-/// The encoding of texts that was asked for, above 0: 1 is that of the locale, 2 is UTF-8.
+/// The requested text encoding: 0 is none yet, 1 the locale's, 2 UTF-8.
 static ENCODING: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the program has called `pcap_init`. Then `pcap_lookupdev` gives an error.
+/// Whether the program has called `pcap_init`. `pcap_lookupdev` fails after that.
 pub(crate) fn is_initialized() -> bool {
     ENCODING.load(Ordering::Relaxed) != 0
 }

@@ -1,4 +1,4 @@
-//! From the options to an open port, with the statuses and texts of libpcap.
+//! Opens a port with the program's options, and reports errors with libpcap's statuses and texts.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::abi::{status, timestamp};
 use crate::device::Opening;
 use crate::failure::Failure;
 
-/// Who activates a handle.
+/// The library that activates a handle.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Activation {
-    /// A port of ours.
+    /// Wirelane opens a port.
     Ours,
-    /// The real library: in monitor mode, for one protocol only, with the adapter's time, or
+    /// The real library: for monitor mode, a single protocol, adapter time stamps, or interfaces
     /// without link headers.
     Real,
 }
@@ -33,7 +33,7 @@ pub(super) struct Opened {
     pub(super) warning: Option<Failure>,
 }
 
-/// Finds out who can activate an interface.
+/// Selects the library that can activate an interface.
 ///
 /// # Errors
 /// There is no such interface.
@@ -58,7 +58,8 @@ pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation
 /// Opens the port.
 ///
 /// # Errors
-/// As libpcap: no such device, no permission, not up; or what opening the port says.
+/// libpcap's status for a missing device, missing permission or an interface that is down; or the
+/// error of opening the port.
 pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failure> {
     let snaplen = match options.snaplen {
         1..=MAX_SNAPLEN => options.snaplen,
@@ -69,19 +70,19 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         .snaplen(snaplen.unsigned_abs())
         .promiscuous(options.promiscuous)
         .latency(latency(options))
-        // AF_PACKET sends through the sockets of its rings, which then do not see it again.
+        // AF_PACKET sends through the sockets of its rings, which do not capture what they send.
         .transmit(!opening.is_packet() && opening.spec.backend != Some(Backend::File));
     let spec = &opening.spec;
     if opening.is_packet() {
         let flags = iface::flags(opening.spec.name_text());
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
-            // libpcap finds out later than what the user may do.
+            // libpcap checks permissions before it finds that the interface is down.
             drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
         let said = |key: &str| spec.options.iter().any(|(said, _)| said == key);
         if let Some(all) = opening.ring.filter(|_| !said("ring")) {
-            // Whole blocks of the size that the user says.
+            // Whole blocks, if the user sets a block size.
             let block = spec.options.iter().find(|(key, _)| key == "block");
             let block = block.and_then(|(_, bytes)| parse_number(bytes)).unwrap_or(0);
             let least = usize::try_from(block).unwrap_or(0).saturating_mul(FEWEST_BLOCKS);
@@ -108,13 +109,13 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     Ok(Opened { port, links, snaplen, warning: None })
 }
 
-/// How far to go for the order of time of the packets of these ends.
+/// How long these ends may delay packets to keep them in order of time.
 pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &Options) -> Bounds {
     const BYTES_PER_MS: usize = 125_000;
     let ring = ends.iter().filter_map(Rx::ring_bytes).min().unwrap_or(usize::MAX);
     // A nap ends before traffic of 1 Gbit/s fills most of a ring.
     let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
-    // Then a ring that is empty has held nothing back.
+    // TPACKET_V2 delivers each packet at once, so an empty ring holds nothing back.
     let one_by_one = info.mode == PortMode::TpacketV2;
     Bounds {
         ring,
@@ -125,27 +126,28 @@ pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &Options) -> Bounds 
     }
 }
 
-/// Of a ring of a packet port: its fewest blocks, and its bytes.
+/// Limits of a packet port's ring: fewest blocks, and bytes.
 const FEWEST_BLOCKS: usize = 4;
 const SMALLEST: usize = 16 << 10;
 const LARGEST: usize = 4 << 30;
-/// How long a ring may say nothing beyond the port's own lateness before others go on.
+/// How long a ring may stay silent beyond the port's own lateness before the others continue.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
 
-/// Whether packets are handed over one by one: the program asks for that, or sets a timeout that
-/// blocks of packets would use up.
+/// Whether packets are delivered one by one: the program requests immediate mode, or its timeout is
+/// too short for blocks.
 fn is_immediate(options: &Options) -> bool {
     const LONGEST: c_int = 4;
     options.immediate || (1..=LONGEST).contains(&options.timeout_ms)
 }
 
-/// How long a packet may wait for others in its block: the timeout or, if it is longer, a part of
-/// it, as two rings are in step after twice the time of a block.
+/// How long a packet may wait for others in its block. Two rings are in step after two block times,
+/// so a long timeout is divided.
 fn latency(options: &Options) -> Duration {
-    /// What the kernel takes itself, for 1 Gbit/s and more, if the program sets no timeout.
+    /// The kernel's default block timeout (`DEFAULT_PRB_RETIRE_TOV`), used if the program sets
+    /// none.
     const DEFAULT: u64 = 8;
     const SHORTEST: u64 = 1;
     const SHORT: u64 = 50;
@@ -158,7 +160,7 @@ fn latency(options: &Options) -> Duration {
     Duration::from_millis(timeout)
 }
 
-/// The user may not open a socket, or there can be none.
+/// The error of a failed socket(2): no permission, or another reason.
 fn socket_failure(errno: Option<i32>) -> Failure {
     let failure = Failure::errno("socket", errno.unwrap_or(0));
     match errno {
@@ -171,7 +173,7 @@ fn hardware_type(name: &str) -> Result<u16, Failure> {
     iface::link_type(name).map_err(|error| no_device("SIOCGIFHWADDR", &error))
 }
 
-/// No such device, or what else the call gives.
+/// `PCAP_ERROR_NO_SUCH_DEVICE`, or another error of the call.
 fn no_device(call: &str, error: &wirelane_os::OsError) -> Failure {
     match error.errno() {
         Some(libc::ENODEV | libc::EINVAL) => Failure::status(status::ERROR_NO_SUCH_DEVICE),

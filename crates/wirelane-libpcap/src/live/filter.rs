@@ -1,4 +1,4 @@
-//! Which packets a program is to see: its filter and its direction.
+//! The filter and direction of a capture.
 //!
 //! ```text
 //!  packet:      the kernel runs the program as it stands, on packets as it has them. Those that were in the
@@ -6,8 +6,8 @@
 //!  other ports  every packet meets it here, as machine code where there is any
 //! ```
 //!
-//! The kernel takes the outer VLAN tag out of a packet before the program sees it, and a port puts
-//! it back: so here the program is made one for that.
+//! The kernel removes the outer VLAN tag before it runs the program, and the port restores it. The
+//! program is therefore translated before it runs here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,22 +26,22 @@ use crate::failure::Failure;
 pub(crate) struct Choice {
     /// The kernel runs the program.
     is_packet: bool,
-    /// Packets that the filter does not accept go to the host (`xdp:`).
+    /// Packets that the filter rejects go to the host (`xdp:`).
     takes: bool,
     link_type: u16,
     interface_index: u32,
     direction: i32,
     judge: Option<Arc<Judge>>,
-    /// The kernel could not take the program.
+    /// The kernel rejected the program.
     is_ours_alone: bool,
     rejected: Arc<AtomicU64>,
 }
 
-/// How long a CPU may take from the time of a packet to the program of a ring.
+/// How long a CPU may take between stamping a packet and running the ring's filter.
 const SLACK: u64 = 10_000_000;
 
 impl Choice {
-    /// Everything, from a port of this kind.
+    /// Accepts every packet.
     pub(super) fn new(backend: Backend, link_type: u16, interface_index: u32) -> Self {
         Self {
             is_packet: backend == Backend::Packet,
@@ -55,15 +55,15 @@ impl Choice {
         }
     }
 
-    /// Packets that were rejected here, on ports whose packets all come here.
+    /// Packets rejected here, on ports that filter all packets here.
     pub(super) fn rejected(&self) -> u64 {
         if self.is_packet { 0 } else { self.rejected.load(Ordering::Relaxed) }
     }
 
-    /// From the next packet on only what the program accepts.
+    /// Applies the program from the next packet on.
     ///
     /// # Errors
-    /// It is no program, or the system refuses.
+    /// The program is invalid, or the system refuses it.
     pub(super) fn set_filter(
         &mut self,
         instructions: &[Instruction],
@@ -79,11 +79,12 @@ impl Choice {
         };
         let judge = match program {
             Ok(program) => Judge::of(&program, self.interface_index),
-            // The kernel takes no loops, which libpcap makes of `protochain` and runs itself.
+            // The kernel refuses loops, which libpcap generates for `protochain` and interprets
+            // itself.
             Err(_) => Judge::foreign(instructions),
         };
-        // What asks for something that only the kernel knows is not asked of packets that are there
-        // already.
+        // Packets already in the rings are not filtered by a program that needs metadata of the
+        // kernel.
         if judge.is_none() && !attached {
             return Err(Failure::new("BPF program is not valid"));
         }
@@ -96,7 +97,8 @@ impl Choice {
         Ok(())
     }
 
-    /// From the next packet on only those of a direction, which the masks of the port follow.
+    /// Accepts only packets of a direction from the next packet on. The caller sets the port's
+    /// masks.
     pub(super) fn set_direction(&mut self, direction: i32, sifts: &Sifts) {
         self.direction = direction;
         self.sift(sifts);
@@ -125,22 +127,22 @@ impl Choice {
     }
 }
 
-/// A program that runs in the program's own thread.
+/// A program that runs in the thread that reads.
 enum Judge {
     /// With the index of the interface.
     Ours(Engine, u32),
-    /// libpcap's.
+    /// libpcap's interpreter.
     Foreign(Foreign),
 }
 
 impl Judge {
-    /// `None` if it asks for something that only the kernel knows.
+    /// `None` if the program needs metadata that only the kernel has.
     fn of(program: &Program, interface_index: u32) -> Option<Self> {
         let engine = Engine::new(&program.for_bytes().ok()?, interface_index).ok()?;
         Some(Self::Ours(engine, interface_index))
     }
 
-    /// `None` if it is no program for libpcap, either.
+    /// `None` if libpcap finds the program invalid, too.
     fn foreign(instructions: &[Instruction]) -> Option<Self> {
         Foreign::new(instructions).map(Self::Foreign)
     }
@@ -168,7 +170,7 @@ impl Judge {
 const ADDRESSES: usize = 12;
 const TAG_LEN: usize = 4;
 
-/// Whether there is a tag that the kernel takes out (`eth_type_vlan`).
+/// Whether the frame has a tag that the kernel removes (`eth_type_vlan`).
 fn is_tagged(frame: &[u8]) -> bool {
     let tag = frame.get(ADDRESSES..).and_then(|rest| rest.first_chunk::<TAG_LEN>());
     matches!(tag, Some([0x81, 0, ..] | [0x88, 0xa8, ..]))

@@ -1,4 +1,4 @@
-//! Programs that only libpcap runs: those with loops.
+//! Programs with loops, which only libpcap runs.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint};
@@ -7,14 +7,14 @@ use wirelane_filter::Instruction;
 
 use crate::real::{self, Library};
 
-/// A program that libpcap has found valid.
+/// A program that libpcap has validated.
 pub(super) struct Foreign {
     library: &'static Library,
     instructions: Vec<libc::sock_filter>,
 }
 
 impl Foreign {
-    /// `None` if there is no libpcap, or it finds that this is no program.
+    /// `None` if there is no libpcap, or it finds the program invalid.
     pub(super) fn new(instructions: &[Instruction]) -> Option<Self> {
         let library = real::library().ok()?;
         let plain = |insn: &Instruction| {
@@ -28,7 +28,7 @@ impl Foreign {
         valid.then_some(Self { library, instructions })
     }
 
-    /// How many bytes of a packet it accepts; 0 rejects it.
+    /// The number of accepted bytes; 0 rejects the packet.
     pub(super) fn run(&self, data: &[u8], wire_len: u32) -> u32 {
         let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
         // SAFETY: libpcap has found that it ends in a return and stays inside; loads are checked

@@ -1,4 +1,4 @@
-//! One receiving end of a merge, and the frames of it that have not left.
+//! One receiving end of a merge, and its frames that have not left.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use wirelane::port::{Readiness, Rx};
 use wirelane::{Batch, Frame, Result};
 
-/// When an end wants to be asked again.
+/// When to ask an end again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// At once.
@@ -27,17 +27,17 @@ pub(super) struct Input {
     /// The first frame that has not left.
     next: usize,
     wish: Wish,
-    /// Its frames wait for those of other ends, so more than usual are taken out of the ring.
+    /// Its frames wait for other ends, so it takes more frames than usual out of the ring.
     gathers: bool,
     /// Bytes of the ring that the frames take, while it gathers.
     bytes: usize,
-    /// It has received, or looked at its counters, since this was last asked for.
+    /// Whether it has received, or read its counters, since the last query.
     is_touched: bool,
 }
 
-/// Most frames that wait for others. Their handles take 128 KiB.
+/// The most frames that wait for other ends. Their handles take 128 KiB.
 const MOST: usize = 16_384;
-/// What a frame takes in a ring besides its packet, about.
+/// The approximate bytes that a frame takes in a ring in addition to its packet.
 const OVERHEAD: usize = 112;
 
 impl Input {
@@ -53,18 +53,18 @@ impl Input {
         self.batch.get(self.next..).unwrap_or_default()
     }
 
-    /// The time of the first of them.
+    /// The time of the first frame.
     #[inline]
     pub(super) fn head(&self) -> Option<u64> {
         self.batch.get(self.next).map(Frame::timestamp)
     }
 
-    /// When it wants to be asked again, if it has no frames.
+    /// When to ask it again, if it has no frames.
     pub(super) fn wish(&self) -> Wish {
         self.wish
     }
 
-    /// The descriptor to wait for, if it wants to be asked again when that is readable.
+    /// The descriptor to wait for, if it waits for one.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self.wish {
             Wish::Readable(fd, _) if self.head().is_none() => {
@@ -75,17 +75,17 @@ impl Input {
         }
     }
 
-    /// No frame older than this is expected: `disorder` is how much older than the moment at which
-    /// it was queued a packet may be.
+    /// No later frame is older than this. `disorder` is how much older than its queueing time a
+    /// packet may be.
     #[inline]
     pub(super) fn promise(&self, disorder: u64) -> u64 {
         self.rx.watermark().max(self.rx.empty_at().saturating_sub(disorder))
     }
 
-    /// Receives if it has no frames; if it gets none it says when to ask again.
+    /// Receives if it has no frames, and otherwise notes when to ask again.
     ///
     /// # Errors
-    /// The end failed. It has ended then.
+    /// The end failed, and has ended.
     #[inline]
     pub(super) fn refill(&mut self) -> Result<()> {
         if self.wish == Wish::End {
@@ -108,13 +108,13 @@ impl Input {
         });
         self.wish = *asked.as_ref().unwrap_or(&Wish::End);
         if self.wish == Wish::Now {
-            // What came after the look.
+            // Packets that arrived after the check.
             self.rx.receive(&mut self.batch);
         }
         asked.map(drop)
     }
 
-    /// The first `n` frames have left: the caller is done with them.
+    /// Releases the first `n` frames, which the caller is done with.
     #[inline]
     pub(super) fn left(&mut self, n: usize) {
         if self.gathers {
@@ -134,8 +134,7 @@ impl Input {
         }
     }
 
-    /// Takes what there is out of the ring, as its frames have to wait; returns the bytes that
-    /// came.
+    /// Takes the available frames out of the ring, because they must wait. Returns their bytes.
     pub(super) fn gather(&mut self) -> usize {
         if !self.gathers {
             self.gathers = true;
@@ -150,7 +149,7 @@ impl Input {
         came
     }
 
-    /// The time up to which frames have to leave for the ring to have room: it has `ring` bytes.
+    /// The time up to which frames must leave to make room in the ring, which has `ring` bytes.
     pub(super) fn overdue(&self, ring: usize) -> Option<u64> {
         let is_full = self.bytes > ring / 2 || self.batch.room() == 0;
         let frames = self.frames();

@@ -1,30 +1,30 @@
-//! The types of link headers that a device offers.
+//! The link header types of a device.
 
 use std::ffi::c_int;
 use std::fs;
 
 use wirelane_os::pcap::links::dlt;
 
-/// `DLT_…`, as far as our ports have such frames.
+/// `DLT_…` of Wirelane's ports.
 const EN10MB: c_int = 1;
 const RAW: c_int = 12;
 const IEEE802_11: c_int = 105;
 const IEEE802_11_RADIO: c_int = 127;
 const DOCSIS: c_int = 143;
 
-/// The type in use, and what else may be chosen.
+/// The current type, and the other choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Links {
     pub(crate) current: c_int,
-    /// What `pcap_list_datalinks` lists; empty if there is no choice.
+    /// The list of `pcap_list_datalinks`; empty if there is no choice.
     pub(crate) choice: Vec<c_int>,
 }
 
 impl Links {
-    /// Of an interface of type `hardware` (`ARPHRD_…`). `None` for one whose frames our ports do
-    /// not have as libpcap does: without their header ("cooked"), or with a switch's tag.
+    /// Of an interface of type `hardware` (`ARPHRD_…`). `None` if Wirelane's frames differ from
+    /// libpcap's: libpcap removes their header ("cooked"), or they have a switch's tag.
     pub(crate) fn of_interface(name: &str, hardware: u16) -> Option<Self> {
-        // ISDN devices have the type of Ethernet and other headers.
+        // ISDN devices have Ethernet's type, but other headers.
         let foreign = ["cdma_rmnet", "isdn", "isdY"];
         let only = |current| Some(Self { current, choice: Vec::new() });
         match hardware {
@@ -45,7 +45,7 @@ impl Links {
         Self { current: dlt(link_type), choice: Vec::new() }
     }
 
-    /// Makes `link` the current one, if it may be chosen; false if not.
+    /// Makes `link` the current type, and returns whether it is one of the choices.
     pub(crate) fn choose(&mut self, link: c_int) -> bool {
         let can = link == self.current || self.choice.contains(&link);
         if can {
@@ -54,7 +54,7 @@ impl Links {
         can
     }
 
-    /// What may be chosen, the current one at least.
+    /// The choices, with at least the current type.
     pub(crate) fn list(&self) -> Vec<c_int> {
         if self.choice.is_empty() { vec![self.current] } else { self.choice.clone() }
     }
@@ -73,7 +73,7 @@ fn is_wireless(name: &str) -> bool {
     fs::exists(format!("/sys/class/net/{name}/wireless")).unwrap_or(false)
 }
 
-/// Whether it leads to the ports of a switch and its frames have the switch's tag (DSA).
+/// Whether it leads to a switch's ports, so that its frames have the switch's tag (DSA).
 fn has_switch_tag(name: &str) -> bool {
     let tagging = fs::read_to_string(format!("/sys/class/net/{name}/dsa/tagging"));
     tagging.is_ok_and(|tag| tag.trim_end() != "none")

@@ -1,4 +1,4 @@
-//! The frames of several receiving ends in one order of time.
+//! Merges the frames of several receiving ends in order of time.
 //!
 //! ```text
 //!   RX queue 0   3 5 8 ┐
@@ -6,13 +6,13 @@
 //!   TX queue 0   9     ┘
 //! ```
 //!
-//! A frame leaves when no end can bring an older one: each has an older frame itself, or promises
-//! that none is to come. An end promises by its watermark and, sooner, by having been empty: what
-//! comes later was queued later ([`Rx::empty_at`]).
+//! A frame leaves when no end can bring an older one: each other end has an older frame itself or
+//! promises none. An end promises by its watermark and, sooner, by an empty ring: later packets are
+//! queued later ([`Rx::empty_at`]).
 //!
-//! Waiting is limited. A ring whose frames wait must not overflow, so at half of it they leave; and
-//! an end that promises nothing for long is not waited for. What it brings then leaves late. Within
-//! an end frames leave as they came.
+//! Waiting is limited. When frames that wait fill half of a ring, the oldest ones leave, so that
+//! the ring does not overflow. An end that promises nothing for long is not waited for; its next
+//! frames leave late. The frames of one end keep their order.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -22,20 +22,19 @@ use wirelane::{Error, Frame, clock};
 
 use super::input::{Input, Wish};
 
-/// How far to go for the order of time.
+/// Limits on waiting for the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes of each ring, half of which may wait for other rings.
+    /// Bytes of each ring. Half of them may wait for other rings.
     pub(crate) ring: usize,
-    /// The longest wait for an end that does not say whether it will bring something.
+    /// The longest wait for an end that makes no promise.
     pub(crate) wait: Duration,
     /// The longest sleep while frames wait for others.
     pub(crate) nap: Duration,
-    /// How much older than the moment of its queueing a packet may be: a CPU takes the time first,
-    /// and the kernel may keep it from queueing. With 0, packets leave in the order in which they
-    /// were queued, as in libpcap.
+    /// How much older than its queueing time a packet may be: a CPU stamps it first, and the kernel
+    /// may delay queueing it. With 0, packets leave in the order of queueing, as in libpcap.
     pub(crate) disorder: Duration,
-    /// An end that waits for a descriptor need not be asked much before that is readable.
+    /// An end that waits for a descriptor does not need to be asked long before it is readable.
     pub(crate) sleeps: bool,
 }
 
@@ -58,57 +57,57 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 /// Merges receiving ends. See the [module documentation](self).
 pub(crate) struct Merge {
     inputs: Vec<Input>,
-    /// A heap of all inputs: the smallest key first.
+    /// A heap of all inputs, smallest key first.
     order: Vec<Place>,
     bounds: Bounds,
-    /// Of the bounds, in nanoseconds.
+    /// [`Bounds::disorder`] in nanoseconds.
     disorder: u64,
-    /// Counts looks: within one, an end that had nothing is not asked again.
+    /// Counts rounds: within a round, an end without frames is asked once.
     look: u32,
-    /// Frames up to this time do not wait for anything.
+    /// Frames up to this time do not wait.
     floor: u64,
     /// The time of the newest frame that has left.
     #[cfg(test)]
     newest: u64,
     #[cfg(test)]
     late: u64,
-    /// How long to sleep next while frames wait: so long that a part of a ring gathers. A wake-up
-    /// costs more than the packets of a millisecond.
+    /// How long the next sleep lasts while frames wait. It lets part of a ring fill, because a
+    /// wake-up costs more than the packets of a millisecond.
     nap: Duration,
     failure: Option<Error>,
 }
 
-/// What can be had now.
+/// The result of [`Merge::next`].
 pub(crate) enum Step<'a> {
-    /// Frames of one end, not empty: the first one, and those after it that are not younger than
-    /// the time. Then call [`Merge::left`].
+    /// Frames of one end, at least one. The first may leave, and later ones up to this time. Then
+    /// call [`Merge::left`].
     Frames(&'a [Frame], u64),
     /// No frame may leave now.
     Nothing,
-    /// Nothing will come any more.
+    /// All ends have ended.
     End,
-    /// An end has failed, and all others have nothing.
+    /// An end has failed, and the others have no frames.
     Failed(&'a Error),
 }
 
-/// An input in the order of time.
+/// An input in the heap.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Twice the time of its first frame, or twice what it promises and one if it has none: so a
-    /// frame goes before a promise of the same time.
+    /// Twice the time of its first frame, or twice its promise plus one if it has none: a frame
+    /// precedes a promise of the same time.
     key: u64,
     input: u32,
-    /// The look in which it had nothing.
+    /// The last round in which it had no frames.
     asked: u32,
 }
 
-/// The longest sleep: that an interface was removed shows by asking only, once it is down.
+/// The longest sleep. Once an interface is down, only asking shows that it was removed.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The key of an input that has ended.
 const ENDED: u64 = u64::MAX;
-/// In no look yet, until very many.
+/// No round has this number for a long time.
 const NEVER: u32 = u32::MAX;
-/// The latest time that a key can have.
+/// The latest time that fits a key.
 const LAST: u64 = u64::MAX / 2 - 1;
 
 impl Merge {
@@ -130,8 +129,7 @@ impl Merge {
         }
     }
 
-    /// What can be had now. Asks the ends that have no frames, once until it returns
-    /// [`Step::Nothing`].
+    /// The next frames. Asks each end without frames once before it returns [`Step::Nothing`].
     #[inline]
     pub(crate) fn next(&mut self) -> Step<'_> {
         loop {
@@ -151,7 +149,7 @@ impl Merge {
         }
     }
 
-    /// The first `n` frames of the last [`Step::Frames`] have left.
+    /// Releases the first `n` frames of the last [`Step::Frames`].
     #[inline]
     pub(crate) fn left(&mut self, n: usize) {
         let Some(first) = self.order.first().copied() else { return };
@@ -167,7 +165,7 @@ impl Merge {
         self.set_first(Place { key, ..first });
     }
 
-    /// How many times frames left that were older than one that had left.
+    /// How often frames left that were older than a frame before them.
     #[cfg(test)]
     fn late(&self) -> u64 {
         self.late
@@ -188,8 +186,8 @@ impl Merge {
         }
     }
 
-    /// How long to wait for one of [`Merge::descriptors`], after [`Step::Nothing`]; zero if there
-    /// is something to be had, `None` if there is no limit.
+    /// How long to wait for [`Merge::descriptors`] after [`Step::Nothing`]: zero if frames may
+    /// leave, `None` without a limit.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         self.ask_all();
         let mut time = match self.inputs.iter().any(|input| input.head().is_some()) {
@@ -215,7 +213,7 @@ impl Merge {
         }
     }
 
-    /// The descriptors to wait for, with the positions of the ends that they are of.
+    /// The descriptors to wait for, with the positions of their ends.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let inputs = self.inputs.iter().enumerate();
         inputs.filter_map(|(position, input)| Some((position, input.descriptor()?)))
@@ -226,7 +224,8 @@ impl Merge {
         self.order.first().is_some_and(|first| first.key & 1 == 0)
     }
 
-    /// Frames wait for others: takes more out of their rings; returns how long to sleep.
+    /// Takes more frames out of the rings while they wait for other ends. Returns how long to
+    /// sleep.
     fn hold(&mut self) -> Duration {
         let mut came = 0;
         for input in self.inputs.iter_mut().filter(|input| input.head().is_some()) {
@@ -266,7 +265,7 @@ impl Merge {
         }
     }
 
-    /// Asks the first input, which has no frames, for some.
+    /// Asks the first input, which has no frames.
     #[inline]
     fn refill_first(&mut self) {
         let Some(mut place) = self.order.first().copied() else { return };
@@ -283,7 +282,7 @@ impl Merge {
         let Some(input) = self.inputs.get_mut(place.input as usize) else { return };
         if let Err(failure) = input.refill() {
             self.failure.get_or_insert(failure);
-            // What has come before it leaves.
+            // Frames received before the failure leave.
             self.floor = LAST;
         }
         place.key = key(input, self.floor, self.disorder);
@@ -292,7 +291,7 @@ impl Merge {
         }
     }
 
-    /// Asks all inputs that have no frames and were not asked in the last look.
+    /// Asks all inputs without frames that were not asked in the last round.
     fn ask_all(&mut self) {
         let last = self.look.wrapping_sub(1);
         let mut order = std::mem::take(&mut self.order);
@@ -305,18 +304,18 @@ impl Merge {
         self.rekey();
     }
 
-    /// Makes a heap of keys that have changed.
+    /// Restores the heap after keys changed.
     fn rekey(&mut self) {
         for place in &mut self.order {
             if let Some(input) = self.inputs.get(place.input as usize) {
                 place.key = key(input, self.floor, self.disorder);
             }
         }
-        // What is sorted is a heap.
+        // A sorted list is a heap.
         self.order.sort_unstable_by_key(|place| (place.key, place.input));
     }
 
-    /// Puts `place` where it belongs, instead of the first.
+    /// Sinks `place` from the root to its position in the heap.
     #[inline]
     fn set_first(&mut self, place: Place) {
         let order = self.order.as_mut_slice();
@@ -328,7 +327,7 @@ impl Merge {
                 Some(r) if r.key < l.key => (right, *r),
                 _ => (left, *l),
             };
-            // Of equal ones the others come first: it was asked already, or had its turn.
+            // On equal keys, the others go first: this input was asked already, or had its turn.
             if place.key < smaller.key {
                 break;
             }
@@ -343,7 +342,7 @@ impl Merge {
     }
 }
 
-/// Where an input stands in the order of time.
+/// The key of an input in the heap.
 #[inline]
 fn key(input: &Input, floor: u64, disorder: u64) -> u64 {
     match input.head() {

@@ -15,7 +15,6 @@ const BOUNDS: Bounds = Bounds {
     sleeps: true,
 };
 
-/// How far a merge got.
 #[derive(Debug, PartialEq, Eq)]
 enum Got {
     Nothing,
@@ -120,7 +119,7 @@ fn nobody_waits_for_ever() {
     std::thread::sleep(Duration::from_millis(1001));
     assert_eq!(merge.pause(), Some(Duration::ZERO));
     assert_eq!(take(&mut merge), (vec![now], Got::Nothing));
-    // What comes now is late.
+    // This packet is late.
     scripts[1].set().ready.push_back(now - 5);
     assert_eq!((take(&mut merge), merge.late()), ((vec![now - 5], Got::Nothing), 1));
 }
@@ -202,7 +201,8 @@ fn queues_of_a_port_are_merged() {
 }
 
 proptest! {
-    /// However packets come: all leave, in order of time, as long as ends keep their promises.
+    /// All frames leave in order of time if ends keep their promises, in whatever order they
+    /// arrive.
     #[test]
     fn sorted_and_complete(
         queues in proptest::collection::vec(proptest::collection::vec(0u64..200, 0..60), 1..9),

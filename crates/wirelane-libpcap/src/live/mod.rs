@@ -1,14 +1,14 @@
-//! A capture: a port of ours, opened as the options say.
+//! A capture: a port, opened with the program's options.
 //!
-//! * `options`: what the program sets before activation.
-//! * `activate`: from the options to an open port, with libpcap's statuses and texts.
-//! * `links`: the types of link headers that a device offers.
-//! * `memory`: how large the rings are.
-//! * `timestamps`: who can take the time of packets.
-//! * `filter`: which packets the program is to see; `foreign` runs what only libpcap can.
+//! * `options`: the program's options before activation.
+//! * `activate`: opens the port; libpcap's statuses and texts.
+//! * `links`: the link header types of a device.
+//! * `timestamps`: the sources of time stamps.
+//! * `filter`: filters and directions; `foreign` runs programs that only libpcap can run, and
+//!   `sift` filters packets that the rings had before a change.
 //! * `send`, `stats`: sending and counting.
-//! * `reader`: packets for the program: how many, when to wait, what ends it.
-//! * `merge`, of `input`s: the frames of all rings in one order of time.
+//! * `reader`: reads packets for the program.
+//! * `merge`, of `input`s: merges the frames of all rings in order of time.
 //! * `selectable`: the descriptor for event loops.
 
 mod activate;
@@ -51,9 +51,9 @@ use stats::Counts;
 
 /// An activated handle.
 pub(crate) struct Live {
-    /// What was set before activation; the snap length is the one in force.
+    /// The options of activation, with the snap length in force.
     pub(crate) options: Options,
-    /// Where packets come from. It stays where it is.
+    /// The source of packets, at a fixed address.
     reader: Box<Reader>,
     /// The descriptor for event loops, once the program has asked for it.
     selectable: Option<RawFd>,
@@ -63,25 +63,26 @@ pub(crate) struct Live {
     pub(crate) links: Links,
     /// The network interface, if it is one.
     pub(crate) interface: Option<String>,
-    /// Where to put a filter for packets that were let in before.
+    /// Holds a filter for packets that the rings had before a change.
     pub(crate) sifts: Arc<Sifts>,
     choice: Choice,
     sender: Sender,
     counts: Counts,
-    /// What others see. Nobody waits for it: a signal handler may have interrupted who has it.
+    /// The published counters. No thread waits for this lock: a signal handler may have interrupted
+    /// its holder.
     status: Arc<Mutex<Status>>,
     opening: Opening,
-    /// Of the process that opened it or has read from it.
+    /// The fork generation of the process that opened it or last read from it.
     generation: u64,
-    /// The port, which ends with it.
+    /// The port, closed with the capture.
     _port: Port,
 }
 
 impl Live {
-    /// Opens the port, which takes packets from now on. A warning does not keep it from working.
+    /// Opens the port, which receives packets from now on. A warning does not prevent capturing.
     ///
     /// # Errors
-    /// What libpcap gives, where it gives an error for that.
+    /// libpcap's errors.
     pub(crate) fn open(
         options: &Options,
         opening: &Opening,
@@ -133,15 +134,15 @@ impl Live {
         Ok((Box::new(live), warning))
     }
 
-    /// Only what the program accepts is captured from now on.
+    /// Captures only packets that the program accepts from now on.
     ///
     /// # Errors
-    /// It is no program, or the system refuses.
+    /// The program is invalid, or the system refuses it.
     pub(crate) fn set_filter(&mut self, program: &[Instruction]) -> Result<(), Failure> {
         self.choice.set_filter(program, self.control.as_ref(), &self.sifts)
     }
 
-    /// Only packets of a direction (`PCAP_D_…`) are captured from now on.
+    /// Captures only packets of a direction (`PCAP_D_…`) from now on.
     ///
     /// # Errors
     /// The port cannot tell them apart, or the system refuses.
@@ -155,44 +156,44 @@ impl Live {
     /// Sends a packet and returns its length.
     ///
     /// # Errors
-    /// What libpcap says when it cannot.
+    /// libpcap's error for a failed send.
     pub(crate) fn send(&mut self, packet: &[u8]) -> Result<usize, Failure> {
         let sent = self.sender.send(packet, !self.options.nonblock);
         self.show(Status::sent);
         sent
     }
 
-    /// What was counted until now, for others to see as well.
+    /// The counters until now. Publishes them, too.
     ///
     /// # Errors
-    /// The system refuses to say.
+    /// The system refuses to read them.
     pub(crate) fn totals(&mut self) -> Result<Totals, Failure> {
         let totals = self.counts.read(self.choice.rejected())?;
         self.show(|status| status.counted(totals));
         Ok(totals)
     }
 
-    /// Shows others something, unless somebody else does so just now.
+    /// Updates the published counters, unless another thread is doing so.
     fn show(&self, what: impl FnOnce(&mut Status)) {
         if let Ok(mut status) = self.status.try_lock() {
             what(&mut status);
         }
     }
 
-    /// For reading packets. Who reads needs no lock of the handle.
+    /// The reader of packets, which needs no lock of the handle.
     pub(crate) fn reader(&mut self) -> &Reader {
-        // Who reads owns the capture: see `is_copy`.
+        // The process that reads owns the capture: see `is_copy`.
         self.generation = fork::generation();
         &self.reader
     }
 
-    /// Whether this is the copy of a capture in a child process that has never read from it. The
-    /// rings and sockets are shared: to end it here would end it for the parent.
+    /// Whether this is a child process's copy of a capture from which it has never read. The rings
+    /// and sockets are shared: closing them here would end the parent's capture.
     pub(crate) fn is_copy(&self) -> bool {
         self.generation != fork::generation()
     }
 
-    /// A descriptor that is readable while packets may be read.
+    /// A descriptor that is readable while packets are available.
     ///
     /// # Errors
     /// The process has no descriptor left, or another thread reads packets.

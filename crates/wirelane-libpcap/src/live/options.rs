@@ -1,4 +1,4 @@
-//! What a program sets between `pcap_create` and `pcap_activate`.
+//! Options between `pcap_create` and `pcap_activate`.
 
 use std::ffi::{CStr, CString, c_int};
 
@@ -17,7 +17,8 @@ pub(crate) struct Options {
     pub(crate) promiscuous: bool,
     /// `pcap_set_rfmon`.
     pub(crate) monitor: bool,
-    /// `pcap_set_timeout`, in milliseconds: 0 waits for a packet; below 0 libpcap does not wait.
+    /// `pcap_set_timeout`, in milliseconds: 0 waits for a packet; with a negative value libpcap
+    /// does not wait.
     pub(crate) timeout_ms: c_int,
     /// `pcap_set_immediate_mode`.
     pub(crate) immediate: bool,
@@ -31,11 +32,11 @@ pub(crate) struct Options {
     pub(crate) precision: Precision,
     /// `pcap_setnonblock`.
     pub(crate) nonblock: bool,
-    /// `pcap_set_protocol_linux`; 0 is all of them.
+    /// `pcap_set_protocol_linux`; 0 is all protocols.
     pub(crate) protocol: c_int,
 }
 
-/// What the part of a time below a second counts.
+/// The unit of the part of a time below a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     Micro,

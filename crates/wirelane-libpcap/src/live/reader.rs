@@ -1,8 +1,8 @@
-//! Reads packets of a capture for a program: how many, when to wait, and what ends it.
+//! Reads the packets of a capture for a program, and decides when to wait and return.
 //!
-//! A callback may do anything: call functions with the same handle, read from it, and leave by
-//! `longjmp`, by an exception of C++ or by ending the thread. So nothing of this file is borrowed
-//! while it runs, and what was delivered is noted before.
+//! A callback may call functions with the same handle, read from it, and leave by `longjmp`, by a
+//! C++ exception or by ending the thread. So this file borrows nothing while a callback runs, and
+//! records each delivery first.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
@@ -27,7 +27,8 @@ use crate::status::Status;
 pub(crate) struct Reader {
     /// `pthread_self()` of the thread that reads; 0 if none does.
     owner: AtomicUsize,
-    /// Changes with every call that reads, so that one notices another within its callback.
+    /// Incremented by every call that reads, so that a call notices another call within its
+    /// callback.
     turn: Cell<u64>,
     desk: UnsafeCell<Desk>,
     sifts: Arc<Sifts>,
@@ -36,7 +37,7 @@ pub(crate) struct Reader {
 // SAFETY: the thread that `owner` names uses the rest.
 unsafe impl Sync for Reader {}
 
-/// What the thread that reads has to itself.
+/// The state of the thread that reads.
 struct Desk {
     merge: Merge,
     status: Arc<Mutex<Status>>,
@@ -44,70 +45,70 @@ struct Desk {
     selectable: Option<Selectable>,
     sifts: Arc<Sifts>,
     sift: Option<Arc<Sift>>,
-    /// Of `sift`.
+    /// The version of `sift`.
     version: u64,
     clock: Clock,
     /// How many frames of the last step were delivered.
     delivered: usize,
     /// How many steps were made.
     steps: u32,
-    /// The packet of `pcap_next`, until the next call: copied, so that its memory is the kernel's
-    /// again, as in libpcap.
+    /// The packet of `pcap_next`, until the next call. It is copied, so that the kernel can reuse
+    /// its memory, as in libpcap.
     header: PacketHeader,
     bytes: Vec<u8>,
 }
 
-/// A call ends behind so many packets, whether the program sees them or not: they may come faster
-/// than a call takes them.
+/// A call ends after this number of packets, accepted or not, because packets may arrive faster
+/// than the program handles them.
 const BUFFER: usize = 16_384;
-/// For how long a program that waits by itself waits in here.
+/// How long a call waits if the program itself waits for the descriptor.
 const WAITED: Duration = Duration::from_millis(10);
-/// Steps after which others are shown what was received.
+/// The number of steps between updates of the published counters.
 const STEPS: u32 = 64;
 
-/// What a program asks for.
+/// The parameters of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// At most so many packets.
+    /// The most packets to read.
     pub(crate) count: usize,
     /// Never wait.
     pub(crate) nonblock: bool,
-    /// Wait until there is a packet that the program is to see.
+    /// Wait until the filter accepts a packet.
     pub(crate) insists: bool,
 }
 
 /// Why reading has ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// So many packets were read, and no more may be now.
+    /// This number of packets was read, and no more are available now.
     Read(usize),
     /// `pcap_breakloop` was called.
     Broken,
-    /// Nothing will come any more.
+    /// No more packets follow.
     End,
-    /// Nothing will come any more, for this reason.
+    /// Reading failed, for this reason.
     Failed(String),
 }
 
-/// What to do next.
+/// The next action of a call.
 enum Next {
-    /// Deliver these: the first, and those after it that are not younger than the time; those not
-    /// younger than the time of the sift only if it accepts them.
+    /// Deliver the first frame, and later ones up to this time. Frames up to the sift's time need
+    /// its acceptance.
     Frames(NonNull<[Frame]>, u64, Option<NonNull<Sift>>),
-    /// There is nothing: wait, or return.
+    /// No frames: wait or return.
     Nothing,
     Return(Outcome),
 }
 
-/// Without a descriptor of the breaker: how late it may be noticed.
+/// How late a break is noticed if the breaker has no descriptor.
 const UNWOKEN: Duration = Duration::from_millis(20);
-/// What libpcap says of a closed descriptor.
+/// libpcap's text for a closed descriptor.
 const CLOSED: &str = "Invalid polling request on packet socket";
-/// Only one thread can read.
+/// Only one thread may read.
 const ELSEWHERE: &str = "another thread reads packets of this handle";
 
 impl Reader {
-    /// Reads from `merge`, with times of this precision; `status` shows others what was received.
+    /// Reads from `merge`, with times in this precision, and publishes counters in `status`.
     pub(crate) fn new(
         merge: Merge,
         precision: Precision,
@@ -131,7 +132,7 @@ impl Reader {
         Self { owner: AtomicUsize::new(0), turn: Cell::new(0), desk: UnsafeCell::new(desk), sifts }
     }
 
-    /// A descriptor that is readable while packets may be read. The program has it as long as the
+    /// A descriptor that is readable while packets are available. It stays open as long as the
     /// capture.
     ///
     /// # Errors
@@ -157,7 +158,8 @@ impl Reader {
         unsafe { &mut *self.desk.get() }.finish(outcome)
     }
 
-    /// Reads one packet, and calls `found` with where it is until the next call.
+    /// Reads one packet, and calls `found` with its header and bytes, which are valid until the
+    /// next call.
     pub(crate) fn read_one(
         &self,
         request: Request,
@@ -208,8 +210,8 @@ impl Reader {
                     }
                     // SAFETY: this thread owns it, and the reference ends with the function.
                     let desk = unsafe { &mut *self.desk.get() };
-                    // The program has waited itself, and was woken where there turned out to be no
-                    // packet: it must not be kept from what else it waits for.
+                    // The program itself waited for the descriptor, but no packet was available.
+                    // Return soon, because the program may wait for other descriptors, too.
                     let has_waited = desk.selectable.is_some();
                     if has_waited && has_slept {
                         return Outcome::Read(0);
@@ -248,7 +250,7 @@ impl Reader {
                 }
                 done += 1;
                 deliver(&header, frame.data());
-                // As libpcap: it says that it was broken, whatever it has read.
+                // As in libpcap, a break takes precedence over the number of packets read.
                 if breaker.is_raised() && breaker.take() {
                     return Outcome::Broken;
                 }
@@ -263,8 +265,8 @@ impl Reader {
         }
     }
 
-    /// This thread reads from now on, also if it does so already: within a callback, or after it
-    /// has left one by `longjmp`. `None` if another one does.
+    /// Makes this thread the reader. It may be the reader already, within a callback or after
+    /// leaving one by `longjmp`. `None` if another thread reads.
     fn begin(&self) -> Option<Turn<'_>> {
         // SAFETY: takes nothing and cannot fail. The C library's threads are pointers.
         let me = unsafe { libc::pthread_self() as usize };
@@ -283,9 +285,9 @@ impl Reader {
 struct Turn<'a> {
     reader: &'a Reader,
     number: u64,
-    /// Of the sift that it goes by.
+    /// The version of the sift in use.
     version: Cell<u64>,
-    /// The owner before it.
+    /// The previous owner.
     owner: usize,
 }
 
@@ -296,11 +298,11 @@ impl Drop for Turn<'_> {
 }
 
 impl Desk {
-    /// What to do after the last frames were delivered, as far as they were.
+    /// Releases the delivered frames, and returns the next action.
     #[inline]
     fn next(&mut self, breaker: &Breaker, done: usize) -> Next {
         self.leave();
-        // Packets that never end are shown now and then.
+        // Updates the published counters now and then during an endless call.
         self.steps = self.steps.wrapping_add(1);
         if self.steps.is_multiple_of(STEPS) && self.merge.is_touched() {
             self.show();
@@ -330,7 +332,7 @@ impl Desk {
         }
     }
 
-    /// What was delivered has left.
+    /// Releases the delivered frames.
     #[inline]
     fn leave(&mut self) {
         let delivered = std::mem::take(&mut self.delivered);
@@ -339,7 +341,7 @@ impl Desk {
         }
     }
 
-    /// Nothing more is read in this call.
+    /// Ends a call.
     #[inline]
     fn finish(&mut self, outcome: Outcome) -> Outcome {
         self.leave();
@@ -354,9 +356,9 @@ impl Desk {
         outcome
     }
 
-    /// Shows others what was received.
+    /// Publishes the receive counters.
     fn show(&mut self) {
-        // Whoever has it shows what there is at the next look.
+        // The thread that holds it publishes these numbers next time.
         if let Ok(mut status) = self.status.try_lock() {
             self.merge.each_touched(|end| status.received(end));
         }
@@ -371,7 +373,7 @@ impl Desk {
         Ok(selectable.as_fd().as_raw_fd())
     }
 
-    /// Waits for packets or the breaker, at most `longest`.
+    /// Waits for packets or the breaker, for at most `longest`.
     fn sleep(&mut self, breaker: &Breaker, longest: Option<Duration>) -> Result<(), String> {
         let wakes = breaker.descriptor();
         let mut descriptors: Vec<BorrowedFd<'_>> = wakes.into_iter().collect();
@@ -400,16 +402,17 @@ impl Desk {
     }
 }
 
-/// Where the packets after those of a batch are, if they lie as its last ones do: one behind the
-/// other. They are brought into the cache while the program has these, which otherwise costs as
-/// much as all else of a small packet, as its CPU is not the one that has written it.
+/// Predicts the addresses of the packets after a batch, if packets follow each other as the last
+/// two do. Prefetching them while the program handles the batch saves about half the cost of a
+/// small packet, because another CPU wrote them.
 struct Ahead {
-    /// Where the packet is that is as far behind the batch as the first frame from its start.
+    /// The address of the packet that follows the batch's end by the first frame's distance from
+    /// its start.
     next: *const u8,
     stride: usize,
 }
 
-/// Farther apart, packets are not in one ring, or long enough for the hardware to notice.
+/// At larger distances, packets are in different rings, or long enough for the hardware prefetcher.
 const FARTHEST: usize = 2048;
 
 impl Ahead {
@@ -421,13 +424,13 @@ impl Ahead {
         if stride > FARTHEST {
             return Self { next: ptr::null(), stride: 0 };
         }
-        // So many of the batch have left.
+        // This number of frames of the batch has left.
         let left = Batch::DEFAULT.saturating_sub(frames.len());
         let next = start(last).wrapping_add((left + 1) * stride).wrapping_sub(HEADER);
         Self { next, stride }
     }
 
-    /// Prefetches as much further as the frame at this position is.
+    /// Prefetches the packet at this position ahead.
     #[inline]
     fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -446,10 +449,10 @@ impl Ahead {
     }
 }
 
-/// Bytes that the kernel has before a packet, about.
+/// The approximate number of bytes before a packet in the kernel's ring.
 const HEADER: usize = 82;
 
-/// What libpcap says.
+/// libpcap's text.
 #[cold]
 fn explain(failure: &Error) -> String {
     match failure.cause().starts_with("the interface was removed") {
@@ -458,7 +461,7 @@ fn explain(failure: &Error) -> String {
     }
 }
 
-/// Divides times into seconds and the rest.
+/// Splits times into seconds and the fraction.
 struct Clock {
     precision: Precision,
     /// The second of the last packet, and its start in nanoseconds.

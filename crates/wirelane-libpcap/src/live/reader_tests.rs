@@ -25,7 +25,7 @@ fn reader(ends: Vec<Rx>, precision: Precision) -> Reader {
     Reader::new(Merge::new(ends, bounds), precision, status, Arc::default())
 }
 
-/// The times of what was read, and the outcome in words.
+/// The times of the packets read, and the outcome as text.
 fn read(reader: &Reader, request: Request, breaker: &Breaker) -> (Vec<u64>, String) {
     let mut times = Vec::new();
     let outcome = reader.read(request, breaker, |_, bytes| {
@@ -112,7 +112,7 @@ fn a_stale_wake_up_of_the_breaker_does_not_spin() {
     breaker.raise();
     assert!(breaker.take());
     breaker.raise();
-    // As when the flag was taken between the two steps of raising it.
+    // As if the flag was taken between the two steps of raising it.
     script.set().ready.push_back(1);
     assert_eq!(read(&reader, ALL, &breaker).1, "Broken");
     assert_eq!(read(&reader, ALL, &breaker), (vec![1], "Read(1)".into()));
@@ -136,7 +136,7 @@ fn a_sift_is_for_packets_of_before() {
     assert!(matches!(outcome, Outcome::Read(3)), "1, 3 and 5: {outcome:?}");
     script.set().ready.extend([4, 6]);
     assert_eq!(read(&reader, ALL, &breaker).0, [6]);
-    // With a timeout, a wait ends when packets were there, and none of them is for the program.
+    // With a timeout, a wait ends after packets that the filter rejects.
     script.set().ready.push_back(2);
     let patient = Request { insists: false, ..ALL };
     assert_eq!(read(&reader, patient, &breaker), (vec![], "Read(0)".into()));

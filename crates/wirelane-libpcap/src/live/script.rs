@@ -1,4 +1,4 @@
-//! Receiving ends that bring what a test says.
+//! Receiving ends that follow a test's script.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -10,14 +10,14 @@ use wirelane::stats::RxCounters;
 use wirelane::{Batch, Class, Error, Pool, PoolConfig, Result};
 use wirelane_os::event::Event;
 
-/// What an end brings.
+/// The behaviour of an end.
 #[derive(Default)]
 pub(super) struct Script {
-    /// Times of the packets that are there.
+    /// Times of the available packets.
     pub(super) ready: VecDeque<u64>,
-    /// How many of them a call brings at most; 0: all.
+    /// The most packets that a call brings; 0: all.
     pub(super) portion: usize,
-    /// What it promises beyond the packets that are there.
+    /// The promises beyond the available packets.
     pub(super) watermark: u64,
     pub(super) empty_at: u64,
     pub(super) ends: bool,
@@ -38,7 +38,7 @@ impl Scripted {
         (scripted, Rx::new(end, Arc::new(RxCounters::new(0, Class::Rx))))
     }
 
-    /// Several, each with its packets and nothing behind them.
+    /// Several ends, each with its packets and then its end.
     pub(super) fn all(times: &[&[u64]]) -> (Vec<Self>, Vec<Rx>) {
         let script = |times: &&[u64]| {
             let ready: VecDeque<_> = times.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! The descriptor that an event loop waits for: readable while packets may be read.
+//! The descriptor for event loops: readable while packets are available.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use wirelane_os::watch::Watch;
 use super::merge::Merge;
 
 /// Watches the rings of a merge, and the time at which packets that wait for other rings may leave.
-/// Rings whose packets are held are not watched, as they would stay readable.
+/// Rings with waiting packets are not watched, because they would stay readable.
 pub(super) struct Selectable {
     watch: Watch,
     /// The descriptor that is watched for each end.
@@ -22,7 +22,7 @@ impl Selectable {
         Ok(Self { watch: Watch::new()?, members: Vec::new() })
     }
 
-    /// Follows the merge. To be called after every look at it.
+    /// Updates the watched descriptors and the timer. Call it after each use of the merge.
     ///
     /// # Errors
     /// The system refuses.

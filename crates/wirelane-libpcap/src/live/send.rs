@@ -17,7 +17,7 @@ pub(crate) struct Sender {
 }
 
 enum End {
-    /// The sockets of the rings, which then do not see what they sent.
+    /// The sockets of the rings, which do not capture what they send.
     Rings(Arc<dyn Control>),
     /// A transmitting end.
     Tx(Box<Tx>, Batch),
@@ -45,7 +45,7 @@ impl Sender {
         }
     }
 
-    /// What was sent; `None` if nothing ever is.
+    /// The counters of sent packets; `None` if the port cannot send.
     pub(super) fn counters(&self) -> Option<&Arc<TxCounters>> {
         (!matches!(self.end, End::Nowhere)).then_some(&self.counters)
     }
@@ -53,7 +53,7 @@ impl Sender {
     /// Sends one packet and returns its length. Waits for room if `wait`.
     ///
     /// # Errors
-    /// What the system says, as libpcap does.
+    /// The system's error, in libpcap's form.
     pub(super) fn send(&mut self, packet: &[u8], wait: bool) -> Result<usize, Failure> {
         let failed = |error: &io::Error| match error.raw_os_error() {
             Some(errno) => Failure::errno("send", errno),

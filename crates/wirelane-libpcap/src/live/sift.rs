@@ -1,18 +1,18 @@
-//! A filter of the program's own thread, for packets that were let in before a change.
+//! A filter in the thread that reads, for packets that the rings had before a change.
 //!
-//! A new filter or direction is one of the port from then on. Packets that the kernel has put into
-//! the rings before, and those that wait here, have to meet it as well.
+//! The port applies a new filter or direction to later packets. Packets already in the rings or
+//! held here must pass it as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wirelane::Frame;
 
-/// Packets not younger than `until` leave only if `accepts` says so.
+/// Packets up to the time `until` leave only if `accepts` returns true.
 pub(crate) struct Sift {
     /// Nanoseconds since the Unix epoch; `u64::MAX` for all packets.
     pub(crate) until: u64,
-    /// Whether the program is to see it.
+    /// Whether the program may see the packet.
     pub(crate) accepts: Box<dyn Fn(&Frame) -> bool + Send + Sync>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Sifts {
 }
 
 impl Sifts {
-    /// From the next packet on.
+    /// Applies from the next packet on.
     pub(crate) fn set(&self, sift: Option<Sift>) {
         *self.sift.lock().unwrap_or_else(PoisonError::into_inner) = sift.map(Arc::new);
         self.version.fetch_add(1, Ordering::Release);
@@ -36,7 +36,7 @@ impl Sifts {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// What is in force.
+    /// The current sift.
     pub(super) fn current(&self) -> Option<Arc<Sift>> {
         self.sift.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

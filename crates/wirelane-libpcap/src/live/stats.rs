@@ -1,4 +1,4 @@
-//! What `pcap_stats` counts.
+//! The counters of `pcap_stats`.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::status::Totals;
 /// The counters of a capture, in 64 bits.
 pub(crate) struct Counts {
     control: Arc<dyn Control>,
-    /// Of each receiving end.
+    /// The counters of each receiving end.
     rx: Vec<Arc<RxCounters>>,
-    /// An interface in promiscuous mode, whose drops count, too, and how many there were at first.
+    /// An interface in promiscuous mode, whose drops count, and its drops at the start.
     interface: Option<(String, u64)>,
 }
 
 impl Counts {
-    /// From now on. libpcap counts what an interface drops only if it is promiscuous.
+    /// Counts from now on. Like libpcap, counts an interface's drops only in promiscuous mode.
     pub(super) fn new(
         control: Arc<dyn Control>,
         rx: Vec<Arc<RxCounters>>,
@@ -29,7 +29,7 @@ impl Counts {
         Self { control, rx, interface }
     }
 
-    /// The counts until now, of which `rejected` packets were not for the program.
+    /// The counts until now. `rejected` packets did not pass the program's filter.
     ///
     /// # Errors
     /// The system refuses to say.
@@ -45,7 +45,7 @@ impl Counts {
         Ok(Totals { received, dropped, interface_dropped })
     }
 
-    /// Where only the receiving ends count.
+    /// The counts of ports on which only the receiving ends count.
     fn of_ends(&self, rejected: u64) -> (u64, u64) {
         let (mut received, mut dropped) = (0, 0);
         for counters in &self.rx {
@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-/// What the device had no room for.
+/// Packets that the device dropped for lack of buffers.
 fn interface_drops(name: &str) -> u64 {
     let read = |counter: &str| {
         let text = fs::read_to_string(format!("/sys/class/net/{name}/statistics/{counter}"));

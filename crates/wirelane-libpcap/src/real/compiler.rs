@@ -1,4 +1,4 @@
-//! Handles of the real library that only compile, for a capture of ours.
+//! Handles of the real library that compile expressions for Wirelane's captures.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use wirelane_os::pcap::{self, NO_FLAGS};
 
 use super::functions::{Functions, Pcap};
 
-/// What programs are compiled for.
+/// The packets that a program is compiled for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     /// `DLT_…`.
@@ -16,15 +16,14 @@ pub(crate) struct Target {
     pub(crate) snaplen: c_int,
     /// `PCAP_TSTAMP_PRECISION_…`.
     pub(crate) precision: c_int,
-    /// Whether they see packets as the kernel does, which has taken the VLAN tag out.
+    /// Whether the program runs in the kernel, which removes the outer VLAN tag.
     pub(crate) in_kernel: bool,
 }
 
-/// A handle for [`Target`], to be closed by `pcap_close`. Null without memory.
+/// A handle for [`Target`], which `pcap_close` closes. Null if memory runs out.
 ///
 /// # Errors
-/// The programs are for the kernel's view, and this library cannot be made to compile `vlan` for
-/// it.
+/// The program is for the kernel, and this library cannot compile `vlan` for it.
 pub(crate) fn open(functions: &Functions, target: &Target) -> Result<*mut Pcap, String> {
     let Target { link, snaplen, precision, in_kernel } = *target;
     // SAFETY: takes numbers. One that it does not know is as 0.

@@ -18,18 +18,18 @@ pub(crate) struct Pcap {
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, which stay for as long as the process. Those that call back may end in
-        /// the middle: by an exception of C++, or by pthread_exit(3).
+        /// The functions, valid for the life of the process. Functions with callbacks may unwind,
+        /// by a C++ exception or pthread_exit(3).
         #[derive(Debug)]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Functions {
-            /// Looks all of them up.
+            /// Looks up all functions.
             ///
             /// # Errors
-            /// The library is older, and lacks one.
+            /// The library is too old, and lacks one.
             pub(crate) fn of(system: &System) -> Result<Self, String> {
                 Ok(Self {
                     $($name: {
@@ -58,7 +58,7 @@ functions! {
     fn pcap_major_version(*mut Pcap) -> c_int;
     fn pcap_minor_version(*mut Pcap) -> c_int;
 
-    // Opening, options, and what is asked of a handle.
+    // Opening, options, and queries of a handle.
     fn pcap_create(*const c_char, *mut c_char) -> *mut Pcap;
     fn pcap_activate(*mut Pcap) -> c_int;
     fn pcap_close(*mut Pcap);
@@ -109,7 +109,7 @@ functions! {
     fn bpf_image(*const libc::sock_filter, c_int) -> *mut c_char;
     fn bpf_dump(*const Program, c_int);
 
-    // Devices that are no network interfaces are among these.
+    // These also list devices that are not network interfaces.
     fn pcap_findalldevs(*mut *mut Interface, *mut c_char) -> c_int;
     fn pcap_freealldevs(*mut Interface);
 

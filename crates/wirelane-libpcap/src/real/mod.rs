@@ -1,5 +1,5 @@
-//! The system's libpcap, for what it does as well: savefiles, expressions, names, and devices that
-//! are no network interfaces.
+//! The system's libpcap. It reads savefiles, compiles expressions, resolves names, and opens
+//! devices that are not network interfaces.
 #![allow(unsafe_code)]
 
 mod compiler;
@@ -20,11 +20,11 @@ pub(crate) struct Library {
     functions: Functions,
 }
 
-/// The library of this system, loaded when first asked for. A program may change its user or its
-/// root directory later, so whoever makes a handle asks for it first.
+/// The library of this system, loaded at the first call. Creating a handle calls it early, because
+/// the program may change its user or root directory later.
 ///
 /// # Errors
-/// There is none, or it is too old: what, and what to install.
+/// There is none, or it is too old. The text names the package to install.
 pub(crate) fn library() -> Result<&'static Library, String> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let load = || {
@@ -51,15 +51,14 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// Takes a handle that the library has given, or null.
+    /// Takes ownership of a handle that the library returned; `None` if it is null.
     ///
     /// # Safety
-    /// `pcap` is of that library, open, and nobody else's.
+    /// `pcap` is an open handle of that library, and has no other owner.
     pub(crate) unsafe fn from_raw(library: &'static Library, pcap: *mut Pcap) -> Option<Self> {
         Some(Self { library, pcap: NonNull::new(pcap)? })
     }
 
-    /// For its functions.
     pub(crate) fn as_ptr(&self) -> *mut Pcap {
         self.pcap.as_ptr()
     }

@@ -1,4 +1,4 @@
-//! Where the suite runs: compiled, in a network of its own.
+//! Compiles the suite and runs it in a separate network namespace.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -28,7 +28,7 @@ pub(crate) struct Suite {
     program: PathBuf,
 }
 
-/// The drop-in as it is built for ThreadSanitizer.
+/// The drop-in, built for ThreadSanitizer.
 pub(crate) struct Sanitized {
     pub(crate) library: PathBuf,
     /// The sanitizer's own library, of the compiler that built the other one.
@@ -42,7 +42,7 @@ pub(crate) struct Test {
     pub(crate) functions: Vec<String>,
 }
 
-/// What a test did.
+/// The result of a test.
 pub(crate) struct Run {
     pub(crate) answers: Vec<String>,
     pub(crate) kept_the_rules: bool,
@@ -79,8 +79,8 @@ impl Suite {
         Self { program }
     }
 
-    /// Instrumented by the C compiler, and linked with the runtime of the one that built the
-    /// drop-in: a process has one.
+    /// Instruments with the C compiler, and links the runtime of the compiler that built the
+    /// drop-in: a process has one runtime.
     pub(crate) fn compile_sanitized(runtime: &Path, directory: &Path) -> Self {
         let mut compile = Command::new("gcc");
         compile.args([
@@ -168,7 +168,7 @@ impl Bench {
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
     }
 
-    /// Runs a group over the drop-in, in one process with an allocator of its own.
+    /// Runs a group over the drop-in, in a process with a separate allocator.
     pub(crate) fn run_with_allocator(&self, group: &str) -> Output {
         let directory = tempfile::tempdir().unwrap();
         let allocator = directory.path().join("allocator.so");
@@ -209,6 +209,6 @@ impl Bench {
     }
 }
 
-/// The interface that is down, and the one that a test may remove.
+/// The interface that is down, and the one for a test to remove.
 const DOWN: &str = "wldown0";
 const DOOMED: &str = "wldoom0";

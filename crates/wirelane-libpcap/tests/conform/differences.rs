@@ -5,10 +5,10 @@
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) test: &'static str,
-    /// What the system's library answers; `*` at the end stands for anything. Empty: the drop-in
-    /// says more.
+    /// The answer of the system's library; `*` at the end matches anything. Empty: only the drop-in
+    /// gives an answer.
     pub(crate) stock: &'static str,
-    /// What the drop-in answers, in the same way.
+    /// The drop-in's answer, in the same form.
     pub(crate) ours: &'static str,
     pub(crate) why: &'static str,
 }

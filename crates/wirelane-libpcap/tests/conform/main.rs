@@ -1,9 +1,9 @@
 //! The conformance suite: small programs in C (`suite/`), each run over the system's libpcap and
-//! over the drop-in. Both must keep the rules of libpcap's documentation, and they give the same
-//! answers but for `differences.rs`.
+//! over the drop-in. Both must follow libpcap's documentation. Their answers differ only where
+//! `differences.rs` lists it.
 //!
-//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed.
-//! `cargo xtask test tsan` runs what threads may do under ThreadSanitizer.
+//! The suite also runs over the drop-in under valgrind, which must find no leak and no invalid
+//! access. `cargo xtask test tsan` runs the thread tests under ThreadSanitizer.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -82,8 +82,8 @@ fn every_group_and_every_difference_belongs_to_a_test() {
     }
 }
 
-/// Programs that are linked with jemalloc or tcmalloc. Memory goes back to where it came from, also
-/// that of the system's library behind the drop-in.
+/// Programs that are linked with jemalloc or tcmalloc. Each allocator frees its own memory, also
+/// for the system's library behind the drop-in.
 #[test]
 fn privileged_programs_may_have_an_allocator_of_their_own() {
     let Some(bench) = bench() else { return };
@@ -133,7 +133,7 @@ fn compare(group: &str) {
     assert!(wrong.is_empty(), "{} in {group}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is wrong with a test, if anything.
+/// The differences between both runs of a test.
 fn compare_one(bench: &Bench, test: &Test) -> Vec<String> {
     let [stock, ours] = Library::BOTH.map(|library| bench.run(library, test));
     let name = &test.name;
@@ -150,19 +150,20 @@ fn compare_one(bench: &Bench, test: &Test) -> Vec<String> {
     let (added, ours): (Vec<_>, Vec<_>) = ours.answers.iter().partition(additional);
     unseen.retain(|it| !added.iter().any(|answer| it.allows("", answer)));
     for (stock, ours) in stock.answers.iter().zip(&ours) {
-        // What kills a program over the one may kill it over the other, or not.
+        // A call that kills the program over the system's library may or may not kill it over the
+        // drop-in.
         if stock == *ours || stock.ends_with(": dies") {
             continue;
         }
         let listed = DIFFERENCES.iter().any(|it| it.test == name && it.allows(stock, ours));
         if !listed {
-            wrong.push(format!("{name}\n  stock: {stock}\n  ours:  {ours}"));
+            wrong.push(format!("{name}\n  stock: {stock}\n  drop-in: {ours}"));
         }
         unseen.retain(|it| !it.allows(stock, ours));
     }
     let counts = [stock.answers.len(), ours.len()];
     if counts[0] != counts[1] {
-        wrong.push(format!("{name}: {} answers of stock, {} of ours", counts[0], counts[1]));
+        wrong.push(format!("{name}: {} answers of stock, {} of the drop-in", counts[0], counts[1]));
     }
     wrong.extend(unseen.iter().map(|it| format!("{name}: this difference is gone: {it:?}")));
     wrong

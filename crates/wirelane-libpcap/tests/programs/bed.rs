@@ -35,10 +35,10 @@ pub(crate) struct Bed {
     directory: TempDir,
 }
 
-/// How a program is to end once it has seen all packets.
+/// How a program ends once it has seen all packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself: it was told how many packets to wait for.
+    /// By itself, after a number of packets.
     Itself,
     /// By SIGINT, as by `^C`.
     Interrupt,
@@ -46,12 +46,12 @@ pub(crate) enum Ending {
     Terminate,
 }
 
-/// What a program left that ran over one of the libraries.
+/// The result of a program that ran over one of the libraries.
 pub(crate) struct Run {
     pub(crate) output: Output,
     /// Where it ran; its files are here.
     pub(crate) directory: PathBuf,
-    /// What removes the directory, if the bed does not.
+    /// Removes the directory, if the bed does not.
     _guard: Option<TempDir>,
 }
 
@@ -70,7 +70,7 @@ impl Run {
         String::from_utf8_lossy(&self.bytes(file)).into_owned()
     }
 
-    /// Its directory's files, each with its content, without those in `except`.
+    /// The files of its directory with their contents, without the names in `except`.
     pub(crate) fn files(&self, except: &[&str]) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(&self.directory).unwrap().flatten();
         let names = entries.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
@@ -109,12 +109,12 @@ impl Bed {
         traffic::write(frames, &file);
         let peer = format!("--intf1={}", self.pair.b.interface);
         let file = file.display().to_string();
-        // From one CPU: those of two may overtake each other on their way to a reader.
+        // From one CPU: packets sent from two may overtake each other on their way to a reader.
         self.far.run("taskset", ["-c", "0", "tcpreplay", "-q", "-K", RATE, &peer, &file]);
     }
 
     /// Runs `program ARGS` over both libraries at the same time, replays the traffic once both
-    /// listen, and ends both. `@` in an argument stands for the interface.
+    /// listen, and ends both. `@` in an argument is replaced by the interface.
     #[track_caller]
     pub(crate) fn live(&self, program: &str, args: &[&str], ending: Ending) -> [Run; 2] {
         let mut runs = self.watch(&[(program, args)], ending, || self.replay());
@@ -154,7 +154,7 @@ impl Bed {
         Run { output: output(&mut command), directory, _guard: None }
     }
 
-    /// Starts `program ARGS` in a directory of its own.
+    /// Starts `program ARGS` in a separate directory.
     #[track_caller]
     pub(crate) fn spawn(&self, library: Library, program: &str, args: &[&str]) -> Running {
         self.spawn_with(library, program, args, &[])
@@ -314,7 +314,7 @@ pub(crate) fn assert_same(what: &str, stock: &str, ours: &str) {
             (None, None) => panic!("{what}: the ends of lines differ"),
             (a, b) if a == b => {}
             (a, b) => panic!(
-                "{what}: line {number} differs\n  stock: {}\n  ours:  {}\n({} and {} lines)",
+                "{what}: line {number} differs\n  stock: {}\n  drop-in: {}\n({} and {} lines)",
                 a.unwrap_or("(none)"),
                 b.unwrap_or("(none)"),
                 stock.lines().count(),
@@ -348,7 +348,7 @@ pub(crate) fn assert_alike(what: &str, [stock, ours]: &[Run; 2]) {
 }
 
 impl Run {
-    /// Takes away the lines of its output for which ours is meant to differ.
+    /// Removes output lines for which the drop-in intentionally differs.
     pub(crate) fn without(mut self, part: &str) -> Self {
         let lines = |text: &str| -> String {
             let kept = text.lines().filter(|line| !line.contains(part));

@@ -1,4 +1,4 @@
-//! Capture files, read as what they are, without any library.
+//! Parses capture files without a library.
 
 /// A capture file of the old format, in this machine's byte order.
 pub(crate) struct Capture {

@@ -25,7 +25,7 @@ fn of_nfdump(run_of: &Run) -> String {
     sorted(&files.map(|(name, _)| read(name)).collect::<String>())
 }
 
-/// The same of what argus wrote.
+/// The same for argus's output.
 #[track_caller]
 fn of_argus(run_of: &Run) -> String {
     let mut command = Program::find("ra").unwrap().command(Library::Stock, None);
@@ -121,7 +121,7 @@ fn privileged_softflowd_finds_the_same_flows() {
     assert!(flows[1].lines().count() >= 70, "{}", flows[1]);
 }
 
-/// Its flows, without when they were, and without those that fill rings.
+/// Its flows, without times, and without the flows that fill rings.
 fn dump(directory: &Path) -> String {
     let mut command = Program::find("softflowctl").unwrap().command(Library::Stock, None);
     command.args(["-c", "control", "dump-flows"]).current_dir(directory);

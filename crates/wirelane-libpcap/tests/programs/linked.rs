@@ -1,4 +1,4 @@
-//! What the other tests rest on: each program loads libpcap, by the name that the drop-in has.
+//! The premise of the other tests: each program loads libpcap by the drop-in's name.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Unchanged programs of Debian over ours and over the stock libpcap, on the same packets: they
-//! must say and write the same, times aside.
+//! Unchanged programs of Debian over the drop-in and the stock libpcap, on the same packets. Except
+//! for times, they must print and write the same.
 //!
 //! `traffic.rs` makes the packets. `bed.rs` starts a program twice on one interface, once over each
 //! library, replays the packets to it, and returns what both left. The other files each hold the

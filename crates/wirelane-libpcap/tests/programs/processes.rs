@@ -1,4 +1,4 @@
-//! What the kernel knows of running programs.
+//! The kernel's view of running programs.
 
 use std::collections::HashSet;
 use std::fs;
@@ -41,9 +41,9 @@ pub(crate) fn has_loaded(root: u32, file: &Path) -> bool {
     tree(root).into_iter().any(|pid| maps(pid).is_ok_and(|maps| maps.contains(&*file)))
 }
 
-/// Waits until nothing has happened in a program for `rest`: it has seen all that came.
+/// Waits until nothing has happened in a program for `rest`: it has read all packets.
 ///
-/// A program that is never quiet is left alone after a few times `rest`.
+/// A program that is never quiet is no longer waited for after a few times `rest`.
 pub(crate) fn wait_until_quiet(child: &mut ChildGuard, rest: Duration) {
     let start = Instant::now();
     let mut quiet = Quiet::new();

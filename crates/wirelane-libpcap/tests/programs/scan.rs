@@ -7,7 +7,7 @@ use wirelane_testkit::privileged;
 
 use crate::bed::{Bed, Run, assert_same, succeeded};
 
-/// What it found: without when, and how long it took.
+/// The scan's findings, without times and durations.
 fn found(run: &Run) -> String {
     let kept = |line: &&str| !line.starts_with('#');
     run.output.stdout.lines().filter(kept).map(|line| format!("{line}\n")).collect()
@@ -19,7 +19,7 @@ fn privileged_nmap_finds_the_same_hosts_and_ports() {
         return;
     }
     let bed = Bed::new();
-    // It says which ports are closed only so many times a second.
+    // Without limits, the kernel reports every closed port.
     bed.far
         .run("sysctl", ["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=100000"]);
     let address = bed.pair.b.address;

@@ -9,7 +9,7 @@ use crate::bed::{Bed, Ending, Run, assert_same, succeeded};
 use crate::capture::{Capture, assert_same_packets};
 use crate::traffic;
 
-/// What arrives at the other end while `action` sends over one library, then over the other.
+/// The packets at the other end while `action` sends over one library, then over the other.
 fn seen_at_the_other_end(
     bed: &Bed,
     mut action: impl FnMut(Library) -> Run,

@@ -14,7 +14,7 @@ alert dns any any -> any any (msg:"lookup"; dns.query; content:"host1"; sid:2; r
 alert icmp any any -> any any (msg:"ping"; itype:8; sid:3; rev:1;)
 "#;
 
-/// Its configuration, in which `%` stands for words of the caller.
+/// Its configuration. `%` is replaced by the caller's words.
 const CONFIGURATION: &str = "%YAML 1.1
 ---
 vars: {address-groups: {HOME_NET: any, EXTERNAL_NET: any}, port-groups: {HTTP_PORTS: '80'}}
@@ -65,7 +65,7 @@ fn watch(bed: &Bed, library: Library, threads: u32, options: Option<&str>) -> Ru
     running.end(Ending::Interrupt)
 }
 
-/// What it reports: all events but statistics, without times and ids, sorted.
+/// Its report: all events except statistics, without times and ids, sorted.
 fn events(run: &Run) -> String {
     let text = run.text("eve.json");
     let events = text.lines().filter_map(|line| {
@@ -83,8 +83,8 @@ fn events(run: &Run) -> String {
     events.join("\n")
 }
 
-/// Packets that it decoded, and what all its handles together had from `pcap_stats` at the end:
-/// received and dropped.
+/// The packets that it decoded, and the sums of `pcap_stats` over all handles at the end: received
+/// and dropped.
 fn counts(run: &Run) -> [u64; 3] {
     let text = run.text("eve.json");
     let parsed = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -118,8 +118,8 @@ fn privileged_suricata_reports_the_same_events() {
     assert!(events(&ours).lines().count() > 150, "{}", events(&ours));
 }
 
-/// Over stock, each of several threads gets every packet; over ours too, unless they are told to
-/// share.
+/// Over the stock library, each thread gets every packet. Over the drop-in, the same holds unless
+/// the threads share.
 #[test]
 fn privileged_threads_of_suricata_share_the_traffic_by_flow() {
     if !privileged::require() || !Program::require(&["suricata", "tcpreplay"]) {

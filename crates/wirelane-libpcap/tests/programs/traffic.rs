@@ -196,7 +196,7 @@ impl Way {
     }
 }
 
-/// Who has which address; one of them changes its card.
+/// ARP announcements of all hosts; one host changes its card.
 fn addresses() -> Vec<Vec<u8>> {
     let announce = |host: Host, mac: MacAddr| {
         let mut frame = vec![0; 60];
@@ -337,7 +337,7 @@ fn fragments() -> Vec<Vec<u8>> {
     frames
 }
 
-/// What is not quite IP, or as long as can be.
+/// An unknown type, a truncated packet, a wrong checksum, a full-size payload and an empty one.
 fn oddities() -> Vec<Vec<u8>> {
     let way = Way::v4(Host(5), Host::SERVER, (5000, 5001));
     let mut unknown = vec![0xee; 100];

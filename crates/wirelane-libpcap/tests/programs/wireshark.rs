@@ -9,7 +9,7 @@ use wirelane_testkit::process::run;
 use crate::bed::{Bed, Ending, Run, assert_alike, assert_same, succeeded};
 use crate::traffic;
 
-/// What tshark prints of a packet: all but its time and what follows from that.
+/// The fields of a packet that tshark prints: all but its time and fields derived from it.
 const FIELDS: [&str; 16] = [
     "-T",
     "fields",
@@ -149,7 +149,7 @@ fn privileged_tshark_decodes_the_same_fields() {
     for args in [&["-i", "@", "-L"][..], &["-i", "nosuch0"]] {
         assert_alike(&format!("{args:?}"), &bed.each("tshark", args));
     }
-    // Ours lists more; other ways to capture follow, with numbers of their own.
+    // The drop-in lists more devices; later entries therefore have other numbers.
     let [stock, ours] = succeeded(bed.each("tshark", &["-D"])).map(|run| {
         let listed = run.without("wirelane:").output.stdout;
         let names = listed.lines().filter_map(|line| Some(line.split_once(". ")?.1.to_owned()));

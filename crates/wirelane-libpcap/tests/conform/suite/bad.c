@@ -1,6 +1,6 @@
 /*
- * Calls that programs should not make, each in a child: what kills it over the system's library may kill it over any
- * other. What does not must have the same answer.
+ * Calls that programs should not make, each in a child process. A call that kills it over the
+ * system's library may kill it over any other. All other calls must have the same answer.
  */
 #define GROUP "bad"
 #include "suite.h"
