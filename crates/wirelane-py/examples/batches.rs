@@ -1,4 +1,4 @@
-//! The rows of a capture file in Rust, without Python: what `examples/rates.py` compares with.
+//! The rows of a capture file in Rust, without Python: `examples/rates.py` measures it.
 //!
 //!     cargo run --release -p wirelane-py --example batches -- trace.pcapng
 

@@ -1,4 +1,4 @@
-//! A batch of rows, which other libraries take by the PyCapsule interface of Arrow.
+//! A batch of rows, which other libraries read through Arrow's PyCapsule interface.
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
-/// Rows as columns of Arrow. pyarrow, polars, pandas and DuckDB take it without a copy.
+/// Rows as Arrow columns. pyarrow, polars, pandas and DuckDB use them without a copy.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Batch(RecordBatch);
 
@@ -36,7 +36,7 @@ impl Batch {
         schema(py, self.0.schema_ref())
     }
 
-    /// The schema is the batch's own, whichever is asked for: who wants another one converts it.
+    /// Always returns the batch's own schema, which the protocol permits: the consumer converts it.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -81,7 +81,7 @@ pub(crate) fn stream<'py>(
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
-/// Types that cannot be told to others: a defect.
+/// A type that Arrow's C interface cannot express: a defect.
 fn failed(error: &ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }

@@ -1,9 +1,9 @@
-//! Errors of the library as exceptions, with its text.
+//! Converts the library's errors to exceptions with the same text.
 
 use pyo3::prelude::*;
 use wirelane::{Error, ErrorKind};
 
-/// The exception of an error: a class of `wirelane.errors`, chosen by what went wrong.
+/// The exception of an error: a class of `wirelane.errors`, chosen by kind and errno.
 pub(crate) fn exception(error: &Error) -> PyErr {
     Python::attach(|py| {
         let class = match (error.kind(), error.errno()) {
@@ -23,7 +23,6 @@ pub(crate) fn exception(error: &Error) -> PyErr {
     })
 }
 
-/// `Result::map_err` in one word.
 pub(crate) trait OrRaise<T> {
     /// The value, or the exception of the error.
     fn or_raise(self) -> PyResult<T>;

@@ -1,4 +1,4 @@
-//! One packet, as an object of Python.
+//! One packet, as a Python object.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -10,19 +10,19 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::intake::Taken;
 
-/// One packet: a buffer, with what the port knows of it.
+/// One packet: a buffer, with the port's metadata.
 ///
-/// The bytes are Python's own, copied when the packet was taken: a frame may be kept for ever, also
-/// when its port is closed. A view of the ring would keep a block of it from the kernel for as
-/// long, which then loses packets.
+/// The frame owns a copy of the bytes, so a program may keep it for ever, also after its port is
+/// closed. A view of the ring would keep a block from the kernel for as long, and the kernel would
+/// drop packets.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Frame {
     data: Py<PyBytes>,
     interface: Arc<str>,
-    /// When the port saw it, in nanoseconds since 1970; 0 if it keeps no time.
+    /// Time of capture, in nanoseconds since 1970; 0 if the port has no time.
     #[pyo3(get)]
     time: u64,
-    /// Bytes that it had on the wire.
+    /// Its length on the wire, in bytes.
     #[pyo3(get)]
     length: u32,
     queue: Option<u16>,
@@ -43,7 +43,7 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
-    /// Its queue; None if it is tied to none.
+    /// Its queue, or None.
     #[getter]
     fn queue(&self) -> Option<u16> {
         self.queue
@@ -73,10 +73,10 @@ impl Frame {
         self.data.clone_ref(py)
     }
 
-    /// The buffer is that of the bytes, which keeps them alive.
+    /// Exports the buffer of the bytes object, which it keeps alive.
     ///
     /// # Safety
-    /// Python's: `view` is a structure to be filled.
+    /// Python's contract: `view` is a structure to fill.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,

@@ -2,11 +2,11 @@
 //! in `python/wirelane`.
 //!
 //! ```text
-//!  open, read ─▶ Port, Search ─▶ Receiver ─▶ Frame         one packet, a buffer of Python
-//!                                   │    └─▶ Batch, stream  headers as columns of Arrow, by PyCapsules
-//!                                   └─ waits without the GIL, looks for signals ten times per second
+//!  open, read ─▶ Port, Search ─▶ Receiver ─▶ Frame         one packet, a buffer
+//!                                   │    └─▶ Batch, stream  headers as Arrow columns, in PyCapsules
+//!                                   └─ waits without the GIL, checks for signals
 //!  send       ─▶ Port ─▶ pace, transmitting ends
-//!  flows      ─▶ Flows ─▶ Batch, stream             flows as columns of Arrow
+//!  flows      ─▶ Flows ─▶ Batch, stream             flows as Arrow columns
 //! ```
 //!
 //! Reading order: `error`, `pause`, `values`; `options`, `opening`, `store`; `intake`, `receiver`;

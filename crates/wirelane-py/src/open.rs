@@ -12,7 +12,7 @@ use crate::search::Search;
 use crate::store::{Asked, Moment};
 use crate::values::Queues;
 
-/// Opens a port, and lets packets in.
+/// Opens a port, and starts to receive.
 #[pyfunction]
 #[pyo3(signature = (
     spec, *, filter=None, rx_queues=None, tx_queues=None, other=true, snaplen=None, promiscuous=false, ring=None,
@@ -52,7 +52,7 @@ pub(crate) fn open<'py>(
     Port::open(py, spec, arguments, columns.as_deref())?.into_object(py)
 }
 
-/// Opens a capture file to read it, or searches a store.
+/// Opens a capture file, or searches a store.
 #[pyfunction]
 #[pyo3(signature = (path, *, filter=None, start=None, end=None, count=None, columns=None))]
 pub(crate) fn read(
@@ -74,7 +74,7 @@ pub(crate) fn read(
     Ok(port.into_object(py)?.into_any())
 }
 
-/// The port of a file. Whatever its name is, it is a path and nothing else.
+/// The file port of a path. The name is not parsed as a spec.
 pub(crate) fn file(path: PathBuf) -> Spec {
     Spec {
         backend: Some(Backend::File),

@@ -1,4 +1,4 @@
-//! Opening a port: what may wait, such as for the writer of a pipe, ends with ^C.
+//! Opens a port. ^C ends the wait, for example for the writer of a pipe.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,7 +13,7 @@ use crate::error::{OrRaise as _, exception};
 use crate::options::Arguments;
 use crate::pause;
 
-/// Opens a port on a thread of its own, and looks for signals meanwhile.
+/// Opens a port on a separate thread, and checks for signals while it waits.
 pub(crate) fn open(py: Python<'_>, spec: Spec, arguments: Arguments) -> PyResult<Port> {
     let halt = Halt::default();
     let options = arguments.options(halt.clone()).or_raise()?;
@@ -35,7 +35,7 @@ pub(crate) fn open(py: Python<'_>, spec: Spec, arguments: Arguments) -> PyResult
     if opened.is_err() {
         halt.hurry();
     }
-    // It is at its end, or comes there now that nobody waits any more.
+    // The thread has ended, or ends soon because the halt was requested.
     let _ = py.detach(|| thread.join());
     let Some(opened) = opened? else {
         return Err(exception(&Error::failed("port", "it was not opened in time")));

@@ -1,4 +1,4 @@
-//! What Python says of a port that it opens.
+//! The arguments of `wirelane.open`.
 
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
@@ -7,7 +7,7 @@ use wirelane::{Error, QueueMask, Result};
 
 use crate::values::Queues;
 
-/// The arguments of `wirelane.open` beside the spec.
+/// The arguments of `wirelane.open` except the spec.
 pub(crate) struct Arguments {
     pub(crate) filter: Option<String>,
     pub(crate) rx_queues: Option<Queues>,
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Of what is received, such as a file.
+    /// Arguments to receive all packets, for example of a file.
     pub(crate) fn to_receive(filter: Option<String>, count: Option<u64>) -> Self {
         Self {
             filter,
@@ -40,10 +40,10 @@ impl Arguments {
         }
     }
 
-    /// What the library is told.
+    /// The library's options.
     ///
     /// # Errors
-    /// The filter, or what to take, is wrong.
+    /// The filter or `take` is wrong.
     pub(crate) fn options(self, halt: Halt) -> Result<OpenOptions> {
         let filter = self.filter.as_deref().map(filter).transpose()?.flatten();
         let all = QueueMask::ALL;
@@ -68,10 +68,10 @@ impl Arguments {
     }
 }
 
-/// The filter of an expression; `None` of an empty one, which takes all packets.
+/// Parses a filter; `None` if the expression is empty and accepts all packets.
 ///
 /// # Errors
-/// It is none.
+/// The expression is invalid.
 pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
     match expression.trim() {
         "" => Ok(None),

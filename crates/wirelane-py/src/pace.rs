@@ -1,5 +1,4 @@
-//! When the packets of `send` leave: by a rate, or with the times between them that they were
-//! captured with.
+//! The departure times of `send`: by a rate, or with the intervals of the capture.
 
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use wirelane_send::pacer::Pacer;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Packets per second as a number, or a rate as `wirelane send --rate` has it.
+/// Packets per second as a number, or a rate in the syntax of `wirelane send --rate`.
 pub(crate) enum Rate {
     Number(f64),
     Text(String),
@@ -52,19 +51,19 @@ impl Rate {
 /// The pace of one call of `send`.
 pub(crate) struct Pace {
     measure: Measure,
-    /// None until the first packet is to leave.
+    /// None until the first packet is due.
     pacer: Option<Pacer>,
     pacing: Pacing,
-    /// A whole burst has left, after which others may be late.
+    /// A whole burst has left, so that others may be late.
     was_burst: bool,
 }
 
-/// What takes time.
+/// How departure times are computed.
 enum Measure {
     Nothing,
     /// Nanoseconds per packet, and packets so far.
     Packets(f64, u64),
-    /// Nanoseconds per bit, bits that each packet has beside its own, and bits so far.
+    /// Nanoseconds per bit, overhead bits per packet, and bits so far.
     Bits(f64, u64, u64),
     /// The times of the packets themselves.
     Times {
@@ -78,7 +77,7 @@ impl Pace {
     /// `link`: the speed of the link in bits per second, if known.
     ///
     /// # Errors
-    /// It is no rate, there are two, or it is a share of an unknown speed.
+    /// The rate is invalid, `rate` and `speed` are both given, or the link speed is unknown.
     pub(crate) fn new(rate: Option<Rate>, speed: Option<f64>, link: Option<u64>) -> Result<Self> {
         let measure = match (rate, speed) {
             (None, None) => Measure::Nothing,
@@ -99,10 +98,10 @@ impl Pace {
         Ok(Self { measure, pacer: None, pacing, was_burst: false })
     }
 
-    /// When the next packet is to leave: nanoseconds after the first one.
+    /// The departure time of the next packet, in nanoseconds after the first one.
     ///
     /// # Errors
-    /// It should leave at its time, and has none.
+    /// `speed` is given, and the packet has no time.
     pub(crate) fn due(&mut self, len: usize, time: Option<u64>) -> Result<u64> {
         match &mut self.measure {
             Measure::Nothing => Ok(0),
@@ -123,7 +122,7 @@ impl Pace {
                 })?;
                 match *newest {
                     Some(before) if time >= before => *elapsed += time - before,
-                    // It leaves with the one before. Its clock may have been set.
+                    // It leaves with the previous packet. Its clock may have been set.
                     Some(before) if before - time <= SECOND => return Ok(scaled(*elapsed, *speed)),
                     _ => {}
                 }
@@ -133,8 +132,8 @@ impl Pace {
         }
     }
 
-    /// How many of the packets that are to leave at these times may leave now, once it is one or
-    /// more; `None` if that is not before `until`.
+    /// How many packets with these departure times may leave. Waits for the first one; `None` if it
+    /// is not due before `until`.
     pub(crate) fn admit(&mut self, times: &[u64], until: Instant) -> Option<usize> {
         let first = *times.first()?;
         if matches!(self.measure, Measure::Nothing) {
@@ -181,6 +180,6 @@ impl Measure {
 }
 
 fn scaled(elapsed: u64, speed: f64) -> u64 {
-    // At its own pace it is exact.
+    // At speed 1 it is exact.
     if speed == 1.0 { elapsed } else { (elapsed as f64 / speed) as u64 }
 }

@@ -1,4 +1,4 @@
-//! Packets of a port or a store, as objects of Python.
+//! Packets of a port or a store, as Python objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -24,16 +24,16 @@ use crate::stream::Stream;
 /// How long the first packet of a batch waits for others, in seconds.
 const PATIENCE: f64 = 0.1;
 
-// Signatures say these numbers to Python, which shows no names of constants.
+// The Python signatures repeat these numbers, because they cannot show names of constants.
 const _: () = assert!(Rows::USUAL == 8192 && PATIENCE == 0.1);
 
-/// Packets as batches of Arrow or as frames, for any number of threads.
+/// Packets as Arrow batches or as frames, for any number of threads.
 #[pyclass(frozen, subclass, module = "wirelane")]
 pub(crate) struct Packets {
     shared: Arc<Shared>,
 }
 
-/// What a source of packets and those that take them share.
+/// The state that a source of packets and its iterators share.
 pub(crate) struct Shared {
     /// `None` once the source is closed.
     receiver: Mutex<Option<Receiver>>,
@@ -47,13 +47,13 @@ impl Shared {
         Self { receiver, has_ended: AtomicBool::new(false), schema }
     }
 
-    /// No packet can be taken any more.
+    /// Drops the source, so that no further packet can be taken.
     pub(crate) fn close(&self) {
         *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Takes packets by `step`. What is closed has none.
+    /// Runs `step` on the source. A closed source has ended.
     fn step<T>(&self, step: impl FnOnce(&mut Receiver) -> Step<T>) -> Step<T> {
         let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = receiver.as_mut().map_or(Some(Ok(None)), step);
@@ -85,7 +85,7 @@ impl Shared {
         Ok(taken.map(|taken| Frame::new(py, taken)))
     }
 
-    /// A frame that needs no waiting, neither for packets nor for another thread.
+    /// A frame that is available without waiting for packets or another thread.
     fn ready(&self) -> Step<Taken> {
         let mut receiver = match self.receiver.try_lock() {
             Ok(receiver) => receiver,
@@ -108,7 +108,7 @@ impl Packets {
     }
 }
 
-/// The columns of these names, or all but the bytes.
+/// The columns of these names. By default all but the bytes.
 ///
 /// # Errors
 /// There is no such column.
@@ -131,7 +131,7 @@ impl Packets {
         self.shared.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Batches of at most `rows` packets; of fewer once the first one has waited for `wait`
+    /// Batches of at most `rows` packets, or fewer once the first packet has waited for `wait`
     /// seconds.
     #[pyo3(signature = (rows=8192, wait=0.1))]
     fn batches(&self, py: Python<'_>, rows: usize, wait: f64) -> PyResult<Batches> {
@@ -141,7 +141,7 @@ impl Packets {
         Ok(Batches { shared: Arc::clone(&self.shared), rows, patience })
     }
 
-    /// The next batch; None at the end, or if no packet comes within `timeout` seconds.
+    /// The next batch; None at the end, or if no packet arrives within `timeout` seconds.
     #[pyo3(signature = (rows=8192, wait=0.1, timeout=None))]
     fn batch(
         &self,
@@ -155,13 +155,13 @@ impl Packets {
         self.shared.rows(py, rows.max(1), patience, pause::deadline(timeout)?)
     }
 
-    /// Its packets one by one.
+    /// Packets one by one.
     fn frames(&self, py: Python<'_>) -> PyResult<Frames> {
         self.shared.check_open(py)?;
         Ok(Frames(Arc::clone(&self.shared)))
     }
 
-    /// The next packet; None at the end, or if none comes within `timeout` seconds.
+    /// The next packet; None at the end, or if none arrives within `timeout` seconds.
     #[pyo3(signature = (timeout=None))]
     fn frame(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Frame>> {
         self.shared.check_open(py)?;
@@ -176,7 +176,7 @@ impl Packets {
         batch::schema(py, &self.shared.schema)
     }
 
-    /// All packets that are still to come. Whoever takes the stream decides when it ends.
+    /// All remaining packets. The consumer of the stream decides when it ends.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -195,7 +195,7 @@ impl Packets {
         batch::stream(py, Stream::new(SchemaRef::clone(&self.shared.schema), rows))
     }
 
-    /// Gives everything back. Frames and batches that were taken stay as they are.
+    /// Releases all resources. Frames and batches already taken stay valid.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.shared.close());
     }
@@ -210,7 +210,7 @@ impl Packets {
     }
 }
 
-/// Batches, until its end.
+/// Iterates over batches.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Batches {
     shared: Arc<Shared>,
@@ -229,7 +229,7 @@ impl Batches {
     }
 }
 
-/// Frames, until its end.
+/// Iterates over frames.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Frames(Arc<Shared>);
 

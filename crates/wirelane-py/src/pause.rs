@@ -1,14 +1,14 @@
-//! Waiting without the GIL, such that ^C is heard.
+//! Waits without the GIL, and handles ^C.
 
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-/// Python's signals wait for so long at most.
+/// The longest delay of Python's signal handlers.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Runs `step` without the GIL until it has an answer, or `deadline` has passed; `None` then. It
-/// gets the time until which it may wait, and returns `None` if there is no answer by then.
+/// Runs `step` without the GIL until it has an answer; `None` if `deadline` passes first. `step`
+/// gets the latest time to return, and returns `None` if it has no answer.
 ///
 /// # Errors
 /// Whatever the handler of a signal raises, such as `KeyboardInterrupt`.
@@ -31,7 +31,7 @@ pub(crate) fn until<T: Send>(
     }
 }
 
-/// The time after `seconds`; `None` for no limit, or one that no clock reaches.
+/// The time after `seconds`; `None` without a limit, or if the clock cannot represent it.
 ///
 /// # Errors
 /// `seconds` is negative or not a number.
@@ -40,14 +40,14 @@ pub(crate) fn deadline(seconds: Option<f64>) -> PyResult<Option<Instant>> {
     Ok(Instant::now().checked_add(duration("timeout", seconds)?))
 }
 
-/// A time in seconds, as Python has it.
+/// A time in seconds, as a Python float.
 ///
 /// # Errors
 /// `seconds` is negative or not a number.
 pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) => Ok(duration),
-        // Infinity is as good as any time that nobody lives to see.
+        // Infinity, or longer than the type can represent.
         Err(_) if seconds > 0.0 => Ok(Duration::MAX),
         Err(_) => {
             let text = format!("{name}: {seconds} is no time; write seconds, from 0 on");

@@ -1,4 +1,4 @@
-//! An open port, as an object of Python.
+//! An open port, as a Python object.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::values::{Queues, python};
 
-/// An open port: packets as batches of Arrow or as frames, by any number of threads.
+/// An open port: packets as Arrow batches or as frames, for any number of threads.
 #[pyclass(frozen, extends = Packets, module = "wirelane")]
 pub(crate) struct Port {
     shared: Arc<Shared>,
@@ -27,12 +27,12 @@ pub(crate) struct Port {
     info: PortInfo,
     monitor: Monitor,
     accounting: Accounting,
-    /// What masks are changed by: one at a time.
+    /// Changes masks, one change at a time.
     control: Mutex<Arc<dyn Control>>,
 }
 
 impl Port {
-    /// Opens a port, and lets packets in.
+    /// Opens a port, and starts to receive.
     pub(crate) fn open(
         py: Python<'_>,
         spec: Spec,
@@ -64,7 +64,7 @@ impl Port {
         Ok(Self { shared, sender, info, monitor, accounting, control })
     }
 
-    /// As an object of Python.
+    /// Converts it to a Python object.
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         let packets = Packets::new(Arc::clone(&self.shared));
         Bound::new(py, PyClassInitializer::from(packets).add_subclass(self))
@@ -91,20 +91,20 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    /// The spec that it was opened by.
+    /// The spec of the port.
     #[getter]
     fn spec(&self) -> &str {
         &self.info.spec
     }
 
-    /// What it turned out to be: its mode, its queues, the attempts, notes.
+    /// Negotiated mode, queues, attempts and notes.
     #[getter]
     #[pyo3(name = "info")]
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         python(py, &json!(self.info))
     }
 
-    /// The RX queues whose packets are selected: 'all', or numbers. Setting it changes them while
+    /// The RX queues whose packets are selected: 'all', or numbers. Setting it takes effect while
     /// packets flow.
     #[getter]
     fn rx_queues(&self) -> Queues {
@@ -116,7 +116,7 @@ impl Port {
         self.change_mask(py, |mask| mask.rx = queues.0)
     }
 
-    /// The TX queues whose packets are selected, as `rx_queues`.
+    /// The TX queues whose packets are selected, like `rx_queues`.
     #[getter]
     fn tx_queues(&self) -> Queues {
         Queues(self.control().mask().tx)
@@ -127,7 +127,7 @@ impl Port {
         self.change_mask(py, |mask| mask.tx = queues.0)
     }
 
-    /// Whether packets that are tied to no queue are selected.
+    /// Whether packets without a queue are selected.
     #[getter]
     fn other(&self) -> bool {
         self.control().mask().other
@@ -138,14 +138,14 @@ impl Port {
         self.change_mask(py, |mask| mask.other = other)
     }
 
-    /// Replaces the filter, by one in tcpdump's language; None takes all packets.
+    /// Replaces the filter, in tcpdump's language; None accepts all packets.
     #[pyo3(signature = (filter))]
     fn set_filter(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<()> {
         let filter = options::filter(filter.unwrap_or_default()).or_raise()?;
         py.detach(|| self.control().set_filter(filter.as_ref())).or_raise()
     }
 
-    /// Its counters: by queue, and their sums. What nobody can know is None.
+    /// Counters of each queue, and their sums. An unknown counter is None.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let queues = self.monitor.queues();
         let tx = self.sender.stats();
@@ -164,8 +164,8 @@ impl Port {
         python(py, &all)
     }
 
-    /// Sends packets, anything with a buffer, by the TX queue of this number. Returns how many were
-    /// sent.
+    /// Sends packets, which are any objects with a buffer, through this TX queue. Returns the
+    /// number of packets sent.
     #[pyo3(signature = (frames, queue=None, *, rate=None, speed=None))]
     pub(crate) fn send(
         &self,
@@ -179,12 +179,12 @@ impl Port {
         self.sender.send(py, frames, queue, pace)
     }
 
-    /// Lets no more packets in. Those that came before can still be taken.
+    /// Stops receiving. Packets received before can still be taken.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.control().stop());
     }
 
-    /// Stops, and gives everything back. Frames and batches that were taken stay as they are.
+    /// Stops, and releases all resources. Frames and batches already taken stay valid.
     pub(crate) fn close(&self, py: Python<'_>) {
         py.detach(|| {
             self.control().stop();

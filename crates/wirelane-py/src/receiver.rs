@@ -1,4 +1,4 @@
-//! Packets as frames or as rows, for whichever thread asks.
+//! Packets as frames or rows, for any thread.
 
 use std::time::{Duration, Instant};
 
@@ -9,23 +9,23 @@ use wirelane_arrow::Packets;
 use crate::intake::{Intake, Taken};
 use crate::step::Step;
 
-/// Takes packets, and makes frames or rows of them.
+/// Receives packets, and makes frames or rows.
 pub(crate) struct Receiver {
     intake: Box<dyn Intake>,
     rows: Packets,
-    /// What went wrong, told once the rows before it are taken.
+    /// A failure, returned after the rows before it.
     failure: Option<Error>,
-    /// When the first of the rows came.
+    /// When the first row was added.
     began: Instant,
 }
 
 impl Receiver {
-    /// Of packets that become such rows.
+    /// Receives from `intake` into `rows`.
     pub(crate) fn new(intake: impl Intake + 'static, rows: Packets) -> Self {
         Self { intake: Box::new(intake), rows, failure: None, began: Instant::now() }
     }
 
-    /// A packet, if one comes before `until`.
+    /// The next packet, if one arrives before `until`.
     pub(crate) fn frame(&mut self, until: Instant) -> Step<Taken> {
         if let Some(error) = self.failure.take() {
             return Some(Err(error));
@@ -42,8 +42,8 @@ impl Receiver {
         self.intake.has_some().then(|| self.frame(Instant::now()))?
     }
 
-    /// Rows of `most` packets, or of fewer once the first one has waited for `patience`, if they
-    /// come before `until`. Those that came stay for the next call otherwise.
+    /// `most` rows, or fewer once the first one has waited for `patience`. If neither happens
+    /// before `until`, the rows stay for the next call.
     pub(crate) fn rows(
         &mut self,
         most: usize,

@@ -1,4 +1,4 @@
-//! The search of a store, as an object of Python.
+//! The search of a store, as a Python object.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Opens a store, and starts to search.
+    /// Opens a store, and starts the search.
     pub(crate) fn start<'py>(
         py: Python<'py>,
         path: &Path,
@@ -50,7 +50,7 @@ impl Search {
 
 #[pymethods]
 impl Search {
-    /// What was found and read; None while it goes on, or if it failed.
+    /// Counts of the packets found and the segments read; None while it runs, or if it failed.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Some(report) = py.detach(|| self.belt.report()) else {
             return Ok(py.None().into_bound(py));
@@ -71,7 +71,7 @@ impl Search {
         python(py, &all)
     }
 
-    /// Searches no further. What was found before can still be taken.
+    /// Stops the search. Packets found before can still be taken.
     fn stop(&self) {
         self.halt.ask();
     }

@@ -9,8 +9,7 @@ use crate::options::Arguments;
 use crate::pace::Rate;
 use crate::port::Port;
 
-/// Sends packets by a port, or by one of this spec that is opened for it. Returns how many were
-/// sent.
+/// Sends packets through a port, or opens one with this spec. Returns the number of packets sent.
 #[pyfunction]
 #[pyo3(signature = (port, frames, queue=None, *, rate=None, speed=None))]
 pub(crate) fn send(

@@ -1,4 +1,4 @@
-//! The transmitting ends of a port, on whichever thread sends.
+//! The transmitting ends of a port, for any thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,7 +18,6 @@ use crate::pause;
 pub(crate) struct Sender {
     tx: Mutex<Vec<Tx>>,
     counters: Vec<Arc<TxCounters>>,
-    /// The spec of the port.
     spec: String,
 }
 
@@ -28,8 +27,7 @@ impl Sender {
         Self { tx: Mutex::new(tx), counters, spec: info.spec.clone() }
     }
 
-    /// Sends packets by the TX queue of this number, or by the first one. Returns how many were
-    /// sent.
+    /// Sends packets through this TX queue, or the first one. Returns the number of packets sent.
     pub(crate) fn send(
         &self,
         py: Python<'_>,
@@ -45,7 +43,7 @@ impl Sender {
         let told = |failure: PyErr, index: Option<usize>| {
             let sent = counters.snapshot(0).packets.saturating_sub(before.packets);
             let value = failure.value(py);
-            // Exceptions of others may take no attributes.
+            // Exceptions of other modules may not accept attributes.
             let _ = value.setattr("index", index).and_then(|()| value.setattr("sent", sent));
             failure
         };
@@ -69,7 +67,7 @@ impl Sender {
                 fault: None,
                 wrong: None,
             };
-            // Others may use the port while a packet waits for its time.
+            // Other threads may use the port while a packet waits for its time.
             let step = |until| {
                 loop {
                     if sending.is_idle() && sending.admitted < packets.len() {
@@ -99,12 +97,12 @@ impl Sender {
         }
     }
 
-    /// A reading of each end.
+    /// A snapshot of each end's counters.
     pub(crate) fn stats(&self) -> Vec<TxStats> {
         self.counters.iter().map(|counters| counters.snapshot(0)).collect()
     }
 
-    /// Sends what was taken, as far as a fifth of a second is enough, and gives the ends back.
+    /// Drops the ends. They send pending packets for up to a fifth of a second.
     pub(crate) fn close(&self) {
         self.ends().clear();
     }
@@ -128,7 +126,7 @@ impl Sender {
         })
     }
 
-    /// What became of packets that were not sent, if there are any.
+    /// The error for packets that were not sent, if any.
     fn failure(&self, before: &TxStats, after: &TxStats) -> Option<Error> {
         let errors = after.errors.saturating_sub(before.errors);
         if errors == 0 {
@@ -144,7 +142,6 @@ impl Sender {
     }
 }
 
-/// A packet to be sent.
 struct Packet {
     data: Vec<u8>,
     time: Option<u64>,
@@ -159,28 +156,29 @@ fn packet(frame: &Bound<'_, PyAny>) -> PyResult<Packet> {
 /// Packets on their way into a transmitting end.
 struct Sending<'a> {
     packets: &'a [Packet],
-    /// Those that may leave by now.
+    /// Number of packets that may leave now.
     admitted: usize,
-    /// Those that are in frames.
+    /// Number of packets copied into frames.
     taken: usize,
     batch: Batch,
     is_last: bool,
-    /// Why the next one is not in a frame.
+    /// Why the next packet does not fit a frame.
     fault: Option<Error>,
-    /// The first one of a wrong length.
+    /// The first packet of a wrong length.
     wrong: Option<usize>,
 }
 
-/// The least of a frame: its Ethernet header.
+/// The shortest frame: an Ethernet header.
 const SHORTEST: usize = 14;
 
 impl Sending<'_> {
-    /// Whether all that may leave were taken by the end.
+    /// Whether the end has accepted every packet that may leave.
     fn is_idle(&self) -> bool {
         (self.taken == self.admitted || self.fault.is_some()) && self.batch.is_empty()
     }
 
-    /// True once all that may leave were taken by the end, and have left if they are the last ones.
+    /// True once the end has accepted every packet that may leave and, for the last packets, has
+    /// sent them.
     fn step(&mut self, tx: &mut Tx, until: Instant) -> Result<bool> {
         loop {
             if self.fault.is_none() {
@@ -223,7 +221,7 @@ impl Sending<'_> {
         self.taken += filled;
     }
 
-    /// Gives the end what it takes, and notes the first packet that is too long or too short.
+    /// Passes frames to the end, and notes the first packet that is too long or too short.
     fn transmit(&mut self, tx: &mut Tx) {
         let wrong = |tx: &Tx| tx.counters().snapshot(0).wrong_length;
         let (before, first) = (wrong(tx), self.taken - self.batch.len());
@@ -235,7 +233,7 @@ impl Sending<'_> {
         }
         let offered = self.packets.get(first..first + len - self.batch.len()).unwrap_or_default();
         let mut lengths: Vec<_> = offered.iter().map(|packet| packet.data.len()).collect();
-        // Beside those without a header, they are the longest.
+        // The others of a wrong length are the longest ones.
         let short = lengths.iter().filter(|len| **len < SHORTEST).count();
         lengths.sort_unstable_by(|one, other| other.cmp(one));
         let long = count.checked_sub(short + 1).and_then(|place| lengths.get(place).copied());

@@ -1,6 +1,6 @@
-//! What waits for a while answers by a step.
+//! The answer of an operation that waits for a limited time.
 
 use wirelane::Result;
 
-/// What a step says that waited for a while: nothing yet, or something, or the end.
+/// No answer yet, or an item, or the end, or an error.
 pub(crate) type Step<T> = Option<Result<Option<T>>>;

@@ -1,4 +1,4 @@
-//! What Python asks of a store, and what is wrong with the answer.
+//! Parameters of a store's search, and errors in its answer.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl<'py> FromPyObject<'_, 'py> for Moment {
             let since = value.sub(class.call1((1970, 1, 1, 0, 0, 0, 0, utc))?)?;
             let part = |name: &str| since.getattr(name)?.extract::<i64>();
             let seconds = part("days")? * 86_400 + part("seconds")?;
-            // What pandas has beside microseconds.
+            // pandas has nanoseconds in addition to microseconds.
             let rest = if since.hasattr("nanoseconds")? { part("nanoseconds")? } else { 0 };
             seconds
                 .saturating_mul(1_000_000_000)
@@ -49,7 +49,7 @@ impl<'py> FromPyObject<'_, 'py> for Moment {
     }
 }
 
-/// Which packets of a store are asked for.
+/// The packets to search for.
 pub(crate) struct Asked {
     pub(crate) filter: Option<String>,
     pub(crate) start: Option<Moment>,
@@ -67,7 +67,7 @@ impl Asked {
             return Err(Error::usage("time", "the end is not after the start"));
         }
         let filter = self.filter.as_deref().map(options::filter).transpose()?.flatten();
-        // Most packets are Ethernet. What is wrong only elsewhere, the report says.
+        // Most packets are Ethernet. The report lists errors on other link types.
         if let Some(filter) = &filter
             && let Err(error) = filter.check(LINK_TYPE_ETHERNET)
             && error.span().is_some()
@@ -78,17 +78,17 @@ impl Asked {
     }
 
     /// # Errors
-    /// Times that only a store knows.
+    /// A time is given, which only a store can select by.
     pub(crate) fn check_no_time(&self) -> Result<()> {
         if self.start.is_none() && self.end.is_none() {
             return Ok(());
         }
-        let cause = "only what `wirelane record` has written is found by time";
+        let cause = "only a directory of `wirelane record` can be searched by time";
         Err(Error::usage("start, end", cause))
     }
 }
 
-/// Whether this is the directory of a store.
+/// Whether the path is the directory of a store.
 pub(crate) fn is_store(path: &Path) -> bool {
     path.join("wirelane.store").exists()
 }
@@ -96,12 +96,12 @@ pub(crate) fn is_store(path: &Path) -> bool {
 /// Opens a store.
 ///
 /// # Errors
-/// It is none, or cannot be read.
+/// It is not a store, or cannot be read.
 pub(crate) fn open(path: &Path) -> Result<Directory> {
     Directory::open(path).map_err(failure)
 }
 
-/// The same error, as one of the library of ports.
+/// Converts the error to the error type of `wirelane`.
 pub(crate) fn failure(error: wirelane_store::Error) -> Error {
     let ErrorParts { object, cause, help, errno } = error.into_parts();
     let new = Error::failed(object, cause);
@@ -115,7 +115,7 @@ pub(crate) fn failure(error: wirelane_store::Error) -> Error {
     }
 }
 
-/// What is missing in an answer, because it could not be read.
+/// The error for parts that could not be read.
 pub(crate) fn damage(report: &Report) -> Option<Error> {
     let (first, others) = report.damage.split_first()?;
     let object = format!("{} at byte {}", first.path.display(), first.offset);
@@ -124,5 +124,5 @@ pub(crate) fn damage(report: &Report) -> Option<Error> {
         1 => format!("{}, and another place is damaged, too", first.what),
         n => format!("{}, and {n} other places are damaged, too", first.what),
     };
-    Some(Error::failed(object, cause).help("all that could be read was given before"))
+    Some(Error::failed(object, cause).help("every readable packet precedes this error"))
 }

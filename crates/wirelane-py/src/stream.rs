@@ -1,5 +1,4 @@
-//! Rows as a stream of Arrow: other libraries ask for the next ones when they want them, on threads
-//! of theirs.
+//! Rows as an Arrow stream. Other libraries request the next rows on their own threads.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +8,10 @@ use pyo3::prelude::*;
 
 use crate::step::Step;
 
-/// How long a step may wait before signals are looked for.
+/// How long a step may wait between checks for signals.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Rows that come step by step: each waits for some until a time.
+/// Rows that arrive step by step. Each step waits until a time.
 pub(crate) struct Stream<F> {
     schema: SchemaRef,
     step: F,
@@ -50,11 +49,12 @@ impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> RecordBatchReader for Stream
     }
 }
 
-/// Runs the handlers of signals that have come. Python runs them on its main thread, so only this
-/// one may wait for the GIL here: whoever has it may wait for the others.
+/// Runs pending signal handlers. Python runs them on its main thread, so only that thread takes the
+/// GIL here: the thread that holds it may wait for the others.
 ///
 /// # Errors
-/// A handler raised an exception, which C cannot pass on: the signal is repeated for who called it.
+/// A handler raised an exception, which C cannot pass on. The signal is raised again for the
+/// caller.
 fn heed_signals() -> Result<(), ArrowError> {
     let is_main = rustix::thread::gettid() == rustix::process::getpid();
     if !is_main {
@@ -71,7 +71,7 @@ fn heed_signals() -> Result<(), ArrowError> {
     })
 }
 
-/// An error for C, which keeps its text.
+/// An error for C with this text.
 fn failed(text: String) -> ArrowError {
     ArrowError::IoError(text.clone(), std::io::Error::other(text))
 }

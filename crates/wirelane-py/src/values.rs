@@ -1,4 +1,4 @@
-//! Values of the library as values of Python, and back.
+//! Converts values between the library and Python.
 
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
@@ -44,7 +44,7 @@ impl<'py> IntoPyObject<'py> for Queues {
     }
 }
 
-/// What summaries have as JSON, as dictionaries and lists.
+/// JSON as Python dictionaries and lists.
 pub(crate) fn python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Null => Ok(py.None().into_bound(py)),

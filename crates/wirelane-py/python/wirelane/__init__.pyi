@@ -28,7 +28,7 @@ __all__ = [
     "send",
 ]
 
-# Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame. `collections.abc.Buffer` is of Python 3.12.
+# Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame. `collections.abc.Buffer` needs Python 3.12.
 _Buffer = Any
 
 # A datetime with its time zone (also pandas.Timestamp), or nanoseconds since 1970.
@@ -50,15 +50,15 @@ def open(
     transmit: bool = False,
     take: Literal["nothing", "matching", "all"] = "nothing",
 ) -> Port:
-    """Opens a port, such as 'packet:eth0' or 'sim:4', and lets packets in.
+    """Opens a port, such as 'packet:eth0' or 'sim:4', and starts to receive.
 
-    filter: which packets, in tcpdump's language.
-    rx_queues, tx_queues, other: the masks at first: 'all', 'none', '0,2-3', or numbers.
-    snaplen: most bytes to keep of a packet.
+    filter: selects packets, in tcpdump's language.
+    rx_queues, tx_queues, other: the initial masks: 'all', 'none', '0,2-3', or numbers.
+    snaplen: the most bytes to keep of a packet.
     ring: bytes of receive memory per queue.
-    count: the port ends after so many packets.
-    columns: the columns of batches; all but 'data', the packet's bytes, without it.
-    take: which packets `xdp:` may take away from the host.
+    count: the port ends after this number of packets.
+    columns: the columns of batches; by default all but 'data', the packet's bytes.
+    take: which packets `xdp:` may take from the host.
     """
 
 def read(
@@ -72,12 +72,12 @@ def read(
 ) -> Port | Search:
     """Opens a capture file (pcap or pcapng, also compressed), or searches a directory that `wirelane record` has written.
 
-    A directory gives its packets in order of time, and what is damaged as an error behind all others.
+    The packets of a directory are in order of time. If parts are damaged, an error follows the last packet.
 
-    filter: which packets, in tcpdump's language. In a directory, the index says where they may be.
-    start, end: of a directory, only packets from `start` on, and before `end`.
-    count: only so many packets.
-    columns: the columns of batches; all but 'data', the packet's bytes, without it.
+    filter: selects packets, in tcpdump's language. In a directory, the index narrows the search.
+    start, end: for a directory, only packets from `start` on, and before `end`.
+    count: the most packets to read.
+    columns: the columns of batches; by default all but 'data', the packet's bytes.
     """
 
 def send(
@@ -88,12 +88,12 @@ def send(
     rate: float | str | None = None,
     speed: float | None = None,
 ) -> int:
-    """Sends packets by a port, or by one of this spec that is opened for it. Returns how many were sent.
+    """Sends packets through a port, or opens one with this spec. Returns the number of packets sent.
 
-    A file (`'file:out.pcapng'`) is a port, too. Frames keep their times there.
+    A file (`'file:out.pcapng'`) is a port, too, and keeps the times of frames.
 
-    rate: evenly, packets per second, or '10kpps', '6Gbit' or '80%' of the link; as fast as possible without it.
-    speed: each frame at its own time: 1 keeps the times between them, 2 is twice as fast.
+    rate: an even rate: packets per second, or '10kpps', '6Gbit' or '80%' of the link; by default unlimited.
+    speed: replays the frames' times: 1 keeps the intervals between them, 2 is twice as fast.
     """
 
 def flows(
@@ -107,15 +107,15 @@ def flows(
     max_flows: int = 1_000_000,
     count: int | None = None,
 ) -> Flows:
-    """Meters the two-way flows of a port or file, by a thread per queue, or of a directory of `wirelane record`.
+    """Meters the two-way flows of a port or file, with a thread per queue, or of a directory of `wirelane record`.
 
-    start, end: of a directory, only packets from `start` on, and before `end`.
+    start, end: for a directory, only packets from `start` on, and before `end`.
 
-    A flow ends `idle` seconds after its last packet; one that lasts is told every `active` seconds.
+    A flow ends `idle` seconds after its last packet; a longer flow is exported every `active` seconds.
     """
 
 class Packets:
-    """Packets of a port or a directory. Iterating gives batches. It is a stream of Arrow, too: `polars.DataFrame(port)`."""
+    """Packets of a port or a directory, as batches. It is an Arrow stream, too: `polars.DataFrame(port)`."""
 
     @property
     def column_names(self) -> list[str]:
@@ -124,15 +124,15 @@ class Packets:
     def ended(self) -> bool:
         """Whether all packets were taken."""
     def batches(self, rows: int = 8192, wait: float = 0.1) -> Batches:
-        """Batches of at most `rows` packets; of fewer once the first one has waited for `wait` seconds."""
+        """Batches of at most `rows` packets, or fewer once the first packet has waited for `wait` seconds."""
     def batch(self, rows: int = 8192, wait: float = 0.1, timeout: float | None = None) -> Batch | None:
-        """The next batch; None at the end, or if no packet comes within `timeout` seconds."""
+        """The next batch; None at the end, or if no packet arrives within `timeout` seconds."""
     def frames(self) -> Frames:
-        """Its packets one by one."""
+        """Packets one by one."""
     def frame(self, timeout: float | None = None) -> Frame | None:
-        """The next packet; None at the end, or if none comes within `timeout` seconds."""
+        """The next packet; None at the end, or if none arrives within `timeout` seconds."""
     def close(self) -> None:
-        """Gives everything back. Frames and batches that were taken stay as they are."""
+        """Releases all resources. Frames and batches already taken stay valid."""
     def __iter__(self) -> Batches: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -152,7 +152,7 @@ class Port(Packets):
     def spec(self) -> str: ...
     @property
     def info(self) -> dict[str, Any]:
-        """What it turned out to be: its mode, its queues, the attempts, notes."""
+        """Negotiated mode, queues, attempts and notes."""
     @property
     def rx_queues(self) -> Literal["all"] | list[int]:
         """The RX queues whose packets are selected. Setting it changes them while packets flow."""
@@ -164,7 +164,7 @@ class Port(Packets):
     def tx_queues(self, queues: str | Iterable[SupportsIndex]) -> None: ...
     @property
     def other(self) -> bool:
-        """Whether packets that are tied to no queue are selected."""
+        """Whether packets without a queue are selected."""
     @other.setter
     def other(self, other: bool) -> None: ...
     def set_filter(self, filter: str | None) -> None:
@@ -177,26 +177,26 @@ class Port(Packets):
         rate: float | str | None = None,
         speed: float | None = None,
     ) -> int:
-        """Sends packets by the TX queue of this number, or the first one, as `wirelane.send` does."""
+        """Sends packets through this TX queue, or the first one, like `wirelane.send`."""
     def stats(self) -> dict[str, Any]:
-        """Its counters: by queue, and their sums. What nobody can know is None."""
+        """Counters of each queue, and their sums. An unknown counter is None."""
     def stop(self) -> None:
-        """Lets no more packets in. Those that came before can still be taken."""
+        """Stops receiving. Packets received before can still be taken."""
     def close(self) -> None:
-        """Stops, and gives everything back. Frames and batches that were taken stay as they are."""
+        """Stops, and releases all resources. Frames and batches already taken stay valid."""
 
 @final
 class Search(Packets):
     """Packets that a search of a directory of `wirelane record` finds, in order of time."""
 
     def stats(self) -> dict[str, Any] | None:
-        """What was found, read and damaged; None while it goes on, or if it failed."""
+        """Counts of the packets found, the segments read, and the damage; None while it runs, or if it failed."""
     def stop(self) -> None:
-        """Searches no further. What was found before can still be taken."""
+        """Stops the search. Packets found before can still be taken."""
 
 @final
 class Batch:
-    """Rows as columns of Arrow: `pyarrow.record_batch(batch)`, `polars.DataFrame(batch)`, without a copy."""
+    """Packets or flows as Arrow columns: `pyarrow.record_batch(batch)`, `polars.DataFrame(batch)`, without a copy."""
 
     @property
     def column_names(self) -> list[str]: ...
@@ -214,18 +214,18 @@ class Batches(Iterator[Batch]):
 class Frame:
     """One packet: a buffer, as in `memoryview(frame)`, `bytes(frame)` or `numpy.frombuffer(frame, 'u1')`.
 
-    It may be kept for ever, also when its port is closed.
+    It owns its bytes, and stays valid after its port is closed.
     """
 
     @property
     def time(self) -> int:
-        """When the port saw it, in nanoseconds since 1970; 0 if it keeps no time."""
+        """Time of capture, in nanoseconds since 1970; 0 if the port has no time."""
     @property
     def length(self) -> int:
-        """Bytes that it had on the wire."""
+        """Its length on the wire, in bytes."""
     @property
     def queue(self) -> int | None:
-        """Its queue; None if it is tied to none."""
+        """Its queue, or None."""
     @property
     def class_(self) -> Literal["rx", "tx", "other"]: ...
     @property
@@ -242,16 +242,16 @@ class Frames(Iterator[Frame]):
 
 @final
 class Flows(Iterator[Batch]):
-    """Flows that have ended, in batches. It is a stream of Arrow, too."""
+    """Flows that have ended, in batches. It is an Arrow stream, too."""
 
     @property
     def column_names(self) -> list[str]: ...
     def stats(self) -> dict[str, Any] | None:
-        """What became of packets and flows; None while it goes on."""
+        """Counts of packets and flows; None while it runs."""
     def stop(self) -> None:
-        """Lets no more packets in; the flows of those that came before can still be taken."""
+        """Stops receiving. The flows of packets received before can still be taken."""
     def close(self) -> None:
-        """Ends the metering. Flows that were not taken are gone."""
+        """Stops metering. Flows not taken are lost."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
     def __arrow_c_schema__(self) -> object: ...

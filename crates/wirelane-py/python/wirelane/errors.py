@@ -1,13 +1,13 @@
-"""Exceptions. Each has the text of the library: what happened, to what, why, and what to do about it."""
+"""Exceptions. Their texts state what failed, why, and the remedy."""
 
 import builtins
 
 
 class Error(OSError):
-    """What was asked for could not be done. `errno` is that of the system call, or None.
+    """A call failed. `errno` is the system call's errno, or None.
 
-    Of `send`: `index` is the position of the first packet that could not be sent, or None if the
-    system does not tell which it was, and `sent` how many packets were sent.
+    For `send`, `index` is the position of the first packet that could not be sent, or None if the
+    system does not report it; `sent` is the number of packets sent.
     """
 
     index: int | None = None
@@ -17,12 +17,12 @@ class Error(OSError):
         super().__init__(errno, text)
 
     def __str__(self) -> str:
-        """The text, which names the errno where there is one."""
+        """The text, with the errno if there is one."""
         return self.strerror or ""
 
 
 class UsageError(Error, ValueError):
-    """What was asked for is wrong: a malformed spec, an unknown option, a filter that is none."""
+    """The request is wrong: a malformed spec, an unknown option, an invalid filter."""
 
 
 class NotPermittedError(Error, builtins.PermissionError):

@@ -17,13 +17,13 @@ from scapy.supersocket import SuperSocket
 
 import wirelane
 
-# How long one socket of several is waited for, in seconds.
+# How long `select` waits for all sockets together, in seconds.
 _TURN = 0.05
 _BACKENDS = ("sim", "file", "packet", "xdp", "tap")
 
 
 class Socket(SuperSocket):
-    """A port as a socket of Scapy. All options of `wirelane.open` are its own, too."""
+    """A port as a socket of Scapy. It accepts all options of `wirelane.open`."""
 
     desc = "packets by the rings of wirelane"
     # `select` returns now and then without a packet, so that Scapy can end.
@@ -54,14 +54,14 @@ class Socket(SuperSocket):
         self._next: wirelane.Frame | None = None
 
     def recv_raw(self, x: int = MTU) -> tuple[Any, bytes | None, float | None]:
-        """The next packet, of which `x` bytes are kept."""
+        """The next packet, truncated to `x` bytes."""
         frame, self._next = self._next or self.port.frame(), None
         if frame is None:
             raise EOFError
         return self.basecls, bytes(frame)[:x], frame.time / 1e9
 
     def recv(self, x: int = MTU, **kwargs: Any) -> Packet | None:
-        """The next packet. Its `wirelen` is what it had on the wire."""
+        """The next packet. Its `wirelen` is the length on the wire."""
         length = self._next.length if self._next else None
         packet = super().recv(x, **kwargs)
         if packet is not None and length is not None:
@@ -69,14 +69,14 @@ class Socket(SuperSocket):
         return packet
 
     def send(self, x: Packet) -> int:
-        """Sends a packet; returns its bytes."""
+        """Sends a packet, and returns its length."""
         data = raw(x)
         x.sent_time = time.time()
         self.port.send([data])
         return len(data)
 
     def fileno(self) -> int:
-        """None that could be waited for."""
+        """A port has no descriptor for Scapy."""
         return -1
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Socket(SuperSocket):
 
     @staticmethod
     def select(sockets: list[SuperSocket], remain: float | None = None) -> list[SuperSocket]:
-        """The sockets that have a packet, or are at their end; none after a short while."""
+        """The sockets with a packet or at their end. None if all are silent for a short time."""
         own = [socket for socket in sockets if isinstance(socket, Socket)]
         patience = _TURN / max(len(own), 1)
         if remain is not None:

@@ -1,4 +1,4 @@
-//! What came of metering, for Python.
+//! The result of metering, for Python.
 
 use serde_json::{Value, json};
 use wirelane::Error;
@@ -6,10 +6,10 @@ use wirelane::stats::QueueStats;
 use wirelane_flow::MeterCounts;
 use wirelane_flow::session::FlowCounts;
 
-/// What came of it.
+/// The result of metering.
 pub(super) struct Ended {
     pub(super) stats: Value,
-    /// The first one first.
+    /// In the order in which they occurred.
     pub(super) errors: Vec<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Flows of a port or file: a thread per queue, and one that waits for them.
+//! Meters flows of a port or file, with a thread per queue and one that waits for them.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use wirelane_flow::session::{FlowConfig, FlowOutcome, Metering};
 
 use super::ended::Ended;
 
-/// How often the threads are asked whether they have ended.
+/// The interval between checks for the end of the threads.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(super) fn start(

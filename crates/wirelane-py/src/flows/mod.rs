@@ -1,4 +1,4 @@
-//! Two-way flows of a port, file or store, metered in the background while Python takes those that
+//! Two-way flows of a port, file or store. Metering runs in the background; Python takes flows that
 //! have ended.
 
 mod ended;
@@ -68,7 +68,7 @@ pub(crate) fn flows(
         seed: random_number(),
     };
     let bytes = source.as_os_str().as_encoded_bytes();
-    // A file or a directory, unless it is named as a port: an interface has no slash in its name.
+    // A file or a directory, unless the name is a port spec: an interface's name has no slash.
     let is_path = !bytes.contains(&b':') && (bytes.contains(&b'/') || source.is_file());
     if is_path && source.is_dir() || is_store(&source) {
         return py.detach(|| Flows::of_store(&source, &asked, config)).or_raise();
@@ -82,7 +82,7 @@ pub(crate) fn flows(
     py.detach(|| Flows::of_port(port, &config)).or_raise()
 }
 
-/// Flows that have ended, in batches of Arrow.
+/// Flows that have ended, in Arrow batches.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Flows {
     shared: Arc<Shared>,
@@ -91,9 +91,9 @@ pub(crate) struct Flows {
     schema: SchemaRef,
 }
 
-/// What the threads and Python share.
+/// The state that the threads and Python share.
 struct Shared {
-    /// `None` once nobody wants any more.
+    /// `None` once Python takes no more flows.
     batches: Mutex<Option<Receiver<RecordBatch>>>,
     halt: Halt,
 }
@@ -120,7 +120,7 @@ impl Flows {
         Ok(Self { shared, metering, stats: Mutex::new(None), schema })
     }
 
-    /// What came of it, once the threads have ended; waits for them.
+    /// Waits for the threads, and stores the result.
     fn conclude(&self) -> Result<()> {
         let thread = self.metering.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return Ok(()) };
@@ -128,7 +128,7 @@ impl Flows {
             .join()
             .map_err(|_| Error::failed("the thread that meters flows", "panicked: a defect"))?;
         *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended.stats);
-        // Who stopped wants no more, which is no error.
+        // Stopping early is not an error.
         let first = ended.errors.into_iter().find(|error| error.cause() != rows::UNWANTED);
         first.map_or(Ok(()), Err)
     }
@@ -170,7 +170,7 @@ impl Flows {
         batch::schema(py, &self.schema)
     }
 
-    /// All flows that are still to come.
+    /// All remaining flows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         slf: Bound<'py, Self>,
@@ -188,18 +188,18 @@ impl Flows {
         batch::stream(py, Stream::new(SchemaRef::clone(&slf.get().schema), rows))
     }
 
-    /// What became of packets and flows; None while it goes on.
+    /// Counts of packets and flows; None while it runs.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |stats| python(py, stats))
     }
 
-    /// Lets no more packets in; the flows of those that came before can still be taken.
+    /// Stops receiving. The flows of packets received before can still be taken.
     fn stop(&self) {
         self.shared.halt.ask();
     }
 
-    /// Ends the metering. Flows that were not taken are gone.
+    /// Stops metering. Flows not taken are lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.stop();
         let end = || {

@@ -1,4 +1,4 @@
-//! Flows that become batches, and wait for Python.
+//! Collects flows in batches, which wait for Python.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -13,7 +13,7 @@ const WAITING: usize = 16;
 
 pub(super) const UNWANTED: &str = "Python takes no more of them";
 
-/// Makes batches of flows, and gives them to Python.
+/// Collects flows in batches, and sends them to Python.
 pub(super) struct Rows {
     columns: wirelane_arrow::Flows,
     rows: Vec<Flow>,
@@ -22,7 +22,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// What makes batches, and where they come.
+    /// The collector, and the receiver of its batches.
     pub(super) fn new(columns: wirelane_arrow::Flows) -> (Self, Receiver<RecordBatch>) {
         let (sender, receiver) = sync_channel(WAITING);
         let rows = Vec::with_capacity(ROWS);

@@ -1,4 +1,4 @@
-//! Flows of what `wirelane record` has written: one table, as packets come in order of time.
+//! Meters the packets of a store in one table, because they are in order of time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Packets on their way from the thread that finds them to whoever takes them.
+//! Passes packets from the thread that finds them to the thread that takes them.
 //!
 //! ```text
 //!   found ─▶ [ run that grows ] ─▶ swapped for an empty one ─▶ frames, rows
 //! ```
 //!
-//! The run that grows is bounded: whoever finds packets waits while it is full. Whoever takes them
-//! is woken when there are many; few are taken after a nap, so that rare packets come soon, and
-//! frequent ones cost no wake-up each.
+//! The growing run is bounded: the finder blocks while it is full. A long run wakes the taker at
+//! once. A short run is taken after a nap, so that rare packets arrive soon and frequent ones do
+//! not each cost a wake-up.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use wirelane::pcap::{Direction, Record, Source};
 use wirelane::{Error, Result};
 use wirelane_store::query::Report;
 
-/// A run is full with so many bytes or packets.
+/// A run is full at this number of bytes or packets.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_PACKETS: usize = 4096;
-/// Few packets are taken after this time.
+/// The time after which a short run is taken.
 const NAP: Duration = Duration::from_millis(5);
 
 /// A packet of a run.
@@ -28,18 +28,18 @@ pub(super) struct Packet {
     time: u64,
     original_len: u32,
     direction: Direction,
-    /// Where its bytes end among those of the run.
+    /// The end of its bytes among the bytes of the run.
     end: usize,
 }
 
-/// Packets that were found one after the other.
+/// Consecutive packets.
 #[derive(Default)]
 pub(super) struct Run {
     packets: Vec<Packet>,
     bytes: Vec<u8>,
-    /// The interfaces that are new: behind those of all runs before.
+    /// New interfaces, numbered after the interfaces of all earlier runs.
     sources: Vec<Source>,
-    /// Packets that were taken.
+    /// The number of packets taken.
     taken: usize,
 }
 
@@ -48,12 +48,12 @@ impl Run {
         self.taken >= self.packets.len()
     }
 
-    /// The interfaces that were not in any run before. They are gone then.
+    /// Drains the interfaces that no earlier run had.
     pub(super) fn sources(&mut self) -> std::vec::Drain<'_, Source> {
         self.sources.drain(..)
     }
 
-    /// The next packet, which counts as taken.
+    /// Takes the next packet.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Record<'_>> {
         let before = self.taken.checked_sub(1).and_then(|at| self.packets.get(at));
@@ -91,30 +91,30 @@ impl Run {
         self.packets.len() >= MOST_PACKETS || self.bytes.len() >= MOST_BYTES
     }
 
-    /// Whether it is worth to wake somebody.
+    /// Whether the run is long enough to wake the taker.
     fn is_long(&self) -> bool {
         self.packets.len() >= MOST_PACKETS / 4 || self.bytes.len() >= MOST_BYTES / 4
     }
 }
 
-/// The run that grows, and the end.
+/// The growing run, and the state of both threads.
 #[derive(Default)]
 pub(crate) struct Belt {
     state: Mutex<State>,
-    /// There are many packets, or no more.
+    /// The run is long, or has ended.
     filled: Condvar,
-    /// Packets were taken, or nobody takes any more.
+    /// Packets were taken, or the taker has closed.
     emptied: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     run: Run,
-    /// Interfaces in all runs.
+    /// Number of interfaces in all runs.
     sources: usize,
-    /// Somebody sleeps until there are packets.
+    /// The taker sleeps until packets arrive.
     is_awaited: bool,
-    /// Nobody takes packets any more.
+    /// The taker has closed.
     is_closed: bool,
     has_ended: bool,
     failure: Option<Error>,
@@ -122,7 +122,7 @@ struct State {
 }
 
 impl Belt {
-    /// Adds a packet; waits for room. Breaks when nobody takes packets any more.
+    /// Adds a packet, and waits for room. Breaks once the taker has closed.
     #[inline]
     pub(crate) fn push(&self, record: &Record<'_>, sources: &[Source]) -> ControlFlow<()> {
         let mut state = self.state();
@@ -145,26 +145,26 @@ impl Belt {
         ControlFlow::Continue(())
     }
 
-    /// There are no more packets: why, and how it went.
+    /// Ends the packets, with a report or a failure.
     pub(crate) fn end(&self, report: Option<Report>, failure: Option<Error>) {
         let mut state = self.state();
         (state.report, state.failure, state.has_ended) = (report, failure, true);
         self.filled.notify_all();
     }
 
-    /// How it went; `None` while it goes on, or if it failed.
+    /// The report; `None` while the search runs, or if it failed.
     pub(crate) fn report(&self) -> Option<Report> {
         self.state().report.clone()
     }
 
-    /// Nobody takes packets any more.
+    /// Ends the taker's side.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.emptied.notify_all();
     }
 
-    /// Swaps a run that is over for what has come. True if there is any, false at the end, once
-    /// what went wrong was told; `None` if nothing comes before `until`.
+    /// Replaces a run that is over. True with new packets; false at the end, after the failure was
+    /// returned; `None` if no packet arrives before `until`.
     pub(super) fn take(&self, run: &mut Run, until: Instant) -> Option<Result<bool>> {
         let mut state = self.state();
         let mut has_slept = false;
@@ -194,7 +194,7 @@ impl Belt {
     }
 }
 
-/// Ends the belt of a thread that panics.
+/// Ends the belt if its thread panics.
 pub(crate) struct Ending(pub(crate) Arc<Belt>);
 
 impl Drop for Ending {

@@ -1,4 +1,4 @@
-//! The receiving ends of a port, on whichever thread asks.
+//! The receiving ends of a port, for any thread.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,23 +12,23 @@ use wirelane_arrow::Packets;
 
 use super::{Data, Intake, Taken};
 
-/// After so many receptions, ends that had nothing are asked for their state, as the library's own
-/// loop does.
+/// After this number of receptions, idle ends are polled for their state, as in the library's own
+/// loop.
 const UNASKED: u32 = 32;
 
 /// The receiving ends of an open port. Dropping it closes the port.
 pub(crate) struct Ends {
-    /// It is open as long as this is here.
+    /// The port stays open as long as this exists.
     _port: Port,
     rx: Vec<Rx>,
     ends: Vec<End>,
-    /// Frames of one end that were received, and not taken yet.
+    /// Frames received from one end that were not taken yet.
     batch: Batch,
-    /// The end that they are from.
+    /// The end of these frames.
     from: usize,
-    /// Receptions, to be fair to all ends.
+    /// Counts receptions, to treat all ends fairly.
     turn: u32,
-    /// Packets still to be received.
+    /// Number of packets still to receive.
     left: u64,
 }
 
@@ -46,8 +46,7 @@ struct Interface {
 }
 
 impl Ends {
-    /// Of a port that has started, with the rows to be made. `count`: the packets after which it
-    /// ends.
+    /// The ends of a started port, and the rows to fill. It ends after `count` packets.
     pub(crate) fn new(port: Port, rx: Vec<Rx>, rows: &mut Packets, count: Option<u64>) -> Self {
         let ends = rx.iter().map(|rx| End::new(port.info(), rx, rows)).collect();
         let left = count.unwrap_or(u64::MAX);
@@ -140,8 +139,7 @@ impl End {
         Self { placing, known }
     }
 
-    /// The interface of a frame, and where it went if that differs from what the interface says of
-    /// all.
+    /// The interface of a frame, and its direction if that differs from the interface's.
     fn place(&mut self, frame: &Frame, rows: &mut Packets) -> Option<(&Interface, Direction)> {
         let (place, direction) = self.placing.place_late(frame);
         let is_known = self.known.get(place as usize).is_some_and(Option::is_some);
@@ -151,7 +149,7 @@ impl End {
         Some((self.known.get(place as usize)?.as_ref()?, direction))
     }
 
-    /// An interface that was found while the port runs, or is described late in a file.
+    /// Adds an interface that the port found while running, or that a file describes late.
     #[cold]
     fn find(&mut self, place: u32, rows: &mut Packets) {
         let Some(source) = self.placing.found(place) else { return };

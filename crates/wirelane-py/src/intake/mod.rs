@@ -1,4 +1,4 @@
-//! Where packets come from: the receiving ends of a port, or the search of a store.
+//! Sources of packets: the receiving ends of a port, or the search of a store.
 
 pub(crate) mod belt;
 pub(crate) mod ends;
@@ -10,29 +10,29 @@ use std::time::Instant;
 use wirelane::{Class, Result};
 use wirelane_arrow::Packets;
 
-/// Packets that come, and wait until they become frames or rows.
+/// Receives packets, which wait until they become frames or rows.
 pub(crate) trait Intake: Send {
-    /// Has some packets, those that were not taken yet or about `most` new ones. True if there are
-    /// any, false at the end; `None` if nothing comes before `until`.
+    /// Receives about `most` packets, unless some are waiting. True if there are any, false at the
+    /// end; `None` if none arrives before `until`.
     fn receive(&mut self, most: usize, until: Instant) -> Option<Result<bool>>;
 
-    /// Whether there are packets that were not taken yet.
+    /// Whether packets are waiting.
     fn has_some(&self) -> bool;
 
-    /// Takes one of them. `rows` learns of its interface.
+    /// Takes one packet, and adds its interface to `rows`.
     fn take(&mut self, rows: &mut Packets) -> Option<Taken>;
 
-    /// Makes rows of `room` of them at most.
+    /// Adds at most `room` packets to the rows.
     fn add(&mut self, room: usize, rows: &mut Packets);
 }
 
-/// A packet, with what is known of it.
+/// A packet and its metadata.
 pub(crate) struct Taken {
     pub(crate) data: Data,
     pub(crate) interface: Arc<str>,
-    /// When it was seen, in nanoseconds since 1970; 0 if nobody knows.
+    /// Time of capture, in nanoseconds since 1970; 0 if unknown.
     pub(crate) time: u64,
-    /// Bytes that it had on the wire.
+    /// Its length on the wire, in bytes.
     pub(crate) length: u32,
     pub(crate) queue: Option<u16>,
     pub(crate) class: Class,

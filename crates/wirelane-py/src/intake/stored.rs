@@ -1,4 +1,4 @@
-//! Packets that a search of a store finds, on a thread of its own.
+//! The packets of a store, found by a search on a separate thread.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub(crate) struct Stored {
 /// An interface of a store.
 struct Interface {
     name: Arc<str>,
-    /// In rows; `None` until there are some.
+    /// Its number in rows; `None` before its first row.
     number: Option<u32>,
     source: Source,
 }
 
 impl Stored {
-    /// Starts to search. `count`: the packets after which it ends.
+    /// Starts to search. It ends after `count` packets.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -129,7 +129,7 @@ impl Drop for Stored {
     }
 }
 
-/// What the packet is: what its interface has, or which way it went.
+/// The class of the interface or, without one, of the packet's direction.
 fn class(source: &Source, record: &Record<'_>) -> Class {
     source.class.unwrap_or(match record.direction {
         Direction::Outbound => Class::Tx,

@@ -89,7 +89,7 @@ def addresses(batch) -> list[int]:
 
 def test_nothing_is_copied(capture):
     [batch] = wirelane.read(capture)
-    # Each import would have memory of its own if it copied.
+    # A copying import would have separate memory.
     assert addresses(batch) == addresses(batch) != []
     series = polars.DataFrame(batch)["length"]
     [_, lengths] = pyarrow.record_batch(batch)["length"].buffers()

@@ -66,8 +66,8 @@ def test_batches_and_frames_of_one_port_are_no_packet_twice(capture):
     assert bytes(rest[0]) == udp(110)
 
 
-# Each packet is larger than the smallest block that the allocator maps by itself here, once its heap is full. What was
-# freed is no longer mapped then: whoever uses it dies of SIGSEGV.
+# Each packet is larger than the smallest block that the allocator maps separately here, once its
+# heap is full. Freed memory is no longer mapped, so any access ends the process with SIGSEGV.
 GUARDED = {"PYTHONMALLOC": "malloc", "MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_MMAP_MAX_": "1000000"}
 
 KEEP = """

@@ -14,7 +14,7 @@ def test_masks_change_while_packets_flow():
         assert {port.frame().queue for _ in range(2000)} == {0, 2, 3}
         port.rx_queues = [1]
         assert port.rx_queues == [1]
-        # What was in the rings has met the mask of before.
+        # The rings still had packets of the previous mask.
         last = [port.frame().queue for _ in range(20_000)][-1000:]
         assert set(last) == {1}
         port.rx_queues = "all"

@@ -8,7 +8,7 @@ use wirelane_testkit::tools;
 /// The version that the wheel is built by.
 const MATURIN: &str = "maturin>=1.9,<2";
 
-/// An environment of its own.
+/// A separate environment.
 pub(crate) struct Environment(PathBuf);
 
 impl Environment {
@@ -49,7 +49,7 @@ impl Environment {
 
     fn pip(&self, packages: &[&str]) -> Command {
         let mut pip = self.python();
-        // What is imported is compiled then; most of it never is.
+        // Imported modules are compiled at import; most modules are never imported.
         pip.args(["-m", "pip", "install", "--quiet", "--no-compile"]).args(packages);
         pip
     }

@@ -13,7 +13,7 @@ use std::process::Command;
 use environment::{Environment, succeed};
 use tempfile::TempDir;
 
-/// What the tests import beside the wheel.
+/// The packages that the tests import, except the wheel.
 const PACKAGES: [&str; 7] = ["pytest", "pyarrow", "polars", "duckdb", "pandas", "scapy", "mypy"];
 
 #[test]
