@@ -1,4 +1,5 @@
-//! Writes packets of two queues into a store of at most 200 MB, then asks for a host and a moment.
+//! Writes packets of two queues into a store of at most 200 MB, then searches for a host after a
+//! time.
 //!
 //!     cargo run --release -p wirelane-store --example days -- /tmp/days 'udp and host 10.0.1.7'
 //!
@@ -25,7 +26,7 @@ fn main() -> Result<()> {
     let begin = clock::realtime_ns();
     record(&path, begin)?;
 
-    // The second half of what was recorded, as if somebody knew when it happened.
+    // The second half of the recording, as if the user knew when the event happened.
     let middle = begin + u64::from(PACKETS / 2) * 1000;
     let filter = expression.parse::<Filter>()?;
     let question = Query { from: Some(middle), filter: Some(filter), ..Query::all() };
@@ -64,7 +65,7 @@ fn record(path: &std::path::Path, begin: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the thread of a queue does.
+/// The work of a queue's thread.
 fn receive(mut lane: LaneWriter, queue: u8, begin: u64) {
     for number in 0..PACKETS {
         let data = frame(queue, number);
@@ -75,7 +76,7 @@ fn receive(mut lane: LaneWriter, queue: u8, begin: u64) {
             direction: Direction::Unknown,
             data: &data,
         };
-        // A port that cannot wait would push at once, and count what is refused.
+        // A port that cannot wait would push at once, and count refused packets.
         lane.wait_for_room(data.len(), Duration::from_secs(10));
         lane.push(&record, None);
         lane.tick(clock::monotonic_ns());

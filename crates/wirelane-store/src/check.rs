@@ -1,5 +1,5 @@
-//! Reads a whole store, names what is damaged, and mends what can be mended: what a crash left, and
-//! lost or damaged indexes.
+//! Reads a whole store, reports damage, and repairs segments of a crashed recorder and lost or
+//! damaged indexes.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::survey::{Survey, survey};
 /// Bytes of an index that are compared at a time.
 const CHUNK: usize = 64 << 10;
 
-/// What was found in a store, and done to it.
+/// The result of checking a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -29,11 +29,11 @@ pub struct CheckReport {
     pub extents: u64,
     /// Packets in these.
     pub packets: u64,
-    /// What was mended.
+    /// Repairs made.
     pub mended: Vec<Mended>,
-    /// What is damaged, and stays so.
+    /// Damage that remains.
     pub damage: Vec<Damage>,
-    /// What could not be mended, because the system refused.
+    /// Repairs that failed, because the system refused.
     pub failed: Vec<String>,
     /// Why nothing was mended: for example, a recorder is at work.
     pub only_looked: Option<String>,
@@ -41,9 +41,9 @@ pub struct CheckReport {
     pub being_written: u64,
 }
 
-/// Reads every segment of a store. Mends what a recorder left when it died, damaged preludes, and
-/// lost or damaged indexes, unless a recorder is at work, or the store cannot be changed. After
-/// each segment, `each` is told, and may end it.
+/// Reads every segment of a store. Repairs segments of a crashed recorder, damaged preludes, and
+/// lost or damaged indexes, unless a recorder is running or the store is read-only. `each` is
+/// called after each segment, and may stop the check.
 ///
 /// # Errors
 /// The system refuses.
@@ -73,8 +73,8 @@ pub fn check(
     Ok(report)
 }
 
-/// Makes the indexes that are lost, damaged or not of their segments anew. Recording may go on
-/// meanwhile.
+/// Rebuilds indexes that are lost, damaged or of other segments. A recorder may run at the same
+/// time.
 ///
 /// # Errors
 /// The system refuses.
@@ -136,13 +136,13 @@ fn check_segment(
     report.damage.extend(survey.bad.iter().map(|(_, damage)| damage.clone()));
     report.damage.extend(survey.odd.iter().cloned());
     if name.is_part() {
-        // It could not be mended: nothing of it can be read.
+        // It could not be repaired, because it has no readable prelude or extent.
         return Ok(());
     }
     check_index(directory, &name, survey, mending, report)
 }
 
-/// Compares the index with what it would be if it were made now.
+/// Compares the index with a new one.
 fn check_index(
     directory: &Directory,
     name: &SegmentName,
@@ -182,7 +182,7 @@ fn check_index(
     }
     write_index(directory, name, &index)?;
     if !directory.exists(&name.file_name())? {
-        // The recorder deleted the segment meanwhile.
+        // The recorder has deleted the segment since.
         directory.remove(&index_name)?;
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What a crash or damage does to a store, and what becomes of it.
+//! Stores after crashes and damage, and their repair.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -95,7 +95,7 @@ fn a_segment_of_a_dead_recorder_is_finished() {
                 assert!(fs::read(temp.path().join(name)).unwrap() == bytes, "{path:?}");
             }
         }
-        // There is nothing more to do.
+        // A second run finds no more repairs.
         let again = run_check(&directory);
         assert_eq!((again.mended, again.damage, again.packets), (vec![], vec![], 360));
     }
@@ -108,7 +108,7 @@ fn what_was_in_flight_goes_and_the_rest_stays() {
         let directory = store(temp.path(), &[unfinished(1, compression)]);
         let (path, _, extents) = only(&directory);
         let mut bytes = fs::read(&path).unwrap();
-        // The third came in part, the fourth not at all, the last only in part.
+        // The third and the last extent are partly written, the fourth not at all.
         let half = |extent: &Extent| {
             let at = extent.offset as usize;
             at + 1024..at + extent.header.extent_len(compression.is_some())
@@ -145,7 +145,7 @@ fn damage_in_a_segment_of_a_dead_recorder_is_kept_and_named() {
             run_check(&directory);
             let (path, name, _) = only(&directory);
             assert!(!name.is_part());
-            // Nothing was thrown away, but for what frames the damage.
+            // All bytes remain, except the 12 that mark the damage as a filler.
             let mended = fs::read(&path).unwrap();
             let changed = mended.iter().zip(&bytes).filter(|(a, b)| a != b).count();
             assert!(changed <= 12, "{changed}");
@@ -226,7 +226,7 @@ fn a_recorder_at_work_is_not_disturbed() {
     assert!(report.only_looked.unwrap().contains("records into it"));
     assert_eq!((report.segments, report.being_written), (1, 1));
     assert_eq!(report.damage.len(), 1);
-    // The index can be made meanwhile.
+    // The index can be rebuilt while a recorder runs.
     assert_eq!(reindex(&directory, |_, _| ControlFlow::Continue(())).unwrap().mended.len(), 1);
     drop(lock);
     assert_eq!(run_check(&directory).only_looked, None);

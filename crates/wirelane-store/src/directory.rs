@@ -1,5 +1,4 @@
-//! The directory of a store: which segments there are, while a recorder adds, renames and deletes
-//! them.
+//! The directory of a store. It lists segments while a recorder adds, renames and deletes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,14 +14,14 @@ use wirelane_pcap::Access;
 use crate::error::{Error, Result};
 use crate::names::{STORE_FILE, SegmentName, StoreFile};
 
-/// A segment in a directory, when it was listed.
+/// A segment of a directory, as of the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentEntry {
     /// Its name.
     pub name: SegmentName,
     /// Whether there is an index beside it.
     pub has_index: bool,
-    /// Whether it is kept from being deleted.
+    /// Whether a pin protects it from deletion.
     pub is_pinned: bool,
 }
 
@@ -35,8 +34,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the store at `path` to write to it; makes the directory, and makes it a store, where
-    /// it is not. Other files in it are left alone.
+    /// Opens the store at `path` for writing. Creates the directory and the store if they do not
+    /// exist. Other files in the directory are not touched.
     ///
     /// # Errors
     /// The system refuses, or the store has another version.
@@ -58,11 +57,11 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens the store at `path` to read it. A directory that only holds segments, as a copy may,
-    /// is one too.
+    /// Opens the store at `path` for reading. A directory of segments without a store file, such as
+    /// a copy, is accepted, too.
     ///
     /// # Errors
-    /// The system refuses, it is no store, or one of another version.
+    /// The system refuses, or it is not a store, or a store of another version.
     pub fn open(path: &Path) -> Result<Self> {
         let directory = Self::open_any(path)?;
         if directory.id.is_none() && directory.list()?.segments.is_empty() {
@@ -72,7 +71,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Its path, as it was given.
+    /// The path given to [`create`](Self::create) or [`open`](Self::open).
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -84,13 +83,13 @@ impl Directory {
         self.path.join(file)
     }
 
-    /// The random number of the store; `None` for a directory that only holds segments.
+    /// The random number of the store; `None` for a directory without a store file.
     #[must_use]
     pub fn id(&self) -> Option<u64> {
         self.id
     }
 
-    /// Who may read it, as far as its files tell.
+    /// The read permissions, derived from the store file.
     #[must_use]
     pub fn access(&self) -> Access {
         let Ok(Some(file)) = self.open_file(STORE_FILE) else { return Access::default() };
@@ -100,9 +99,9 @@ impl Directory {
         Access { mode: Some(mode).filter(|mode| *mode != access.file_mode()), ..access }
     }
 
-    /// Its segments, in the order of their numbers. Every segment that is there during the whole
-    /// call is listed, also one that is finished, and so renamed, at the same time. Some may be
-    /// gone when they are opened.
+    /// The segments, ordered by number. Lists every segment that exists during the whole call,
+    /// including a segment that is finished, and so renamed, at the same time. Some may be deleted
+    /// before they are opened.
     ///
     /// # Errors
     /// The system refuses.
@@ -110,7 +109,7 @@ impl Directory {
         Ok(self.list()?.segments)
     }
 
-    /// Opens a segment to read it, under its new name if it was finished since; `None` if it was
+    /// Opens a segment for reading, under its new name if it was finished since; `None` if it was
     /// deleted.
     ///
     /// # Errors
@@ -133,7 +132,7 @@ impl Directory {
         }
     }
 
-    /// Bytes that a file takes on the disk; 0 if there is none of this name.
+    /// Bytes that a file occupies on disk; 0 if it does not exist.
     ///
     /// # Errors
     /// The system refuses.
@@ -145,11 +144,10 @@ impl Directory {
         }
     }
 
-    /// Everything of the store.
+    /// All files of the store.
     ///
-    /// A directory that changes may be listed without a file that is renamed meanwhile. A segment
-    /// is renamed once. So if the second listing lacks it for that reason, the first one had it,
-    /// under its old name.
+    /// A listing may miss a file that is renamed while it runs. A segment is renamed only once. So
+    /// if the second listing misses it, the first one has its old name.
     pub(crate) fn list(&self) -> Result<Listing> {
         let mut names = self.names()?;
         names.append(&mut self.names()?);
@@ -188,7 +186,7 @@ impl Directory {
         })
     }
 
-    /// Makes the directory a store. Of two programs that try at once, the first one names it.
+    /// Makes the directory a store. If two programs try at once, the first one wins.
     fn write_store_file(&self, access: Access) -> Result<()> {
         let failed = |error: io::Error| Error::io(&self.path_of(STORE_FILE), "make", &error);
         let part = format!("{STORE_FILE}.{}", std::process::id());
@@ -219,21 +217,21 @@ impl AsFd for Directory {
     }
 }
 
-/// A number that nobody can guess.
+/// An unpredictable number.
 #[must_use]
 pub fn random_number() -> u64 {
     // Its keys come from the system's random numbers.
     RandomState::new().hash_one(std::process::id())
 }
 
-/// What a directory holds of a store.
+/// A store's files in a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// In the order of their numbers.
     pub(crate) segments: Vec<SegmentEntry>,
     /// Indexes without a segment, unfinished indexes, and pins without a segment.
     pub(crate) orphans: Vec<StoreFile>,
-    /// The least number that is above that of all files.
+    /// A number above the number of every file.
     pub(crate) next_number: u64,
 }
 
@@ -273,7 +271,7 @@ impl Listing {
                 orphan => new.orphans.push(orphan),
             }
         }
-        // Listed under both of its names, it was finished in between.
+        // If both names are listed, it was finished in between.
         let current = |name: &SegmentName| !name.is_part() || !finished.contains(&series(name));
         let entry = |name: SegmentName| SegmentEntry {
             name,

@@ -61,7 +61,7 @@ fn segments_are_listed_in_the_order_of_their_numbers() {
     touch(&directory, &finished(3).index_name());
     touch(&directory, &part(9).file_name());
     touch(&directory, &part(9).pin_name());
-    // Not ours, or without a segment.
+    // Other files, and files without a segment.
     touch(&directory, "capture.pcapng");
     touch(&directory, &finished(4).index_name());
     touch(&directory, &finished(12).pin_name());

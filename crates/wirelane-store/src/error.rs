@@ -1,4 +1,4 @@
-//! What can go wrong with a store, in one line each: the object, the cause, the next step.
+//! Errors of a store, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,14 +15,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure: `object: cause; help`.
 pub struct Error(Box<ErrorParts>);
 
-/// What an [`Error`] says, in its parts.
+/// The parts of an [`Error`].
 #[derive(Debug)]
 pub struct ErrorParts {
     /// The file or the directory.
     pub object: String,
     /// What happened.
     pub cause: Cow<'static, str>,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<Cow<'static, str>>,
     /// The operating system's error number, if that was the cause.
     pub errno: Option<i32>,
@@ -61,7 +61,7 @@ impl Error {
         new
     }
 
-    /// What to do about it.
+    /// Adds the remedy.
     pub(crate) fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
         self.0.help = Some(help.into());
         self
@@ -73,14 +73,14 @@ impl Error {
         self.0.errno
     }
 
-    /// What it says, in its parts.
+    /// The parts of the error.
     #[must_use]
     pub fn into_parts(self) -> ErrorParts {
         *self.0
     }
 }
 
-/// The next step, where there is one to name.
+/// The remedy for a kind of error, if there is one.
 fn advice(kind: io::ErrorKind) -> Option<&'static str> {
     Some(match kind {
         io::ErrorKind::NotFound => "check the path",

@@ -1,8 +1,8 @@
-//! The header of an extent: what stands before every run of blocks in a segment.
+//! The header of an extent: it precedes every run of blocks in a segment.
 //!
 //! A segment starts with a *prelude*: a section header block and the interface description blocks
-//! of its lane, and a header of its own (`prelude.rs`). Then come extents. Prelude and extents each
-//! start at a multiple of [`EXTENT_ALIGNMENT`], as direct I/O wants it:
+//! of its lane, and a header (`prelude.rs`). Extents follow. Prelude and extents each start at a
+//! multiple of [`EXTENT_ALIGNMENT`], as direct I/O requires:
 //!
 //! ```text
 //!  plain        header block │ enhanced packet blocks, interface statistics blocks │ padding block
@@ -12,7 +12,7 @@
 //! Header and padding of a plain segment are pcapng blocks of types that are reserved for local use
 //! (the most significant bit is set); every reader skips them. In a compressed segment they are
 //! skippable frames (RFC 8878 section 3.1.2, and the lz4 frame format), which every decompressor
-//! skips; the prelude is a frame of its own in front of them.
+//! skips; the prelude is a separate frame before them.
 
 use crc32fast::hash;
 
@@ -32,10 +32,11 @@ const DAMAGE_BLOCK: u32 = 0x8057_4C44;
 const HEADER_FRAME: u32 = 0x184D_2A57;
 const PADDING_FRAME: u32 = 0x184D_2A50;
 const DAMAGE_FRAME: u32 = 0x184D_2A5D;
-/// What the body starts with; the last byte is the version of the format.
+/// The first bytes of the body; the last byte is the version of the format.
 const MAGIC: [u8; 4] = *b"WLX\x01";
 
-/// What the header of an extent says. On disk: 64 bytes, little-endian, and its own checksum.
+/// The fields of an extent's header. On disk: 64 bytes, little-endian, with a checksum of the
+/// header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtentHeader {
     /// The random number of the segment that it belongs to.
@@ -44,7 +45,7 @@ pub struct ExtentHeader {
     pub number: u32,
     /// Packets in it.
     pub packets: u32,
-    /// Bytes behind the header: blocks, or the compressed frame. Padding is not counted.
+    /// Bytes after the header: blocks, or the compressed frame. Padding is not counted.
     pub payload: u32,
     /// Bytes of the blocks before compression; the same as `payload` in a plain segment.
     pub plain: u32,
@@ -79,7 +80,7 @@ impl ExtentHeader {
         used + padding_len(used, compressed)
     }
 
-    /// The header as it stands on disk.
+    /// The header in the disk format.
     #[must_use]
     pub fn encode(&self, compressed: bool) -> Vec<u8> {
         envelope(&self.encode_body(), HEADER_BLOCK, HEADER_FRAME, compressed)
@@ -103,7 +104,7 @@ impl ExtentHeader {
         body
     }
 
-    /// Reads a header from the start of `bytes`; `None` if there is none, or a damaged one.
+    /// Reads a header from the start of `bytes`; `None` if it is missing or damaged.
     #[must_use]
     pub fn decode(bytes: &[u8], compressed: bool) -> Option<Self> {
         let words: [u32; 2] = if compressed {
@@ -138,23 +139,23 @@ impl ExtentHeader {
         (is_ours && (cfg!(fuzzing) || own == hash(&body))).then_some(header)
     }
 
-    /// Whether the payload is what was written.
+    /// Whether the payload matches the header's length and checksum.
     #[must_use]
     pub fn matches(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload as usize && (cfg!(fuzzing) || hash(payload) == self.checksum)
     }
 }
 
-/// An extent and where it is.
+/// An extent and its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Where its header starts in the segment.
+    /// Offset of its header in the segment.
     pub offset: u64,
-    /// What its header says.
+    /// Its header.
     pub header: ExtentHeader,
 }
 
-/// Bytes of padding behind `used` bytes: none, or what a block or a frame at least has.
+/// Bytes of padding after `used` bytes: 0, or at least the size of an empty block or frame.
 #[must_use]
 pub(crate) fn padding_len(used: usize, compressed: bool) -> usize {
     let least = if compressed { 8 } else { 12 };
@@ -165,7 +166,7 @@ pub(crate) fn padding_len(used: usize, compressed: bool) -> usize {
     }
 }
 
-/// Padding of `len` bytes, as [`padding_len`] says.
+/// Padding of `len` bytes, a length of [`padding_len`].
 #[must_use]
 pub(crate) fn padding(len: usize, compressed: bool) -> Vec<u8> {
     let around = if compressed { 8 } else { 12 };
@@ -175,12 +176,12 @@ pub(crate) fn padding(len: usize, compressed: bool) -> Vec<u8> {
     }
 }
 
-/// What every reader skips, and ours does, too.
+/// Fillers, which every reader skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filler {
-    /// Nothing was there.
+    /// Never written.
     Padding,
-    /// Something was there, and it was damaged.
+    /// Damaged when the segment was mended.
     Damage,
 }
 
@@ -194,8 +195,7 @@ impl Filler {
         }
     }
 
-    /// What makes `len` bytes a filler: the bytes that they are to start with, and those at the
-    /// end.
+    /// The bytes that make `len` bytes a filler: the first ones, and the last ones.
     pub(crate) fn around(self, len: u32, compressed: bool) -> ([u8; 8], Vec<u8>) {
         let kind = self.kind(compressed);
         let words: [[u8; 4]; 2] = if compressed {
@@ -209,8 +209,7 @@ impl Filler {
         (start, end)
     }
 
-    /// The filler of whole pages that `start` begins with, and its length. What ends it is not
-    /// looked at.
+    /// The filler of whole pages at the start of `start`, and its length. Its end is not checked.
     pub(crate) fn find(start: &[u8], compressed: bool) -> Option<(Self, u32)> {
         let [a, b, c, d, e, f, g, h] = *start.first_chunk::<8>()?;
         let (kind, len) = ([a, b, c, d], [e, f, g, h]);
@@ -235,7 +234,7 @@ fn envelope(body: &[u8], block: u32, frame: u32, compressed: bool) -> Vec<u8> {
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());
         out.extend_from_slice(body);
     } else {
-        // Blocks have the byte order of the machine, as all others in the file.
+        // Blocks have the machine's byte order, like all blocks of the file.
         let len = (body.len() as u32 + 12).to_ne_bytes();
         out.extend_from_slice(&block.to_ne_bytes());
         out.extend_from_slice(&len);

@@ -8,7 +8,7 @@ pub struct ExtentSet {
 }
 
 impl ExtentSet {
-    /// None of `len` extents.
+    /// The empty set of `len` extents.
     #[must_use]
     pub fn none(len: usize) -> Self {
         Self { words: vec![0; len.div_ceil(64)], len }
@@ -38,7 +38,7 @@ impl ExtentSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether none is.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
@@ -50,22 +50,22 @@ impl ExtentSet {
         extent < self.len && self.words[extent / 64] >> (extent % 64) & 1 == 1
     }
 
-    /// Adds an extent; one that the segment does not have is ignored.
+    /// Adds an extent. Ignores an extent that the segment does not have.
     pub fn insert(&mut self, extent: usize) {
         if extent < self.len {
             self.words[extent / 64] |= 1 << (extent % 64);
         }
     }
 
-    /// Takes an extent out.
+    /// Removes an extent.
     pub fn remove(&mut self, extent: usize) {
         if extent < self.len {
             self.words[extent / 64] &= !(1 << (extent % 64));
         }
     }
 
-    /// Adds extents: `e` where bit `e % 8` of byte `e / 8` is set. There must be no others than the
-    /// segment has.
+    /// Adds extents: `e` where bit `e % 8` of byte `e / 8` is set. Every bit must be an extent of
+    /// the segment.
     pub(crate) fn insert_bitmap(&mut self, bitmap: &[u8]) {
         for (word, bytes) in self.words.iter_mut().zip(bitmap.chunks(8)) {
             let mut eight = [0; 8];
@@ -74,13 +74,13 @@ impl ExtentSet {
         }
     }
 
-    /// Keeps what is in both. Both are of the same segment.
+    /// Intersects with the other set, which is of the same segment.
     pub fn intersect(&mut self, other: &Self) {
         debug_assert_eq!(self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
-    /// Adds what is in the other. Both are of the same segment.
+    /// Adds the other set, which is of the same segment.
     pub fn unite(&mut self, other: &Self) {
         debug_assert_eq!(self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);

@@ -2,9 +2,9 @@
 //!
 //! The owner of the directory may put anything there while root records, extracts or mends: links
 //! to other files, FIFOs, devices, files with more holes than bytes. So a file is opened without
-//! following links and without waiting, and used only if it is a regular one. A new file never
-//! replaces an existing one. A file that has other names is not written to; where its content does
-//! not matter, a new one takes its place.
+//! following links and without blocking, and used only if it is regular. A new file never replaces
+//! an existing one. A file with other hard links is not written to; if its content does not matter,
+//! a new file replaces it.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,13 +25,12 @@ const SAFE: OFlags =
 /// How often to try to open or make a file while other processes make or delete it.
 const TRIES: u32 = 5;
 
-/// The result of opening a name.
 pub(crate) enum Opened {
     /// A regular file.
     File(File),
-    /// Another kind of file, in words.
+    /// Another kind of file, with its name.
     Irregular(&'static str),
-    /// Nothing.
+    /// The name is free.
     Missing,
 }
 
@@ -47,7 +46,7 @@ impl Opened {
 }
 
 impl Directory {
-    /// Opens a file of the store to read it; `None` if the name is free. Reads never wait.
+    /// Opens a file of the store for reading; `None` if the name is free. Reads never block.
     ///
     /// # Errors
     /// The file is not regular, or the system refuses.
@@ -55,15 +54,15 @@ impl Directory {
         self.open_any_kind(name)?.file(&self.path_of(name))
     }
 
-    /// As [`open_file`](Self::open_file), but another kind of file is no error.
+    /// Like [`open_file`](Self::open_file), but another kind of file is not an error.
     pub(crate) fn open_any_kind(&self, name: &str) -> Result<Opened> {
         self.open_with(name, OFlags::RDONLY)
     }
 
-    /// As [`open_file`](Self::open_file), to read and write it.
+    /// Like [`open_file`](Self::open_file), for reading and writing.
     ///
     /// # Errors
-    /// It has other names, too, as hard links have.
+    /// It has other hard links.
     pub(crate) fn open_writable(&self, name: &str) -> Result<Option<File>> {
         let path = self.path_of(name);
         let Some(file) = self.open_with(name, OFlags::RDWR)?.file(&path)? else { return Ok(None) };
@@ -74,8 +73,8 @@ impl Directory {
         Ok(Some(file))
     }
 
-    /// Makes a file that only its owner may read and write. Deletes a file that has the name
-    /// already, such as the rest of a killed process: it must not be in use.
+    /// Creates a file that only its owner may read and write. Deletes an existing file of this
+    /// name, such as the rest of a killed process: it must not be in use.
     pub(crate) fn create_anew(&self, name: &str) -> Result<File> {
         for _ in 0..TRIES {
             if let Some(file) = self.create_file(name)? {
@@ -86,7 +85,7 @@ impl Directory {
         Err(Error::io(&self.path_of(name), "make", &Errno::EXIST.into()))
     }
 
-    /// Makes a file that only its owner may read and write; `None` if the name is taken.
+    /// Creates a file that only its owner may read and write; `None` if the name is taken.
     pub(crate) fn create_file(&self, name: &str) -> Result<Option<File>> {
         let flags = SAFE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         match openat(self, name, flags, Mode::from_raw_mode(0o600)) {
@@ -96,7 +95,7 @@ impl Directory {
         }
     }
 
-    /// Opens a file to read and write it, and makes it if there is none. Ask
+    /// Opens a file for reading and writing, and creates it if necessary. Call
     /// [`has_other_names`](Self::has_other_names) before writing.
     pub(crate) fn open_or_create(&self, name: &str) -> Result<File> {
         for _ in 0..TRIES {
@@ -111,14 +110,14 @@ impl Directory {
         Err(Error::io(&self.path_of(name), "open", &Errno::NOENT.into()))
     }
 
-    /// Whether a file of the store has other names, too, as hard links have.
+    /// Whether a file of the store has other hard links.
     pub(crate) fn has_other_names(&self, file: &File, name: &str) -> Result<bool> {
         let failed = |error: io::Error| Error::io(&self.path_of(name), "look at", &error);
         Ok(file.metadata().map_err(failed)?.nlink() > 1)
     }
 
-    /// Puts a new, empty file in the place of one that has other names, as those of a copy made by
-    /// `cp -al`: these keep the old file. `prepare` gets the new one before it has the name.
+    /// Replaces a file that has other hard links, for example after `cp -al`, by a new, empty file.
+    /// The other links keep the old file. `prepare` gets the new file before the rename.
     pub(crate) fn separate(
         &self,
         name: &str,
@@ -132,7 +131,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Whether the name is that of this file.
+    /// Whether the name refers to this file.
     pub(crate) fn is_named(&self, file: &File, name: &str) -> Result<bool> {
         let failed = |error: io::Error| Error::io(&self.path_of(name), "look at", &error);
         let found = match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -159,7 +158,7 @@ impl Directory {
             Ok(fd) => checked(fd).map_err(failed),
             Err(Errno::NOENT) => Ok(Opened::Missing),
             Err(Errno::LOOP) => Ok(Opened::Irregular("a link")),
-            // A socket, a device without a driver; a directory to write to.
+            // A socket, or a device without a driver; a directory opened for writing.
             Err(Errno::NXIO | Errno::NODEV) => Ok(Opened::Irregular("a socket or a device")),
             Err(Errno::ISDIR) => Ok(Opened::Irregular("a directory")),
             Err(errno) => Err(failed(errno.into())),
@@ -167,7 +166,7 @@ impl Directory {
     }
 }
 
-/// Opens a file by its path, as [`Directory::open_file`] does.
+/// Opens a file by its path, like [`Directory::open_file`].
 pub(crate) fn open_path(path: &Path) -> Result<File> {
     let failed = |error: io::Error| Error::io(path, "open", &error);
     let fd = match rustix::fs::open(path, SAFE | OFlags::RDONLY, Mode::empty()) {
@@ -179,8 +178,8 @@ pub(crate) fn open_path(path: &Path) -> Result<File> {
     file.ok_or_else(|| failed(Errno::NOENT.into()))
 }
 
-/// Bytes of a file up to its first hole: these are on the disk, whatever the length of the file.
-/// All bytes if the file system has no holes.
+/// Bytes before the first hole of a file, which are on the disk. The whole length if the file
+/// system does not report holes.
 pub(crate) fn len_without_holes(file: &File) -> io::Result<u64> {
     let len = file.metadata()?.len();
     match seek(file, SeekFrom::Hole(0)) {
@@ -199,7 +198,7 @@ fn checked(fd: OwnedFd) -> io::Result<Opened> {
     })
 }
 
-/// The kind of a file in words; `None` for a regular file.
+/// The name of a file's kind; `None` for a regular file.
 fn kind_of(kind: fs::FileType) -> Option<&'static str> {
     if kind.is_file() {
         None

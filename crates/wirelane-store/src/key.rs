@@ -1,13 +1,13 @@
-//! What an index knows of packets: fields, and the ranges of values that a query asks for.
+//! Fields of an index, and ranges of their values.
 
 /// A field of packets that an index has keys for.
 ///
-/// Each is defined by the bytes at fixed places that tcpdump's filter language loads, not by what a
-/// dissector would make of them: a filter must never accept a packet whose key is missing.
+/// Each is defined by the bytes at fixed offsets that tcpdump's filter language loads. A dissector
+/// may interpret them differently, but a filter must never accept a packet whose key is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Field {
-    /// The type behind the addresses and any VLAN tags: 16 bits.
+    /// The type after the addresses and any VLAN tags: 16 bits.
     EtherType = 1,
     /// A VLAN identifier of any tag: 12 bits.
     Vlan = 2,
@@ -25,7 +25,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// All of them, in the order of their numbers.
+    /// All fields, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::EtherType,
         Self::Vlan,
@@ -48,14 +48,14 @@ impl Field {
     }
 }
 
-/// A condition on one field: its value lies in a range. An address prefix is a range, too.
+/// A condition on one field: its value is in a range. An address prefix is a range, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     /// The field.
     pub field: Field,
-    /// The least value.
+    /// The smallest value.
     pub first: u128,
-    /// The greatest value, included.
+    /// The largest value, included.
     pub last: u128,
 }
 

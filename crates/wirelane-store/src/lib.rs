@@ -1,4 +1,4 @@
-//! Days of packets on disk, and any of them back in a second.
+//! Stores days of packets on disk, and finds any of them in a second.
 //!
 //! ```text
 //!  DIR/                  one store
@@ -8,10 +8,10 @@
 //!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in order of time
 //! ```
 //!
-//! An **extent** is what is written at once and read at once: a run of whole pcapng blocks, about 1
-//! MiB, with a header that names its times and its checksum. A **segment** is a file of extents of
-//! one **lane** (the writer of one queue). An **index** says for every key which extents of its
-//! segment hold it. Everything that an index says can be computed again from its segment.
+//! An **extent** is the unit of writing and reading: a run of whole pcapng blocks, about 1 MiB,
+//! with its times and checksum in a header. A **segment** is a file of extents of one **lane** (the
+//! writer of one queue). An **index** lists, for every key, the extents of its segment that contain
+//! it. An index can be rebuilt from its segment.
 
 mod check;
 mod directory;

@@ -1,5 +1,4 @@
-//! Locks of a store: one recorder at a time, and short changes of the set of segments one after the
-//! other.
+//! Locks of a store: one recorder at a time, and one change of the set of segments at a time.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -15,32 +14,33 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::{RECORDER_LOCK, STORE_FILE};
 
-/// How often a lock is asked for before somebody else holds it: for half a second. Who only looks
-/// whether it is held holds it himself for an instant.
+/// How often a busy lock is tried: for half a second. Even a process that only tests a lock holds
+/// it for an instant.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Held by the one process that records into a store, or mends it. The kernel ends it with the
-/// process and the writes that the process had begun, if these [keep it](DirectWriter::keep_open).
+/// Held by the one process that records into a store, or repairs it. The kernel releases it when
+/// the process has ended, and the writes that [keep it open](DirectWriter::keep_open) have
+/// completed.
 #[derive(Debug)]
 pub struct RecorderLock(File);
 
 impl RecorderLock {
-    /// Has the lock end after the last write of this writer, too.
+    /// Keeps the lock until the last write of this writer has completed, too.
     pub(crate) fn outlast(&self, writer: &DirectWriter) -> Result<()> {
         writer.keep_open(&self.0).map_err(Error::os)
     }
 }
 
-/// Held by a process that changes which segments there are, or which are pinned.
+/// Held by a process that changes the set of segments, or their pins.
 #[derive(Debug)]
 pub struct SetLock(#[allow(dead_code, reason = "closing it ends the lock")] File);
 
 impl Directory {
-    /// Takes the place of the recorder.
+    /// Locks the store for a recorder.
     ///
     /// # Errors
-    /// Another process records into the store; it is named. Or the system refuses.
+    /// Another process records into the store; the error names it. Or the system refuses.
     pub fn lock_recorder(&self, access: Access) -> Result<RecorderLock> {
         let path = self.path_of(RECORDER_LOCK);
         let failed = |action| move |error: std::io::Error| Error::io(&path, action, &error);
@@ -52,7 +52,7 @@ impl Directory {
             is_locked = self.try_lock_file(&file, TRIES)?;
         }
         if is_locked && self.has_other_names(&file, RECORDER_LOCK)? {
-            // A process that waits for the old file finds that it is replaced.
+            // A process that waits for the old file will find the new one.
             file = self.separate(RECORDER_LOCK, |new| self.try_lock_file(new, 1).map(drop))?;
         }
         if !is_locked {
@@ -90,11 +90,11 @@ impl Directory {
         }
     }
 
-    /// Keeps others from changing which segments there are, or which are pinned. To be held for an
-    /// instant.
+    /// Prevents other processes from changing the set of segments or their pins. Hold it only for
+    /// an instant.
     ///
     /// # Errors
-    /// Somebody holds it for half a second, or the system refuses.
+    /// Another process holds it for half a second, or the system refuses.
     pub fn lock_set(&self) -> Result<SetLock> {
         let path = self.path_of(STORE_FILE);
         match self.try_lock_set()? {
@@ -107,8 +107,8 @@ impl Directory {
         }
     }
 
-    /// As [`Directory::lock_set`], but `None` if somebody else holds it, or if the directory only
-    /// holds segments.
+    /// Like [`Directory::lock_set`], but `None` if another process holds it, or if the directory
+    /// has no store file.
     pub(crate) fn try_lock_set(&self) -> Result<Option<SetLock>> {
         let Some(file) = self.open_file(STORE_FILE)? else { return Ok(None) };
         let locked = try_lock(&file, TRIES)

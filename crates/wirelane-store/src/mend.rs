@@ -1,7 +1,7 @@
-//! Finishes the segments that a recorder left when it died.
+//! Finishes the segments of a recorder that died.
 //!
 //! The extents of such a segment remain, and damaged bytes become blocks that every reader skips.
-//! Bytes that were not completely on the disk at that moment are cut off, or skipped as padding.
+//! Incompletely written bytes are cut off, or become padding.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,29 +20,29 @@ use crate::prelude;
 use crate::scan::{GapKind, ReadAt, Scan};
 use crate::survey::{Survey, survey};
 
-/// What a disk writes at once, or not at all.
+/// A disk writes a sector completely or not at all.
 const SECTOR: usize = 512;
 
-/// Something that was mended.
+/// A repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mended {
     /// The file.
     pub path: PathBuf,
-    /// What was done.
+    /// A description of the repair.
     pub what: String,
 }
 
-/// What mending did.
+/// The result of [`mend`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MendReport {
-    /// What was mended.
+    /// Repairs made.
     pub mended: Vec<Mended>,
-    /// What could not be, because the system refused; the rest was.
+    /// Repairs that the system refused.
     pub failed: Vec<String>,
 }
 
-/// Finishes what a recorder left when it died: its segments get their names and indexes, and files
-/// that belong to none are deleted. A segment of which nothing can be read stays as it is.
+/// Repairs the store of a recorder that died: finishes its segments with names and indexes, and
+/// deletes indexes and pins without a segment. A segment without readable data remains unchanged.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -61,7 +61,7 @@ pub fn mend(directory: &Directory, lock: &RecorderLock) -> Result<MendReport> {
     Ok(report)
 }
 
-/// Finishes one segment; tells what was done, if anything was.
+/// Finishes one segment, and returns its repairs.
 fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Result<Vec<Mended>> {
     let path = directory.path_of(&name.file_name());
     let failed = |error: io::Error| Error::io(&path, "mend", &error);
@@ -96,9 +96,9 @@ fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Re
     let times = Some(survey.times().unwrap_or((at, at)));
     let finished = SegmentName { times, ..*name };
     let packets = survey.packets;
-    // Damage that stays is told with every query: without an index, the scan finds it.
+    // Without an index, each query scans the segment, and reports the damage that remains.
     if holes.is_clean && survey.odd.is_empty() {
-        // On a full disk it goes without: the index can be made later.
+        // On a full disk it has no index. The index can be built later.
         let written = write_index(directory, &finished, &survey.into_index());
         notes.extend(written.err().map(|error| format!("it has no index: {error}")));
     }
@@ -107,7 +107,7 @@ fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Re
     Ok(notes.into_iter().map(mended).collect())
 }
 
-/// Writes the prelude anew, if one of its copies is damaged.
+/// Rewrites the prelude, if one of its copies is damaged.
 pub(crate) fn mend_prelude(
     scan: &Scan,
     file: &File,
@@ -127,7 +127,7 @@ pub(crate) fn mend_prelude(
     }
 }
 
-/// Writes the index of a segment, with the owner and the permissions of the segment.
+/// Writes the index of a segment, with the segment's owner and permissions.
 pub(crate) fn write_index(directory: &Directory, name: &SegmentName, bytes: &[u8]) -> Result<()> {
     let _lock = directory.try_lock_set()?;
     let (index, part) = (name.index_name(), format!("{}.part", name.index_name()));
@@ -146,7 +146,7 @@ pub(crate) fn write_index(directory: &Directory, name: &SegmentName, bytes: &[u8
         None => directory.open_file(&part_of.file_name())?,
     };
     if let Some(meta) = segment.and_then(|segment| segment.metadata().ok()) {
-        // Who may not give it away keeps it.
+        // If the process may not change the owner, only the group changes.
         let (user, group) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
         if fchown(&file, Some(user), Some(group)).is_err() {
             let _ = fchown(&file, None, Some(group));
@@ -156,7 +156,7 @@ pub(crate) fn write_index(directory: &Directory, name: &SegmentName, bytes: &[u8
     renameat(directory, &part, directory, &index).map_err(|errno| failed(errno.into()))
 }
 
-/// Deletes indexes and pins without a segment, and indexes that were not finished.
+/// Deletes indexes and pins without a segment, and unfinished indexes.
 fn remove_orphans(directory: &Directory, mended: &mut Vec<Mended>) -> Result<()> {
     let _lock = directory.try_lock_set()?;
     for orphan in directory.list()?.orphans {
@@ -179,10 +179,10 @@ fn remove_orphans(directory: &Directory, mended: &mut Vec<Mended>) -> Result<()>
     Ok(())
 }
 
-/// Gives a file a name that none has.
+/// Renames a file without replacing another.
 fn rename(directory: &Directory, from: &str, to: &str) -> Result<()> {
     let renamed = match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // A file system that knows no flags.
+        // A file system without rename flags.
         Err(Errno::INVAL | Errno::NOSYS) => renameat(directory, from, directory, to),
         other => other,
     };
@@ -191,13 +191,13 @@ fn rename(directory: &Directory, from: &str, to: &str) -> Result<()> {
 
 /// The parts of a segment that are not whole extents.
 struct Holes {
-    /// Where it begins and ends, and what to fill it with.
+    /// Start and end of each part, and its filler.
     fill: Vec<(u64, u64, Filler)>,
-    /// Where the segment is to end.
+    /// The new end of the segment.
     end: u64,
-    /// What is behind that and not zeros.
+    /// Non-zero bytes after that end.
     cut: u64,
-    /// Whether nothing is damaged, apart from what was being written.
+    /// Whether only the last writes are damaged.
     is_clean: bool,
 }
 
@@ -225,7 +225,7 @@ impl Holes {
             let filler = match kind {
                 Some(GapKind::Unwritten | GapKind::Cut) => Filler::Padding,
                 Some(GapKind::Mended | GapKind::Unreadable(_)) => Filler::Damage,
-                // Where a header should be.
+                // At the position of a header.
                 Some(_) if has_zero_sector(file, from, from + SECTOR as u64) => Filler::Padding,
                 Some(_) => Filler::Damage,
                 None if has_zero_sector(file, from, content(from)) => Filler::Padding,
@@ -271,8 +271,8 @@ impl Holes {
     }
 }
 
-/// Whether a part of these bytes never came to the disk: a sector of nothing but zeros, which is
-/// what the file had before.
+/// Whether some of these bytes were never written: the file had zeros before, so a sector of zeros
+/// shows it.
 fn has_zero_sector(file: &impl ReadAt, from: u64, to: u64) -> bool {
     let mut at = from;
     let mut buffer = vec![0; 64 << 10];

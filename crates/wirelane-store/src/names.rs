@@ -1,17 +1,17 @@
-//! The names of the files of a store. A file with any other name is not ours, and is never touched.
+//! The names of a store's files. Files with any other name are never touched.
 //!
 //! ```text
 //!  20261123T024144.123456789Z_20261123T024155.000000000Z_0_0000000042.pcapng      a finished segment
 //!  …_0_0000000042.pcapng.zst                                                      a compressed one
 //!  …_0_0000000042.pcapng.index        its index; .index.part while that is written
-//!  0_0000000042.pcapng.part           a segment that is being written, or was when the recorder died
-//!  0_0000000042.pin                   keeps that segment from being deleted, finished or not
-//!  wirelane.store                     says that the directory is a store
+//!  0_0000000042.pcapng.part           an unfinished segment
+//!  0_0000000042.pin                   protects that segment from deletion, finished or not
+//!  wirelane.store                     makes the directory a store
 //!  recorder.lock                      locked by the recorder
 //! ```
 //!
-//! A segment's name says the times of its oldest and its newest packet, its lane, and its number.
-//! Numbers count over all lanes in the order of recording, and never start again.
+//! A segment's name contains the times of its oldest and newest packet, its lane, and its number.
+//! Numbers count over all lanes in the order of recording, and never restart.
 
 use wirelane_pcap::Compression;
 
@@ -22,17 +22,17 @@ pub(crate) const STORE_FILE: &str = "wirelane.store";
 /// The file that a recorder locks.
 pub(crate) const RECORDER_LOCK: &str = "recorder.lock";
 
-/// What the name of a segment says.
+/// The parts of a segment's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentName {
     /// Times of the oldest and the newest packet, in nanoseconds since the epoch; `None` while it
-    /// is written.
+    /// is unfinished.
     pub times: Option<(u64, u64)>,
-    /// The series of segments that it belongs to: what one thread wrote.
+    /// The lane, the series of segments that one thread wrote.
     pub lane: u32,
     /// Its number in the store: the order of recording.
     pub number: u64,
-    /// How it is compressed: lz4, zstd or not at all.
+    /// Its compression, lz4 or zstd; `None` without.
     pub compression: Option<Compression>,
 }
 
@@ -57,13 +57,13 @@ impl SegmentName {
         format!("{}.index", self.file_name())
     }
 
-    /// Name of the file that pins it. It is the same before and after it is finished.
+    /// Name of the pin file. It is the same before and after the segment is finished.
     #[must_use]
     pub fn pin_name(&self) -> String {
         format!("{}.pin", self.series())
     }
 
-    /// Whether it is still written, or was when its recorder died.
+    /// Whether it is unfinished: it is being written, or its recorder died.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.times.is_none()
@@ -94,8 +94,8 @@ pub(crate) enum StoreFile {
 }
 
 impl StoreFile {
-    /// What a file of this name is to a store; `None` if it is not ours, or has no part in the set
-    /// of segments.
+    /// Parses a file name; `None` for files of other programs, and for files outside the set of
+    /// segments.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if let Some(series) = name.strip_suffix(".pin") {
             let (lane, number) = parse_series(series)?;
@@ -132,8 +132,7 @@ fn parse_suffix(name: &str) -> Option<(&str, Option<Compression>)> {
     })
 }
 
-/// Lane and number, only as [`SegmentName::series`] writes them: two names must never mean the
-/// same.
+/// Lane and number, only in the format of [`SegmentName::series`]: no two names may mean the same.
 fn parse_series(text: &str) -> Option<(u32, u64)> {
     let (lane, number) = text.split_once('_')?;
     let (lane, number): (u32, u64) = (digits(lane)?.parse().ok()?, digits(number)?.parse().ok()?);

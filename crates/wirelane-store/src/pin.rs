@@ -8,19 +8,19 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 
-/// What became of a segment that was to be deleted.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is gone; so many bytes of the disk are free.
+    /// Deleted, which freed this number of bytes.
     Deleted(u64),
-    /// It is pinned, and so stays.
+    /// It is pinned, and was not deleted.
     Pinned,
-    /// It was gone already.
+    /// It did not exist.
     Missing,
 }
 
 impl Directory {
-    /// Keeps a segment from being deleted; false if it was deleted already.
+    /// Protects a segment from deletion; false if it was deleted already.
     ///
     /// # Errors
     /// The system refuses.
@@ -39,7 +39,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Lets a segment be deleted again; false if it was not pinned.
+    /// Removes the protection of a segment; false if it was not pinned.
     ///
     /// # Errors
     /// The system refuses.
@@ -48,11 +48,11 @@ impl Directory {
         self.remove(&name.pin_name())
     }
 
-    /// Deletes a segment and its index, unless it is pinned. Only for the recorder, or who holds
-    /// its lock.
+    /// Deletes a segment and its index, unless it is pinned. The caller must hold the recorder's
+    /// lock.
     ///
-    /// A process that holds the lock of the set for long, for example because it was stopped,
-    /// delays this by half a second: a full disk would be worse.
+    /// If another process holds the lock of the set for long, for example because it was stopped,
+    /// the deletion proceeds after half a second: a full disk would be worse.
     ///
     /// # Errors
     /// The system refuses.
@@ -63,8 +63,8 @@ impl Directory {
         }
         let (file, index) = (name.file_name(), name.index_name());
         let bytes = self.disk_usage(&file)? + self.disk_usage(&index)?;
-        // An index without a segment is cleaned up; a segment without an index would be indexed
-        // again.
+        // An index without a segment, as after a crash here, is cleaned up; a segment without an
+        // index would be indexed again.
         let existed = self.remove(&file)?;
         self.remove(&index)?;
         Ok(if existed { Deletion::Deleted(bytes) } else { Deletion::Missing })

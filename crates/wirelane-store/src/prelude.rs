@@ -1,17 +1,17 @@
-//! The prelude of a segment: who wrote it, and the interfaces that its packets refer to.
+//! The prelude of a segment: its writer, and the interfaces that its packets refer to.
 //!
 //! ```text
 //!  plain        section header, interfaces │ padding block: header, the same again │ header block
 //!  compressed   one frame of these         │ padding frame: header, the same again │ header frame
 //! ```
 //!
-//! Without the interfaces the packets mean nothing. So they are there twice, with a checksum. The
+//! Packets are useless without their interfaces, so the prelude has two copies and a checksum. The
 //! headers have the form of an extent's, with [`ExtentHeader::PRELUDE`] as their number; their
-//! payload are the blocks, or the frame. The prelude ends with the second one, at a multiple of
-//! [`EXTENT_ALIGNMENT`], where it is easy to find.
+//! payload is the blocks, or the frame. The prelude ends with the second header, at a multiple of
+//! [`EXTENT_ALIGNMENT`], so a reader finds it easily.
 //!
-//! A header holds the segment's random number. It tells the segment's extents from bytes that look
-//! like one, for example in a packet of somebody who copies a store over the network.
+//! A header contains the segment's random number. It distinguishes the segment's extents from
+//! similar bytes, for example in packets of a store that is copied over the network.
 
 use crc32fast::hash;
 
@@ -22,7 +22,7 @@ pub(crate) const MAX_PRELUDE: usize = 1 << 20;
 /// Bytes in front of the body of a padding block, or frame.
 const HEAD: usize = 8;
 
-/// A prelude that was found.
+/// A prelude found in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prelude<'a> {
     /// The segment's random number.
@@ -37,8 +37,8 @@ pub(crate) struct Prelude<'a> {
     pub(crate) is_damaged: bool,
 }
 
-/// A prelude as it stands on disk, of blocks that are already compressed if the segment is; `plain`
-/// is their length before. `None` if it is too long.
+/// A prelude in the disk format. `blocks` are already compressed if the segment is; `plain` is
+/// their length before compression. `None` if it is too long.
 #[must_use]
 pub(crate) fn encode(
     blocks: &[u8],
@@ -74,7 +74,7 @@ pub(crate) fn encode(
     Some(out)
 }
 
-/// The prelude that `start`, the start of a segment, begins with.
+/// The prelude at the start of a segment.
 #[must_use]
 pub(crate) fn find(start: &[u8], compressed: bool) -> Option<Prelude<'_>> {
     let last = last_header(start, compressed);
@@ -92,14 +92,14 @@ pub(crate) fn find(start: &[u8], compressed: bool) -> Option<Prelude<'_>> {
     })
 }
 
-/// Bytes on disk of a prelude with so many bytes of blocks.
+/// Bytes on disk of a prelude with `blocks` bytes of blocks.
 fn disk_len(blocks: usize, compressed: bool) -> usize {
     let around = if compressed { HEAD } else { HEAD + 4 };
     let least = 2 * blocks + around + ExtentHeader::BODY + ExtentHeader::disk_len(compressed);
     least.next_multiple_of(EXTENT_ALIGNMENT)
 }
 
-/// The header at the end.
+/// The second header, at the end.
 fn last_header(start: &[u8], compressed: bool) -> Option<ExtentHeader> {
     let ends = (EXTENT_ALIGNMENT..=start.len().min(MAX_PRELUDE)).step_by(EXTENT_ALIGNMENT);
     ends.into_iter().find_map(|end| {
@@ -110,9 +110,9 @@ fn last_header(start: &[u8], compressed: bool) -> Option<ExtentHeader> {
     })
 }
 
-/// The header in front of the second copy, if the one at the end is damaged.
+/// The header before the second copy, if the one at the end is damaged.
 fn first_header(start: &[u8]) -> Option<ExtentHeader> {
-    // The last header is behind as many bytes again.
+    // The last header follows after the same number of bytes again.
     let most = start.len().min(MAX_PRELUDE / 2);
     (0..most).find_map(|at| {
         ExtentHeader::decode_body(start.get(at + HEAD..)?)

@@ -1,9 +1,9 @@
-//! Finds the extents of a segment without its index, whatever happened to the file.
+//! Finds the extents of a segment without its index, however damaged the file is.
 //!
-//! From one extent the scan hops to the next: its header says how long it is. Where no header
-//! stands, the scan goes on in steps of [`EXTENT_ALIGNMENT`] to the next header of the same segment
-//! with a greater number, and tells what lies between. Only headers are read; whether an extent's
-//! content is damaged shows when it is loaded.
+//! The scan hops from extent to extent by the lengths in their headers. Where a header is missing,
+//! the scan continues in steps of [`EXTENT_ALIGNMENT`] to the next header of the same segment with
+//! a greater number, and records the gap. Only headers are read; damage inside an extent is found
+//! when it is loaded.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,12 +16,11 @@ use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader, Filler}
 use crate::prelude::{self, MAX_PRELUDE};
 
 const STEP: u64 = EXTENT_ALIGNMENT as u64;
-/// Bytes that are read at once to find the next header, and at the start: most preludes are
-/// shorter.
+/// Bytes read at once to find the next header, and at the start: most preludes are shorter.
 const CHUNK: usize = 256 << 10;
 const START: usize = 64 << 10;
 
-/// A file that can be read at any place, or bytes that stand for one.
+/// A file with random access, or bytes in its place.
 pub trait ReadAt {
     /// Its length.
     ///
@@ -35,8 +34,7 @@ pub trait ReadAt {
     /// As of pread(2).
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The next place from `offset` on where there may be other bytes than zeros; `None` if there
-    /// is none.
+    /// The next position from `offset` on that may have non-zero bytes; `None` if there is none.
     fn next_data(&self, offset: u64) -> Option<u64>;
 }
 
@@ -62,7 +60,7 @@ impl ReadAt for File {
         match rustix::fs::seek(self, SeekFrom::Data(offset)) {
             Ok(at) => Some(at),
             Err(rustix::io::Errno::NXIO) => None,
-            // A file system that does not know.
+            // A file system without this feature.
             Err(_) => Some(offset),
         }
     }
@@ -85,61 +83,60 @@ impl ReadAt for [u8] {
     }
 }
 
-/// What was found in a segment.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// The segment's random number, if anything tells it.
+    /// The segment's random number, if any part has it.
     pub segment: Option<u64>,
     /// Blocks of the prelude (compressed if the segment is), and their plain length; `None` if they
     /// are damaged.
     pub prelude: Option<(Vec<u8>, usize)>,
-    /// Where the first extent is, or should be.
+    /// Offset of the first extent, also if it is missing.
     pub start: u64,
-    /// Its extents, in their order.
+    /// Its extents, in order.
     pub extents: Vec<Extent>,
-    /// What is damaged, in the order of the file.
+    /// The damaged parts, in the order of the file.
     pub gaps: Vec<Gap>,
-    /// Where the last extent, or what was damaged behind it, ends.
+    /// The end of the last extent, or of the damage after it.
     pub end: u64,
     /// Bytes of the file.
     pub size: u64,
 }
 
-/// A part of a segment that is not what it should be.
+/// A part of a segment that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Where it begins.
+    /// Its offset.
     pub offset: u64,
     /// Its bytes.
     pub len: u64,
-    /// What it is.
+    /// The kind of damage.
     pub kind: GapKind,
 }
 
-/// What is wrong with a part of a segment.
+/// The kind of damage of a part of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GapKind {
-    /// One of the two copies of the prelude, or a header of it. The other one serves.
+    /// One of the two copies of the prelude, or its header. The other copy is used.
     Prelude,
-    /// Both copies of the prelude. Packets cannot be told apart without it.
+    /// Both copies of the prelude. Without it, the interfaces of packets are unknown.
     NoPrelude,
-    /// There is no header of an extent, but some other bytes.
+    /// Bytes other than zeros where an extent's header should be.
     Damaged,
-    /// Zeros, where an extent was to be written. Expected in a segment whose recorder runs, or
-    /// died.
+    /// Zeros where an extent should be. Expected if the recorder is running, or died.
     Unwritten,
     /// The file ends inside this extent.
     Cut,
     /// Bytes that were damaged when the segment was mended.
     Mended,
-    /// The disk cannot read it.
+    /// The disk returned this error.
     Unreadable(String),
-    /// The name of the segment tells of packets that are not in it.
+    /// Extents are missing at the end, because the segment's name has a later time.
     Short,
 }
 
 impl GapKind {
-    /// What to tell the user.
+    /// The text for users.
     #[must_use]
     pub fn describe(&self) -> Cow<'static, str> {
         match self {
@@ -162,7 +159,7 @@ impl GapKind {
 /// Finds the extents of a segment.
 ///
 /// # Errors
-/// Its length, or its first bytes, cannot be read.
+/// The length or the first bytes cannot be read.
 pub fn scan(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
     let scan = prelude(file, compressed)?;
     let mut scanner = Scanner { file, compressed, scan, last: None };
@@ -170,7 +167,7 @@ pub fn scan(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan>
     Ok(scanner.scan)
 }
 
-/// As [`scan`], but no further than the prelude.
+/// Like [`scan`], but only the prelude.
 pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
     let mut new = Scan { size: file.size()?, ..Scan::default() };
     new.find_prelude(file, compressed)?;
@@ -178,8 +175,8 @@ pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Re
 }
 
 impl Scan {
-    /// Adds a gap if a finished segment whose name says `times` lacks extents at its end. A cut
-    /// between two extents shows nowhere else.
+    /// Adds a gap if a finished segment with `times` in its name lacks extents at its end. A cut
+    /// between two extents is not visible elsewhere.
     pub(crate) fn add_missing_end(&mut self, times: Option<(u64, u64)>) {
         let Some((_, newest)) = times else { return };
         let found = self.extents.iter().filter(|extent| extent.header.packets > 0);
@@ -187,7 +184,7 @@ impl Scan {
             Some(found) => found < newest,
             None => self.extents.is_empty(),
         };
-        // Other damage is told already, and may be all that is missing.
+        // Other gaps are reported already, and may explain the missing packets.
         if is_short && self.gaps.iter().all(|gap| gap.kind == GapKind::Prelude) {
             self.gaps.push(Gap { offset: self.end, len: 0, kind: GapKind::Short });
         }
@@ -229,7 +226,7 @@ struct Scanner<'a, F: ReadAt + ?Sized> {
     file: &'a F,
     compressed: bool,
     scan: Scan,
-    /// The greatest number so far. Lesser ones are bytes that look like a header.
+    /// The greatest number so far. Headers with lesser numbers are other bytes that look like one.
     last: Option<u32>,
 }
 
@@ -256,7 +253,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         }
     }
 
-    /// A header of the next extent.
+    /// The header of a later extent.
     fn header(&self, bytes: &[u8]) -> Option<ExtentHeader> {
         let header = ExtentHeader::decode(bytes, self.compressed)?;
         let is_ours = self.scan.segment.is_none_or(|segment| segment == header.segment)
@@ -266,7 +263,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         is_ours.then_some(header)
     }
 
-    /// Where it ends.
+    /// Adds an extent, and returns its end.
     fn extent(&mut self, offset: u64, header: ExtentHeader) -> u64 {
         self.scan.segment = Some(header.segment);
         self.last = Some(header.number);
@@ -277,12 +274,12 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
             return self.scan.size;
         }
         self.scan.extents.push(Extent { offset, header });
-        // Without padding, an extent can still be read.
+        // An extent without its padding is still readable.
         self.scan.end = end.min(self.scan.size);
         end
     }
 
-    /// Where a filler of whole pages ends.
+    /// The end of a filler of whole pages.
     fn filler(&mut self, bytes: &[u8], at: u64) -> Option<u64> {
         let (filler, len) = Filler::find(bytes, self.compressed)?;
         let (_, tail) = filler.around(len, self.compressed);
@@ -299,13 +296,13 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         Some(end)
     }
 
-    /// Looks for the next extent, from a place where there was none; tells where it ends.
+    /// Searches for the next extent from a position without one, and returns its end.
     fn search(&mut self, from: u64) -> u64 {
         let size = self.scan.size;
         let (mut at, mut is_zero) = (from, true);
         let mut chunk = vec![0; CHUNK];
         while at < size {
-            // Holes, which were never written, need not be read.
+            // Holes were never written, and need not be read.
             at = match self.file.next_data(at) {
                 Some(data) => (data / STEP * STEP).max(at),
                 None => break,
@@ -321,7 +318,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
             for page in chunk.get(..len).unwrap_or_default().chunks(EXTENT_ALIGNMENT) {
                 if let Some(header) = self.header(page) {
                     self.between(from, at, is_zero);
-                    // Also where there was none before: a recorder may just have written it.
+                    // Also at the same position: a recorder may just have written it.
                     return self.extent(at, header);
                 }
                 is_zero &= page.iter().all(|byte| *byte == 0);
@@ -333,8 +330,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
     }
 
     fn between(&mut self, from: u64, to: u64, is_zero: bool) {
-        // Zeros up to the end of the file are what a recorder had before it, and nothing is
-        // missing.
+        // Zeros up to the end of the file are space reserved by a recorder.
         if from < to && !(is_zero && to == self.scan.size) {
             self.gap(from, to, if is_zero { GapKind::Unwritten } else { GapKind::Damaged });
         }

@@ -54,7 +54,7 @@ fn a_whole_segment() {
         assert_eq!(whole.prelude, Some((vec![7; 300], 300)));
         assert_eq!((whole.start, whole.end), (4096, file.len() as u64));
         assert_eq!((&whole.extents, kinds(&whole)), (&extents, vec![]));
-        // What was reserved and not written yet.
+        // Reserved space without data.
         let mut reserved = file.clone();
         reserved.resize(file.len() + 3 * CHUNK + 500, 0);
         let scanned = scan(&reserved[..], compressed).unwrap();
@@ -95,7 +95,7 @@ fn a_cut_file_keeps_what_is_before_the_cut() {
             let expected: Vec<_> = extents.iter().filter(is_whole).copied().collect();
             assert_eq!(scan.extents, expected, "{len}");
             assert_eq!(scan.size, len as u64);
-            // What is not there whole is named, but for a cut between extents.
+            // Every incomplete part is reported. A cut between extents is not visible.
             let at_end = extents.iter().any(|extent| extent.offset as usize == len);
             let padding_only = expected.last().is_some_and(|last| {
                 (last.offset as usize + last.header.extent_len(compressed)) >= len

@@ -1,5 +1,4 @@
-//! A time as file names say it: `20261123T024144.123456789Z`, in UTC, as ISO 8601 has it without
-//! colons.
+//! Times in file names: `20261123T024144.123456789Z`, which is ISO 8601 in UTC, without colons.
 
 use wirelane_os::date;
 
@@ -18,7 +17,7 @@ pub(crate) fn format(time: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{nanos:09}Z")
 }
 
-/// The time of a text that [`format`] made; `None` for any other.
+/// Parses a time in the format of [`format`]; `None` for any other text.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let field = |from: usize, to: usize| -> Option<u64> {
         let digits = text.get(from..to)?;
@@ -27,11 +26,11 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     let days = days(field(0, 4)?, field(4, 6)?, field(6, 8)?)?;
     let seconds = days * DAY + field(9, 11)? * 3_600 + field(11, 13)? * 60 + field(13, 15)?;
     let time = seconds.checked_mul(1_000_000_000)?.checked_add(field(16, 25)?)?;
-    // This excludes the 30th of February, too.
+    // The comparison excludes dates such as the 30th of February.
     (format(time) == text).then_some(time)
 }
 
-/// The inverse of [`date::of_day`]; any day if there is no such date.
+/// The inverse of [`date::of_day`]; any day if the date does not exist.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, shifted_month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };

@@ -1,4 +1,4 @@
-//! Reads a segment from its start to its end: what is whole, what is damaged, and its index anew.
+//! Reads a whole segment, finds its whole and damaged extents, and rebuilds its index.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use crate::names::SegmentName;
 use crate::query::{Damage, Loader, Segment};
 use crate::scan::{GapKind, Scan, scan};
 
-/// What is in a segment.
+/// The content of a segment.
 pub(crate) struct Survey {
-    /// What the headers say.
+    /// The scan of its headers.
     pub(crate) scan: Scan,
     /// Its extents that are whole.
     pub(crate) whole: Vec<Extent>,
-    /// Those that are not, and why.
+    /// Damaged extents, with reasons.
     pub(crate) bad: Vec<(Extent, Damage)>,
-    /// What is wrong inside of whole ones: it was written so.
+    /// Errors inside undamaged extents: they were written so.
     pub(crate) odd: Vec<Damage>,
-    /// Packets of the whole ones.
+    /// Packets of the undamaged extents.
     pub(crate) packets: u64,
-    /// The index of the whole ones.
+    /// The index of the undamaged extents.
     index: IndexBuilder,
 }
 
-/// Reads all of a segment. `None` of what it takes comes from its index.
+/// Reads the whole segment, without using its index.
 ///
 /// # Errors
 /// The system refuses.
@@ -50,13 +50,13 @@ pub(crate) fn survey(name: &SegmentName, path: PathBuf, file: File) -> Result<Su
             Err(damage) => new.bad.push((*extent, damage)),
         }
     }
-    // What is read once should not push out what others read.
+    // These pages are read once, and should not displace others from the page cache.
     let _ = fadvise(&unread, 0, None, Advice::DontNeed);
     Ok(new)
 }
 
 impl Survey {
-    /// Whether nothing of it is damaged, but maybe one of the two copies of the prelude.
+    /// Whether it is undamaged, except perhaps one of the two copies of the prelude.
     pub(crate) fn is_whole(&self) -> bool {
         self.bad.is_empty()
             && self.odd.is_empty()

@@ -1,5 +1,4 @@
-//! Queries beside a recorder: what was on disk when they began is found, in order, and nothing
-//! else.
+//! Queries beside a recorder: they find at least the packets on disk at their start, in order.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
-//! Making an index while its segment is written.
+//! Builds an index while its segment is written.
 //!
-//! While packets come, the tables hold what differs from conversation to conversation in one piece:
-//! both addresses, both ports and the protocol ([`Ends`]). So a packet costs one search in a hash
-//! table. The pieces are taken apart when the segment ends, once for each conversation.
+//! The tables store the [`Ends`] of each conversation as one key: both addresses, both ports and
+//! the protocol. A packet therefore costs one hash lookup. When the segment ends, the key of each
+//! conversation is split into the keys of the fields.
 
 use crc32fast::hash;
 
@@ -15,8 +15,8 @@ use super::written::Written;
 use crate::extent::{Extent, ExtentHeader};
 use crate::key::Field;
 
-/// The most conversations of a segment that are told apart, each direction by itself; a table of so
-/// many of IPv4 has 48 MiB. Further ones are not listed, but their extents are.
+/// The most conversations of a segment, each direction by itself; an IPv4 table of this size has 48
+/// MiB. Further conversations are not listed, but their extents are.
 const MAX_CONVERSATIONS: u32 = 3 << 19;
 
 /// Makes the index of a segment.
@@ -41,26 +41,25 @@ impl IndexBuilder {
         Self { segment, extents: Vec::new(), tables: Tables::new(conversations) }
     }
 
-    /// The extent being filled holds this packet.
+    /// Adds a packet of the current extent.
     #[inline]
     pub fn packet(&mut self, link_type: u16, data: &[u8]) {
         visit_keys(link_type, data, &mut self.tables);
     }
 
-    /// The extent being filled starts at `offset` of the segment, and has this header. What comes
-    /// now is in the next.
+    /// Ends the current extent, which starts at `offset` of the segment and has this header.
     pub fn end_extent(&mut self, offset: u64, header: &ExtentHeader) {
         self.extents.push(Extent { offset, header: *header });
         self.tables.end_extent();
     }
 
-    /// How many extents there are.
+    /// The number of extents.
     #[must_use]
     pub fn extents(&self) -> usize {
         self.extents.len()
     }
 
-    /// The index as a file. Takes some time, up to a second for a million keys.
+    /// The index file. It takes up to a second for a million keys.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         let mut file = vec![0; HEADER_LEN];
@@ -94,7 +93,7 @@ struct Tables {
     protocols: Direct,
     ipv4: Hashed<2>,
     ipv6: Hashed<5>,
-    /// Of both hash tables.
+    /// Shared by both hash tables.
     numbers: Numbers,
 }
 
@@ -172,7 +171,7 @@ impl Visit for Tables {
     }
 }
 
-/// Keys with the numbers of the conversations that have them.
+/// Keys with the numbers of their conversations.
 #[derive(Default)]
 struct Keys {
     ipv4: Vec<u64>,

@@ -1,13 +1,12 @@
-//! Who a packet is from and to: the part of its keys that differs from conversation to
-//! conversation.
+//! The ends of a packet: the keys that differ from conversation to conversation.
 
 use super::flow::FlowId;
 use super::load::{FRAGMENT, fragment_offset, has_ports, header_len, short, word};
 
-/// Extension headers of IPv6 that are passed.
+/// The most extension headers of IPv6 that are skipped.
 const MAX_EXTENSIONS: usize = 8;
 
-/// Addresses and ports of a packet, and what is to be known of them.
+/// Addresses and ports of a packet, and which of them are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends<A> {
     addresses: [A; 2],
@@ -16,9 +15,9 @@ pub(super) struct Ends<A> {
     rest: u64,
 }
 
-/// How many of the addresses are keys: 0 to 2.
+/// Number of addresses that are keys: 0 to 2.
 const ADDRESSES: u64 = 3;
-/// How many of the ports are: 0 to 2, in units of this.
+/// Number of ports that are keys: 0 to 2, in units of this.
 const PORT: u64 = 4;
 const PORTS: u64 = 3 * PORT;
 /// Whether there is a flow, and whether the ports are part of it.
@@ -60,7 +59,7 @@ impl<A: Copy + Into<u128>> Ends<A> {
         Self { addresses, rest: u64::from(protocol) << 8 | flow | count }
     }
 
-    /// The same with the ports that start at `at`.
+    /// Adds the ports at `at`.
     #[inline]
     fn with_ports(mut self, data: &[u8], at: usize) -> Self {
         if let Some(both) = word(data, at) {
@@ -73,14 +72,14 @@ impl<A: Copy + Into<u128>> Ends<A> {
 }
 
 impl Ends<u32> {
-    /// As few numbers.
+    /// Packs the ends for the hash table.
     #[inline]
     pub(super) fn pack(&self) -> [u64; 2] {
         let [source, destination] = self.addresses.map(u64::from);
         [source << 32 | destination, self.rest]
     }
 
-    /// What [`pack`](Self::pack) made.
+    /// The inverse of [`pack`](Self::pack).
     pub(super) fn unpack([addresses, rest]: [u64; 2]) -> Self {
         Self { addresses: [(addresses >> 32) as u32, addresses as u32], rest }
     }
@@ -104,14 +103,14 @@ impl Ends<u32> {
 }
 
 impl Ends<u128> {
-    /// As few numbers.
+    /// Packs the ends for the hash table.
     #[inline]
     pub(super) fn pack(&self) -> [u64; 5] {
         let [[a, b], [c, d]] = self.addresses.map(|it| [(it >> 64) as u64, it as u64]);
         [a, b, c, d, self.rest]
     }
 
-    /// What [`pack`](Self::pack) made.
+    /// The inverse of [`pack`](Self::pack).
     pub(super) fn unpack([a, b, c, d, rest]: [u64; 5]) -> Self {
         let address = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
         Self { addresses: [address(a, b), address(c, d)], rest }
@@ -124,7 +123,7 @@ impl Ends<u128> {
         if has_ports(next) {
             return Self::new(next, addresses, data.len() >= 40).with_ports(data, 40);
         }
-        // For the flow only: programs do not look behind extension headers.
+        // For the flow only: filter programs do not look behind extension headers.
         let (protocol, ports_at) = behind_extensions(next, data);
         let ends = Self::new(protocol, addresses, data.len() >= 40);
         match ports_at {
@@ -137,7 +136,7 @@ impl Ends<u128> {
     }
 }
 
-/// The protocol behind the extension headers, and where its ports are, if it has some.
+/// The protocol behind the extension headers, and the offset of its ports, if it has ports.
 fn behind_extensions(next: u8, data: &[u8]) -> (u8, Option<usize>) {
     let (mut protocol, mut at) = (next, 40);
     for _ in 0..MAX_EXTENSIONS {
@@ -158,7 +157,7 @@ fn behind_extensions(next: u8, data: &[u8]) -> (u8, Option<usize>) {
     (protocol, has_ports(protocol).then_some(at))
 }
 
-/// An address, with zeros for the words that were not captured; `None` if none was.
+/// An address, with zeros for words that were not captured; `None` without a captured word.
 #[inline]
 fn ipv6_address(data: &[u8], at: usize) -> Option<u128> {
     if let Some(bytes) = data.get(at..).and_then(|rest| rest.first_chunk()) {

@@ -1,4 +1,4 @@
-//! What programs accept has the keys that they asked for.
+//! Packets that programs accept have the keys that the programs require.
 
 use proptest::strategy::Strategy;
 use proptest::strategy::ValueTree;
@@ -12,7 +12,7 @@ use crate::key::Field;
 /// A field, and the least and the greatest value.
 type Wanted = (Field, u128, u128);
 
-/// Expressions, and what a packet that they accept has: one of the terms.
+/// Expressions, each with terms. Every packet that the expression accepts has a key of one of them.
 const EXPRESSIONS: [(&str, &[Wanted]); 22] = [
     ("arp", &[(Field::EtherType, 0x806, 0x806)]),
     ("ether proto 0x88cc", &[(Field::EtherType, 0x88CC, 0x88CC)]),

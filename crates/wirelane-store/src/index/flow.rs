@@ -1,16 +1,16 @@
-//! Which conversation a packet belongs to.
+//! Identifies the conversation of a packet.
 
 use crate::key::{Field, Term};
 
 /// A conversation: two endpoints and a protocol, the same for both directions.
 ///
-/// VLAN tags and link types make no difference. A packet has a flow if it is IPv4 or IPv6 (see
+/// VLAN tags and link types do not matter. A packet has a flow if it is IPv4 or IPv6 (see
 /// [`Layout`](super::Layout)) and its addresses are captured. The protocol is the one behind the
-/// extension headers of IPv6. Ports are those of TCP, UDP and SCTP; they are 0 where the packet has
-/// none: another protocol, a fragment other than the first, or a packet cut off before.
+/// extension headers of IPv6. Ports are of TCP, UDP or SCTP; they are 0 if the packet has none:
+/// another protocol, a fragment other than the first, or a packet cut off before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
-    /// Address and port; those of IPv4 are the last 32 bits. The lesser one is first.
+    /// Address and port, the lesser endpoint first. An IPv4 address is in the last 32 bits.
     endpoints: [(u128, u16); 2],
     protocol: u8,
     version: u8,
@@ -51,7 +51,7 @@ impl FlowId {
         (fold(addresses, last) >> 32) as u32
     }
 
-    /// The condition that an index answers.
+    /// The condition that matches this flow in an index.
     #[must_use]
     pub fn term(&self) -> Term {
         Term::equal(Field::Flow, self.key())

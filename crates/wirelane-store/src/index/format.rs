@@ -1,9 +1,10 @@
-//! What an index file is made of; `docs/store-format.md` shows it for readers in other languages.
+//! The parts of an index file; `docs/store-format.md` documents them for readers in other
+//! languages.
 //!
 //! All numbers are little-endian.
 //!
 //! ```text
-//!  header       512 bytes: what the file is, where its parts are, a checksum
+//!  header       512 bytes: the magic number, the offsets of the parts, a checksum
 //!  extents      48 bytes for each extent of the segment
 //!  directories  for each field: 32 bytes for each of its blocks, then the overflow set
 //!  blocks       for each field: its keys in order, each with the set of its extents
@@ -19,7 +20,7 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_LEN: usize = 512;
 const FIELDS_AT: usize = 64;
 const FIELD_LEN: usize = 48;
-/// Fields that a header has room for.
+/// The most fields in a header.
 const MAX_FIELDS: usize = (HEADER_LEN - 4 - FIELDS_AT) / FIELD_LEN;
 pub(super) const EXTENT_LEN: usize = 48;
 pub(super) const BLOCK_LEN: usize = 32;
@@ -35,14 +36,14 @@ pub(super) struct Header {
     pub(super) file_len: u64,
     /// How many extents the segment has.
     pub(super) extents: u32,
-    /// Where their entries start.
+    /// Offset of their entries.
     pub(super) extents_at: u64,
     /// CRC-32 of their entries.
     pub(super) extents_checksum: u32,
     pub(super) fields: Vec<FieldEntry>,
 }
 
-/// What the header says of a field.
+/// A field's entry in the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldEntry {
     /// The number of the [`Field`].
@@ -69,7 +70,7 @@ pub(super) struct Block {
     pub(super) checksum: u32,
 }
 
-/// What is wrong with a file.
+/// The reason why a file is invalid.
 pub(super) type Fault = &'static str;
 
 impl Header {
@@ -175,12 +176,12 @@ impl Block {
     }
 }
 
-/// Whether bytes have their checksum. A fuzzer seldom finds one, and so all do there.
+/// Whether bytes match their checksum. A fuzzer seldom finds one, so any bytes match there.
 pub(super) fn is_whole(bytes: &[u8], checksum: u32) -> bool {
     cfg!(fuzzing) || hash(bytes) == checksum
 }
 
-/// The number at `at`; 0 if `bytes` ends before.
+/// The number at `at`; 0 if `bytes` ends before it.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))

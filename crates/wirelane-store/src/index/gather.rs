@@ -1,13 +1,13 @@
-//! From conversations and their extents to the keys of a field and theirs.
+//! Turns conversations and their extents into the keys of a field and their extents.
 
 use super::table::{Lists, Numbers};
 use super::written::Written;
 use crate::key::Field;
 
-/// Fewer extents than these are sorted; more are put into a bitmap.
+/// Fewer extents are sorted; more are collected in a bitmap.
 const FEW: usize = 32;
 
-/// A key and the number of a conversation that has it.
+/// A key and the number of a conversation with it.
 pub(super) trait Pair: Copy + Ord {
     /// The key.
     fn key(self) -> u128;
@@ -38,7 +38,7 @@ impl Pair for (u128, u32) {
     }
 }
 
-/// The field with these keys, each in all extents of its conversations.
+/// The field with these keys, each with all extents of its conversations.
 pub(super) fn gather<P: Pair>(
     field: Field,
     mut pairs: Vec<P>,
@@ -58,7 +58,7 @@ pub(super) fn gather<P: Pair>(
     out.end()
 }
 
-/// Makes one list of several.
+/// Unites several lists.
 struct Union {
     /// A bit for each extent; all are 0 between calls.
     words: Vec<u64>,

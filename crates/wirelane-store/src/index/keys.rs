@@ -1,4 +1,4 @@
-//! The keys of a packet, as the table in the documentation of the [module](super) says.
+//! The keys of a packet, as in the table of the [module](super) documentation.
 
 use super::ends::Ends;
 use super::flow::FlowId;
@@ -6,7 +6,7 @@ use super::layout::{Layout, TAGS};
 use super::load::{FRAGMENT, IPV4, IPV6, short};
 use crate::key::Field;
 
-/// Hands every key of the packet to `visit`; the same key may come twice.
+/// Passes every key of the packet to `visit`, some of them more than once.
 #[inline]
 pub fn keys(link_type: u16, data: &[u8], visit: impl FnMut(Field, u128)) {
     visit_keys(link_type, data, &mut Each(visit));
@@ -22,7 +22,7 @@ impl FlowId {
     }
 }
 
-/// Who takes the keys of a packet.
+/// Receives the keys of a packet.
 pub(super) trait Visit {
     /// A key of `EtherType`, `Vlan` or `Protocol`.
     fn short(&mut self, field: Field, value: u16);
@@ -32,7 +32,7 @@ pub(super) trait Visit {
     fn ipv6(&mut self, ends: &Ends<u128>);
 }
 
-/// Hands all that is known of a packet to `visit`.
+/// Passes the keys of a packet to `visit`.
 #[inline]
 pub(super) fn visit_keys(link_type: u16, data: &[u8], visit: &mut impl Visit) {
     if let Some((ether_type, network)) = visit_link(link_type, data, visit) {
@@ -40,7 +40,7 @@ pub(super) fn visit_keys(link_type: u16, data: &[u8], visit: &mut impl Visit) {
     }
 }
 
-/// The type of the network header, and what starts with it.
+/// Visits the link header. Returns the type of the network header, and the bytes from it on.
 #[inline]
 fn visit_link<'a>(
     link_type: u16,
@@ -57,7 +57,7 @@ fn visit_link<'a>(
     visit_other_link(link_type, data, visit)
 }
 
-/// As [`visit_link`], for all but plain IP in Ethernet.
+/// Like [`visit_link`], except for plain IP in Ethernet.
 fn visit_other_link<'a>(
     link_type: u16,
     data: &'a [u8],
@@ -111,7 +111,7 @@ fn visit_network(ether_type: u16, data: &[u8], visit: &mut impl Visit) {
     }
 }
 
-/// Who takes each key by itself.
+/// Passes on each key separately.
 struct Each<F>(F);
 
 impl<F: FnMut(Field, u128)> Each<F> {
@@ -136,7 +136,7 @@ impl<F: FnMut(Field, u128)> Visit for Each<F> {
     }
 }
 
-/// Who takes the flow alone.
+/// Stores only the flow.
 struct Wanted(Option<FlowId>);
 
 impl Visit for Wanted {

@@ -1,25 +1,25 @@
-//! Where the type of a packet stands, and where its network header starts.
+//! The offsets of a packet's type and network header.
 
-/// The types of VLAN tags, as libpcap knows them.
+/// The types of VLAN tags that libpcap knows.
 pub const TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
-/// Where programs for a link type look.
+/// The offsets that filter programs use for a link type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// Where the 16 bits of the type stand; `None` if the version of IP, the first four bits of the
-    /// packet, is the type.
+    /// Offset of the 16 bits of the type; `None` if the first four bits of the packet, the version
+    /// of IP, are the type.
     pub ether_type: Option<usize>,
-    /// Where the network header starts.
+    /// Offset of the network header.
     pub network: usize,
-    /// Whether VLAN tags may stand before the type.
+    /// Whether VLAN tags may precede the type.
     pub tags: bool,
 }
 
 impl Layout {
-    /// How many VLAN tags are passed.
+    /// The most VLAN tags that are skipped.
     pub const MAX_TAGS: usize = 2;
 
-    /// The layout of packets of this link type; `None` if their packets have no keys.
+    /// The layout of packets of this link type; `None` if they have no keys.
     #[inline]
     #[must_use]
     pub fn of(link_type: u16) -> Option<Self> {

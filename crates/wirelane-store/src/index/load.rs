@@ -1,11 +1,11 @@
-//! Loads of numbers, as programs do them.
+//! Loads of numbers, with the semantics of filter programs.
 
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86DD;
 /// The next header of a fragment.
 pub(super) const FRAGMENT: u8 = 44;
 
-/// Whether the first four bytes behind the header of IP are two ports, for libpcap.
+/// Whether libpcap reads two ports after the IP header.
 #[inline]
 pub(super) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 132)
@@ -17,7 +17,7 @@ pub(super) fn fragment_offset(data: &[u8]) -> u16 {
     short(data, 6).map_or(0, |word| word & 0x1FFF)
 }
 
-/// Bytes of the header of IPv4, as it says.
+/// Length of the IPv4 header, from its length field.
 #[inline]
 pub(super) fn header_len(data: &[u8]) -> usize {
     data.first().map_or(0, |byte| usize::from(byte & 0x0F) * 4)

@@ -2,14 +2,14 @@
 //!
 //! # What a packet's keys are
 //!
-//! The keys of a packet are what the programs that libpcap compiles load from it, no more and no
-//! less: bytes at fixed places of the captured part, whether they make sense there or not. A place
-//! that the captured part does not wholly hold gives no key; there, the load rejects the packet.
-//! So this holds for every packet, also for a malformed one: if a program loaded a value under the
-//! conditions of a row, and went on because of the value, then the packet has the value as key.
+//! The keys of a packet are exactly the values that programs compiled by libpcap load from it:
+//! bytes at fixed offsets of the captured part, whether or not they are meaningful there. An offset
+//! that is not wholly captured gives no key; there, the load rejects the packet. This holds for
+//! every packet, also for a malformed one: if a program loaded a value under the conditions of a
+//! row, and continued because of the value, the packet has the value as a key.
 //!
-//! `[a:b]` is the big-endian number of `b` bytes at offset `a`. `t` is where the type stands and
-//! `n` where the network header starts ([`Layout`]):
+//! `[a:b]` is the big-endian number of `b` bytes at offset `a`. `t` is the offset of the type and
+//! `n` the offset of the network header ([`Layout`]):
 //!
 //! | link type | `t` | `n` | tags |
 //! |---|---|---|---|
@@ -19,9 +19,8 @@
 //! | 101, raw IP | none: the type is 0x0800 where `[0:1] & 0xf0` is 0x40, 0x86dd where it is 0x60 | 0 | no |
 //! | any other | no keys | | |
 //!
-//! Where there are tags: up to two times, while `[t:2]` is 0x8100, 0x88a8 or 0x9100, `t` and `n`
-//! grow by 4. Rows of `EtherType` and `Vlan` are for each of these `t`; the others are for the
-//! last.
+//! With tags: up to two times, while `[t:2]` is 0x8100, 0x88a8 or 0x9100, `t` and `n` grow by 4.
+//! Rows of `EtherType` and `Vlan` apply to each of these `t`; the others to the last.
 //!
 //! | field | value | where |
 //! |---|---|---|
@@ -37,8 +36,8 @@
 //! | `Port` | `[n+40:2]`, `[n+42:2]` | type 0x86dd, `[n+6:1]` is 6, 17 or 132 |
 //! | `Flow` | [`FlowId::key`] | the packet has a [`FlowId`]; no program loads it |
 //!
-//! A program may test a prefix of an IPv6 address, word by word: the range of all addresses with
-//! this prefix meets the key, also that of a packet that ends behind the words that were tested.
+//! A program may test a prefix of an IPv6 address, word by word. The range of all addresses with
+//! this prefix includes the key, even if the packet is cut after the tested words.
 //!
 //! # How an index is made and read
 //!

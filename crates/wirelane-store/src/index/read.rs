@@ -1,4 +1,4 @@
-//! Asking an index: only the parts of the file that an answer needs are read.
+//! Queries an index. Only the parts of the file that the answer needs are read.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use crate::key::{Field, Term};
 /// The index of a segment.
 pub struct Index {
     source: Source,
-    /// What errors call it.
+    /// Its name in errors.
     name: String,
     header: Header,
     extents: Vec<Extent>,
@@ -27,10 +27,8 @@ pub struct Index {
 impl Index {
     /// Opens the index in this file.
     ///
-    /// # Errors
-    /// The file cannot be read, or is not a regular file, an index or of this version; its header
-    /// or its list of extents is damaged. Other damage is found by the [`lookup`](Self::lookup)
-    /// that meets it.
+    /// The file cannot be read, is not a regular file or an index, or has another version; or its
+    /// header or list of extents is damaged. [`lookup`](Self::lookup) reports other damage.
     pub fn open(path: &Path) -> Result<Self> {
         Self::from_file(open_path(path)?, path)
     }
@@ -44,8 +42,8 @@ impl Index {
         Self::from_source(Source::File { file, len }, path.display().to_string())
     }
 
-    /// The index whose bytes these are, as [`IndexBuilder::finish`](super::IndexBuilder::finish)
-    /// makes them; `name` is what errors call it.
+    /// The index in the bytes of [`IndexBuilder::finish`](super::IndexBuilder::finish); `name` is
+    /// its name in errors.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -72,22 +70,22 @@ impl Index {
         &self.extents
     }
 
-    /// How many different values of a field the segment has, if all were counted.
+    /// The number of distinct values of a field in the segment, without overflowed ones.
     #[must_use]
     pub fn keys(&self, field: Field) -> u64 {
         self.header.field(field).map_or(0, |entry| entry.keys)
     }
 
-    /// The extents that may hold packets with a key as the term says; every other one holds none.
+    /// The extents that may hold packets with a key in the term's range. No other extent holds one.
     ///
     /// # Errors
-    /// The part of the file that has the answer cannot be read, or is damaged.
+    /// The part of the file with the answer cannot be read, or is damaged.
     pub fn lookup(&self, term: &Term) -> Result<ExtentSet> {
         self.lookup_ranges(term.field, &[(term.first, term.last)])
     }
 
     /// The extents that may hold packets with one of these values, which are in ascending order.
-    /// Every part of the file is read once at most.
+    /// Reads each part of the file at most once.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -96,7 +94,7 @@ impl Index {
         self.lookup_ranges(field, &ranges)
     }
 
-    /// Of ascending ranges.
+    /// Looks up ascending ranges.
     fn lookup_ranges(&self, field: Field, ranges: &[(u128, u128)]) -> Result<ExtentSet> {
         let Some(entry) = self.header.field(field) else {
             return Ok(ExtentSet::all(self.extents.len()));
@@ -134,7 +132,7 @@ impl Index {
         Ok(found)
     }
 
-    /// Adds the extents of the keys of a block that are in one of the ranges.
+    /// Adds the extents of a block's keys in one of the ranges.
     fn search_block(
         &self,
         block: &Block,
@@ -187,9 +185,9 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
     Ok((header, extents))
 }
 
-/// Where the bytes are.
+/// The location of the bytes.
 enum Source {
-    /// `len` is the real length of the file: no more memory is allocated.
+    /// `len` is the real length of the file, and limits the memory that is allocated.
     File {
         file: File,
         len: u64,
@@ -205,7 +203,7 @@ impl Source {
         }
     }
 
-    /// Exactly these bytes.
+    /// Reads exactly these bytes.
     fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, Failure> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {

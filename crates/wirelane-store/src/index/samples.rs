@@ -8,7 +8,7 @@ pub(super) struct Sample {
     tags: Vec<u8>,
     ether_type: u16,
     network: Vec<u8>,
-    /// Bytes behind which it is cut off.
+    /// Number of bytes after which it is cut.
     cut: usize,
 }
 
@@ -27,7 +27,7 @@ impl Sample {
     }
 }
 
-/// What looks like what the expressions ask for, often enough.
+/// Packets that often match the tests' expressions.
 pub(super) fn samples() -> impl Strategy<Value = Sample> {
     let byte =
         |likely: &'static [u8]| prop_oneof![9 => prop::sample::select(likely), 1 => any::<u8>()];

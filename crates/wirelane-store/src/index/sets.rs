@@ -1,4 +1,4 @@
-//! How a set of extents is written: the shortest of a list, runs, and a bitmap.
+//! The encoding of a set of extents: the shortest of a list, runs, and a bitmap.
 //!
 //! Numbers are LEB128: 7 bits a byte, the least significant first, the most significant bit set in
 //! all bytes but the last. A set starts with a number `h`; `h % 4` is the form, `h / 4` a count:
@@ -54,8 +54,8 @@ fn encode_bitmap(extents: &[u32], len: usize, out: &mut Vec<u8>) {
     extents.iter().for_each(|extent| bits[*extent as usize / 8] |= 1 << (extent % 8));
 }
 
-/// Takes a set from the front of `bytes`, and adds it to `set` if there is one; `None` if it is no
-/// set of extents that the segment has.
+/// Decodes a set at the front of `bytes`, and adds it to `set` if there is one; `None` if it is not
+/// a valid set of the segment's extents.
 pub(super) fn decode(bytes: &mut &[u8], len: usize, set: Option<&mut ExtentSet>) -> Option<()> {
     let head = take_number(bytes)?;
     let count = usize::try_from(head >> 2).ok()?;
@@ -83,7 +83,7 @@ pub(super) fn decode(bytes: &mut &[u8], len: usize, set: Option<&mut ExtentSet>)
             let (bits, rest) = bytes.split_at_checked(count)?;
             *bytes = rest;
             if count > len / 8 {
-                // The last byte may have bits of extents that there are not.
+                // The last byte may have bits beyond the last extent.
                 let last = bits.get(len / 8).copied().unwrap_or(0);
                 let is_possible = count == len / 8 + 1 && last >> (len % 8) == 0;
                 is_possible.then_some(())?;
@@ -119,16 +119,16 @@ pub(super) fn wide_number(mut number: u128, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Takes a number from the front of `bytes`.
+/// Decodes a number at the front of `bytes`.
 #[inline]
 fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     u64::try_from(take_wide_number(bytes)?).ok()
 }
 
-/// As [`take_number`], of up to 128 bits.
+/// Like [`take_number`], up to 128 bits.
 #[inline]
 pub(super) fn take_wide_number(bytes: &mut &[u8]) -> Option<u128> {
-    // Most are short, and quick in 64 bits.
+    // Most numbers are short, and fast in 64 bits.
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().take(9).enumerate() {
         number |= u64::from(byte & 0x7F) << (7 * at);

@@ -1,12 +1,12 @@
-//! What was seen, and in which extents.
+//! Records which keys occur in which extents.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// For each extent the numbers of the things in it, each once.
+/// For each extent, the numbers of the keys in it, each once.
 #[derive(Default)]
 struct Log {
     entries: Vec<u32>,
-    /// How many entries there were at the end of each extent.
+    /// The number of entries at the end of each extent.
     ends: Vec<usize>,
 }
 
@@ -15,7 +15,7 @@ impl Log {
         self.ends.push(self.entries.len());
     }
 
-    /// For each of `count` things the extents that hold it.
+    /// For each of `count` keys, the extents that contain it.
     fn lists(&self, count: usize) -> Lists {
         let mut starts = vec![0; count + 1];
         for number in &self.entries {
@@ -26,8 +26,8 @@ impl Log {
             sum += *start;
             *start = sum;
         }
-        // Each is the end of its list now, and goes down while the extents come from the last one
-        // on.
+        // Each start is the end of its list now, and decreases while the extents are visited
+        // backwards.
         let mut extents = vec![0; self.entries.len()];
         for extent in (0..self.ends.len()).rev() {
             let begin = if extent == 0 { 0 } else { self.ends[extent - 1] };
@@ -41,7 +41,7 @@ impl Log {
     }
 }
 
-/// For each thing the extents that hold it, in their order.
+/// For each key, the extents that contain it, in order.
 pub(super) struct Lists {
     starts: Vec<usize>,
     extents: Vec<u32>,
@@ -54,9 +54,9 @@ impl Lists {
     }
 }
 
-/// Keys of at most 16 bits: every value has its place, and is its own number.
+/// Keys of at most 16 bits: every value has a slot, and is its own number.
 pub(super) struct Direct {
-    /// For each value the extent that held it last, plus 1.
+    /// For each value, the last extent with it, plus 1.
     seen: Box<[u32]>,
     extent: u32,
     log: Log,
@@ -68,7 +68,7 @@ impl Direct {
         Self { seen, extent: 1, log: Log::default() }
     }
 
-    /// The extent being filled holds this value.
+    /// Adds a value of the current extent.
     #[inline]
     pub(super) fn mark(&mut self, value: u16) {
         if let Some(seen) = self.seen.get_mut(usize::from(value))
@@ -84,7 +84,7 @@ impl Direct {
         self.log.end_extent();
     }
 
-    /// The values that were seen, in their order.
+    /// The values seen, in order.
     pub(super) fn values(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.seen).filter(|(_, seen)| **seen != 0).map(|(value, _)| value)
     }
@@ -95,18 +95,18 @@ impl Direct {
     }
 }
 
-/// Numbers for what tables hold, in the order in which it comes, and the log of them.
+/// Assigns numbers to keys in order of first occurrence, and logs them.
 pub(super) struct Numbers {
     count: u32,
     limit: u32,
     extent: u32,
     log: Log,
-    /// Extents with keys that got no number.
+    /// Extents with keys beyond the limit.
     overflow: Vec<u32>,
 }
 
 impl Numbers {
-    /// As many numbers as `limit`.
+    /// Assigns up to `limit` numbers.
     pub(super) fn new(limit: u32) -> Self {
         Self { count: 0, limit, extent: 1, log: Log::default(), overflow: Vec::new() }
     }
@@ -121,17 +121,17 @@ impl Numbers {
         self.log.lists(self.count as usize)
     }
 
-    /// How many extents there are.
+    /// The number of extents.
     pub(super) fn extents(&self) -> usize {
         self.log.ends.len()
     }
 
-    /// Extents with keys that no table holds.
+    /// Extents with keys beyond the limit.
     pub(super) fn overflow(&self) -> &[u32] {
         &self.overflow
     }
 
-    /// A number for what comes first in the extent being filled; `None` if there is none left.
+    /// The number of a new key in the current extent; `None` beyond the limit.
     fn next(&mut self) -> Option<u32> {
         if self.count < self.limit {
             self.log.entries.push(self.count);
@@ -146,19 +146,19 @@ impl Numbers {
     }
 }
 
-/// Keys of `N` words: a hash table.
+/// A hash table of keys of `N` words.
 pub(super) struct Hashed<const N: usize> {
-    /// As many as a power of two.
+    /// A power of two.
     slots: Box<[Slot<N>]>,
     len: usize,
-    /// What makes the places of keys unknown to those who send packets.
+    /// Makes the hash unpredictable for senders of packets.
     seeds: [u64; 2],
 }
 
 #[derive(Clone, Copy)]
 struct Slot<const N: usize> {
     key: [u64; N],
-    /// The extent that held it last, plus 1; 0 in an empty slot.
+    /// The last extent with it, plus 1; 0 in an empty slot.
     seen: u32,
     number: u32,
 }
@@ -169,7 +169,7 @@ impl<const N: usize> Hashed<N> {
         Self { slots: empty(1 << 10), len: 0, seeds: [0, 1].map(|seed| random.hash_one(seed)) }
     }
 
-    /// The extent being filled holds this key.
+    /// Adds a key of the current extent.
     #[inline]
     pub(super) fn mark(&mut self, key: [u64; N], numbers: &mut Numbers) {
         let mask = self.slots.len() - 1;
@@ -213,7 +213,7 @@ impl<const N: usize> Hashed<N> {
         }
     }
 
-    /// The keys, in no order, and their numbers.
+    /// The keys, in no order, with their numbers.
     pub(super) fn into_keys(self) -> impl Iterator<Item = ([u64; N], u32)> {
         self.slots.into_iter().filter(|slot| slot.seen != 0).map(|slot| (slot.key, slot.number))
     }

@@ -1,4 +1,4 @@
-//! A field as it will stand in the file.
+//! A field in the format of the index file.
 
 use crc32fast::hash;
 
@@ -6,16 +6,16 @@ use super::format::{BLOCK_LEN, BLOCK_SIZE, Block, FieldEntry};
 use super::sets;
 use crate::key::Field;
 
-/// A field as it will stand in the file.
+/// A field in the format of the index file.
 pub(super) struct Written {
     field: Field,
-    /// Their offsets count from the start of `data`.
+    /// Their offsets are relative to the start of `data`.
     blocks: Vec<Block>,
     data: Vec<u8>,
     keys: u64,
-    /// The set of extents with keys that are not listed, as it will stand in the file.
+    /// The encoded set of extents with unlisted keys.
     overflow: Vec<u8>,
-    /// Where the block being filled starts, its first key, and the last one.
+    /// The current block: its start, its first key, and its last key.
     block: Option<(usize, u128, u128)>,
 }
 
@@ -26,7 +26,7 @@ impl Written {
         Self { field, blocks, data: Vec::new(), keys: 0, overflow: bytes, block: None }
     }
 
-    /// Adds a key greater than all before.
+    /// Adds a key that is greater than all before.
     pub(super) fn add(&mut self, key: u128, extents: &[u32]) {
         let (start, first, last) = self.block.unwrap_or((self.data.len(), key, key));
         sets::wide_number(key - last, &mut self.data);
@@ -46,7 +46,7 @@ impl Written {
         }
     }
 
-    /// No more keys come.
+    /// Ends the last block.
     pub(super) fn end(mut self) -> Self {
         self.end_block();
         self

@@ -10,12 +10,12 @@ use crate::key::Term;
 pub(super) struct Condition(u32);
 
 impl Condition {
-    /// No extent fulfils it.
+    /// No extent satisfies it.
     pub(super) const NONE: Self = Self(0);
-    /// Every extent does.
+    /// Every extent satisfies it.
     pub(super) const ALL: Self = Self(1);
 
-    /// What it says, in a list that [`Conditions::extract`] made.
+    /// Its form, in a list of [`Conditions::extract`].
     pub(super) fn of(self, forms: &[Form]) -> Form {
         forms.get(self.place()).copied().unwrap_or(Form::All)
     }
@@ -25,25 +25,25 @@ impl Condition {
     }
 }
 
-/// What a condition says. Those that it joins were made before it.
+/// The form of a condition. Its parts were made before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     None,
     All,
-    /// The extent holds a key in the range.
+    /// The extent has a key in the range.
     Term(Term),
     Both(Condition, Condition),
     Either(Condition, Condition),
 }
 
-/// Conditions that share their parts: what is equal is there once.
+/// Conditions with shared parts: equal conditions exist once.
 #[derive(Debug)]
 pub(super) struct Conditions {
     forms: Vec<Form>,
     known: HashMap<Form, Condition>,
 }
 
-/// Steps that are spent on whether one condition implies another.
+/// The most steps to find out whether one condition implies another.
 const STEPS: u32 = 32;
 
 impl Conditions {
@@ -80,8 +80,7 @@ impl Conditions {
                 let start = self.either(a, b);
                 self.both(start, rest)
             }
-            // Branches that fail lead to the same place: a (b ∨ c) ∨ c is a b ∨ c, and b may be
-            // narrower than a.
+            // Factor out the common part: a (b ∨ c) ∨ c is a b ∨ c, and b may be narrower than a.
             (Form::Both(a, rest), _) if let Some(b) = self.beside(rest, two) => {
                 let narrow = self.both(a, b);
                 self.alternatives(narrow, two)
@@ -94,7 +93,7 @@ impl Conditions {
         }
     }
 
-    /// As [`Conditions::either`], and not made as simple as it could be.
+    /// Like [`Conditions::either`], without simplification.
     fn alternatives(&mut self, one: Condition, two: Condition) -> Condition {
         match (one, two) {
             (Condition::NONE, other) | (other, Condition::NONE) => other,
@@ -103,7 +102,7 @@ impl Conditions {
         }
     }
 
-    /// `condition` without the alternatives that imply `other`; `None` if it has no such.
+    /// `condition` without the alternatives that imply `other`; `None` if there are none.
     fn beside(&mut self, condition: Condition, other: Condition) -> Option<Condition> {
         let rest = self.without(condition, other, &mut STEPS.clone());
         (rest != condition).then_some(rest)
@@ -119,7 +118,7 @@ impl Conditions {
         if (first, second) == (a, b) { condition } else { self.alternatives(first, second) }
     }
 
-    /// `condition` and what it joins, the last one being itself.
+    /// `condition` and all its parts. The condition itself is last.
     pub(super) fn extract(&self, condition: Condition) -> Vec<Form> {
         let mut used = vec![false; condition.place() + 1];
         used[condition.place()] = true;
@@ -158,8 +157,8 @@ impl Conditions {
         condition
     }
 
-    /// Whether every extent that fulfils `one` fulfils `two`; `false` also if it takes too long to
-    /// say.
+    /// Whether every extent that satisfies `one` satisfies `two`; `false` also if deciding takes
+    /// too many steps.
     fn implies(&self, one: Condition, two: Condition, steps: &mut u32) -> bool {
         if one == two || one == Condition::NONE || two == Condition::ALL {
             return true;
@@ -184,15 +183,15 @@ impl Conditions {
     }
 }
 
-/// The extents that fulfil the last one of `forms`, which [`Conditions::extract`] made. Only what
-/// decides is looked up.
+/// The extents that satisfy the last of `forms`, from [`Conditions::extract`]. Looks up only the
+/// terms that matter.
 pub(super) fn evaluate<E>(
     forms: &[Form],
     universe: usize,
     mut lookup: impl FnMut(&Term) -> Result<ExtentSet, E>,
 ) -> Result<ExtentSet, E> {
     let mut found: Vec<Option<ExtentSet>> = vec![None; forms.len()];
-    // What is joined may be thousands deep.
+    // Conditions may be nested thousands deep, so this loop does not recurse.
     let mut open: Vec<usize> = forms.len().checked_sub(1).into_iter().collect();
     while let Some(place) = open.last().copied() {
         let set = match forms[place] {
@@ -200,7 +199,7 @@ pub(super) fn evaluate<E>(
             Form::None => Some(ExtentSet::none(universe)),
             Form::All => Some(ExtentSet::all(universe)),
             Form::Term(term) => Some(lookup(&term)?),
-            // What comes later in a program is narrower, as the address behind the EtherType.
+            // Later tests of a program are narrower, such as the address after the EtherType.
             Form::Both(a, b) => match (&found[b.place()], &found[a.place()]) {
                 (Some(b), _) if b.is_empty() => Some(b.clone()),
                 (Some(b), Some(a)) => {

@@ -1,16 +1,16 @@
-//! A condition on keys that somebody makes by hand, for questions that are no filter.
+//! Conditions on keys that a caller builds by hand.
 
 use super::condition::{Condition, Conditions};
 use crate::key::Term;
 
-/// What the keys of an extent have to fulfil, so that it may hold a packet that is asked for.
+/// The keys that an extent must have to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// There is a key in the range.
     Term(Term),
-    /// All of these hold; nothing is asked if there are none.
+    /// All of these hold. An empty list includes every extent.
     All(Vec<Self>),
-    /// One of these holds; no extent is asked for if there are none.
+    /// One of these holds. An empty list excludes every extent.
     Any(Vec<Self>),
 }
 

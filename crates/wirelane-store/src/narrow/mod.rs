@@ -1,17 +1,18 @@
-//! Which extents can hold a packet that a filter accepts.
+//! Finds the extents that may hold packets that a filter accepts.
 //!
-//! A filter is a program of classic BPF, a graph without circles. What it asks of an extent is
-//! found on the program, never on the text of an expression: for the ways from an instruction on,
+//! A filter is a program of classic BPF, a graph without cycles. The conditions on an extent are
+//! derived from the program, never from the text of an expression. For the paths from an
+//! instruction on:
 //!
-//! * accepting asks nothing, rejecting cannot be fulfilled;
-//! * a comparison of bytes that make a key asks for *(the keys that compare so, and what the true
-//!   branch asks) or (the keys that do not, and what the false branch asks)*;
-//! * any other comparison asks for what one of its branches does.
+//! * accepting has no condition, rejecting cannot be satisfied;
+//! * a comparison of bytes that make a key requires *(the keys that compare so, and the condition
+//!   of the true branch) or (the keys that do not, and the condition of the false branch)*;
+//! * any other comparison requires the condition of one of its branches.
 //!
-//! Which bytes make a key depends on what stands before them ([`index`](crate::index)); the
-//! analysis follows what the program knows of that on each way. A packet that the program accepts
-//! comes one of the ways, so it has all keys of that way: no extent with such a packet is missed.
-//! Where the analysis loses its way, it asks for less, never for more.
+//! Which bytes make a key depends on the bytes before them ([`index`](crate::index)); the analysis
+//! follows what the program has tested on each path. An accepted packet takes one of the paths, so
+//! it has all keys of that path: no extent with such a packet is missed. Where the analysis loses
+//! track, its condition is weaker, never stronger.
 
 mod condition;
 mod keys;
@@ -32,15 +33,15 @@ use crate::extent_set::ExtentSet;
 use crate::index::Layout;
 use crate::key::Term;
 
-/// What a filter asks of an extent.
+/// The condition of a filter on extents.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The last one is the condition.
+    /// The last form is the condition.
     forms: Vec<Form>,
 }
 
 impl Plan {
-    /// What `program` asks of an extent of packets of its link type.
+    /// The condition of `program` on an extent with packets of its link type.
     #[must_use]
     pub fn new(program: &Program) -> Self {
         let mut conditions = Conditions::new();
@@ -51,7 +52,7 @@ impl Plan {
         Self { forms: conditions.extract(condition) }
     }
 
-    /// What somebody asks of an extent who knows which keys the packets have.
+    /// The condition that packets have these keys.
     #[must_use]
     pub fn of_keys(keys: &Keys) -> Self {
         let mut conditions = Conditions::new();
@@ -59,17 +60,17 @@ impl Plan {
         Self { forms: conditions.extract(condition) }
     }
 
-    /// Whether it asks nothing: every extent has to be read.
+    /// Whether it has no condition, so that every extent must be read.
     #[must_use]
     pub fn is_all(&self) -> bool {
         matches!(self.forms.last(), Some(Form::All))
     }
 
-    /// Those of `universe` extents of a segment that may hold a packet that the program accepts.
-    /// `lookup` finds those that hold a key of a range.
+    /// The extents, among `universe` extents of a segment, that may hold a packet that the program
+    /// accepts. `lookup` finds the extents with a key in a range.
     ///
     /// # Errors
-    /// That of `lookup`.
+    /// The errors of `lookup`.
     pub fn candidates<E>(
         &self,
         universe: usize,
@@ -79,7 +80,7 @@ impl Plan {
     }
 }
 
-/// The condition in words.
+/// The condition as text.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         show::show(&self.forms, f)

@@ -265,7 +265,7 @@ fn program() -> impl Strategy<Value = Program> {
     })
 }
 
-/// What is changed in a program: where, how, and a number for it.
+/// A change of a program: position, kind, and a number for it.
 type Change = (prop::sample::Index, u8, u32);
 
 /// Leaves checks out, looks elsewhere, compares with something else.

@@ -1,8 +1,8 @@
-//! What a comparison says of a key.
+//! The range of a key after a comparison.
 
 use wirelane_filter::op::Cond;
 
-/// The least and the greatest value. None fits if the first is above the second.
+/// The smallest and the largest value. The range is empty if the first is above the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Range {
     pub(super) first: u32,
@@ -12,7 +12,7 @@ pub(super) struct Range {
 impl Range {
     const EMPTY: Self = Self { first: 1, last: 0 };
 
-    /// Whatever has no bits but these.
+    /// All values with only these bits.
     pub(super) fn full(key_mask: u32) -> Self {
         Self { first: 0, last: key_mask }
     }
@@ -30,8 +30,8 @@ impl Range {
         Self { first: self.first.max(other.first), last: self.last.min(other.last) }
     }
 
-    /// Where `bytes & key_mask` lies if comparing `bytes & mask` with `right` comes out as `holds`.
-    /// A wider range than the narrowest is right, too.
+    /// The range of `bytes & key_mask` if comparing `bytes & mask` with `right` gives `holds`. A
+    /// wider range is correct, too.
     pub(super) fn of(cond: Cond, right: u32, holds: bool, mask: u32, key_mask: u32) -> Self {
         let all = Self::full(key_mask);
         let (seen, unseen) = (mask & key_mask, key_mask & !mask);
@@ -51,8 +51,8 @@ impl Range {
             (Cond::GreaterEqual, false) if right == 0 => Self::EMPTY,
             (Cond::GreaterEqual, _) => Self::of(Cond::Greater, right - 1, holds, mask, key_mask),
             (Cond::Greater, true) if right >= mask => Self::EMPTY,
-            // Bits that were not compared only add to the key; bits that are not of the key may
-            // have decided.
+            // Bits that were not compared can only increase the key; compared bits outside the key
+            // may have decided.
             (Cond::Greater, true) if mask & !key_mask == 0 => Self { first: right + 1, ..all },
             (Cond::Greater, false) if mask & !key_mask == 0 && is_low(unseen) => {
                 Self { first: 0, last: key_mask.min(right | unseen) }

@@ -1,4 +1,4 @@
-//! A plan in words.
+//! The text of a plan.
 
 use std::fmt::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::condition::{Condition, Form};
 use crate::key::{Field, Term};
 
-/// Terms that are shown. The parts of a condition are shared: written out, it may be very long.
+/// The most terms in the text. Conditions share parts, so the full text may be very long.
 const MOST: u32 = 100;
 
 /// Writes the last one of `forms`.
@@ -22,7 +22,7 @@ struct Show<'a, 'b, 'c> {
     left: &'c mut u32,
 }
 
-/// What a part stands in.
+/// The context of a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     Nothing,
@@ -101,7 +101,7 @@ fn range(
     if first == last { Ok(()) } else { write!(f, "-{}", show(last)) }
 }
 
-/// As a prefix, if it is one.
+/// Writes a range of addresses, as a prefix if it is one.
 fn address(
     f: &mut fmt::Formatter<'_>,
     first: u128,

@@ -1,4 +1,4 @@
-//! What is known of a packet and of the registers on one way through a program.
+//! The knowledge about a packet and the registers on one path through a program.
 
 use wirelane_filter::op::{Alu, Cond, Op, Operand, Width};
 
@@ -15,7 +15,7 @@ const PORT_PROTOCOLS: [u32; 3] = [6, 17, 132];
 /// The fragment header of IPv6.
 const FRAGMENT: u32 = 44;
 
-/// What a register holds.
+/// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Value {
     Unknown,
@@ -25,11 +25,11 @@ enum Value {
     HeaderLength(u32),
 }
 
-/// Where bytes of the packet stand.
+/// The position of bytes in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     Fixed(Width, u32),
-    /// Behind the header whose length is in the byte at `header`, plus `offset`.
+    /// After the header whose length is in the byte at `header`, plus `offset`.
     Behind {
         width: Width,
         header: u32,
@@ -37,19 +37,19 @@ enum At {
     },
 }
 
-/// Bytes that make a key, or decide which ones do.
+/// Bytes that make a key, or decide which bytes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
-    /// The version of IP where nothing stands before it.
+    /// The version of IP, if the packet has no type field.
     Version,
-    /// The type behind so many tags.
+    /// The type after this number of tags.
     Type(u8),
     /// The identifier in a tag.
     Tag(u8),
     Protocol,
     /// The next header in the fragment header of IPv6.
     FragmentProtocol,
-    /// Where in the IPv4 packet the fragment begins.
+    /// The fragment offset of an IPv4 packet.
     Fragment,
     /// A word of an address.
     Source(u8),
@@ -58,13 +58,13 @@ enum Place {
     DestinationPort,
 }
 
-/// What is known on one way to an instruction.
+/// The knowledge on one path to an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     layout: Layout,
     a: Value,
     x: Value,
-    /// So many tags stand behind the addresses, at least.
+    /// The least number of tags after the addresses.
     tags: u8,
     /// In order.
     known: Vec<(Place, Range)>,
@@ -73,7 +73,7 @@ pub(super) struct State {
 /// The outcome of a comparison, on one of the two ways that follow.
 pub(super) enum Outcome {
     Impossible,
-    /// What is known then, and which keys a packet that comes this way has.
+    /// The knowledge after it, and keys of the packets on this path.
     Possible(State, Vec<Term>),
 }
 
@@ -82,7 +82,7 @@ impl State {
         Self { layout, a: Value::Unknown, x: Value::Unknown, tags: 0, known: Vec::new() }
     }
 
-    /// Without registers that nobody reads.
+    /// Forgets registers that are not read later.
     pub(super) fn with_registers(mut self, a: bool, x: bool) -> Self {
         if !a {
             self.a = Value::Unknown;
@@ -93,7 +93,7 @@ impl State {
         self
     }
 
-    /// Less exactly: the kind of the packet, but not its addresses and ports.
+    /// Forgets addresses and ports, and keeps the kind of the packet.
     pub(super) fn without_addresses(mut self) -> Self {
         self.known.retain(|(place, _)| *place < Place::Source(0));
         self
@@ -129,7 +129,7 @@ impl State {
         self
     }
 
-    /// After a comparison of A with `operand` that comes out as `holds`.
+    /// The outcome of comparing A with `operand` if the result is `holds`.
     pub(super) fn compared(&self, cond: Cond, operand: Operand, holds: bool) -> Outcome {
         let (Value::Bytes(at, mask), Operand::K(right)) = (self.a, operand) else {
             return Outcome::Possible(self.clone(), Vec::new());
@@ -176,21 +176,21 @@ impl State {
             && TAGS.iter().any(|tag| u32::from(*tag) == value)
             && usize::from(level) < Layout::MAX_TAGS
         {
-            // Which kind of tag it is matters to nobody.
+            // The kind of tag does not matter.
             state.tags = level + 1;
             state.known.retain(|(known, _)| *known != place);
         }
         Outcome::Possible(state, terms)
     }
 
-    /// Which type these bytes are, if they are one: 0 behind the addresses, 1 behind the first tag.
+    /// The level of these bytes if they are a type: 0 after the addresses, 1 after the first tag.
     fn level(&self, at: At) -> Option<u8> {
         let At::Fixed(Width::Half, offset) = at else { return None };
         let behind = (offset as usize).checked_sub(self.layout.ether_type?)?;
         (0..=self.tags).find(|level| usize::from(*level) * 4 == behind)
     }
 
-    /// What these bytes are.
+    /// The field of these bytes.
     fn place(&self, at: At) -> Option<Place> {
         if let Some(level) = self.level(at) {
             return Some(Place::Type(level));
@@ -218,8 +218,8 @@ impl State {
         }
     }
 
-    /// Where the network header starts behind so many tags. Where there may be tags, it is where
-    /// the next one has its identifier.
+    /// Offset of the network header after this number of tags. Where tags are possible, it is the
+    /// offset of the next tag's identifier.
     fn network(&self, tags: u8) -> u32 {
         self.layout.network as u32 + 4 * u32::from(tags)
     }
@@ -260,7 +260,7 @@ impl State {
         }
     }
 
-    /// The port at `offset` behind a network header.
+    /// The port at `offset` after a network header.
     fn port(&self, offset: u32) -> Option<Place> {
         let place = match offset {
             0 => Place::SourcePort,
@@ -293,7 +293,7 @@ impl State {
         self.range(place).exact()
     }
 
-    /// The key that a packet has of which this is known.
+    /// The key of a packet with this knowledge.
     fn term(&self, place: Place) -> Option<Term> {
         let range = self.range(place);
         let of = |field| Some(Term { field, first: range.first.into(), last: range.last.into() });
@@ -312,7 +312,7 @@ impl State {
         }
     }
 
-    /// The conversation, if all of it is known: packets have both ports then.
+    /// The flow, if all its parts are known: such packets have both ports.
     fn flow(&self) -> Option<Term> {
         let (source, destination) =
             (self.exact(Place::SourcePort)? as u16, self.exact(Place::DestinationPort)? as u16);
@@ -331,7 +331,7 @@ impl State {
         Some(FlowId::new(version, protocol, addresses, [source, destination]).term())
     }
 
-    /// The words of an address that are known, up to the first that is not exactly.
+    /// The range of an address: its known words, up to the first inexact one.
     fn ipv6_term(&self, word: fn(u8) -> Place) -> Term {
         let (mut first, mut last) = (0u128, u128::MAX);
         for at in 0..4 {
@@ -350,7 +350,7 @@ impl State {
 }
 
 impl Place {
-    /// The bits of the bytes that count.
+    /// The bits of the bytes that belong to the key.
     fn key_mask(self) -> u32 {
         match self {
             Self::Version => 0xf0,
@@ -363,7 +363,7 @@ impl Place {
     }
 }
 
-/// Whether it asks for any value at all, which does not narrow much.
+/// Whether it includes every value, which does not narrow the search.
 fn is_trivial(term: &Term) -> bool {
     let bits = if term.field == Field::Vlan { 12 } else { 8 * term.field.width() as u32 };
     term.first == 0 && term.last == u128::MAX >> (128 - bits)

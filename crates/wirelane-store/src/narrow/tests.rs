@@ -71,7 +71,7 @@ fn what_the_index_knows_is_asked() {
     }
     for link_type in [101, 113, 276] {
         let asked = "type 0x0800 and protocol 6 and port 443 and address 10.0.0.1";
-        // What follows the tag of a cooked packet has no keys.
+        // Bytes after the tag of a cooked packet have no keys.
         let asked = match link_type {
             113 => format!("({asked}) or type 0x8100 or type 0x88a8"),
             _ => asked.to_owned(),
@@ -92,10 +92,10 @@ fn what_the_index_does_not_know_asks_nothing() {
     assert!(plan("host 10.0.0.1", 105).is_all());
 }
 
-/// What a program does before it goes on: loads, then a comparison that comes out so.
+/// A step of a program: loads, then a comparison with this outcome.
 type Step<'a> = (&'a [Op], Cond, u32, bool);
 
-/// A program that accepts what passes all steps.
+/// A program that accepts packets that pass all steps.
 fn chain(steps: &[Step<'_>]) -> Program {
     let len: usize = steps.iter().map(|(ops, ..)| ops.len() + 1).sum();
     let mut ops = Vec::new();
@@ -109,7 +109,7 @@ fn chain(steps: &[Step<'_>]) -> Program {
     Program::new(1, ops.into_iter().map(Op::encode).collect()).unwrap()
 }
 
-/// Bytes are a key only behind all that makes them one.
+/// Bytes are a key only after all tests that make them one.
 #[test]
 fn what_was_not_checked_is_not_asked() {
     const fn half(offset: u32) -> Op {
@@ -184,8 +184,8 @@ fn what_was_not_checked_is_not_asked() {
     }
 }
 
-/// A list is asked for address by address, however many ways there are through its program: 200
-/// addresses of IPv6 in both directions have 3500 instructions.
+/// A list is looked up address by address, despite its many paths: 200 IPv6 addresses in both
+/// directions take 3500 instructions.
 #[test]
 fn long_lists_are_asked_for_one_by_one() {
     let hosts: Vec<_> = (0..200).map(|i| format!("host 2001:{i:x}:{:x}::{i:x}", i * 3)).collect();

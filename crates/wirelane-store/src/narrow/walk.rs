@@ -1,4 +1,5 @@
-//! All ways through a program: what is known at each instruction, and what that asks of an extent.
+//! Follows all paths through a program: the knowledge at each instruction, and its condition on an
+//! extent.
 
 use std::collections::HashMap;
 
@@ -8,31 +9,31 @@ use super::condition::{Condition, Conditions};
 use super::state::{Outcome, State};
 use crate::key::Term;
 
-/// About how much is told apart in the whole program: the longer it is, the less at one
+/// The approximate number of states in the whole program: longer programs have fewer per
 /// instruction.
 const STATES: usize = 1 << 12;
-/// The least and the most that is told apart at one instruction. Beyond, addresses and ports are
+/// The fewest and the most states of one instruction. Beyond this, addresses and ports are
 /// forgotten.
 const AT_ONE: (usize, usize) = (6, 64);
-/// What more is told apart then. Beyond, all is forgotten.
+/// Further states without addresses and ports. Beyond this, all knowledge is forgotten.
 const KINDS: usize = 8;
 
-/// The condition that an extent fulfils if it holds a packet that the program accepts.
+/// The condition that an extent satisfies if it has a packet that the program accepts.
 pub(super) fn walk(ops: &[Op], entry: &State, conditions: &mut Conditions) -> Condition {
     let ways = forward(ops, entry);
     backward(ops, &ways, conditions)
 }
 
-/// To which instruction, and to which of its states, with which keys.
+/// A path to a state of another instruction, with its keys.
 struct Way {
     terms: Vec<Term>,
     to: (usize, usize),
 }
 
-/// For each instruction and each of its states, the ways on.
+/// For each instruction and each of its states, the paths on.
 type Ways = Vec<Vec<Vec<Way>>>;
 
-/// Jumps go forward only, so one pass in order sees every way to an instruction first.
+/// Jumps only go forward, so one pass visits all predecessors of an instruction before it.
 fn forward(ops: &[Op], entry: &State) -> Ways {
     let live = live(ops);
     let most = (STATES / ops.len().max(1)).clamp(AT_ONE.0, AT_ONE.1);
@@ -80,7 +81,7 @@ fn forward(ops: &[Op], entry: &State) -> Ways {
     ways
 }
 
-/// One pass back sees every instruction that follows first.
+/// One pass backwards visits all successors of an instruction before it.
 fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> Condition {
     let mut asked: Vec<Vec<Condition>> = vec![Vec::new(); ops.len()];
     for (at, op) in ops.iter().enumerate().rev() {
@@ -102,7 +103,7 @@ fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> Condition {
     asked.first().and_then(|entry| entry.first()).copied().unwrap_or(Condition::ALL)
 }
 
-/// What is known on the ways to an instruction.
+/// The states of an instruction.
 #[derive(Default)]
 struct Arrival {
     states: Vec<State>,
@@ -111,12 +112,12 @@ struct Arrival {
 
 struct Arrivals {
     at: Vec<Arrival>,
-    /// How many states one instruction has, if none of them is forgotten.
+    /// The most states of one instruction before some are forgotten.
     most: usize,
 }
 
 impl Arrivals {
-    /// The place of the state, or of one that says less, among those of the instruction.
+    /// The position of the state, or of a weaker one, among the states of the instruction.
     fn enter(&mut self, at: usize, state: State, unknown: &State) -> usize {
         let arrival = &mut self.at[at];
         let mut state = state;

@@ -1,4 +1,4 @@
-//! Answers: packets in order of time, or how many there are.
+//! Answers: packets in order of time, or their number.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -20,14 +20,13 @@ use crate::error::{Error, Result};
 use crate::index::FlowId;
 use crate::narrow::Plan;
 
-/// Hands every packet that the query asks for to `sink`, in order of time: over lanes, segments and
-/// stores. Of packets of the same time, those of an earlier store come first, of that those of a
-/// segment of a smaller number, of that those that stand before in the file. `sink` may end it.
+/// Passes every matching packet to `sink`, in order of time over lanes, segments and stores.
+/// Packets of the same time are ordered by store, by segment number, and by position in the file.
+/// `sink` may stop the search.
 ///
-/// What is recorded meanwhile is not waited for: the answer is of what was on disk at the start,
-/// and may have some of what came later. A segment that is deleted before it was opened is not in
-/// the answer ([`Report::deleted`]). Nor is what is damaged ([`Report::damage`]); the rest is
-/// whole.
+/// The answer covers packets on disk at the start, and may include later ones; it does not wait for
+/// them. It lacks segments that were deleted before they were opened ([`Report::deleted`]) and
+/// damaged parts ([`Report::damage`]). Everything else is complete.
 ///
 /// # Errors
 /// The filter is wrong, there are too many conversations for [`Query::memory`], or the system
@@ -55,11 +54,11 @@ pub fn run(
     }
 }
 
-/// Counts the packets that the query asks for ([`Report::packets`]). Without a filter, extents that
-/// are wholly of the time that is asked for are not read: their headers tell.
+/// Counts the matching packets ([`Report::packets`]). Without a filter, extents that are wholly
+/// within the query's times are counted by their headers, without reading them.
 ///
 /// # Errors
-/// As of [`run`].
+/// The same as of [`run`].
 pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
     let mut search = Search::new(stores, query)?;
     let Some(sieve) = search.sieve(Aim::Count)? else { return search.report() };
@@ -69,7 +68,7 @@ pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
     search.report()
 }
 
-/// A query on its way.
+/// A running query.
 struct Search<'a> {
     query: &'a Query,
     atlas: Atlas<'a>,
@@ -85,8 +84,8 @@ impl<'a> Search<'a> {
         Ok(Self { query, atlas, pace: Pace::new(query.rate), report })
     }
 
-    /// What is asked for; with conversations, those are found first. `None` if it was ended
-    /// meanwhile.
+    /// The conditions of the query. With [`Query::flows`], it first finds the conversations. `None`
+    /// if the query was stopped.
     fn sieve(&mut self, aim: Aim) -> Result<Option<Sieve>> {
         let (from, to) = (self.query.from, self.query.to);
         let keys = self.query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
@@ -109,7 +108,7 @@ impl<'a> Search<'a> {
         let (opened, extents) = (report.opened, report.extents);
         (report.opened, report.extents) = (0, 0);
         let flow = pipeline::go(atlas, sieve, work, taker, report);
-        // Each pass opens the same ones, or some of them.
+        // Each pass opens the same segments, or some of them.
         report.opened = report.opened.max(opened);
         report.extents = report.extents.max(extents);
         flow
@@ -124,7 +123,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Hands packets over in their order.
+/// Passes packets on in their order.
 struct Hand<'a, F> {
     sweep: Sweep,
     sink: &'a mut F,

@@ -1,4 +1,4 @@
-//! Which extents of a segment may hold what is asked for, as its index says.
+//! Finds the extents of a segment that may hold matching packets, by its index.
 
 use std::convert::Infallible;
 
@@ -13,8 +13,8 @@ use crate::index::{Index, Layout, TAGS};
 use crate::key::{Field, Term};
 use crate::narrow::Plan;
 
-/// The extents that may hold packets which the sieve keeps, by the index and by their times. And
-/// what of the index is damaged: there, every extent may.
+/// The extents that may hold packets that the sieve accepts, by the index and by their times, and
+/// the damage of the index. Where the index is damaged, every extent may.
 pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Damage>) {
     let (found, damage) = by_index(opened, sieve);
     let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));
@@ -33,14 +33,14 @@ fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
     let mut found = ExtentSet::none(universe);
     let mut seen = Vec::new();
     for interface in &opened.interfaces {
-        // The index does not tell link types apart.
+        // The index does not distinguish link types.
         if !seen.contains(&interface.link_type) {
             seen.push(interface.link_type);
             let mut of_type = lookup.of_verdict(&interface.verdict);
             if let (Some(keys), Some(layout)) = (&sieve.keys, Layout::of(interface.link_type)) {
                 let mut held = lookup.of_plan(keys);
                 if !layout.tags && layout.ether_type.is_some() {
-                    // What is behind a tag has no keys there.
+                    // Bytes after a tag have no keys there.
                     TAGS.iter().for_each(|tag| held.unite(&lookup.of_term(&tagged(*tag))));
                 }
                 of_type.intersect(&held);
@@ -48,7 +48,7 @@ fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
             found.unite(&of_type);
         }
     }
-    // Extents of other times count only for conversations.
+    // Extents outside the times matter only for conversations.
     for (at, extent) in segment.extents().iter().enumerate() {
         let header = &extent.header;
         if found.contains(at) && !sieve.is_in_time(header.oldest, header.newest) {

@@ -11,10 +11,10 @@ use wirelane_pcap::{LINK_TYPE_ETHERNET, Record, Source};
 use crate::error::{Error, Result};
 use crate::narrow::Plan;
 
-/// Bytes that compiled expressions accept: what tcpdump says.
+/// The snap length of compiled expressions, as in tcpdump.
 const SNAPLEN: u32 = 262_144;
 
-/// A program that runs: as machine code where there is any.
+/// A runnable program: machine code, or interpreted.
 #[derive(Debug)]
 pub(super) enum Engine {
     Jit(Jit),
@@ -39,19 +39,19 @@ impl Engine {
     }
 }
 
-/// What a query makes of the packets of one link type.
+/// The filter for packets of one link type.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
     /// There is no filter.
     All,
-    /// Those that a program accepts, and which extents of a segment may hold them.
+    /// The packets that a program accepts, and the condition on extents that may hold them.
     Some(Arc<Engine>, Arc<Plan>),
-    /// The filter means nothing for this link type.
+    /// The filter cannot be applied to this link type.
     Nothing,
 }
 
 impl Verdict {
-    /// Whether the packet, of which this is known besides, is asked for.
+    /// Whether the packet, with this metadata, matches.
     #[inline]
     pub(super) fn accepts(&self, record: &Record<'_>, metadata: Metadata) -> bool {
         match self {
@@ -62,8 +62,7 @@ impl Verdict {
     }
 }
 
-/// What is known of the packets of an interface, as a port knows it: `inbound` and `outbound` ask
-/// for it.
+/// The metadata of an interface's packets, for filters with `inbound` and `outbound`.
 pub(super) fn metadata(source: &Source) -> Metadata {
     let packet_type = if source.class == Some(Class::Tx) { OUTGOING } else { 0 };
     Metadata { queue: source.queue.unwrap_or(0), packet_type, interface_index: 0 }
@@ -72,7 +71,7 @@ pub(super) fn metadata(source: &Source) -> Metadata {
 /// `PACKET_OUTGOING` of `linux/if_packet.h`.
 const OUTGOING: u32 = 4;
 
-/// The programs of a filter, made as link types come up.
+/// The programs of a filter, compiled when a link type first occurs.
 #[derive(Debug)]
 pub(super) struct Engines<'a> {
     filter: Option<&'a Filter>,
@@ -88,7 +87,7 @@ impl<'a> Engines<'a> {
     /// The verdict on packets of this link type.
     ///
     /// # Errors
-    /// The filter cannot be compiled, nor for Ethernet: it is wrong in itself.
+    /// The filter cannot be compiled for this link type or for Ethernet: it is wrong in itself.
     pub(super) fn verdict(&mut self, link_type: u16) -> Result<Verdict> {
         let Some(filter) = self.filter else { return Ok(Verdict::All) };
         if let Some(verdict) = self.made.get(&link_type) {
@@ -107,7 +106,7 @@ impl<'a> Engines<'a> {
         Ok(verdict)
     }
 
-    /// The link types that the filter says nothing about, and why.
+    /// The link types that the filter cannot be applied to, with reasons.
     pub(super) fn into_notes(self) -> Vec<String> {
         self.notes
     }

@@ -1,4 +1,4 @@
-//! Conversations that are asked for as a whole.
+//! Conversations to be found as a whole.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ impl Flows {
         Self { flows, keys }
     }
 
-    /// Whether a packet of this link type belongs to one of them.
+    /// Whether a packet of this link type belongs to one of the conversations.
     #[inline]
     pub(super) fn have(&self, link_type: u16, data: &[u8]) -> bool {
         FlowId::of(link_type, data).is_some_and(|flow| self.flows.contains(&flow))

@@ -1,4 +1,4 @@
-//! Where an answer may be, as names, headers and indexes tell.
+//! Lists segments that may hold matching packets, by names, headers and indexes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::extent::ExtentHeader;
 use crate::names::SegmentName;
 use crate::narrow::Plan;
 
-/// A segment that may hold what is asked for.
+/// A segment that may hold matching packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its path.
     pub path: PathBuf,
-    /// What its name says.
+    /// Its parsed name.
     pub name: SegmentName,
-    /// Whether it is kept from being deleted.
+    /// Whether a pin protects it from deletion.
     pub is_pinned: bool,
-    /// Whether its index told which extents may hold it; otherwise, only times did.
+    /// Whether an index was used to find the candidate extents; otherwise, only times were.
     pub is_indexed: bool,
-    /// Its extents.
+    /// The number of its extents.
     pub extents: u64,
-    /// Those that may hold it. The rest of what is said here is of them.
+    /// The number of extents that may hold matching packets. The following fields refer to them.
     pub candidates: u64,
-    /// Their packets, not all of which match.
+    /// Their packets, matching or not.
     pub packets: u64,
     /// Their bytes on disk.
     pub bytes: u64,
@@ -40,8 +40,8 @@ pub struct Listed {
     pub newest: u64,
 }
 
-/// The segments that may hold what the query asks for, in the order of stores and numbers. No
-/// packet is read, and conversations are not followed.
+/// The segments that may hold matching packets, in the order of stores and numbers. It reads no
+/// packets, and does not follow conversations.
 ///
 /// # Errors
 /// The filter is wrong, or the system refuses.

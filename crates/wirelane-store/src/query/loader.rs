@@ -1,4 +1,4 @@
-//! Reads and decompresses extents, in memory that is used again.
+//! Reads and decompresses extents, in reusable memory.
 
 use std::fs::File;
 use std::io;
@@ -12,10 +12,10 @@ use wirelane_pcap::{Compression, FrameDecompressor};
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
 use crate::names::SegmentName;
 
-/// What reading extents needs, and can be used for the next one. A thread has its own.
+/// Reusable buffers for reading extents, one per thread.
 #[derive(Default)]
 pub struct Loader {
-    /// An extent as it is on disk, aligned for direct I/O.
+    /// An extent in disk format, aligned for direct I/O.
     disk: Option<Buffer>,
     payload: Range<usize>,
     plain: Vec<u8>,
@@ -25,25 +25,25 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// What was loaded last, from a segment of this name.
+    /// The blocks of the last extent, read from a segment of this name.
     pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
         if name.is_compressed() { self.plain() } else { self.payload() }
     }
 
-    /// What was read last, without its header and padding.
+    /// The last extent read, without its header and padding.
     pub(super) fn payload(&self) -> &[u8] {
         self.disk.as_ref().and_then(|disk| disk.get(self.payload.clone())).unwrap_or_default()
     }
 
-    /// What was decompressed last.
+    /// The last decompressed blocks.
     pub(super) fn plain(&self) -> &[u8] {
         self.plain.get(..self.plain_len).unwrap_or_default()
     }
 
-    /// Reads an extent, of [`EXTENT_SIZE`] at most.
+    /// Reads an extent of at most [`EXTENT_SIZE`].
     ///
     /// # Errors
-    /// As of pread(2), or the file ends before its payload does. There is not enough memory.
+    /// As of pread(2), or the file ends before the payload does, or memory runs out.
     pub(super) fn read(
         &mut self,
         file: &File,
@@ -71,10 +71,10 @@ impl Loader {
         Ok(())
     }
 
-    /// Decompresses what was read, to `len` bytes, [`EXTENT_SIZE`] at most.
+    /// Decompresses the payload to `len` bytes, at most [`EXTENT_SIZE`].
     ///
     /// # Errors
-    /// It is damaged, or there is not enough memory.
+    /// The payload is damaged, or memory runs out.
     pub(super) fn decompress(&mut self, compression: Compression, len: usize) -> io::Result<()> {
         if self.plain.is_empty() {
             self.plain = vec![0; EXTENT_SIZE];
@@ -100,7 +100,7 @@ fn new_buffer() -> io::Result<Buffer> {
     buffer.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Fills `room` from `offset` on, as far as the file goes.
+/// Fills `room` from `offset` on, up to the end of the file.
 fn read(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut len = 0;
     while let Some(rest) = room.get_mut(len..).filter(|rest| !rest.is_empty()) {
@@ -108,7 +108,7 @@ fn read(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
             Ok(0) => break,
             Ok(more) => {
                 len += more;
-                // Direct reads end there only at the end of the file, and cannot go on.
+                // A direct read of another length ends at the end of the file, and cannot continue.
                 if !len.is_multiple_of(ALIGNMENT) {
                     break;
                 }

@@ -1,17 +1,17 @@
 //! Queries: packets of stores that match, in order of time.
 //!
 //! ```text
-//!  Route        segments by the times of their names, extents by their headers and the index
+//!  Route        segments by the times in their names, extents by their headers and index
 //!    │ extents, the oldest first
 //!    ▼
 //!  pipeline     threads: read ─▶ check ─▶ decompress ─▶ filter
 //!    │ runs of packets, in the order of the route
 //!    ▼
-//!  Sweep        hands over what is older than everything to come ─▶ the caller's sink
+//!  Sweep        passes on packets older than all later extents ─▶ the caller's sink
 //! ```
 //!
-//! Reading order: [`Query`], [`Found`] and [`Report`] are what is asked and answered; [`run`] and
-//! [`count`] answer, [`list`] tells where an answer may be; [`Segment`] reads one segment.
+//! Reading order: [`Query`], [`Found`] and [`Report`] are the request and the answer; [`run`] and
+//! [`count`] answer, [`list`] finds candidate segments; [`Segment`] reads one segment.
 
 mod answer;
 mod candidates;

@@ -1,4 +1,4 @@
-//! Segments on the way through the stores.
+//! The open segments of a query.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) is_pinned: bool,
 }
 
-/// Extents of a lane that its recorder writes at once, at most.
+/// The most extents of a lane that its recorder writes at once.
 const UNDER_WAY: u32 = 64;
 
 /// A segment that is open.
@@ -26,12 +26,13 @@ pub(super) struct Opened {
     pub(super) interfaces: Vec<Interface>,
     /// Number in the answer of each interface.
     pub(super) numbers: Arc<[u32]>,
-    /// Whether its recorder is at work: what is missing may still come.
+    /// Whether its recorder is running: missing parts may still appear.
     pub(super) is_growing: bool,
 }
 
 impl Opened {
-    /// Whether an extent may be written just now: its header may be there before the rest is.
+    /// Whether an extent may be incomplete: its recorder may have written the header before the
+    /// rest.
     pub(super) fn is_new(&self, extent: &Extent) -> bool {
         let last = self.segment.extents().last();
         self.is_growing
@@ -41,7 +42,7 @@ impl Opened {
     }
 }
 
-/// An extent that is to be read.
+/// An extent to read.
 #[derive(Clone)]
 pub(super) struct Stop {
     pub(super) opened: Arc<Opened>,

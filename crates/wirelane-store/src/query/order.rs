@@ -5,19 +5,20 @@ use std::sync::Arc;
 use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::{self, Block, Content};
 
-/// The place of a packet in an answer: by time, then by segment, then as they were recorded.
+/// The position of a packet in an answer: by time, then by segment, then by position in the
+/// segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) time: u64,
     /// Rank of its segment: by store, then by number.
     pub(super) segment: u32,
-    /// Where its extent is in the segment.
+    /// Offset of its extent in the segment.
     pub(super) extent: u64,
-    /// Where its block is in the extent.
+    /// Offset of its block in the extent.
     pub(super) block: u32,
 }
 
-/// A part of an answer: from a packet on, up to another, which is not in it.
+/// A part of an answer: from a packet on, up to another packet, which is excluded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub(super) from: Key,
@@ -31,7 +32,7 @@ impl Window {
     }
 }
 
-/// The packets of one extent that are part of the answer, in its order.
+/// Packets of one extent that belong to the answer, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     /// Number in the answer of each interface of their segment.
@@ -41,16 +42,16 @@ pub(super) struct Run {
     /// Their blocks.
     bytes: Vec<u8>,
     items: Vec<Item>,
-    /// How many of the items were taken.
+    /// The number of items taken.
     taken: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
     time: u64,
-    /// Where the block was in the extent.
+    /// Offset of the block in the extent.
     block: u32,
-    /// Where it is now.
+    /// Offset of the block in `bytes`.
     at: u32,
     len: u32,
 }
@@ -61,7 +62,7 @@ impl Run {
         Self { interfaces, segment, extent, ..Self::default() }
     }
 
-    /// The place of a packet at the start of time and of the extent.
+    /// The position of a packet at time 0 and at the start of the extent.
     pub(super) fn start(&self) -> Key {
         Key { segment: self.segment, extent: self.extent, ..Key::default() }
     }
@@ -75,18 +76,18 @@ impl Run {
         self.items.push(Item { time, block: block.offset as u32, at, len });
     }
 
-    /// Puts the packets in order. They nearly are, except where a clock jumped back.
+    /// Sorts the packets. They are nearly sorted, unless a clock jumped back.
     pub(super) fn sort(&mut self) {
         self.items.sort_by_key(|item| (item.time, item.block));
     }
 
-    /// The place of the next packet; `None` at the end.
+    /// The position of the next packet; `None` at the end.
     #[inline]
     pub(super) fn head(&self) -> Option<Key> {
         self.items.get(self.taken).map(|item| self.key(item))
     }
 
-    /// Takes the next packet, with its block. Its interface is that of the answer.
+    /// Takes the next packet, with its block. Its interface is numbered as in the answer.
     #[inline]
     pub(super) fn take(&mut self) -> Option<(Record<'_>, Block<'_>)> {
         let item = self.items.get(self.taken)?;
@@ -98,23 +99,23 @@ impl Run {
         Some((record, block))
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     pub(super) fn size(&self) -> usize {
         self.bytes.capacity() + self.items.capacity() * size_of::<Item>()
     }
 
-    /// The places of the packets that are left, or of some of them, evenly spread.
+    /// The positions of every `step`th remaining packet.
     pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = Key> + '_ {
         self.items.iter().skip(self.taken).step_by(step).map(|item| self.key(item))
     }
 
-    /// Packets that are left.
+    /// The number of remaining packets.
     pub(super) fn left(&self) -> usize {
         self.items.len() - self.taken
     }
 
-    /// Forgets the packets from this place on, and gives back the memory of those and of what was
-    /// taken.
+    /// Drops the packets from this position on, and frees their memory and the memory of taken
+    /// packets.
     pub(super) fn truncate(&mut self, until: Key) {
         let left = self.items.get(self.taken..).unwrap_or_default();
         let keep = left.partition_point(|item| self.key(item) < until);

@@ -1,14 +1,14 @@
-//! A limit on how fast stores are read.
+//! Limits the rate of reading stores.
 
-/// Bytes per second, over the time since the first of them. Time is monotonic, in nanoseconds.
+/// A rate in bytes per second. Times are monotonic, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Pace {
     rate: Option<u64>,
-    /// When what was read so far is paid for.
+    /// The time at which earlier reads are paid for.
     paid: u64,
 }
 
-/// Time that was not used is kept for this long, so that what follows may be read faster.
+/// Unused time is credited for this long, so that later reads may be faster.
 const CREDIT: u64 = 100_000_000;
 
 impl Pace {
@@ -16,7 +16,7 @@ impl Pace {
         Self { rate: rate.map(|rate| rate.max(1)), paid: 0 }
     }
 
-    /// When `bytes` may be read that are to be read at `now`: at once if that is not later.
+    /// The time at which `bytes` may be read, at or after `now`.
     pub(super) fn due(&mut self, bytes: u64, now: u64) -> u64 {
         let Some(rate) = self.rate else { return now };
         let due = self.paid.max(now.saturating_sub(CREDIT));
@@ -46,9 +46,9 @@ mod tests {
         for _ in 0..100 {
             now = now.max(pace.due(500, now));
         }
-        // What came first had credit; of the last, the time is still to come.
+        // The first reads used the credit; the time of the last one is still to come.
         assert_eq!(now - start, 99 * SECOND / 2 - CREDIT);
-        // A pause is made up for by no more than that.
+        // A pause gives no more credit than that.
         now += 100 * SECOND;
         assert_eq!(pace.due(500, now), now - CREDIT);
         assert_eq!(pace.due(500, now), now - CREDIT + SECOND / 2);

@@ -1,5 +1,5 @@
-//! Threads that read ahead: each takes an extent, reads it, checks it, decompresses it and picks
-//! what is asked for. The results come back in the order of the way.
+//! Threads that read ahead: each reads an extent, checks it, decompresses it and selects the
+//! matching packets. The results are passed on in the order of the route.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -22,23 +22,23 @@ use super::sift::{Sieve, Sifted};
 use crate::error::{Error, Result};
 use crate::extent::ExtentHeader;
 
-/// Extents on their way through each thread.
+/// Extents in flight per thread.
 const AHEAD: usize = 2;
-/// How often an extent is read that a recorder may be writing just now, and how long it is waited
-/// for.
+/// How often an extent that a recorder may be writing is read, and how long to wait between the
+/// attempts.
 const TRIES: u32 = 6;
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Who takes what comes out.
+/// Receives the results.
 pub(super) trait Taker {
-    /// Which part of the answer is wanted. Its end may come nearer.
+    /// The wanted part of the answer. Its end may move forward.
     fn window(&self) -> Window;
 
-    /// What was in the next extent; nothing that comes later has packets older than `oldest`, and
-    /// nothing comes later if that is `None`. `sources` are the interfaces of the answer so far.
+    /// Takes the result of the next extent. Later extents have no packets older than `oldest`;
+    /// `None` if this is the last extent. `sources` are the interfaces of the answer so far.
     ///
     /// # Errors
-    /// It gives up.
+    /// The taker fails.
     fn take(
         &mut self,
         sifted: Option<Sifted>,
@@ -60,13 +60,13 @@ struct Job {
     window: Window,
 }
 
-/// Nothing of an extent that is being written just now.
+/// `None` for an extent that is being written.
 type Outcome = std::result::Result<Option<Sifted>, Damage>;
 
-/// Goes the whole way, until it ends, somebody asks for the end, or the taker has enough.
+/// Follows the whole route, until its end, a halt, or a break of the taker.
 ///
 /// # Errors
-/// The system refuses, the filter cannot be compiled, or the taker gives up.
+/// The system refuses, the filter cannot be compiled, or the taker fails.
 pub(super) fn go(
     atlas: &mut Atlas<'_>,
     sieve: &Sieve,
@@ -78,7 +78,7 @@ pub(super) fn go(
     let (done, results) = mpsc::channel();
     let waiting = Mutex::new(waiting);
     thread::scope(|scope| {
-        // The threads end with the channel of jobs, which goes with this closure.
+        // The threads end when this closure drops the channel of jobs.
         let jobs = jobs;
         for _ in 0..work.threads.max(1) {
             let (waiting, done) = (&waiting, done.clone());
@@ -102,15 +102,15 @@ pub(super) fn go(
     })
 }
 
-/// Extents under way.
+/// The extents in flight.
 struct Caravan<'a> {
     route: Route<'a>,
     jobs: Sender<Job>,
     sent: u64,
     taken: u64,
-    /// Oldest times of those that were sent and not taken, in their order.
+    /// Oldest times of the extents sent and not taken yet, in order.
     under_way: VecDeque<u64>,
-    /// What came back before its turn.
+    /// Results that arrived before their turn.
     arrived: BTreeMap<u64, Outcome>,
     has_ended: bool,
 }
@@ -137,7 +137,7 @@ impl Caravan<'_> {
             if self.under_way.is_empty() {
                 return taker.take(None, None, &atlas.sources);
             }
-            // The threads live as long as there are jobs.
+            // The threads live as long as the channel of jobs.
             let Ok((number, outcome)) = results.recv() else { break };
             self.arrived.insert(number, outcome);
             while let Some(outcome) = self.arrived.remove(&self.taken) {
@@ -197,7 +197,7 @@ fn rest_until(due: u64, halt: &Halt) {
     }
 }
 
-/// Works until there is no more.
+/// Works until the channel of jobs ends.
 fn serve(waiting: &Mutex<Receiver<Job>>, done: &Sender<(u64, Outcome)>, sieve: &Sieve) {
     let mut loader = Loader::default();
     loop {

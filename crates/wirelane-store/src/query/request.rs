@@ -1,4 +1,4 @@
-//! What is asked of stores, and what comes back.
+//! The request and the answer of a query.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,35 +10,33 @@ use wirelane_pcap::{Record, Source};
 
 use crate::narrow::Keys;
 
-/// Which packets are asked for, and how gently they are looked for.
+/// The packets to find, and the resources to use.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Not the packets before this time, in nanoseconds since the epoch.
+    /// Excludes packets before this time, in nanoseconds since the epoch.
     pub from: Option<u64>,
-    /// Not the packets at this time and later, in nanoseconds since the epoch.
+    /// Excludes packets at this time and later, in nanoseconds since the epoch.
     pub to: Option<u64>,
-    /// Only the packets that it accepts.
+    /// Only packets that this filter accepts.
     pub filter: Option<Filter>,
-    /// Only packets of extents that hold such keys are looked at. It saves reading, and is no
-    /// filter: the answer may have packets without these keys. It counts for link types whose
-    /// packets have keys.
+    /// Reads only extents that have such keys. It saves reading, and does not filter: the answer
+    /// may have packets without these keys. It applies to link types whose packets have keys.
     pub keys: Option<Keys>,
-    /// Also the other packets of the conversations that those belong to, whatever their time.
+    /// Also all other packets of the matching packets' conversations, at any time.
     pub flows: bool,
-    /// Most bytes that are read per second; `None` reads as fast as it can.
+    /// The most bytes to read per second; `None` reads at full speed.
     pub rate: Option<u64>,
-    /// Bytes of packets held while they are put in order, and of conversations that are looked for.
-    /// Where more would be needed, the stores are read more than once. It does not count what is
-    /// being read, some MiB.
+    /// Bytes of memory for sorting packets and for the conversations. If more is needed, the stores
+    /// are read more than once. Buffers for reading, some MiB, are not counted.
     pub memory: usize,
-    /// Threads that read, decompress and filter. More than there are CPUs keep the disk busy.
+    /// Threads that read, decompress and filter. More threads than CPUs keep the disk busy.
     pub threads: usize,
-    /// Ends the query: what was found until then was handed over.
+    /// Stops the query. Packets found before it were already passed on.
     pub halt: Halt,
 }
 
 impl Query {
-    /// The least that is kept of [`Query::memory`].
+    /// The minimum of [`Query::memory`].
     pub const LEAST_MEMORY: usize = 8 << 20;
 
     /// All packets.
@@ -58,7 +56,7 @@ impl Query {
         }
     }
 
-    /// Whether packets of this time are asked for.
+    /// Whether the times of the query include this one.
     #[inline]
     #[must_use]
     pub fn includes(&self, time: u64) -> bool {
@@ -71,20 +69,20 @@ impl Query {
 pub struct Found<'a> {
     /// The packet; its interface is a number among `sources`.
     pub record: Record<'a>,
-    /// What was written beside it: the options of its block, in their coding.
+    /// Its other metadata: the encoded options of its block.
     pub options: &'a [u8],
     /// The interfaces of the packets so far. Later packets may add to them.
     pub sources: &'a [Source],
 }
 
-/// Something that could not be read. What it holds is not in the answer.
+/// A part that could not be read. The answer lacks its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
     /// Where in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: Cow<'static, str>,
 }
 
@@ -95,7 +93,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How an answer came about.
+/// Statistics of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -103,31 +101,32 @@ pub struct Report {
     pub packets: u64,
     /// Bytes of those packets, as captured.
     pub bytes: u64,
-    /// Segments of the stores.
+    /// Number of segments in the stores.
     pub segments: u64,
-    /// Segments that were opened: the others are of other times.
+    /// Segments that were opened. The times of the others do not match.
     pub opened: u64,
-    /// Segments that were deleted to make room before they could be opened.
+    /// Segments that were deleted by a limit before they could be opened.
     pub deleted: u64,
-    /// Extents of the segments that were opened.
+    /// Extents of the opened segments.
     pub extents: u64,
-    /// Extents that were read: the index says that the others have nothing. An extent counts as
-    /// often as it was read.
+    /// Extents that were read; the index excluded the others. An extent counts each time it is
+    /// read.
     pub extents_read: u64,
-    /// Bytes that were read for that.
+    /// Bytes read for these extents.
     pub bytes_read: u64,
-    /// Conversations that were looked for, with [`Query::flows`].
+    /// Number of conversations to find, with [`Query::flows`].
     pub flows: u64,
-    /// Times that the stores were gone through to keep to [`Query::memory`]; 1 usually. Finding
-    /// conversations is not counted.
+    /// Passes over the stores to stay within [`Query::memory`]; usually 1. Finding conversations is
+    /// not counted.
     pub passes: u32,
-    /// The interfaces: of the packets, and of others that might have matched; those of the newest
-    /// segment of each store where no segment is of the time that was asked for.
+    /// Interfaces of the packets, and of other packets that might have matched. If no segment has
+    /// the query's times, the interfaces of each store's newest segment.
     pub sources: Vec<Source>,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub damage: Vec<Damage>,
-    /// Kinds of packets that the filter says nothing about, and why: none of them is in the answer.
+    /// Link types that the filter cannot be applied to, with reasons: the answer has none of their
+    /// packets.
     pub unfiltered: Vec<String>,
-    /// The end was requested before all was found.
+    /// The query was stopped before its end.
     pub stopped: bool,
 }

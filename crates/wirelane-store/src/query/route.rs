@@ -1,7 +1,7 @@
-//! The way through the stores: every extent that may hold what is asked for, the oldest first.
+//! The route through the stores: every extent that may hold matching packets, the oldest first.
 //!
-//! The names of segments tell their times, so a segment is opened when the way comes to it, and
-//! closed when its last extent was read. What is open at once is what overlaps in time.
+//! The names of segments contain their times, so a segment is opened when the route reaches it, and
+//! closed after its last extent. Only segments that overlap in time are open at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,13 +20,13 @@ use crate::directory::{Directory, SegmentEntry};
 use crate::error::Result;
 use crate::extent::Extent;
 
-/// What all ways through the stores have in common.
+/// The state that all routes of a query share.
 pub(super) struct Atlas<'a> {
     pub(super) stores: &'a [Directory],
-    /// All segments, by store and number: the rank of a segment is its place here.
+    /// All segments, by store and number: the rank of a segment is its index here.
     pub(super) places: Vec<Place>,
     pub(super) engines: Engines<'a>,
-    /// The interfaces of the answer, each with the store it is from.
+    /// The store of each interface of the answer.
     origins: Vec<usize>,
     pub(super) sources: Vec<Source>,
 }
@@ -66,7 +66,7 @@ impl<'a> Atlas<'a> {
         Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
     }
 
-    /// Learns the interfaces of the newest segment of each store that tells them.
+    /// Reads the interfaces of each store's newest segment that has any.
     ///
     /// # Errors
     /// The system refuses, or the filter cannot be compiled.
@@ -83,7 +83,8 @@ impl<'a> Atlas<'a> {
         Ok(())
     }
 
-    /// Number in the answer of an interface: the segments of a store mostly have the same.
+    /// The number of an interface in the answer. The segments of a store usually have the same
+    /// ones.
     fn number(&mut self, store: usize, source: &Source) -> u32 {
         let mut known = self.sources.iter().zip(&self.origins);
         let at = known.position(|(known, origin)| known == source && *origin == store);
@@ -96,17 +97,17 @@ impl<'a> Atlas<'a> {
     }
 }
 
-/// One way through the stores.
+/// A route through the stores.
 pub(super) struct Route<'a> {
     sieve: &'a Sieve,
-    /// Segments that were not opened yet, the oldest last.
+    /// Unopened segments, the oldest last.
     closed: Vec<(u64, u32)>,
     /// The next extent of every open segment.
     heads: BinaryHeap<Reverse<(u64, u32, usize)>>,
     open: Vec<Option<Branch>>,
 }
 
-/// What is left of an open segment.
+/// The remaining extents of an open segment.
 struct Branch {
     opened: Arc<Opened>,
     /// The oldest last.
@@ -114,7 +115,7 @@ struct Branch {
 }
 
 impl<'a> Route<'a> {
-    /// The way to what `sieve` and `window` ask for.
+    /// The route for `sieve` and `window`.
     pub(super) fn new(atlas: &Atlas<'_>, sieve: &'a Sieve, window: Window) -> Self {
         let mut closed: Vec<_> = (0..)
             .zip(&atlas.places)
@@ -122,7 +123,7 @@ impl<'a> Route<'a> {
                 Some((oldest, newest)) => (sieve.may_include(oldest, newest)
                     && window.from.time <= newest)
                     .then_some((oldest, rank)),
-                // Its name does not tell: any time.
+                // Its name has no times.
                 None => Some((0, rank)),
             })
             .collect();
@@ -130,14 +131,14 @@ impl<'a> Route<'a> {
         Self { sieve, closed, heads: BinaryHeap::new(), open: Vec::new() }
     }
 
-    /// No packet of an extent that is still to come is older than this; `None` at the end.
+    /// No packet of a later extent is older than this; `None` at the end.
     pub(super) fn oldest(&self) -> Option<u64> {
         let closed = self.closed.last().map(|(oldest, _)| *oldest);
         let open = self.heads.peek().map(|Reverse((oldest, ..))| *oldest);
         closed.into_iter().chain(open).min()
     }
 
-    /// The next extent; `None` at the end, or when the next one is behind the window.
+    /// The next extent; `None` at the end, or if it is beyond the window.
     ///
     /// # Errors
     /// The system refuses, or the filter cannot be compiled.
@@ -199,7 +200,7 @@ impl<'a> Route<'a> {
         extents.retain(|extent| window.from.time <= extent.header.newest);
         extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
         let Some(next) = extents.last() else { return Ok(()) };
-        // The order relies on the names of segments that are still closed.
+        // The order relies on the names of unopened segments.
         if opened.segment.name().times.is_some_and(|(oldest, _)| next.header.oldest < oldest) {
             let path = opened.segment.path().into();
             let what = "it has packets older than its name says: the order may be wrong".into();
@@ -217,7 +218,7 @@ impl<'a> Route<'a> {
     }
 }
 
-/// Adds what is not known yet: a store may be gone through more than once.
+/// Adds new damage: the stores may be read more than once.
 pub(super) fn merge(all: &mut Vec<Damage>, more: &[Damage]) {
     for damage in more {
         if !all.contains(damage) {

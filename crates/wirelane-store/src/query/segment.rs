@@ -1,4 +1,4 @@
-//! A segment that is read: its interfaces, its extents, and what is in one.
+//! An open segment: its interfaces, its extents, and their blocks.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::index::Index;
 use crate::names::SegmentName;
 use crate::scan::{self, GapKind, Scan};
 
-/// A segment that is open for reading. It can be read after it was deleted.
+/// A segment opened for reading. It remains readable after its deletion.
 pub struct Segment {
     name: SegmentName,
     path: PathBuf,
@@ -29,8 +29,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment of a directory, under its new name if it was finished meanwhile; `None` if
-    /// it was deleted. Of one that is still written, the extents are those that are there now.
+    /// Opens a segment of a directory, under its new name if it was finished since; `None` if it
+    /// was deleted. An unfinished segment has the extents that are written now.
     ///
     /// # Errors
     /// The system refuses.
@@ -63,7 +63,7 @@ impl Segment {
             scan.add_missing_end(name.times);
         }
         for gap in &scan.gaps {
-            // A recorder runs, or died: what was never written is not damage.
+            // The recorder is running, or died: unwritten parts are not damage.
             if !(name.is_part() && gap.kind == GapKind::Unwritten) {
                 new.damaged(gap.offset, gap.kind.describe());
             }
@@ -81,13 +81,13 @@ impl Segment {
             None => scan.extents,
         };
         new.index = index;
-        // Extents are read once, and a recorder needs the page cache for nothing: where it can be,
-        // the disk fills our memory, three times as fast.
+        // Extents are read once, and a recorder does not need the page cache. If direct I/O is
+        // available, the disk fills our memory three times as fast.
         let _ = disk::make_direct(&new.file);
         Ok(Some(new))
     }
 
-    /// A segment whose extents a scan found; its index is left alone.
+    /// A segment whose extents were found by a scan, without its index.
     pub(crate) fn scanned(name: SegmentName, path: PathBuf, file: File, scan: &Scan) -> Self {
         let blocks = scan.prelude.as_ref().map(|(blocks, _)| blocks.clone());
         let sources = blocks.and_then(|blocks| sources_of(blocks, &path).ok()).unwrap_or_default();
@@ -119,19 +119,19 @@ impl Segment {
         &self.extents
     }
 
-    /// Its index, if it has one that can be used.
+    /// Its index, if it has a usable one.
     #[must_use]
     pub fn index(&self) -> Option<&Index> {
         self.index.as_ref()
     }
 
-    /// What is damaged, as far as opening it told.
+    /// The damage that opening found.
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// The blocks of an extent, as they were written: checked, and decompressed.
+    /// The blocks of an extent, checked and decompressed.
     ///
     /// # Errors
     /// They are damaged, or cannot be read.
@@ -171,7 +171,7 @@ impl Segment {
         self.damage.push(Damage { path: self.path.clone(), offset, what });
     }
 
-    /// The index of a finished segment.
+    /// Opens the index of a finished segment.
     fn open_index(&self, directory: &Directory, segment: u64) -> Result<Option<Index>> {
         let name = self.name.index_name();
         let path = directory.path_of(&name);
@@ -187,7 +187,7 @@ impl Segment {
     }
 }
 
-/// The interfaces that a prelude describes, plain or compressed.
+/// The interfaces of a prelude, plain or compressed.
 fn sources_of(prelude: Vec<u8>, path: &Path) -> Result<Vec<Source>> {
     let mut reader = CaptureReader::from_reader(Cursor::new(prelude), &path.display().to_string())?;
     while reader.advance()? {}

@@ -1,4 +1,4 @@
-//! Picks the packets that are asked for out of the blocks of an extent.
+//! Selects the matching packets from the blocks of an extent.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,18 +15,18 @@ use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
 use crate::narrow::Plan;
 
-/// What one way through the stores is for.
+/// The purpose of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// The packets themselves.
     Packets,
     /// The conversations that they belong to.
     Flows,
-    /// How many there are.
+    /// The number of packets.
     Count,
 }
 
-/// What came out of an extent.
+/// The result of an extent.
 #[derive(Debug)]
 pub(super) enum Sifted {
     Packets(Run),
@@ -34,19 +34,19 @@ pub(super) enum Sifted {
     Count(u64),
 }
 
-/// Which packets are asked for.
+/// The conditions of a query.
 #[derive(Clone, Debug)]
 pub(super) struct Sieve {
     pub(super) aim: Aim,
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
-    /// What the keys of an extent have to fulfil.
+    /// The condition on the keys of an extent.
     pub(super) keys: Option<Arc<Plan>>,
-    /// Also those of these conversations, of any time.
+    /// Also packets of these conversations, at any time.
     pub(super) flows: Option<Arc<Flows>>,
 }
 
-/// What is known of an interface of a segment.
+/// The properties of a segment's interface.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
     pub(super) link_type: u16,
@@ -55,17 +55,17 @@ pub(super) struct Interface {
 }
 
 impl Sieve {
-    /// Whether an extent may hold packets that are asked for, by its times.
+    /// Whether an extent with these times may hold matching packets.
     pub(super) fn may_include(&self, oldest: u64, newest: u64) -> bool {
         self.flows.is_some() || self.is_in_time(oldest, newest)
     }
 
-    /// Whether some of these times are asked for.
+    /// Whether the query's times overlap these times.
     pub(super) fn is_in_time(&self, oldest: u64, newest: u64) -> bool {
         self.from.is_none_or(|from| from <= newest) && self.to.is_none_or(|to| oldest < to)
     }
 
-    /// Whether the header of an extent says how many of its packets are asked for: all.
+    /// Whether the header is enough to count an extent, because all its packets match.
     pub(super) fn counts_unread(&self, header: &ExtentHeader, interfaces: &[Interface]) -> bool {
         self.aim == Aim::Count
             && self.keys.is_none()
@@ -74,10 +74,10 @@ impl Sieve {
             && interfaces.iter().all(|interface| matches!(interface.verdict, Verdict::All))
     }
 
-    /// The packets of an extent, given its blocks, that are asked for and in the window.
+    /// The packets of an extent that match and are in the window, selected from its blocks.
     ///
     /// # Errors
-    /// What is wrong with the blocks.
+    /// The error in the blocks.
     pub(super) fn sift(
         &self,
         blocks: &[u8],

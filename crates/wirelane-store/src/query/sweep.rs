@@ -1,10 +1,10 @@
-//! Puts packets in order while extents come in order of their oldest packet.
+//! Sorts packets while extents arrive in order of their oldest packet.
 //!
-//! An extent's oldest time is known before it is read. So whatever is older than the oldest time of
-//! the next extent can be handed over: nothing that comes later belongs before it. What is held is
-//! what overlaps in time, an extent for each lane usually. A clock that jumped back, or many stores
-//! of the same time, may make that any amount. Then the later half of what is held is forgotten,
-//! and the sweep ends where that begins; a next one begins there.
+//! An extent's oldest time is known before it is read. So packets older than the oldest time of the
+//! next extent can be passed on: no later packet precedes them. The sweep holds packets of extents
+//! that overlap in time, usually one extent per lane. A clock that jumped back, or many stores of
+//! the same time, may require any amount of memory. Then the later half of the held packets is
+//! dropped, the sweep ends at its start, and another sweep continues there.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,30 +16,30 @@ use wirelane_pcap::pcapng::Block;
 
 use super::order::{Key, Run, Window};
 
-/// Packets looked at for the middle of what is held.
+/// Packets sampled to find the middle of the held packets.
 const SAMPLES: usize = 4096;
 
-/// Runs of packets on their way into one order.
+/// Merges runs of packets.
 #[derive(Debug)]
 pub(super) struct Sweep {
     window: Window,
     memory: usize,
     held: usize,
     runs: Vec<Run>,
-    /// Places in `runs` that are empty.
+    /// Empty positions in `runs`.
     free: Vec<usize>,
     /// The next packet of every run.
     heads: BinaryHeap<Reverse<(Key, usize)>>,
 }
 
 impl Sweep {
-    /// Takes packets of `window`, and holds no more than about `memory` bytes of them.
+    /// Accepts packets of `window`, and holds at most about `memory` bytes of them.
     pub(super) fn new(window: Window, memory: usize) -> Self {
         let (runs, free, heads) = (Vec::new(), Vec::new(), BinaryHeap::new());
         Self { window, memory, held: 0, runs, free, heads }
     }
 
-    /// What it takes by now: it may end earlier than it was made for.
+    /// The current window. It may end earlier than at the start.
     pub(super) fn window(&self) -> Window {
         self.window
     }
@@ -67,7 +67,7 @@ impl Sweep {
         }
     }
 
-    /// Hands over the packets that are older than `time`, all of them with `None`.
+    /// Passes on the packets older than `time`, or all packets with `None`.
     pub(super) fn emit<B>(
         &mut self,
         time: Option<u64>,
@@ -95,15 +95,15 @@ impl Sweep {
         ControlFlow::Continue(())
     }
 
-    /// Forgets the later half of what is held.
+    /// Drops the later half of the held packets.
     fn shrink(&mut self) {
         let left: usize = self.runs.iter().map(Run::left).sum();
         let step = left / SAMPLES + 1;
         let mut places: Vec<_> = self.runs.iter().flat_map(|run| run.sample(step)).collect();
         places.sort_unstable();
-        // Of a single packet, nothing can be forgotten: it has to be handed over some time.
+        // A single packet cannot be dropped: it must be passed on at some time.
         let Some(middle) = places.get(places.len() / 2).filter(|_| left > 1) else { return };
-        // The first one stays, so that every sweep hands something over.
+        // The first packet stays, so that every sweep makes progress.
         let middle = match places.first() {
             Some(first) if first == middle => return,
             _ => *middle,

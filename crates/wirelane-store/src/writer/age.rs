@@ -1,14 +1,14 @@
-//! How old packets are, by a clock that may jump.
+//! The age of packets, by a clock that may jump.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use wirelane_os::clock;
 
-/// How long a clock must stay ahead until it is believed: one that was set wrongly for a moment
-/// must not make everything old.
+/// How long a clock must stay ahead before it is believed: a clock that is wrong for a moment must
+/// not make everything old.
 const BELIEVED: u64 = 600_000_000_000;
-/// Less than this is no jump.
+/// Smaller differences are not jumps.
 const TOLERANCE: u64 = 60_000_000_000;
 
 /// Times of both clocks, in nanoseconds.
@@ -16,7 +16,7 @@ const TOLERANCE: u64 = 60_000_000_000;
 pub(crate) struct Now {
     /// Since the epoch.
     pub(crate) real: u64,
-    /// Since the machine was started; it does not jump, and counts while the machine sleeps.
+    /// Since the machine was started. It does not jump, and counts suspended time.
     pub(crate) boot: u64,
 }
 
@@ -29,25 +29,24 @@ impl Now {
     }
 }
 
-/// Tells the age of what was recorded before and now.
+/// Computes the age of segments of this recording and of earlier ones.
 ///
-/// Of what this process recorded it knows when it did. Of what was there it knows what the clock
-/// said then, so it depends on the clock: it goes back at once when the clock does, and
-/// follows a jump ahead only after some minutes.
+/// Ages of segments of this process use the boot time. Ages of earlier segments depend on the
+/// real-time clock: they follow a jump back at once, and a jump ahead only after some minutes.
 #[derive(Debug)]
 pub(crate) struct AgeClock {
-    /// The real time when the other clock was zero, as it is believed.
+    /// The believed real time at which the boot time was zero.
     offset: u64,
-    /// Since when the clock is ahead of that.
+    /// The boot time since which the clock is ahead of that.
     ahead_since: Option<u64>,
 }
 
-/// When a segment got its last packet.
+/// The time of a segment's last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// Now, at this time since the machine was started.
+    /// In this process, at this boot time.
     Boot(u64),
-    /// Before, at this time since the epoch.
+    /// Earlier, at this time since the epoch.
     Real(u64),
 }
 
@@ -56,7 +55,7 @@ impl AgeClock {
         Self { offset: now.real.saturating_sub(now.boot), ahead_since: None }
     }
 
-    /// To be called every now and then.
+    /// Call it every now and then.
     pub(crate) fn tick(&mut self, now: Now) {
         let offset = now.real.saturating_sub(now.boot);
         let is_ahead = offset > self.offset.saturating_add(TOLERANCE);
@@ -66,7 +65,7 @@ impl AgeClock {
         }
     }
 
-    /// How old what was written then is.
+    /// The age of a segment.
     pub(crate) fn age(&self, written: Written, now: Now) -> Duration {
         let age = match written {
             Written::Boot(at) => now.boot.saturating_sub(at),

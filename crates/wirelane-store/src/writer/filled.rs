@@ -1,4 +1,4 @@
-//! A buffer that the receiving thread filled: what the threads of a lane hand on.
+//! A buffer filled by the receiving thread, which the threads of a lane pass on.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use wirelane_pcap::Source;
 
 use super::status::Counts;
 
-/// An extent's worth of whole blocks in memory.
+/// Whole blocks in memory, enough for one extent.
 pub(crate) struct Filled {
-    /// The sources that its packets refer to, and maybe more.
+    /// The sources of its packets, and maybe more.
     pub(crate) sources: Arc<[Source]>,
-    /// The blocks, behind room for a header.
+    /// The blocks, after room for a header.
     pub(crate) buffer: Buffer,
-    /// Where the blocks start and end.
+    /// Start and end of the blocks.
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Packets in them, and their captured bytes.

@@ -1,5 +1,5 @@
-//! Finishes segments, on a thread of its own for each lane: an index of a million keys takes a
-//! second, and neither writing nor the next segment waits for it.
+//! Finishes segments, on a separate thread per lane. An index of a million keys takes a second;
+//! neither writing nor the next segment waits for it.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::survey::survey;
 
-/// So many indexes are finished or wait for it at most: each is memory. Further segments are
+/// The most indexes that wait to be finished, because each takes memory. Further segments are
 /// indexed again later.
 const WAITING: usize = 4;
 
@@ -33,7 +33,7 @@ pub(crate) struct Finisher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread works with.
+/// The thread's resources.
 pub(crate) struct FinisherParts {
     pub(crate) directory: Arc<Directory>,
     pub(crate) access: Access,
@@ -55,14 +55,15 @@ impl Finisher {
         Ok(Self { segments: Some(segments), waiting, thread: Some(thread) })
     }
 
-    /// Gives a segment its final name and its index, or deletes it if it is empty.
+    /// Finishes a segment: gives it its final name and its index, or deletes it if it is empty.
     pub(crate) fn finish(&self, mut finished: Finished) {
         if finished.index.is_some() && self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             finished.index = None;
         }
         if let Some(segments) = &self.segments {
-            // It fails only if the thread is gone; then the segment stays as after a crash.
+            // It fails only if the thread has ended; then the segment stays unfinished, as after a
+            // crash.
             let _ = segments.send(finished);
         }
     }
@@ -90,7 +91,7 @@ impl FinisherParts {
                 waiting.fetch_sub(1, Ordering::Relaxed);
             }
             let _ = self.keeper.send(Request::Finished { number, name });
-            // While all is well, one at a time.
+            // Only while the lane keeps up, one segment at a time.
             if waiting.load(Ordering::Relaxed) <= 1
                 && let Some(name) = without_index.pop_front()
             {
@@ -102,7 +103,7 @@ impl FinisherParts {
         }
     }
 
-    /// Gives its name; `None` if it was empty and is gone.
+    /// Returns its name; `None` if it was empty and was deleted.
     fn finish(
         &self,
         finished: Finished,
@@ -122,12 +123,13 @@ impl FinisherParts {
             false => (clock::realtime_ns(), clock::realtime_ns()),
         };
         let name = SegmentName { times: Some(times), ..finished.part };
-        // Before the segment has its name: whoever sees it finds the index.
+        // The index is written before the rename, so that every reader of the segment finds its
+        // index.
         let indexed = finished.index.map(|index| self.write_index(&name, &index.finish()));
         let (directory, to) = (self.directory.as_fd(), name.file_name());
         let renamed = match renameat_with(directory, &part, directory, &to, RenameFlags::NOREPLACE)
         {
-            // A file system that cannot promise this.
+            // A file system without this flag.
             Err(Errno::INVAL | Errno::NOSYS) => renameat(directory, &part, directory, &to),
             other => other,
         };
@@ -143,13 +145,12 @@ impl FinisherParts {
         Ok(Some(name))
     }
 
-    /// Makes the index of a finished segment by reading it: there was no room for it when the
-    /// segment was finished, or a write had failed. If that fails because there is no room, it is
-    /// tried again.
+    /// Indexes a finished segment by reading it. Its index was dropped because too many were
+    /// waiting, or because a write had failed. If there is no disk space, it is tried again.
     fn index_anew(&self, name: &SegmentName, without_index: &mut VecDeque<SegmentName>) {
         let path = self.directory.path_of(&name.file_name());
         let made = self.directory.open_file(&name.file_name()).and_then(|file| {
-            // It may be deleted by now.
+            // It may have been deleted since.
             let Some(file) = file else { return Ok(()) };
             let survey = survey(name, path.clone(), file)?;
             if !survey.is_whole() {
@@ -168,7 +169,7 @@ impl FinisherParts {
         }
     }
 
-    /// Under another name first: half an index must not look like one.
+    /// Writes to a temporary name first, so that an incomplete index is never found.
     fn write_index(&self, name: &SegmentName, bytes: &[u8]) -> Result<()> {
         let index = name.index_name();
         let part = format!("{index}.part");

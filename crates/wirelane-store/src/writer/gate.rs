@@ -1,46 +1,45 @@
-//! Writing only what a trigger asks for: some time before it, and some time after.
+//! Writes only packets around triggers: some time before, and some time after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Trigger times this close behind the packets of a lane are still found in memory: they are told
-/// by other threads, which may be late.
+/// Extents stay in memory this much longer, because other threads may report triggers late.
 const LATE: u64 = 2_000_000_000;
 
-/// The most windows that are remembered; the oldest two become one then, which writes more, never
+/// The most windows that are kept. Beyond it, the oldest two are merged, which writes more, never
 /// less.
 const MOST: usize = 1024;
 
-/// Keeps what a store gets in memory until a trigger fires; shared by all lanes and by who fires.
+/// Holds packets in memory until a trigger fires. All lanes and the threads that fire share it.
 ///
-/// Whole extents are written or forgotten, so there is a little more in the store than was asked
-/// for. All times are those of packets, in nanoseconds since the epoch.
+/// Whole extents are written or dropped, so the store has a little more than the windows. All times
+/// are packet times, in nanoseconds since the epoch.
 #[derive(Debug)]
 pub struct Gate {
     before: u64,
     after: u64,
-    /// What is written: from, to. In order of time, and apart from each other.
+    /// Windows to write, from and to: in order of time, and disjoint.
     windows: Mutex<Vec<(u64, u64)>>,
-    /// The last window that was added to: who fires for every packet takes no lock for most.
+    /// The last window that was extended. Most calls of `fire` need only this, and take no lock.
     from: AtomicU64,
     until: AtomicU64,
     fired: AtomicU64,
 }
 
-/// What becomes of an extent.
+/// The decision on an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// A trigger asks for it.
+    /// It is in a window.
     Write,
-    /// A trigger may yet.
+    /// A later trigger may include it.
     Hold,
-    /// No trigger can.
+    /// No later trigger can include it.
     Forget,
 }
 
 impl Gate {
-    /// Around each trigger, writes what came so long before it and so long after it.
+    /// Writes packets up to `before` before each trigger, and up to `after` after it.
     #[must_use]
     pub fn new(before: Duration, after: Duration) -> Self {
         Self {
@@ -53,41 +52,41 @@ impl Gate {
         }
     }
 
-    /// Something happened at this time.
+    /// Fires a trigger at this time.
     pub fn fire(&self, at: u64) {
         self.fired.fetch_add(1, Ordering::Relaxed);
         let (from, until) = (at.saturating_sub(self.before), at.saturating_add(self.after));
-        // The end first: whoever sets both does it the other way round.
+        // Load the end first: the writer below stores it last.
         if until <= self.until.load(Ordering::Acquire) && from >= self.from.load(Ordering::Acquire)
         {
             return;
         }
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        // A little more at once, so that the lock is taken again only after that.
+        // Extend the window a little further, so that the next calls need no lock.
         let until = until.saturating_add((self.after / 16).min(LATE / 2));
         let (from, until) = add(&mut windows, (from, until));
         self.from.store(from, Ordering::Release);
         self.until.store(until, Ordering::Release);
     }
 
-    /// Whether what comes at this time is written.
+    /// Whether packets of this time are written.
     #[must_use]
     pub fn is_open(&self, at: u64) -> bool {
         at <= self.until.load(Ordering::Acquire) && at >= self.from.load(Ordering::Acquire)
     }
 
-    /// How often it was fired.
+    /// The number of triggers fired.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::Relaxed)
     }
 
-    /// How long before a trigger, in nanoseconds.
+    /// The time before a trigger, in nanoseconds.
     pub(crate) fn before(&self) -> u64 {
         self.before
     }
 
-    /// What becomes of an extent with packets from `oldest` to `newest`, when its lane is at `now`.
+    /// The decision on an extent with packets from `oldest` to `newest`, when its lane is at `now`.
     pub(crate) fn fate(&self, oldest: u64, newest: u64, now: u64) -> Fate {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let next = windows.partition_point(|(_, until)| *until < oldest);
@@ -99,7 +98,7 @@ impl Gate {
     }
 }
 
-/// Adds a window, and gives what it became together with those that it touches.
+/// Adds a window, merged with the windows that it touches. Returns the result.
 fn add(windows: &mut Vec<(u64, u64)>, (mut from, mut until): (u64, u64)) -> (u64, u64) {
     let first = windows.partition_point(|(_, end)| *end < from);
     let last = windows.partition_point(|(start, _)| *start <= until).max(first);
@@ -143,7 +142,7 @@ mod tests {
         assert_eq!(fate(1157, 1200, 1200), Fate::Hold);
         assert!(gate.is_open(1005 * SECOND) && gate.is_open(1155 * SECOND));
         assert!(!gate.is_open(1157 * SECOND));
-        // The clock went back: what is newer than now waits.
+        // The clock jumped back: later packets are held.
         assert_eq!(fate(5000, 5001, 1200), Fate::Hold);
     }
 

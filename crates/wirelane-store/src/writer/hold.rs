@@ -7,16 +7,16 @@ use super::filled::Filled;
 use super::gate::{Fate, Gate};
 use super::status::Counts;
 
-/// What a gate holds back of one lane. Without a gate it holds nothing.
+/// The extents of a lane that a gate holds. Without a gate, none.
 pub(crate) struct Hold {
     gate: Option<Arc<Gate>>,
-    /// In the order in which they came.
+    /// In order of arrival.
     held: VecDeque<Filled>,
-    /// The most that may be held: others are needed for receiving.
+    /// The most that may be held: receiving needs the other buffers.
     most: usize,
-    /// Those from here on were not looked at.
+    /// The index of the first extent not decided yet.
     fresh: usize,
-    /// How often the gate had been fired at the last look.
+    /// The gate's trigger count at the last decision.
     fired: u64,
     /// Time of the last packet.
     now: u64,
@@ -24,17 +24,17 @@ pub(crate) struct Hold {
     cut: Counts,
 }
 
-/// Packets that nobody asked for.
+/// Packets outside all windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forgotten {
-    /// All of them.
+    /// All such packets.
     pub(crate) all: Counts,
-    /// Those that a trigger could still have asked for, had there been memory.
+    /// Packets dropped for lack of memory, which a later trigger could have included.
     pub(crate) cut: Counts,
 }
 
 impl Hold {
-    /// One for a lane with so many buffers.
+    /// For a lane with this number of buffers.
     pub(crate) fn new(gate: Option<Arc<Gate>>, buffers: usize) -> Self {
         Self {
             gate,
@@ -48,11 +48,11 @@ impl Hold {
         }
     }
 
-    /// Takes an extent; one that is written goes to the queue, now or with [`Hold::sort`].
+    /// Takes an extent. An extent to write is queued now, or by [`Hold::sort`].
     pub(crate) fn take(&mut self, filled: Filled, queue: &mut VecDeque<Filled>) {
         let Some(gate) = &self.gate else { return queue.push_back(filled) };
         if filled.counts.packets == 0 {
-            // Only counters: they go with the packets around them.
+            // Only counters: they are written with the packets around them.
             if gate.is_open(self.now) {
                 queue.push_back(filled);
             }
@@ -62,14 +62,14 @@ impl Hold {
         self.held.push_back(filled);
     }
 
-    /// Decides on what is held. True if something changed.
+    /// Decides on held extents. True if one was queued or dropped.
     pub(crate) fn sort(&mut self, queue: &mut VecDeque<Filled>) -> bool {
         let Some(gate) = self.gate.clone() else { return false };
         let fired = gate.fired();
         if fired == self.fired && self.fresh == self.held.len() {
             return false;
         }
-        // After a trigger all are looked at.
+        // A trigger may affect all of them.
         let first = if fired == self.fired { self.fresh } else { 0 };
         self.fired = fired;
         for filled in self.held.split_off(first) {
@@ -79,7 +79,8 @@ impl Hold {
                 Fate::Forget => self.forgotten.add(filled.counts),
             }
         }
-        // Most grow old in their order. Others go when the trigger comes, or memory is short.
+        // Most become old in their order. The others are decided at the next trigger, or when
+        // memory is short.
         let now = self.now;
         let is_old = |it: &Filled| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
         while self.held.front().is_some_and(is_old) {
@@ -93,7 +94,7 @@ impl Hold {
         true
     }
 
-    /// No trigger comes any more. True if something was held.
+    /// Drops all held extents, because no trigger follows. True if there were any.
     pub(crate) fn end(&mut self) -> bool {
         let any = !self.held.is_empty();
         while !self.held.is_empty() {
@@ -110,7 +111,7 @@ impl Hold {
         held
     }
 
-    /// What was forgotten since the last call.
+    /// Packets dropped since the last call.
     pub(crate) fn take_forgotten(&mut self) -> Forgotten {
         Forgotten { all: std::mem::take(&mut self.forgotten), cut: std::mem::take(&mut self.cut) }
     }

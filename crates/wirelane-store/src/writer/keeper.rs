@@ -1,5 +1,5 @@
-//! The keeper of a store: a thread that makes segments ready before they are needed, and deletes
-//! the oldest ones when a limit says so.
+//! The keeper of a store: a thread that prepares segments in advance, and deletes the oldest ones
+//! to keep the limits.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -21,41 +21,41 @@ use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::prelude::{self, MAX_PRELUDE};
 
-/// How often limits are looked at.
+/// How often limits are checked.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How soon a segment is tried again that could not be made.
+/// The delay before another attempt to create a segment.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// What lanes ask of the keeper.
+/// Requests of lanes to the keeper.
 pub(crate) enum Request {
     /// A lane needs its next segment.
     Open(Arc<Door>),
-    /// A segment is finished; without a name, it was empty and is gone.
+    /// A segment is finished; without a name, it was empty and was deleted.
     Finished { number: u64, name: Option<SegmentName> },
-    /// A lane has ended: what it asked for is not needed.
+    /// A lane has ended, and does not need the segments that it requested.
     End { lane: u32, next: Option<Ready>, ready: Receiver<Ready> },
 }
 
-/// Where the segments of a lane go.
+/// The properties of a lane's segments.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) lane: u32,
     /// The section header of each segment.
     pub(crate) section: Arc<Section>,
     pub(crate) compression: Option<CompressionOptions>,
-    /// How many sources the prelude describes.
+    /// The number of sources that the prelude describes.
     pub(crate) sources: usize,
-    /// The blocks that each of its segments begins with, compressed if the segment is.
+    /// The first blocks of each segment, compressed if the segment is.
     pub(crate) prelude: Vec<u8>,
     /// Their length before compression.
     pub(crate) plain: usize,
     pub(crate) ready: Sender<Ready>,
-    /// Who waits for it.
+    /// The thread that waits for it.
     pub(crate) thread: Thread,
 }
 
 impl Door {
-    /// The same, to segments that describe these sources.
+    /// A copy for segments that describe these sources.
     ///
     /// # Errors
     /// Compression fails.
@@ -93,7 +93,7 @@ pub(crate) struct Keeper {
     requests: Receiver<Request>,
     waiting: Vec<Arc<Door>>,
     status: Arc<StoreStatus>,
-    /// Preludes are written from here.
+    /// Memory for writing preludes.
     memory: Buffers,
 }
 
@@ -126,7 +126,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Works until all lanes have ended.
+    /// Runs until all lanes have ended.
     pub(crate) fn run(mut self) {
         let mut looked = Instant::now();
         loop {
@@ -165,13 +165,13 @@ impl Keeper {
         }
     }
 
-    /// Makes the segments that lanes wait for.
+    /// Creates the segments that lanes wait for.
     fn make_ready(&mut self) {
         let mut trouble = None;
         for door in std::mem::take(&mut self.waiting) {
             match self.make(&door) {
                 Ok(ready) => {
-                    // A lane that has ended said so, or will.
+                    // A lane that has ended sends `End`.
                     if door.ready.send(ready).is_ok() {
                         door.thread.unpark();
                     }
@@ -188,7 +188,7 @@ impl Keeper {
         }
     }
 
-    /// Makes a segment with its prelude.
+    /// Creates a segment with its prelude.
     fn make(&mut self, door: &Door) -> Result<Ready> {
         let len = self.segment_len();
         let room = self.shelf.make_room(len, Now::read())?;
@@ -205,7 +205,7 @@ impl Keeper {
         }
     }
 
-    /// Bytes of the next segment, and says so where it is shorter than it should be.
+    /// Bytes of the next segment. Records in the status if it is shorter than configured.
     fn segment_len(&self) -> u64 {
         let (wanted, lanes) = (self.options.segment_len(), self.status.lanes());
         let Some(room) = self.shelf.capacity() else { return wanted };
@@ -233,7 +233,7 @@ impl Keeper {
         }
         let made = disk::create(&*self.directory, file_name.as_ref(), mode, limit)
             .map_err(|error| Error::io(&path, "make", &error.source))?;
-        // A number is used once, whatever becomes of the file.
+        // A number is used only once, even if the file is not created.
         self.next_number += 1;
         if let Err(why) = made.direct {
             let _ = self.status.buffered.set(why);
@@ -262,7 +262,7 @@ impl Keeper {
         done.map_err(|error| Error::io(&path, "write", &error.source))
     }
 
-    /// Deletes a segment that nothing was written to.
+    /// Deletes an unused segment.
     fn discard(&mut self, ready: &Ready) {
         let removed = self.directory.remove(&ready.name.file_name());
         let gone = removed.and_then(|_| self.shelf.finish(ready.name.number, None, Now::read()));
@@ -272,7 +272,7 @@ impl Keeper {
     }
 
     fn keep_limits(&mut self) {
-        // That there is no room matters when a segment is made.
+        // A lack of room matters only when a segment is created.
         if let Err(error) = self.shelf.keep_limits(Now::read()) {
             self.status.mishap(error.to_string());
         }

@@ -1,4 +1,4 @@
-//! The receiving thread's end of a lane: packets become blocks in large buffers.
+//! The receiving thread's end of a lane. It encodes packets as blocks in large buffers.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -15,16 +15,16 @@ use super::gate::Gate;
 use super::status::{Counts, LaneStatus};
 use crate::prelude::MAX_PRELUDE;
 
-/// Bytes that the block of a packet needs beside its data and its comment.
+/// Bytes of a packet's block in addition to its data and its comment.
 const BLOCK_ROOM: usize = 64;
 
-/// Most bytes of the blocks that a segment begins with: it has them twice.
+/// The most bytes of the first blocks of a segment, which has them twice.
 const MAX_DESCRIBED: usize = MAX_PRELUDE / 2 - 8192;
 
-/// Takes the packets of one queue. It belongs to one thread, which never waits for the file system.
+/// Accepts the packets of one queue. One thread owns it, and never waits for the file system.
 ///
-/// A packet for which there is no room is refused and counted. Dropping this ends the lane: what it
-/// has taken is written.
+/// Without room, a packet is refused and counted. Dropping it ends the lane: accepted packets are
+/// still written.
 pub struct LaneWriter {
     filling: Option<Filling>,
     buffers: Buffers,
@@ -36,16 +36,16 @@ pub struct LaneWriter {
     gate: Option<Arc<Gate>>,
     layout: Layout,
     sources: Arc<[Source]>,
-    /// Bytes of the blocks that each segment begins with.
+    /// Bytes of the first blocks of each segment.
     described: usize,
     /// The clock as of the last [`LaneWriter::tick`], monotonic.
     now: u64,
     flush_every: u64,
-    /// Blocks that are not packets are made here.
+    /// Memory for encoding other blocks than packets.
     scratch: Vec<u8>,
 }
 
-/// Where blocks start in a buffer, and where they end at the latest.
+/// Start and upper limit of the blocks in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) start: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Layout {
 
 struct Filling {
     filled: Filled,
-    /// When the first block came.
+    /// The time of the first block.
     since: u64,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Wakeup {
     thread: Mutex<Option<Thread>>,
 }
 
-/// What a lane writer is made of.
+/// The parts of a lane writer.
 pub(crate) struct LaneParts {
     pub(crate) buffers: Buffers,
     pub(crate) full: SyncSender<Filled>,
@@ -98,8 +98,8 @@ impl LaneWriter {
         }
     }
 
-    /// Adds a source, whose packets may follow; returns its number in records. Segments with its
-    /// packets begin with its description, too. `None` if there is no room for so many.
+    /// Adds a source, whose packets may follow, and returns its number for records. Segments with
+    /// its packets describe it. `None` if there is no room for its description.
     pub fn add_source(&mut self, source: Source) -> Option<u32> {
         self.scratch.clear();
         pcapng::interface(&mut self.scratch, &source);
@@ -113,15 +113,15 @@ impl LaneWriter {
         Some(number)
     }
 
-    /// Takes a packet, with a comment that programs show with it. False if there is no room: then
-    /// it is counted as dropped.
+    /// Accepts a packet, with an optional comment. False without room: the packet is counted as
+    /// dropped.
     #[inline]
     pub fn push(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
         self.encode(record, |room| pcapng::packet_into(room, record, comment))
     }
 
-    /// As [`LaneWriter::push`], with the options of a packet of another file: in their coding and
-    /// the byte order of this machine.
+    /// Like [`LaneWriter::push`], with encoded options, for example of another file's packet, in
+    /// this machine's byte order.
     #[inline]
     pub fn push_with_options(&mut self, record: &Record<'_>, options: &[u8]) -> bool {
         self.encode(record, |room| pcapng::packet_with_options_into(room, record, options))
@@ -149,7 +149,7 @@ impl LaneWriter {
         true
     }
 
-    /// The buffer is full, or there is none.
+    /// The slow path: the buffer is full, or missing.
     #[cold]
     fn encode_elsewhere(
         &mut self,
@@ -165,7 +165,7 @@ impl LaneWriter {
         false
     }
 
-    /// Whether there is room for a packet of which data and options together are `len` bytes.
+    /// Whether there is room for a packet whose data and options together have `len` bytes.
     #[must_use]
     pub fn has_room(&mut self, len: usize) -> bool {
         let len = len.min(MAX_PACKET) + BLOCK_ROOM;
@@ -178,8 +178,8 @@ impl LaneWriter {
         self.begin()
     }
 
-    /// Waits until there is room for a packet of `len` bytes, data and options together; false if
-    /// there is none after `timeout`.
+    /// Waits for room for a packet with `len` bytes of data and options; false if `timeout` passes
+    /// first.
     pub fn wait_for_room(&mut self, len: usize, timeout: Duration) -> bool {
         if self.has_room(len) {
             return true;
@@ -196,14 +196,14 @@ impl LaneWriter {
         }
     }
 
-    /// Says what time it is, on the monotonic clock in nanoseconds: what is old enough goes to the
-    /// disk. To be called for every batch, and several times per
-    /// [`StoreOptions::flush_every`](super::StoreOptions::flush_every) without any.
+    /// Sets the current monotonic time in nanoseconds, and passes on a buffer that is old enough.
+    /// Call it for every batch, and several times per
+    /// [`StoreOptions::flush_every`](super::StoreOptions::flush_every) without packets.
     #[inline]
     pub fn tick(&mut self, now: u64) {
         self.now = now;
         let Some(Filling { since, .. }) = &mut self.filling else { return };
-        // The buffer was begun before the first tick.
+        // The buffer was started before the first tick.
         if *since == 0 {
             *since = now;
         }
@@ -212,7 +212,7 @@ impl LaneWriter {
         }
     }
 
-    /// Appends counters of the interfaces. False if there is no room.
+    /// Appends interface statistics. False without room.
     pub fn statistics(&mut self, statistics: &[Statistics]) -> bool {
         self.scratch.clear();
         for one in statistics {
@@ -229,21 +229,21 @@ impl LaneWriter {
         true
     }
 
-    /// How many segments were begun so far. When it changes, a new one has no counters yet.
+    /// The number of segments started. When it changes, the new segment has no statistics yet.
     #[must_use]
     pub fn segment(&self) -> u32 {
         self.status.storing.segments.load(Ordering::Relaxed)
     }
 
-    /// Hands on what it has taken, and ends the lane.
+    /// Passes on all accepted packets, and ends the lane.
     pub fn finish(self) {}
 
-    /// An old extent goes to the disk, unless it waits for a trigger anyway.
+    /// Passes on an old buffer, unless it waits for a trigger anyway.
     #[cold]
     fn flush_old(&mut self) {
         let Some(Filling { filled, since }) = &self.filling else { return };
         if let Some(gate) = &self.gate {
-            // Every buffer that waits is memory, however little is in it.
+            // Each waiting buffer takes memory, however few packets it has.
             let patience = self.flush_every.max(gate.before() / 16);
             if !gate.is_open(filled.newest) && self.now.saturating_sub(*since) < patience {
                 return;
@@ -252,7 +252,7 @@ impl LaneWriter {
         self.flush();
     }
 
-    /// Hands on the buffer.
+    /// Passes on the buffer.
     fn flush(&mut self) {
         let Some(Filling { mut filled, .. }) = self.filling.take() else { return };
         if filled.end == filled.start {
@@ -260,7 +260,7 @@ impl LaneWriter {
         }
         let counts = filled.counts;
         filled.sources = Arc::clone(&self.sources);
-        // There is room for every buffer. If the thread is gone, so is the buffer.
+        // The channel has room for every buffer. If the thread has ended, the buffer is lost.
         match self.full.as_ref().map(|full| full.try_send(filled)) {
             Some(Ok(())) => {
                 self.status.receiving.taken.add(counts);
@@ -270,7 +270,7 @@ impl LaneWriter {
         }
     }
 
-    /// Begins a buffer, if there is one.
+    /// Starts a buffer, if one is free.
     fn begin(&mut self) -> bool {
         let Layout { start, .. } = self.layout;
         self.filling = self.buffers.take().map(|buffer| {
@@ -299,15 +299,16 @@ impl std::fmt::Debug for LaneWriter {
 }
 
 impl Wakeup {
-    /// The calling thread waits.
+    /// Announces that the calling thread waits.
     fn announce(&self) {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         self.waits.store(true, Ordering::Relaxed);
-        // Either it sees the buffer that was given back, or who gives it back sees that it waits.
+        // Either this thread sees the returned buffer, or the returning thread sees that this one
+        // waits.
         fence(Ordering::SeqCst);
     }
 
-    /// Buffers were given back.
+    /// Wakes the waiting thread, after buffers were returned.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.waits.load(Ordering::Relaxed)

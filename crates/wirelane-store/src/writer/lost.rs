@@ -1,5 +1,4 @@
-//! Who is told of packets that the disk did not take; counting and indexing the packets of an
-//! extent.
+//! The callback for lost packets. Counts and indexes the packets of an extent.
 
 use crc32fast::Hasher;
 use wirelane_pcap::Source;
@@ -7,11 +6,11 @@ use wirelane_pcap::pcapng::{self, Content};
 
 use crate::index::IndexBuilder;
 
-/// Called with the number of a source, packets of it, and their bytes on the wire; by the thread
-/// that writes the lane.
+/// Called by the thread that writes the lane, with the number of a source, the number of its
+/// packets, and their bytes on the wire.
 pub type Lost = Box<dyn FnMut(u32, u64, u64) + Send>;
 
-/// Packets, and their bytes on the wire, of each source.
+/// The packets of each source, and their bytes on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct BySource(Box<[(u64, u64)]>);
 
@@ -28,7 +27,7 @@ impl BySource {
         }
     }
 
-    /// Tells all that are not zero.
+    /// Reports all sources with packets.
     pub(crate) fn tell(&self, lost: &mut Lost) {
         for (source, (packets, bytes)) in (0..).zip(self.0.iter().copied()) {
             if packets > 0 {
@@ -38,7 +37,7 @@ impl BySource {
     }
 }
 
-/// Bytes that the checksum reads ahead of the walk over blocks: they fit into the fastest cache.
+/// How far the checksum reads ahead of the walk over blocks: this fits into the L1 cache.
 const AHEAD: usize = 16 * 1024;
 
 /// Indexes packets, and counts them by source.
@@ -50,8 +49,8 @@ pub(crate) fn add_blocks(
     walk(blocks, sources, index, |_| {})
 }
 
-/// As [`add_blocks`], with the checksum of the blocks. Both together read memory once: a walk alone
-/// waits for the header of each block.
+/// Like [`add_blocks`], and computes the checksum of the blocks. Together they read memory once; a
+/// walk alone would wait for the header of each block.
 pub(crate) fn add_and_sum(
     blocks: &[u8],
     sources: &[Source],
@@ -65,7 +64,7 @@ pub(crate) fn add_and_sum(
     };
     read_on();
     let by_source = walk(blocks, sources, index, |offset| {
-        // As long as the walk is half a step behind.
+        // The walk stays half a step behind the checksum.
         while offset >= next {
             read_on();
             next += AHEAD;
@@ -75,7 +74,7 @@ pub(crate) fn add_and_sum(
     (by_source, sum.finalize())
 }
 
-/// `reached` is told where each block begins before it is looked into.
+/// `reached` is called with the offset of each block before it is parsed.
 fn walk(
     blocks: &[u8],
     sources: &[Source],
@@ -126,7 +125,7 @@ mod tests {
             let of = |first| u64::from((packets + first) / 3);
             assert_eq!(*counts.0, [(of(2), 2 * of(2)), (of(1), 2 * of(1))]);
         }
-        // What is no block is summed all the same.
+        // Bytes that are not blocks are included in the checksum.
         assert_eq!(
             add_and_sum(&[7; 100_001], &sources, &mut None).1,
             crc32fast::hash(&[7; 100_001])

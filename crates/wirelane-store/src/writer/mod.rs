@@ -1,4 +1,4 @@
-//! Writing a store, without ever making who receives packets wait for the file system.
+//! Writes a store. Receiving threads never wait for the file system.
 //!
 //! ```text
 //!  receiving thread      store thread `wl-store-N`            the disk
@@ -7,19 +7,19 @@
 //!        │                ▼    │ compressed, by `wl-compress` │
 //!        └──────────── free buffers of 1 MiB ◀────────────────┘
 //!
-//!  `wl-keeper`, one per store: makes the next segment before it is needed, deletes the oldest ones
-//!  `wl-finish`, one per lane: cuts a full segment, writes its index, gives it its name
+//!  `wl-keeper`, one per store: creates the next segment in advance, deletes the oldest ones
+//!  `wl-finish`, one per lane: truncates a full segment, writes its index, renames it
 //! ```
 //!
-//! * A packet is copied once, into a block in a buffer of 1 MiB. A full buffer changes hands; the
-//!   receiving thread makes no system call but waking a thread that sleeps.
+//! * A packet is copied once, into a block in a buffer of 1 MiB. A full buffer is passed on; the
+//!   only system call of the receiving thread wakes a sleeping thread.
 //! * Without a free buffer, packets are refused and counted ([`LaneReport::dropped`]): the disk is
-//!   too slow, full, or broken. When it takes something again, recording goes on.
-//! * A write that failed is tried again, in a new segment. What the disk does not take until the
-//!   end is counted, too ([`LaneReport::lost`]).
+//!   too slow, full, or broken. Recording continues when the disk accepts writes again.
+//! * A failed write is repeated in a new segment. Packets that cannot be written until the end are
+//!   counted, too ([`LaneReport::lost`]).
 //!
-//! `examples/days.rs` writes a store, and asks it. Reading order: [`StoreWriter`], [`LaneWriter`],
-//! then `worker.rs`, `segment.rs`, `keeper.rs`.
+//! `examples/days.rs` writes a store, and queries it. Reading order: [`StoreWriter`],
+//! [`LaneWriter`], then `worker.rs`, `segment.rs`, `keeper.rs`.
 
 mod age;
 mod filled;

@@ -1,4 +1,4 @@
-//! How a store is written.
+//! Options of a store's writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,57 +10,57 @@ use super::gate::Gate;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE};
 
-/// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
+/// Concurrent writes per lane: several keep the disk busy, and more are queued.
 pub(super) const DEPTH: usize = 8;
-/// The least bytes of a segment.
+/// The fewest bytes of a segment.
 pub(super) const LEAST_SEGMENT: u64 = 4 * EXTENT_SIZE as u64;
-/// The most.
+/// The most bytes of a segment.
 const MOST_SEGMENT: u64 = 1 << 40;
-/// Where there is no room for two segments of each lane, segments are shorter: so many of each fit.
+/// If two segments of each lane do not fit, segments are shortened, so that this number fits.
 const SHORT_PER_LANE: u64 = 8;
-/// Buffers of [`EXTENT_SIZE`] that a lane has at least: one is filled, one waits, some are written.
+/// The fewest buffers of [`EXTENT_SIZE`] per lane: one is filled, one waits, others are written.
 const LEAST_BUFFERS: usize = 4;
 
-/// How a store is written.
+/// Options of a store's writer.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Bytes of a segment; rounded up to a multiple of [`EXTENT_ALIGNMENT`]. At least 4 MiB. Where
-    /// there is no room for two of each lane, they are shorter, so that eight fit;
-    /// [`StoreReport::short_segments`] says so.
+    /// Bytes of a segment, at least 4 MiB, rounded up to a multiple of [`EXTENT_ALIGNMENT`]. If two
+    /// segments of each lane do not fit, segments are shorter, so that eight fit;
+    /// [`StoreReport::short_segments`] reports it.
     ///
     /// [`StoreReport::short_segments`]: super::StoreReport::short_segments
     pub segment_bytes: u64,
-    /// lz4 or zstd, if any.
+    /// lz4, zstd, or none.
     pub compression: Option<CompressionOptions>,
-    /// When the oldest segments are deleted.
+    /// When to delete the oldest segments.
     pub limits: Limits,
-    /// Bytes of memory per lane, in which packets wait for the disk. A quick disk that stands still
-    /// for 100 ms now and then needs 100 ms of traffic.
+    /// Bytes of memory per lane, in which packets wait for the disk. If a fast disk stalls for 100
+    /// ms now and then, it needs 100 ms of traffic.
     pub buffer: usize,
-    /// The longest time that a packet waits in memory: what a crash can cost.
+    /// The longest time that a packet waits in memory, and so may be lost in a crash.
     pub flush_every: Duration,
-    /// Who may read the files.
+    /// The permissions of the files.
     pub access: Access,
-    /// Who writes: for the section header of each segment.
+    /// The recording program, for the section header of each segment.
     pub section: Section,
-    /// Writes only what a trigger asks for.
+    /// Writes only packets around triggers.
     pub gate: Option<Arc<Gate>>,
-    /// Of [`StoreOptions::prepare`].
+    /// The rings that [`StoreOptions::prepare`] set up.
     pub rings: Rings,
 }
 
-/// When segments are deleted, the oldest first. A pinned segment never is.
+/// When to delete segments, the oldest first. Pinned segments are never deleted.
 ///
-/// Each limit is looked at before a segment is made, and every second. Segments that are being
-/// written count with their whole size.
+/// Limits are checked before a segment is created, and every second. Unfinished segments count with
+/// their full size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Most bytes of all segments and their indexes.
+    /// The most bytes of all segments and their indexes.
     pub max_bytes: Option<u64>,
-    /// The share of the file system that stays free, from 0 to 1.
+    /// The share of the file system to keep free, from 0 to 1.
     pub min_free: Option<f64>,
-    /// How old packets may become. Of what is recorded now it is the time since then that counts,
-    /// whatever the clock says.
+    /// The greatest age of packets. For packets of this recording, it is the time since their
+    /// recording, independent of the real-time clock.
     pub max_age: Option<Duration>,
 }
 
@@ -82,14 +82,15 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Sets up what so many lanes need privileges for, where the limit of locked memory is low: to
-    /// be called before they are given away. Without it, lanes write as fast as they can.
+    /// Sets up the resources of this number of lanes that need privileges if the limit of locked
+    /// memory is low. Call it before dropping privileges. Otherwise, lanes write without them, more
+    /// slowly.
     pub fn prepare(&mut self, lanes: usize) {
         self.rings = Rings::prepare(lanes, DEPTH);
     }
 
     /// # Errors
-    /// What cannot be.
+    /// An option has an impossible value.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong =
             |what: &'static str, help: &'static str| Err(Error::new(what, "impossible").help(help));
@@ -118,20 +119,20 @@ impl StoreOptions {
         self.segment_bytes.next_multiple_of(EXTENT_ALIGNMENT as u64)
     }
 
-    /// Buffers of a lane.
+    /// Number of buffers of a lane.
     pub(crate) fn buffers(&self) -> usize {
         self.buffer.div_ceil(EXTENT_SIZE).max(LEAST_BUFFERS)
     }
 
-    /// After this time a segment is finished, full or not: with a limit of age, and little traffic,
-    /// one would never be old enough to go.
+    /// The time after which a segment is finished even if it is not full. With an age limit and
+    /// little traffic, it would otherwise never become old enough to delete.
     pub(crate) fn segment_time(&self) -> Option<Duration> {
         self.limits.max_age.map(|age| (age / 8).max(Duration::from_secs(1)))
     }
 }
 
-/// Bytes of a segment of these lanes in a store that can take `room`: as wanted if two of each lane
-/// fit, the one that is written and the next one.
+/// Bytes of a segment if `lanes` lanes share `room`: `wanted` if two segments of each lane fit, the
+/// current and the next one.
 pub(super) fn fitting_len(wanted: u64, room: u64, lanes: u64) -> u64 {
     let lane = room / lanes.max(1);
     if lane / 2 >= wanted {

@@ -1,13 +1,13 @@
-//! From a filled buffer to bytes for the disk: a checksum, and compression on threads of its own.
+//! Packs a filled buffer for the disk: computes the checksum, and compresses on separate threads.
 //!
 //! ```text
 //!                ┌▶ thread 0: extents 0, 2, 4 … ─▶┐
-//!  filled ───────┤                                ├─▶ the same, packed, in the same order
+//!  filled ───────┤                                ├─▶ packed extents, in the same order
 //!                └▶ thread 1: extents 1, 3, 5 … ─▶┘
 //! ```
 //!
-//! Extents are equally long, so taking turns keeps all threads busy, and the order needs no
-//! book-keeping.
+//! Extents are equally long, so round-robin keeps all threads busy and the order needs no
+//! bookkeeping.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,29 +26,29 @@ use super::status::Counts;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, ExtentHeader};
 
-/// Extents on their way per thread: one is being compressed, one waits for it.
+/// Extents in flight per thread: one is being compressed, one waits.
 const PER_THREAD: usize = 2;
-/// The least that padding needs.
+/// The least room for padding.
 const PADDING: usize = 12;
 
-/// An extent that only lacks its place in a segment.
+/// An extent that is ready to be placed in a segment.
 pub(crate) struct Packed {
     /// Room for the header, then the payload.
     pub(crate) buffer: Buffer,
-    /// All but segment and number, and the checksum of what is not compressed.
+    /// All fields except segment and number and, if uncompressed, the checksum.
     pub(crate) header: ExtentHeader,
     pub(crate) counts: Counts,
-    /// The blocks, as far as they are needed; `None` when they are in the buffer, or are gone.
+    /// The blocks, if they are still needed; `None` if they are in `buffer`, or were dropped.
     pub(crate) plain: Option<Filled>,
-    /// The sources that its packets refer to, and maybe more.
+    /// The sources of its packets, and maybe more.
     pub(crate) sources: Arc<[Source]>,
-    /// Its packets by source, if they were counted already.
+    /// Its packets by source, if already counted.
     pub(crate) by_source: Option<BySource>,
 }
 
 /// An extent that could not be packed.
 pub(crate) struct Unpacked {
-    /// It, if it is still there.
+    /// The extent, if it still exists.
     pub(crate) filled: Option<Filled>,
     pub(crate) why: String,
 }
@@ -69,30 +69,30 @@ impl Packed {
     }
 }
 
-/// Packs extents, in their order.
+/// Packs extents in order.
 pub(crate) enum Packer {
     Plain(VecDeque<Filled>),
     Compressed(Turns),
 }
 
-/// Threads that take turns.
+/// Threads that work round-robin.
 pub(crate) struct Turns {
     threads: Vec<Compressing>,
     sent: usize,
     received: usize,
-    /// Compressed extents go here.
+    /// Buffers for compressed extents.
     room: Buffers,
 }
 
 struct Compressing {
-    /// Dropped first, which ends the thread.
+    /// It is dropped first, which ends the thread.
     plain: Option<SyncSender<(Filled, Buffer)>>,
     packed: Receiver<std::result::Result<Packed, Unpacked>>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Packer {
-    /// Where blocks may be in a buffer, so that the extent becomes no longer than [`EXTENT_SIZE`].
+    /// The range of blocks in a buffer for which the extent is no longer than [`EXTENT_SIZE`].
     pub(crate) fn layout(compression: Option<CompressionOptions>) -> Result<Layout> {
         let start = ExtentHeader::disk_len(compression.is_some());
         let Some(options) = compression else {
@@ -105,7 +105,8 @@ impl Packer {
         Ok(Layout { start, limit: start + len })
     }
 
-    /// `depth` extents are being written at once. `wake` is the thread that takes what is packed.
+    /// Starts the packer for `depth` concurrent writes. `wake` is the thread that receives packed
+    /// extents.
     pub(crate) fn start(
         compression: Option<CompressionOptions>,
         depth: usize,
@@ -119,7 +120,7 @@ impl Packer {
         Ok(Self::Compressed(Turns { threads, sent: 0, received: 0, room }))
     }
 
-    /// The buffers that are written, if they are not those that were filled.
+    /// The buffers for writing, if they are not the filled ones.
     pub(crate) fn room(&self) -> Option<&Buffers> {
         match self {
             Self::Plain(_) => None,
@@ -127,7 +128,7 @@ impl Packer {
         }
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no extent is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Plain(queue) => queue.is_empty(),
@@ -135,7 +136,7 @@ impl Packer {
         }
     }
 
-    /// Takes an extent; gives it back if there is no room for it now.
+    /// Packs an extent; returns it if there is no room now.
     pub(crate) fn send(&mut self, filled: Filled) -> Option<Filled> {
         match self {
             Self::Plain(queue) if queue.is_empty() => queue.push_back(filled),
@@ -145,7 +146,7 @@ impl Packer {
         None
     }
 
-    /// The next one that is packed, if it is.
+    /// The next packed extent, if it is ready.
     pub(crate) fn receive(&mut self) -> Option<std::result::Result<Packed, Unpacked>> {
         match self {
             Self::Plain(queue) => queue.pop_front().map(|filled| Ok(pack_plain(filled))),
@@ -219,7 +220,7 @@ impl Drop for Turns {
             thread.plain = None;
         }
         for thread in &mut self.threads {
-            // Whoever waits with a result must not wait for ever.
+            // A thread that waits to deliver a result must not block for ever.
             while thread.packed.recv().is_ok() {}
             if let Some(handle) = thread.handle.take() {
                 let _ = handle.join();
@@ -229,7 +230,7 @@ impl Drop for Turns {
 }
 
 fn pack_plain(filled: Filled) -> Packed {
-    // The checksum comes with its place.
+    // The checksum is computed when the extent is placed.
     let header = header(&filled, filled.end - filled.start);
     let Filled { buffer, counts, sources, .. } = filled;
     Packed { buffer, header, counts, plain: None, sources, by_source: None }

@@ -1,4 +1,4 @@
-//! A segment that is being written, from the side of its lane.
+//! A segment that a lane is writing.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,24 +15,24 @@ use crate::extent::{EXTENT_SIZE, ExtentHeader, padding, padding_len};
 use crate::index::IndexBuilder;
 use crate::names::SegmentName;
 
-/// A segment that the keeper made ready: its prelude is on the disk.
+/// A segment that the keeper prepared: its prelude is on the disk.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) name: SegmentName,
     /// Its random number.
     pub(crate) id: u64,
     pub(crate) file: Arc<File>,
-    /// How many sources its prelude describes.
+    /// The number of sources that its prelude describes.
     pub(crate) sources: usize,
-    /// Where the first extent begins.
+    /// Offset of the first extent.
     pub(crate) start: u64,
-    /// Where the last one ends at the latest.
+    /// The upper limit of the last extent's end.
     pub(crate) limit: u64,
 }
 
 /// A segment whose last extent is written.
 pub(crate) struct Finished {
-    /// Its name until now.
+    /// Its current name.
     pub(crate) part: SegmentName,
     pub(crate) file: Arc<File>,
     /// Its bytes.
@@ -40,17 +40,17 @@ pub(crate) struct Finished {
     pub(crate) extents: u32,
     pub(crate) oldest: u64,
     pub(crate) newest: u64,
-    /// Of exactly these extents; `None` if it has to be made anew.
+    /// The index of exactly these extents; `None` if it must be rebuilt.
     pub(crate) index: Option<IndexBuilder>,
 }
 
 /// A segment that is being written.
 ///
-/// Writes end in any order, but count in the order of the file: what is behind a write that failed
-/// goes to the next segment, and the file is cut before it. So a segment has no holes.
+/// Writes end in any order, but count in the order of the file. Extents after a failed write move
+/// to the next segment, and the file is truncated before the failure. So a segment has no holes.
 pub(crate) struct Segment {
     ready: Ready,
-    /// Where the next extent goes, and its number.
+    /// Offset and number of the next extent.
     at: u64,
     number: u32,
     flying: VecDeque<Flying>,
@@ -62,7 +62,7 @@ pub(crate) struct Segment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nothing is added any more.
+    /// No extent is added any more.
     Closed,
     /// A write failed.
     Broken,
@@ -79,7 +79,7 @@ struct Flying {
     landed: Option<(Buffer, bool)>,
 }
 
-/// What one write needs.
+/// The parameters of one write.
 pub(crate) struct Write {
     pub(crate) file: Arc<File>,
     pub(crate) buffer: Buffer,
@@ -118,26 +118,26 @@ impl Segment {
         self.state == State::Open
     }
 
-    /// Whether it is time to ask for the next one: early, because making it may take as long as
-    /// deleting another one takes; but not for a lane with next to nothing to write.
+    /// Whether to request the next segment. A lane requests it after writing an eighth of the
+    /// current one, because creating it may first require deleting another segment.
     pub(crate) fn needs_next(&self) -> bool {
         let left = self.ready.limit.saturating_sub(self.at);
         left < self.ready.limit / 8 * 7 || left < 2 * EXTENT_SIZE as u64
     }
 
-    /// When its first extent came; `None` while it is empty.
+    /// The time of its first extent; `None` while it is empty.
     pub(crate) fn since(&self) -> Option<Instant> {
         (self.number > 0).then_some(self.since)
     }
 
-    /// Nothing is added any more.
+    /// Adds no further extents.
     pub(crate) fn close(&mut self) {
         if self.is_open() {
             self.state = State::Closed;
         }
     }
 
-    /// Gives an extent its place, and indexes it. `token` names the write.
+    /// Places an extent in the segment, and indexes it. `token` identifies the write.
     pub(crate) fn place(&mut self, packed: Packed, token: u64) -> Write {
         if self.number == 0 {
             self.since = Instant::now();
@@ -149,7 +149,7 @@ impl Segment {
         let payload = start..start + header.payload as usize;
         let index = &mut self.written.index;
         let by_source = match (known, &plain) {
-            // It was in a segment before; its blocks may be compressed by now.
+            // A previous segment counted it; its blocks may be compressed by now.
             (Some(known), _) => {
                 *index = None;
                 known
@@ -177,7 +177,7 @@ impl Segment {
         Write { file, buffer, len, offset }
     }
 
-    /// A write has ended; gives it back if it was none of this segment.
+    /// Handles the end of a write; returns it if it belongs to another segment.
     pub(crate) fn land(&mut self, done: Done) -> Option<Done> {
         let Some(flying) = self.flying.iter_mut().find(|flying| flying.token == done.token) else {
             return Some(done);
@@ -189,8 +189,7 @@ impl Segment {
         None
     }
 
-    /// Packets that are on the disk since the last call, and bytes of the file; their memory is
-    /// free.
+    /// Packets written since the last call, and bytes of the file. Frees their memory.
     pub(crate) fn retire(&mut self) -> (Counts, u64) {
         let (mut counts, begin) = (Counts::default(), self.written.end);
         let compressed = self.ready.name.is_compressed();
@@ -207,8 +206,8 @@ impl Segment {
         (counts, self.written.end - begin)
     }
 
-    /// After a write failed, and all others have ended: the extents that are not on the disk, in
-    /// their order.
+    /// After a failed write, when all others have ended: the extents that are not on disk, in
+    /// order.
     pub(crate) fn take_back(&mut self) -> Option<Vec<Packed>> {
         let has_ended = self.flying.iter().all(|flying| flying.landed.is_some());
         if self.state != State::Broken || self.flying.is_empty() || !has_ended {
@@ -224,12 +223,12 @@ impl Segment {
         Some(back.collect())
     }
 
-    /// Whether nothing will happen to it any more.
+    /// Whether it is closed, and all writes have ended.
     pub(crate) fn is_finished(&self) -> bool {
         !self.is_open() && self.flying.is_empty()
     }
 
-    /// What there is now.
+    /// The segment in its current state.
     pub(crate) fn finish(self) -> Finished {
         self.written
     }
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!((finished.oldest, finished.newest), (10, 11));
         assert!(finished.index.is_none());
 
-        // What came back has a place again; its blocks were counted before.
+        // Extents taken back are placed again; their blocks were counted before.
         let mut next = super::tests::segment();
         for (number, packed) in (0..).zip(back) {
             let write = next.place(packed, number);

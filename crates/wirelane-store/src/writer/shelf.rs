@@ -1,4 +1,4 @@
-//! What a store holds, and what has to go.
+//! The segments of a store, and which of them to delete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use crate::error::Result;
 use crate::names::SegmentName;
 use crate::pin::Deletion;
 
-/// The segments of a store and their limits.
 pub(crate) struct Shelf {
     directory: Arc<Directory>,
     limits: Limits,
-    /// Finished ones, and those that a crash left, by number.
+    /// Finished segments, and unfinished ones of a crash, by number.
     kept: BTreeMap<u64, Kept>,
-    /// Those that are being written, and the bytes that they may take: they count as a whole.
+    /// Segments being written, with the bytes that they may take: they count with their full size.
     parts: BTreeMap<u64, u64>,
     bytes: u64,
     clock: AgeClock,
@@ -31,21 +30,21 @@ struct Kept {
     name: SegmentName,
     bytes: u64,
     written: Written,
-    /// As far as is known: others pin and unpin.
+    /// As far as known: other processes pin and unpin.
     is_pinned: bool,
 }
 
 /// Why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
-    /// Only pinned segments and those that are being written are left.
+    /// Only pinned and unfinished segments are left.
     Limit,
-    /// The same, for the share of the disk that stays free: others fill it.
+    /// The same, for the share of the disk to keep free: other files fill it.
     Free,
 }
 
 impl Shelf {
-    /// The number of the next segment comes with it.
+    /// Returns the shelf, and the number of the next segment.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -56,7 +55,7 @@ impl Shelf {
             let name = entry.name;
             let bytes = directory.disk_usage(&name.file_name())?
                 + directory.disk_usage(&name.index_name())?;
-            // A file that a crash left may be as old as the clock says now.
+            // The real-time clock gives the latest possible time of an unfinished segment.
             let written = Written::Real(name.times.map_or(now.real, |(_, newest)| newest));
             let is_pinned = entry.is_pinned;
             kept.insert(name.number, Kept { name, bytes, written, is_pinned });
@@ -69,8 +68,8 @@ impl Shelf {
         Ok((shelf, listing.next_number))
     }
 
-    /// The most bytes that all segments can take, now that others take what they take; `None` where
-    /// neither a limit nor the file system tells.
+    /// The most bytes that all segments can take, given the space that other files take; `None` if
+    /// neither a limit nor the file system determines it.
     pub(crate) fn capacity(&self) -> Option<u64> {
         let sum = |of: &dyn Fn(&Kept) -> bool| {
             self.kept.values().filter(|kept| of(kept)).map(|kept| kept.bytes).sum::<u64>()
@@ -82,14 +81,14 @@ impl Shelf {
         self.free(ours).into_iter().chain(below).min()
     }
 
-    /// A segment of at most so many bytes is being written from now on.
+    /// Starts a segment of at most `len` bytes.
     pub(crate) fn begin(&mut self, number: u64, len: u64) {
         if self.parts.insert(number, len).is_none() {
             self.bytes += len;
         }
     }
 
-    /// It is finished; without a name, it is gone.
+    /// Ends a segment; without a name, it was deleted.
     pub(crate) fn finish(
         &mut self,
         number: u64,
@@ -100,7 +99,7 @@ impl Shelf {
         let Some(name) = name else { return Ok(()) };
         let usage = |file: &str| self.directory.disk_usage(file);
         let bytes = usage(&name.file_name())? + usage(&name.index_name())?;
-        // It may have got its index later.
+        // It may be finished already, and have its index only now.
         let before = self.kept.remove(&number);
         let written = before.as_ref().map_or(Written::Boot(now.boot), |it| it.written);
         let is_pinned = before.as_ref().is_some_and(|it| it.is_pinned);
@@ -112,7 +111,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Makes room for another segment of so many bytes, as far as a limit demands.
+    /// Makes room for another segment of `len` bytes, as the limits require.
     pub(crate) fn make_room(
         &mut self,
         len: u64,
@@ -121,14 +120,14 @@ impl Shelf {
         self.enforce(len, now)
     }
 
-    /// Deletes what exceeds a limit.
+    /// Deletes segments that exceed a limit.
     pub(crate) fn keep_limits(&mut self, now: Now) -> Result<std::result::Result<(), NoRoom>> {
         self.clock.tick(now);
         self.enforce(0, now)
     }
 
-    /// Deletes the oldest segment because the disk is full; false if that is not wanted, or there
-    /// is none. Whoever limits the age alone wants what is younger.
+    /// Deletes the oldest segment because the disk is full. False if it is not allowed, or there is
+    /// none: with only an age limit, younger segments must stay.
     pub(crate) fn sacrifice(&mut self) -> Result<bool> {
         if self.may_sacrifice() { self.delete_oldest() } else { Ok(false) }
     }
@@ -137,7 +136,7 @@ impl Shelf {
         self.limits.max_bytes.is_some() || self.limits.min_free.is_some()
     }
 
-    /// What there is.
+    /// The current state.
     pub(crate) fn status(&self) -> KeeperStatus {
         let oldest = self.kept.values().filter_map(|it| it.name.times).map(|(oldest, _)| oldest);
         KeeperStatus {
@@ -169,16 +168,16 @@ impl Shelf {
         Ok(Ok(()))
     }
 
-    /// Whether less stays free than is wanted, when so many bytes more are taken.
+    /// Whether less than the configured share stays free if `more` bytes are taken.
     fn lacks(&self, more: u64) -> bool {
         let Some(share) = self.limits.min_free else { return false };
-        // Where the file system does not tell, there is nothing to keep.
+        // A file system that reports no space has no share to keep free.
         let Some(space) = self.space() else { return false };
         space.available < reserve(space, share).saturating_add(more)
     }
 
-    /// Whether the disk has room for another segment of so many bytes, as far as it tells. Whoever
-    /// reserves more than there is takes the last byte from all others for a moment.
+    /// Whether the file system reports room for another segment of `len` bytes. Reserving more
+    /// would take the last byte from all other programs for a moment.
     pub(crate) fn fits(&self, len: u64) -> bool {
         self.space().is_none_or(|space| space.available >= len)
     }
@@ -192,7 +191,7 @@ impl Shelf {
         self.free(0).into_iter().chain(below).min()
     }
 
-    /// Bytes of the disk beyond those that stay free, if so many were free besides.
+    /// Bytes of the disk beyond the share to keep free, if `besides` more bytes were free.
     fn free(&self, besides: u64) -> Option<u64> {
         let space = self.space()?;
         let share = self.limits.min_free.unwrap_or(0.0);
@@ -200,7 +199,7 @@ impl Shelf {
     }
 
     fn delete_older(&mut self, age: std::time::Duration, now: Now) -> Result<()> {
-        // By number, not by time: the clock may have jumped in between.
+        // Compares ages in order of numbers: the clock may have jumped in between.
         let is_old = |kept: &Kept| self.clock.age(kept.written, now) > age;
         let old: Vec<u64> =
             self.kept.iter().filter(|(_, kept)| is_old(kept)).map(|(number, _)| *number).collect();
@@ -210,7 +209,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// False if there is none that may go.
+    /// False if no segment may be deleted.
     fn delete_oldest(&mut self) -> Result<bool> {
         let mut from = 0;
         while let Some((&number, _)) = self.kept.range(from..).next() {
@@ -233,7 +232,7 @@ impl Shelf {
                 self.deleted += 1;
                 self.deleted_bytes += kept.bytes;
             }
-            // Somebody else did.
+            // Another process deleted it.
             Deletion::Missing => {}
         }
         self.bytes -= kept.bytes;
@@ -242,7 +241,7 @@ impl Shelf {
     }
 }
 
-/// `None` where the file system does not tell, as tmpfs without a limit, which says 0.
+/// `None` if the file system reports no space, such as tmpfs without a limit, which reports 0.
 pub(super) fn space(directory: &Directory) -> Option<Space> {
     disk::space(directory).ok().filter(|space| space.total > 0)
 }

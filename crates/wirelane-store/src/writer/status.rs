@@ -1,4 +1,4 @@
-//! What a writer does, for any thread to see.
+//! The status of a writer, for any thread.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,77 +19,77 @@ impl Counts {
     }
 }
 
-/// What a store has done so far, as plain values.
+/// The counters of a store, as plain values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreReport {
-    /// By lane, in the order in which they were made.
+    /// By lane, in order of creation.
     pub lanes: Vec<LaneReport>,
     /// Segments in the store, finished or not.
     pub segments: u64,
     /// Bytes of the segments and their indexes; a segment that is being written counts as a whole.
     pub bytes: u64,
-    /// Segments deleted, as a limit demands.
+    /// Segments deleted to keep a limit.
     pub deleted: u64,
     /// Their bytes.
     pub deleted_bytes: u64,
     /// Time of the oldest packet in the finished segments, in nanoseconds since the epoch.
     pub oldest: Option<u64>,
-    /// Bytes that can still be written before a segment is deleted, or the disk is full. Unknown
-    /// where the file system does not tell.
+    /// Bytes that can be written before a segment is deleted or the disk is full. Unknown if the
+    /// file system does not report it.
     pub room: Option<u64>,
-    /// Why the files are written through the page cache, if they are.
+    /// Why the files are written through the page cache, if so.
     pub buffered: Option<String>,
-    /// Why io_uring is not used, or its memory is pinned at each write, if so.
+    /// Why io_uring is not used, or why its memory is pinned at each write, if so.
     pub no_ring: Option<String>,
-    /// The first time that a segment was shorter than wanted, if one was.
+    /// The first shortening of segments, if any.
     pub short_segments: Option<ShortSegments>,
-    /// What keeps packets from the disk now.
+    /// The current problem that prevents writing.
     pub trouble: Option<String>,
-    /// How often something did so far, or failed otherwise.
+    /// The number of problems so far, whether or not they prevented writing.
     pub troubles: u64,
-    /// The last thing that failed, whether it is over or not.
+    /// The last problem, solved or not.
     pub last_trouble: Option<String>,
 }
 
-/// Segments that are shorter than wanted, as there is no room for two of each lane.
+/// Segments are shorter than configured, because two of each lane do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortSegments {
-    /// Their bytes.
+    /// Their length in bytes.
     pub len: u64,
-    /// The bytes that they should have.
+    /// The configured length in bytes.
     pub wanted: u64,
     /// The most bytes that all segments can take.
     pub room: u64,
-    /// So many lanes share it.
+    /// The number of lanes that share it.
     pub lanes: u64,
 }
 
-/// What a lane has done so far. Of `taken`, everything is written, lost or forgotten, or waits
-/// in memory.
+/// The counters of a lane. Every packet of `taken` is written, lost or forgotten, or waits in
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// Packets that did not fit into memory, because the disk is too slow or takes none.
+    /// Packets refused for lack of memory, because the disk is too slow or fails.
     pub dropped: Counts,
-    /// Packets that went into memory: whole extents, and so up to 1 MiB late.
+    /// Packets accepted into memory. Counted by whole extents, so up to 1 MiB late.
     pub taken: Counts,
     /// Packets that are on disk.
     pub written: Counts,
-    /// Packets that the disk did not take until the end.
+    /// Packets that could not be written until the end.
     pub lost: Counts,
-    /// Packets that no trigger asked for.
+    /// Packets outside all triggers' windows.
     pub forgotten: Counts,
-    /// Those of them that a trigger could still have asked for, had there been memory.
+    /// Forgotten packets that a later trigger could have included, dropped for lack of memory.
     pub cut: Counts,
     /// Packets that wait for a trigger.
     pub held: Counts,
     /// Bytes written to the disk.
     pub disk_bytes: u64,
-    /// Segments begun.
+    /// Segments started.
     pub segments: u32,
 }
 
 impl StoreReport {
-    /// All lanes together.
+    /// The sums over all lanes.
     #[must_use]
     pub fn total(&self) -> LaneReport {
         let mut total = LaneReport::default();
@@ -109,7 +109,7 @@ impl StoreReport {
 }
 
 impl LaneReport {
-    /// Bytes that were received, and are not on disk yet: how far the disk is behind.
+    /// Bytes received and not on disk yet: how far the disk is behind.
     #[must_use]
     pub fn lag(&self) -> u64 {
         let gone = self.written.bytes + self.lost.bytes + self.forgotten.bytes + self.held.bytes;
@@ -117,19 +117,19 @@ impl LaneReport {
     }
 }
 
-/// What a store does: any thread may look.
+/// The status of a store, for any thread.
 #[derive(Debug, Default)]
 pub struct StoreStatus {
     lanes: Mutex<Vec<Arc<LaneStatus>>>,
     pub(crate) keeper: Mutex<KeeperStatus>,
-    /// What keeps packets from the disk now, by who says so: the keeper, and each lane.
+    /// The current problems that prevent writing: of the keeper, and of each lane.
     trouble: Mutex<Troubles>,
     pub(crate) buffered: OnceLock<String>,
     pub(crate) no_ring: OnceLock<String>,
     pub(crate) short: OnceLock<ShortSegments>,
 }
 
-/// What the keeper knows.
+/// The keeper's numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeeperStatus {
     pub(crate) segments: u64,
@@ -145,11 +145,11 @@ struct Troubles {
     now: Vec<(Who, String)>,
     count: u64,
     last: Option<String>,
-    /// The trouble at the time when a lane gave up.
+    /// The problem at the time when a lane gave up.
     kept: Option<String>,
 }
 
-/// Who has trouble.
+/// The thread that has a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Keeper,
@@ -157,7 +157,7 @@ pub(crate) enum Who {
 }
 
 impl StoreStatus {
-    /// All of it, now.
+    /// A snapshot of the status.
     #[must_use]
     pub fn report(&self) -> StoreReport {
         let keeper = *self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +190,7 @@ impl StoreStatus {
         lane
     }
 
-    /// Something keeps packets from the disk until [`StoreStatus::settled`].
+    /// Records a problem that prevents writing until [`StoreStatus::settled`].
     pub(crate) fn trouble(&self, who: Who, text: &str) {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match troubles.now.iter_mut().find(|(one, _)| *one == who) {
@@ -202,35 +202,35 @@ impl StoreStatus {
         troubles.last = Some(text.into());
     }
 
-    /// Something failed that keeps no packet from the disk.
+    /// Records a problem that does not prevent writing.
     pub(crate) fn mishap(&self, text: String) {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.count += 1;
         troubles.last = Some(text);
     }
 
-    /// A lane gives up: the trouble that keeps its packets from the disk now lasts until the end.
+    /// Keeps the current problem until the end, because a lane gives up.
     pub(crate) fn keep_trouble(&self) {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let now = troubles.now.first().map(|(_, text)| text.clone());
         troubles.kept = now.or_else(|| troubles.last.clone());
     }
 
-    /// It is over.
+    /// Removes a thread's problem.
     pub(crate) fn settled(&self, who: Who) {
         let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.now.retain(|(one, _)| *one != who);
     }
 }
 
-/// The counters of a lane. Each has one thread that writes it.
+/// The counters of a lane. One thread writes each.
 #[derive(Debug, Default)]
 pub(crate) struct LaneStatus {
     pub(crate) receiving: Receiving,
     pub(crate) storing: Storing,
 }
 
-/// What the receiving thread counts, on cache lines of its own.
+/// The counters of the receiving thread, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Receiving {
@@ -238,7 +238,7 @@ pub(crate) struct Receiving {
     pub(crate) taken: AtomicCounts,
 }
 
-/// What the lane's store thread counts.
+/// The counters of the lane's store thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Storing {
@@ -251,7 +251,7 @@ pub(crate) struct Storing {
     pub(crate) segments: AtomicU32,
 }
 
-/// Counts that one thread writes and any reads.
+/// Counts that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicCounts {
     packets: AtomicU64,
@@ -259,7 +259,7 @@ pub(crate) struct AtomicCounts {
 }
 
 impl AtomicCounts {
-    /// Only for the one thread that counts.
+    /// Only the one thread that counts may call it.
     #[inline]
     pub(crate) fn add(&self, counts: Counts) {
         let mut sum = self.load();
@@ -267,7 +267,7 @@ impl AtomicCounts {
         self.set(sum);
     }
 
-    /// Only for the one thread that counts.
+    /// Only the one thread that counts may call it.
     pub(crate) fn set(&self, counts: Counts) {
         self.packets.store(counts.packets, Ordering::Relaxed);
         self.bytes.store(counts.bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A store that is written to: the handle, and how its threads are started.
+//! The writer of a store, and the start of its threads.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +25,10 @@ use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;
 use crate::mend::{MendReport, mend};
 
-/// Writes a store, by any number of [lanes](StoreWriter::lane). There is one for a store at a time.
+/// Writes a store through any number of [lanes](StoreWriter::lane). A store has one writer at a
+/// time.
 ///
-/// Dropping it waits until all lanes have ended and all is written.
+/// Dropping it waits until all lanes have ended and their packets are written.
 pub struct StoreWriter {
     directory: Arc<Directory>,
     access: Access,
@@ -35,7 +36,7 @@ pub struct StoreWriter {
     status: Arc<StoreStatus>,
     keeper: Option<Sender<Request>>,
     threads: Vec<JoinHandle<()>>,
-    /// The keeper's; ended after all others.
+    /// The keeper's thread, ended after all others.
     keeper_thread: Option<JoinHandle<()>>,
     closing: Arc<AtomicBool>,
     lanes: u32,
@@ -44,10 +45,10 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// Opens the store in this directory, and makes it where there is none.
+    /// Opens the store in this directory, and creates it if necessary.
     ///
     /// # Errors
-    /// Impossible options; somebody else writes it; the system refuses.
+    /// Impossible options, another process is writing it, or the system refuses.
     pub fn create(directory: &Path, options: StoreOptions) -> Result<Self> {
         options.check()?;
         let access = options.access;
@@ -79,17 +80,17 @@ impl StoreWriter {
         })
     }
 
-    /// What the last recorder had left, when it died, and what became of it.
+    /// The repairs of a previous recorder's segments.
     #[must_use]
     pub fn mended(&self) -> &MendReport {
         &self.mended
     }
 
-    /// Starts a lane, which takes packets of these sources. `lost` is told of packets that were
-    /// taken, but are not on the disk when all has ended.
+    /// Starts a lane for packets of these sources. `lost` is called for accepted packets that are
+    /// not on disk at the end.
     ///
     /// # Errors
-    /// Not enough memory, no more threads, or limits too low for another lane.
+    /// Memory or threads run out, or the limits are too low for another lane.
     pub fn lane(&mut self, sources: &[Source], lost: Option<Lost>) -> Result<LaneWriter> {
         self.check_limits()?;
         let compression = self.options.compression;
@@ -103,7 +104,7 @@ impl StoreWriter {
         };
         let number = self.lanes;
         let (start, started) = mpsc::channel::<Worker>();
-        // A thread whose starter is dropped ends at once.
+        // If its sender is dropped, the thread ends at once.
         let thread =
             spawn(format!("wl-store-{number}"), move || started.recv().map_or((), Worker::run))?;
         let store_thread = thread.thread().clone();
@@ -171,22 +172,23 @@ impl StoreWriter {
         }))
     }
 
-    /// What it does, for any thread to see.
+    /// The status, for any thread.
     #[must_use]
     pub fn status(&self) -> Arc<StoreStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Waits until all lanes have ended and all is written, or cannot be, and tells the end.
+    /// Waits until all lanes have ended and their packets are written or lost, and returns the
+    /// final report.
     #[must_use]
     pub fn finish(mut self) -> StoreReport {
         self.end();
         self.status.report()
     }
 
-    /// Refuses another lane where there can never be room for two of the shortest segments of each:
-    /// the one that is written, and the next one. That others fill the disk now is nothing to
-    /// refuse: they may go.
+    /// Refuses another lane if two of the shortest segments of each lane can never fit: the current
+    /// and the next one. Space that other files take now does not count, because they may be
+    /// deleted.
     fn check_limits(&self) -> Result<()> {
         let limits = self.options.limits;
         let least = LEAST_SEGMENT * 2 * (u64::from(self.lanes) + 1);

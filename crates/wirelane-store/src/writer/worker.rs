@@ -1,4 +1,4 @@
-//! The thread of a lane that writes: takes full buffers, asks the gate, packs, and keeps several
+//! The writing thread of a lane. It takes full buffers, asks the gate, packs, and keeps several
 //! writes in flight.
 //!
 //! ```text
@@ -26,14 +26,14 @@ use super::pack::{Packed, Packer};
 use super::segment::{Ready, Segment};
 use super::status::{Counts, LaneStatus, StoreStatus, Who};
 
-/// The longest sleep: timers are looked at that often.
+/// The longest sleep, so that timers are checked this often.
 const NAP: Duration = Duration::from_millis(250);
-/// Between two attempts to write what could not be written.
+/// The delay before a failed write is repeated.
 const RETRY: Duration = Duration::from_millis(500);
-/// When the end was asked for, writing is tried that long if nothing moves.
+/// How long writing is tried at the end of the store while nothing succeeds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread works on.
+/// The state of the thread.
 pub(crate) struct Worker {
     pub(crate) full: Receiver<Filled>,
     pub(crate) hold: Hold,
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     pub(crate) status: Arc<StoreStatus>,
     pub(crate) lane_status: Arc<LaneStatus>,
     pub(crate) wakeup: Arc<Wakeup>,
-    /// The whole store ends: there is no use in waiting for room.
+    /// The whole store ends: waiting for room is useless.
     pub(crate) closing: Arc<AtomicBool>,
     pub(crate) state: WorkerState,
 }
@@ -55,9 +55,9 @@ pub(crate) struct Worker {
 pub(crate) struct WorkerState {
     has_ended: bool,
     next_token: u64,
-    /// Not before this time is anything written again.
+    /// No write starts before this time.
     retry_at: Option<Instant>,
-    /// Since when nothing has moved although the store ends.
+    /// The time since which no write has succeeded at the end of the store.
     stuck_since: Option<Instant>,
     in_trouble: bool,
 }
@@ -69,16 +69,16 @@ pub(crate) struct Segments {
     keeper: Sender<Request>,
     finisher: Finisher,
     status: Arc<LaneStatus>,
-    /// Those that are being written; only the last is open.
+    /// Segments being written; only the last is open.
     open: VecDeque<Segment>,
     next: Option<Ready>,
     is_asked: bool,
-    /// A segment is finished after this time.
+    /// The time after which a segment is finished.
     time: Option<Duration>,
 }
 
 impl Worker {
-    /// Works until the lane has ended and all is written, or lost.
+    /// Runs until the lane has ended and its packets are written or lost.
     pub(crate) fn run(mut self) {
         loop {
             let moved = [self.take_in(), self.pack(), self.place(), self.land()].contains(&true);
@@ -98,7 +98,7 @@ impl Worker {
         self.segments.end();
     }
 
-    /// Takes over what the receiving thread has filled.
+    /// Takes the buffers of the receiving thread.
     fn take_in(&mut self) -> bool {
         let mut moved = false;
         loop {
@@ -131,7 +131,7 @@ impl Worker {
         self.wakeup.wake();
     }
 
-    /// Keeps the packer busy.
+    /// Passes extents to the packer.
     fn pack(&mut self) -> bool {
         let mut moved = false;
         while let Some(filled) = self.queue.pop_front() {
@@ -141,7 +141,7 @@ impl Worker {
             }
             moved = true;
         }
-        // One waits packed, so that the next write can begin at once.
+        // Packed extents wait, so that the next write can start at once.
         while self.packed.len() < 2 {
             match self.packer.receive() {
                 Some(Ok(packed)) => self.packed.push_back(packed),
@@ -159,7 +159,7 @@ impl Worker {
         moved
     }
 
-    /// Begins as many writes as there may be at once.
+    /// Starts as many writes as the disk accepts.
     fn place(&mut self) -> bool {
         let mut moved = self.segments.close_old();
         if self.state.retry_at.is_some_and(|at| Instant::now() < at) {
@@ -178,13 +178,13 @@ impl Worker {
             moved = true;
         }
         if moved {
-            // The blocks of compressed extents are not needed any more.
+            // The blocks of compressed extents are free again.
             self.wakeup.wake();
         }
         moved
     }
 
-    /// Takes in what the disk has written.
+    /// Handles completed writes.
     fn land(&mut self) -> bool {
         let mut moved = false;
         while let Some(done) = self.disk.done(Duration::ZERO) {
@@ -207,7 +207,7 @@ impl Worker {
         }
     }
 
-    /// Counts what is on the disk, and takes back what could not be written.
+    /// Counts written packets, and takes back extents that could not be written.
     fn settle(&mut self) {
         let (mut back, mut has_written) = (Vec::new(), false);
         for segment in &mut self.segments.open {
@@ -231,7 +231,7 @@ impl Worker {
         self.wakeup.wake();
     }
 
-    /// Sleeps until there may be something to do.
+    /// Sleeps until there is work.
     fn wait(&mut self) {
         if self.disk.pending() > 0 {
             if let Some(done) = self.disk.done(NAP) {
@@ -250,7 +250,7 @@ impl Worker {
             && self.disk.pending() == 0
     }
 
-    /// Whether nothing was written for long, and nobody waits for it any more.
+    /// Whether the store ends, and nothing was written for long.
     fn is_hopeless(&mut self) -> bool {
         let is_over = self.state.has_ended && self.closing.load(Ordering::Relaxed);
         let is_busy = self.disk.pending() > 0 || self.packed.is_empty();
@@ -262,7 +262,7 @@ impl Worker {
         self.disk.pending() == 0 && since.elapsed() >= PATIENCE
     }
 
-    /// Counts what is not written as lost.
+    /// Counts all unwritten packets as lost.
     fn give_up(&mut self) {
         while !(self.packer.is_empty() && self.queue.is_empty() && self.packed.is_empty()) {
             while let Some(packed) = self.packed.pop_front() {
@@ -300,10 +300,10 @@ impl Segments {
         Self { door, ready, keeper, finisher, status, open, next, is_asked, time }
     }
 
-    /// The segment of this extent; `None` if there is none now.
+    /// The segment for this extent; `None` if none is ready.
     fn with_room(&mut self, packed: &Packed) -> Option<&mut Segment> {
         if packed.sources.len() > self.door.sources {
-            // Without memory for it, it is tried again later.
+            // If memory runs out, it is tried again later.
             self.door = Arc::new(self.door.describing(&packed.sources).ok()?);
         }
         let has_room = |segment: &Segment| segment.has_room(packed);
@@ -317,7 +317,7 @@ impl Segments {
             };
             self.is_asked = false;
             let segment = Segment::new(ready);
-            // It is deleted if it was made ready before a source was known.
+            // A segment that was prepared before a source was known is unused, and deleted.
             let is_used = u32::from(segment.describes(packed));
             self.status.storing.segments.fetch_add(is_used, Ordering::Relaxed);
             self.open.push_back(segment);
@@ -325,7 +325,7 @@ impl Segments {
         self.open.back_mut()
     }
 
-    /// Asks for the next segment in time.
+    /// Requests the next segment in time.
     fn ask_ahead(&mut self) {
         if self.open.back().is_some_and(Segment::needs_next) {
             self.ask();
@@ -350,7 +350,7 @@ impl Segments {
         is_old
     }
 
-    /// Hands on those whose last extent is written.
+    /// Passes finished segments to the finisher.
     fn finish(&mut self) {
         while self.open.front().is_some_and(Segment::is_finished)
             && let Some(segment) = self.open.pop_front()
@@ -359,7 +359,7 @@ impl Segments {
         }
     }
 
-    /// The lane has ended.
+    /// Ends the lane.
     fn end(mut self) {
         for segment in &mut self.open {
             segment.close();

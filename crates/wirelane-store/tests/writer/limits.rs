@@ -1,4 +1,4 @@
-//! Limits are kept, the oldest segments go first, and nothing else.
+//! The writer keeps its limits, and deletes only the oldest segments.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scratch::{Read, Scratch, packet, sources};
 const MIB: u64 = 1 << 20;
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Writes until so many bytes went in; looks at the size after each MiB.
+/// Writes this number of bytes, and checks the size after each MiB.
 fn write(scratch: &Scratch, limits: Limits, bytes: u64, mut look: impl FnMut()) {
     let options =
         StoreOptions { segment_bytes: 4 * MIB, buffer: 8 << 20, limits, ..StoreOptions::default() };
@@ -128,8 +128,8 @@ fn privileged_where_there_is_little_room_segments_are_shorter() {
     scratch.is_sound();
 }
 
-/// What others took of the share that stays free is no room for segments: longer ones would cost
-/// all older ones.
+/// Other files in the share to keep free leave less room for segments: longer segments would
+/// displace all older ones.
 #[test]
 fn privileged_what_others_took_is_no_room() {
     if !privileged::require() {
@@ -146,7 +146,7 @@ fn privileged_what_others_took_is_no_room() {
     lane.finish();
     let report = store.finish();
     assert_eq!((report.total().written.packets, report.troubles), (1, 0));
-    // 28 MiB are ours.
+    // 28 MiB remain for the store.
     let short = report.short_segments.unwrap();
     assert!((27 * MIB..=28 * MIB).contains(&short.room), "{short:?}");
     assert!(report.segments >= 5, "{report:?}");
@@ -191,10 +191,10 @@ fn privileged_a_share_of_the_disk_stays_free() {
     }
     let scratch = Scratch::small(40);
     let limits = Limits { min_free: Some(0.5), ..Limits::default() };
-    // Indexes and what is not a segment come on top.
+        // Indexes and other files are extra.
     write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= (20 + 4) * MIB));
     assert!(scratch.packets(0)[0] != packet(0) && scratch.segments()[&0].len() >= 3);
-    // Others take the rest: everything goes but what is pinned.
+    // Other files take the rest: only pinned segments remain.
     let first = scratch.segments()[&0][0];
     assert!(scratch.directory().pin(&first, wirelane_store::Access::default()).unwrap());
     std::fs::write(scratch.path().join("stranger"), vec![1; 22 << 20]).unwrap();

@@ -1,4 +1,4 @@
-//! What was pushed is there.
+//! Pushed packets are in the store.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whatever is pushed, in whatever portions and at whatever times, is there.
+//! Random packets, in random portions and at random times, are in the store.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use wirelane_store::{StoreOptions, StoreWriter};
 
 use crate::scratch::{Read, Scratch, packet, sources};
 
-/// What a receiving thread does.
+/// A step of a receiving thread.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many packets of this length; the clock is here.
+    /// Pushes this number of packets of this length; the clock is at this time.
     Push(u16, usize, u64),
-    /// So many milliseconds pass.
+    /// This number of milliseconds passes.
     Tick(u64),
     Statistics,
 }

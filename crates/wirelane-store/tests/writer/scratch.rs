@@ -1,4 +1,4 @@
-//! A directory for a store, and what is in it.
+//! A directory for a store, and its content.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,7 +18,7 @@ use wirelane_testkit::tools;
 /// Where a store is.
 pub(crate) enum Scratch {
     Directory(TempDir),
-    /// A mount that is nowhere else, and goes with this descriptor.
+    /// A private mount, which ends with this descriptor.
     Mount {
         path: PathBuf,
         _mount: OwnedFd,
@@ -31,7 +31,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A packet as it was read.
+/// A packet as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) interface: u32,
@@ -51,12 +51,12 @@ impl Scratch {
         Self::Directory(tempfile::tempdir_in("/dev/shm").unwrap())
     }
 
-    /// In a tmpfs of its own, of so many MiB. Needs privileges.
+    /// In a private tmpfs of this size. Needs privileges.
     pub(crate) fn small(mebibytes: u64) -> Self {
         Self::mount("tmpfs", &[("size", &format!("{mebibytes}m"))])
     }
 
-    /// In a file system that cannot reserve blocks for a file, of so many MiB. Needs privileges,
+    /// In a file system of this size that cannot reserve blocks for a file. Needs privileges,
     /// `losetup` and `mkfs.ext4`.
     pub(crate) fn without_reservation(mebibytes: u64) -> Self {
         let memory = Self::in_memory();
@@ -69,7 +69,7 @@ impl Scratch {
         );
         let device = run("losetup", &["--find", "--show", file]);
         let scratch = Self::mount("ext4", &[("source", device.trim())]);
-        // It goes with the mount.
+        // The loop device ends with the mount.
         run("losetup", &["--detach", device.trim()]);
         scratch
     }

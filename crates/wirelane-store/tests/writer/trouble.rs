@@ -1,4 +1,5 @@
-//! A disk that takes nothing: what is lost is counted, and recording goes on when there is room.
+//! A disk that accepts no writes: lost packets are counted, and recording continues when there is
+//! room.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Damaged stores: what is found is right, and what is missing is named.
+//! Damaged stores: the packets found are correct, and the missing parts are reported.
 
 use std::fs;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ proptest! {
         for damage in &report.damage {
             prop_assert_eq!(&damage.path, path, "{}", damage);
         }
-        // An extent, or what stands in one segment if its interfaces are lost.
+        // At most an extent, or a segment if its interfaces are lost.
         prop_assert!(missing <= 120);
     }
 
@@ -128,7 +128,7 @@ fn segments_that_are_deleted_meanwhile_are_told() {
     let scratch = tempfile::tempdir().unwrap();
     let stores = [store(scratch.path(), &segments)];
     let mut found = 0;
-    // When the first packet is here, no segment but the first needs to be open.
+    // At the first packet, only the first segment needs to be open.
     let query = Query { threads: 1, ..Query::all() };
     let report = crate::query::run(&stores, &query, |_| {
         if found == 0 {

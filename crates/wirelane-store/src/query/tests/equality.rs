@@ -75,7 +75,7 @@ impl Pcap {
     }
 }
 
-/// What tcpdump writes of a file; `None` if it refuses the expression for files.
+/// tcpdump's output for a file; `None` if it refuses the expression for files.
 fn tcpdump(path: &Path, expression: &str) -> Option<Vec<u8>> {
     let output = Command::new("tcpdump")
         .args(["--time-stamp-precision=nano", "-r", "-", "-w", "-", "--", expression])
@@ -100,9 +100,9 @@ fn untagged(packet: &Packet) -> (Packet, bool) {
     (packet, is_tagged)
 }
 
-/// What tcpdump says on an interface, found by tcpdump on files: of packets without their tags,
-/// numbered by their times. What it says of a tag, and of what is no Ethernet frame, only the
-/// program says.
+/// tcpdump's answer on an interface, derived from its answer on files: packets have their tags
+/// removed, and are numbered by their times. Expressions on tags, and packets of other link types,
+/// are answered by the program alone.
 fn answer_of_tcpdump(packets: &[&Packet], scratch: &Path, expression: &str) -> Option<Vec<u8>> {
     let path = scratch.join("numbered.pcap");
     let mut file = Pcap::new();
@@ -212,7 +212,7 @@ fn the_whole_store_is_what_merging_its_segments_gives() {
     assert!(found.len() > 500);
 }
 
-/// Which packet, a damaged byte of it, where it is cut, and its time.
+/// Index of a packet, a damaged byte, the cut length, and the time.
 type Captured = (Choice, Option<(Choice, u8)>, Choice, u64);
 
 /// Packets of the corpus, some damaged or cut, in segments of any shape.
@@ -274,7 +274,7 @@ proptest! {
             .filter(|packet| query.includes(packet.time))
             .filter(|packet| {
                 let (data, wire_len) = (&packet.data[..], packet.original_len);
-                // The second interface has what was sent.
+                // The second interface has sent packets.
                 let packet_type = if packet.interface == 1 { 4 } else { 0 };
                 let metadata = Metadata { packet_type, ..Metadata::default() };
                 let packet = wirelane_filter::Packet { data, wire_len, metadata };

@@ -1,4 +1,4 @@
-//! Whole conversations of what matched.
+//! Whole conversations of matching packets.
 
 use std::collections::HashSet;
 

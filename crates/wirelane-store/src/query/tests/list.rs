@@ -10,7 +10,7 @@ use crate::query::{Query, count, list};
 
 #[test]
 fn the_list_tells_what_the_index_knows() {
-    // Every extent has two conversations of its own.
+    // Every extent has two other conversations.
     let packet = |at: u64| {
         let data = packets::udp4(at).flow((at / 5) as u16).build();
         Packet::new(0, 1000 + at, &data)
@@ -64,7 +64,7 @@ fn the_list_tells_what_the_index_knows() {
     let (some, report) = list(&stores, &query).unwrap();
     assert_eq!((some[0].candidates, some[0].oldest, some[0].newest), (2, 1050, 1069));
     assert_eq!((some.len(), report.opened), (1, 1));
-    // What is wholly inside is counted by its header.
+    // Extents wholly within the times are counted by their headers.
     let query = Query { from: Some(1005), to: Some(1040), ..Query::all() };
     let counted = count(&stores, &query).unwrap();
     assert_eq!((counted.packets, counted.extents_read), (35, 1));

@@ -11,7 +11,7 @@ use crate::query::Query;
 use crate::query::order::{Run, Window};
 use crate::query::sweep::Sweep;
 
-/// What a run of an extent is made of: its packets' times, each with its number.
+/// The blocks of an extent's run: packets with these times, each with its number.
 fn run_of(extent: u64, times: &[u64], window: Window) -> Run {
     let mut blocks = Vec::new();
     for (number, time) in (0..).zip(times) {
@@ -36,7 +36,8 @@ fn run_of(extent: u64, times: &[u64], window: Window) -> Run {
 }
 
 proptest! {
-    /// Whatever the times and the memory, the sweeps together give the order, and each something.
+    /// For all times and memory sizes, the sweeps together give the sorted packets, and each makes
+    /// progress.
     #[test]
     fn sweeps_give_the_order_in_any_memory(
         mut extents in proptest::collection::vec(proptest::collection::vec(0..30u64, 1..20), 1..20),

@@ -1,4 +1,4 @@
-//! The order of answers, and what they leave out.
+//! The order of answers, and the packets that they leave out.
 
 use proptest::prelude::*;
 use wirelane_pcap::Compression;
@@ -57,7 +57,7 @@ proptest! {
         ];
         let query = Query { from, to, threads, ..Query::all() };
         let (found, report) = ask(&stores, &query);
-        // The second store has interfaces of its own.
+        // The second store has separate interfaces.
         let numbers = |packet: &Packet| (packet.time, packet.data.clone(), packet.comment.clone());
         let expected: Vec<_> = in_order(&[&first, &second])
             .iter()
