@@ -2,7 +2,8 @@
  *
  *     cc forward.c $(pkg-config --cflags --libs wirelane) -pthread -o forward && sudo ./forward eth0 eth1
  *
- * RX queue i goes to TX queue i of the other port, modulo their number. It ends when both ports do, or at ^C. */
+ * RX queue i is forwarded to TX queue i of the other port, modulo their number. The program ends when both ports
+ * end, or at ^C. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

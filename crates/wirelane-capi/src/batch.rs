@@ -1,4 +1,4 @@
-//! How C sees the packets of a batch.
+//! The packets of a batch, in the layout for C.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -8,28 +8,28 @@ use wirelane::{Batch, Frame};
 
 use crate::error::{Failure, Result};
 
-/// One packet of a batch: the library's own record, to be read. It changes with the packet, and is
-/// there until the packet leaves the batch.
+/// One packet of a batch, in the library's own record, for reading. It changes with the packet, and
+/// is valid until the packet leaves the batch.
 #[repr(C)]
 pub struct Packet {
-    /// Of the library.
+    /// Private to the library.
     pub owner: *const c_void,
-    /// Its bytes, from the Ethernet header on, without the frame check sequence. They may be
-    /// changed.
+    /// Its bytes, from the Ethernet header on, without the frame check sequence. The program may
+    /// change them.
     pub data: *mut u8,
-    /// When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
+    /// Time of capture in nanoseconds since 1970; 0 if the port has no time.
     pub timestamp: u64,
-    /// Bytes at `data`.
+    /// Number of bytes at `data`.
     pub len: u32,
     /// Bytes on the wire; more than `len` if the snap length cut it.
     pub original_len: u32,
-    /// Of the library.
+    /// Private to the library.
     pub reserved: [u32; 3],
     /// Its queue, unless `queue_class` is WIRELANE_OTHER.
     pub queue: u16,
     /// WIRELANE_RX, WIRELANE_TX or WIRELANE_OTHER.
     pub queue_class: u8,
-    /// Of the library.
+    /// Private to the library.
     pub marks: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What every exported function does: no panic leaves, and errors become values.
+//! The frame of every exported function: panics do not unwind into C, and errors become values.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{ErrorValue, Failure, Outcome, Result, report};
 
-/// Runs the body of `function`; its status, and in `error` the rest.
+/// Runs the body of `function`. Returns its status, and describes it in `error`.
 ///
 /// # Safety
 /// `error` is NULL or valid for writes.
@@ -21,7 +21,7 @@ pub(crate) unsafe fn call(
     outcome.status()
 }
 
-/// As [`call`] for functions of the hot path, which return a count or a status.
+/// Like [`call`] for functions of the hot path, which return a count or a status.
 #[inline]
 pub(crate) fn count(body: impl FnOnce() -> Result) -> c_int {
     run(body).status()
@@ -37,7 +37,7 @@ fn run(body: impl FnOnce() -> Result) -> Outcome {
     }
 }
 
-/// A count as C gets it.
+/// A count in C's type.
 #[inline]
 pub(crate) fn number(count: usize) -> c_int {
     c_int::try_from(count).unwrap_or(c_int::MAX)
@@ -60,7 +60,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Res
 /// The `len` values at `pointer`, which may be NULL if there are none.
 ///
 /// # Safety
-/// If `len` is not 0 and the pointer not NULL, so many values are there and outlive the use.
+/// If `len` is not 0 and the pointer is not NULL, it points to `len` values that outlive the use.
 pub(crate) unsafe fn slice<'a, T>(
     pointer: *const T,
     len: usize,
@@ -79,7 +79,7 @@ pub(crate) unsafe fn slice<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
 }
 
-/// Writes `value` to where the result of a function goes.
+/// Writes a function's result to `place`.
 ///
 /// # Safety
 /// NULL, or valid for writes.
@@ -116,5 +116,5 @@ pub(crate) unsafe fn put_sized<T: Copy>(
     Ok(())
 }
 
-/// No structure will ever be longer: what is longer was not initialised.
+/// The largest size of any structure. A larger `size` was not initialised.
 pub(crate) const MOST: usize = 65_536;

@@ -1,5 +1,5 @@
-//! Errors as values: a status, the errno behind it, and a text that names the object, the cause and
-//! the remedy.
+//! Errors as values: a status, the errno, and a text that names the object, the cause and the
+//! remedy.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -8,15 +8,15 @@ use wirelane::ErrorKind;
 
 use crate::table::Refusal;
 
-/// It worked.
+/// Success.
 pub const WIRELANE_OK: c_int = 0;
-/// The request itself is wrong: a malformed spec, an unknown option, a queue that is not there.
+/// The request itself is wrong: a malformed spec, an unknown option, a queue that does not exist.
 pub const WIRELANE_ERROR_USAGE: c_int = -1;
-/// The request was understood and could not be carried out.
+/// The request was understood, but failed.
 pub const WIRELANE_ERROR_FAILED: c_int = -2;
-/// The reader of what is written went away.
+/// The reader of the output closed it.
 pub const WIRELANE_ERROR_BROKEN_PIPE: c_int = -3;
-/// The handle was closed, or never was one of this kind.
+/// The handle was closed, or was never one of this kind.
 pub const WIRELANE_ERROR_HANDLE: c_int = -4;
 /// Another thread is inside a function with the same handle.
 pub const WIRELANE_ERROR_BUSY: c_int = -5;
@@ -25,31 +25,29 @@ pub const WIRELANE_ERROR_ARGUMENT: c_int = -6;
 /// A fault of the library itself. The handles can still be closed.
 pub const WIRELANE_ERROR_INTERNAL: c_int = -7;
 
-/// What went wrong. The caller has it, mostly on its stack; nothing has to be freed.
+/// The error of a call. The caller owns it, usually on its stack; nothing has to be freed.
 ///
-/// Functions that take one set it in any case; with NULL only the status is told.
+/// Functions with an `error` argument always set it. With NULL, a caller only gets the status.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ErrorValue {
     /// WIRELANE_OK or one of WIRELANE_ERROR_..., the same as the function returned.
     pub status: i32,
-    /// The errno of the system call behind it, or 0.
+    /// The errno of the failed system call, or 0.
     pub os_error: i32,
-    /// One line: the object, the cause and, after a semicolon, what to do about it. Empty without
-    /// an error.
+    /// One line: the object, the cause and, after a semicolon, the remedy. Empty without an error.
     pub text: [c_char; 1016],
 }
 
 const _: () = assert!(size_of::<ErrorValue>() == 1024);
 
-/// Why a function failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The handle cannot be used.
     Handle(Refusal),
-    /// What is wrong with an argument.
+    /// An argument is wrong, for this reason.
     Argument(&'static str),
-    /// The library says why.
+    /// The library reports an error.
     Library(wirelane::Error),
 }
 
@@ -97,7 +95,7 @@ impl Failure {
 }
 
 impl ErrorValue {
-    /// Cut between characters if it is too long.
+    /// Truncates it between characters if it is too long.
     fn set_text(&mut self, text: &str) {
         let end = text.floor_char_boundary(self.text.len() - 1);
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
@@ -110,7 +108,7 @@ impl ErrorValue {
     }
 }
 
-/// Sets what `error` points to, if to anything, to how a call of `function` ended.
+/// Sets `error`, unless it is NULL, to the outcome of a call of `function`.
 ///
 /// # Safety
 /// NULL, or valid for writes.
@@ -136,7 +134,7 @@ pub(crate) unsafe fn report(error: *mut ErrorValue, function: &str, outcome: &Ou
     unsafe { error.write(value) };
 }
 
-/// How a call ended.
+/// The outcome of a call.
 pub(crate) enum Outcome {
     Done(c_int),
     Failed(Failure),
@@ -153,12 +151,12 @@ impl Outcome {
     }
 }
 
-/// What a status means, in a few words.
+/// A short text for a status.
 fn text(status: c_int) -> &'static str {
     c_text(status).to_str().unwrap_or_default()
 }
 
-/// As [`text`], for C.
+/// Like [`text`], for C.
 pub(crate) fn c_text(status: c_int) -> &'static CStr {
     match status {
         WIRELANE_ERROR_USAGE => c"the request is wrong",

@@ -1,4 +1,4 @@
-//! What C holds, and what it names: one table per kind.
+//! The types of handles, and one table of objects per kind.
 
 use wirelane::Batch;
 use wirelane::port::{Rx, Tx};
@@ -27,12 +27,12 @@ impl OpenTx {
     }
 }
 
-/// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it,
-/// also several at a time. Zero-initialised it is none.
+/// A port: an interface, a file or a simulation, opened by wirelane_open(). Several threads may use
+/// it at once. A zero-initialised handle is invalid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PortHandle {
-    /// Its number; never that of another one.
+    /// A unique number.
     pub id: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct PortHandle {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RxHandle {
-    /// Its number; never that of another one.
+    /// A unique number.
     pub id: u64,
 }
 
@@ -48,14 +48,14 @@ pub struct RxHandle {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TxHandle {
-    /// Its number; never that of another one.
+    /// A unique number.
     pub id: u64,
 }
 
-/// Packets that travel together. One thread at a time may use it.
+/// A list of packets. One thread at a time may use it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BatchHandle {
-    /// Its number; never that of another one.
+    /// A unique number.
     pub id: u64,
 }

@@ -1,19 +1,18 @@
-//! `libwirelane`: the C interface. `include/wirelane.h` is made of this crate; `docs/c.md` explains
-//! it.
+//! `libwirelane`: the C interface. cbindgen makes `include/wirelane.h` from this crate; `docs/c.md`
+//! explains it.
 //!
 //! ```text
-//!  program ─▶ exports ─▶ table: who may use the handle? ─▶ wirelane: Port, Rx, Tx, Batch
+//!  program ─▶ exports ─▶ table: may this thread use it? ─▶ wirelane: Port, Rx, Tx, Batch
 //!  (wirelane.h)    │
-//!                  └─▶ call: no panic leaves, errors become values
+//!                  └─▶ call: catches panics, errors become values
 //! ```
 //!
 //! * `exports`: the functions, one file per kind of handle.
 //! * `handles`, `table`: handles are numbers that are never used twice, and guard their objects.
-//! * `error`, `call`: errors as values; what all functions do.
-//! * `options`, `mask`, `port`, `batch`, `rewrite`: structures that C sees, and what they mean
-//!   here.
+//! * `error`, `call`: errors as values; the frame of every function.
+//! * `options`, `mask`, `port`, `batch`, `rewrite`: structures for C, and their conversion.
 
-// The contracts are those of C, in the documentation of each function.
+// The documentation of each function states its contract for C.
 #![allow(clippy::missing_safety_doc)]
 
 // In the order of the header.

@@ -11,26 +11,26 @@ use crate::error::{Failure, Result};
 pub const WIRELANE_RX: u32 = 0;
 /// Packets that the host sends, by TX queue.
 pub const WIRELANE_TX: u32 = 1;
-/// Packets that are tied to no queue.
+/// Packets without a queue.
 pub const WIRELANE_OTHER: u32 = 2;
 
-/// The queue of packets that are tied to none, and in a mask every queue.
+/// The queue of packets without one and, in a mask, every queue.
 pub const WIRELANE_NO_QUEUE: u32 = 0xffff;
 
-/// Which packets are selected: a plain value, set by wirelane_mask_all() or wirelane_mask_none()
-/// first.
+/// Selects packets by queue. It is a plain value; initialise it with wirelane_mask_all() or
+/// wirelane_mask_none().
 ///
 /// The queues are bits: queue q is bit q % 64 of word q / 64.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MaskValue {
-    /// 0 lets every packet pass, whatever the masks say.
+    /// 0 lets every packet pass and ignores the masks.
     pub enabled: u8,
-    /// 1 selects packets that are tied to no queue.
+    /// 1 selects packets without a queue.
     pub other: u8,
-    /// 1 selects every RX queue, later ones included.
+    /// 1 selects every RX queue, including queues added later.
     pub all_rx: u8,
-    /// 1 selects every TX queue, later ones included.
+    /// 1 selects every TX queue, including queues added later.
     pub all_tx: u8,
     /// 0.
     pub reserved: u32,
@@ -43,7 +43,7 @@ pub struct MaskValue {
 const _: () = assert!(size_of::<MaskValue>() == 8 + 2 * MAX_QUEUES / 8);
 
 impl MaskValue {
-    /// Every queue or none, and what is tied to none likewise.
+    /// Selects every queue and packets without one, or nothing.
     pub(crate) const fn every(selected: bool) -> Self {
         let all = selected as u8;
         Self {

@@ -1,4 +1,4 @@
-//! How to open a port, as a structure that later versions can make longer.
+//! Options of a port, in a structure that later versions can extend.
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;
@@ -11,35 +11,37 @@ use crate::call;
 use crate::error::{Failure, Result};
 use crate::mask::MaskValue;
 
-/// The program only looks.
+/// The host keeps all packets; the program gets copies.
 pub const WIRELANE_TAKE_NOTHING: u32 = 0;
-/// The program takes the packets that the filter accepts away from the host.
+/// The program takes packets that the filter accepts; the host keeps the others.
 pub const WIRELANE_TAKE_MATCHING: u32 = 1;
-/// The program takes all packets, or those that the filter accepts.
+/// The program takes all packets. While there is a filter, it takes packets that the filter
+/// accepts.
 pub const WIRELANE_TAKE_ALL: u32 = 2;
 
-/// How to open a port. wirelane_options_init() sets the defaults; then the program changes what it
-/// wants.
+/// Options of wirelane_open(). wirelane_options_init() sets the defaults; then the program changes
+/// some fields.
 ///
-/// The structure belongs to the program, and so does what it points to: both are read while the
-/// port is opened. What is 0 or 1 is "yes" for every value but 0.
+/// The program owns the structure and the objects that it points to; wirelane_open() only reads
+/// them. In fields that are 0 or 1, any non-zero value means 1.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OptionsValue {
-    /// Bytes of the structure, as the program knows it.
+    /// Size of the structure in bytes, in the program's version.
     pub size: usize,
-    /// Which packets to receive: an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
+    /// Which packets to receive: an expression of pcap-filter(7), or the output of `tcpdump -ddd`.
     /// NULL: all.
     pub filter: *const c_char,
     /// Which queues and classes to select. NULL: all.
     pub mask: *const MaskValue,
-    /// Bytes of receive memory per queue. 0: the backend's choice.
+    /// Bytes of receive memory per queue. 0: the backend's default.
     pub ring_bytes: u64,
-    /// How many nanoseconds a received packet may wait for others, about. 0: the backend's choice.
+    /// How long a received packet may wait for others, in nanoseconds, approximately. 0: the
+    /// backend's default.
     pub latency: u64,
-    /// Longest part of a packet to keep, in bytes.
+    /// The most bytes to keep of a packet.
     pub snaplen: u32,
-    /// Which packets to take away from the host (only `xdp:` does): WIRELANE_TAKE_...
+    /// Which packets to take from the host (only `xdp:` takes any): WIRELANE_TAKE_...
     pub take: u32,
     /// 1: open for receiving. The default.
     pub receive: u8,
@@ -49,26 +51,26 @@ pub struct OptionsValue {
     pub outgoing: u8,
     /// 1: promiscuous mode while the port is open.
     pub promiscuous: u8,
-    /// 1: when the interface is removed, wait for another one of its name (`packet:` only).
+    /// 1: if the interface is removed, wait for a new one with its name (`packet:` only).
     pub wait: u8,
-    /// 1: with `take`, also take what keeps the host reachable: ARP, neighbour discovery, SSH, DNS
-    /// and DHCP.
+    /// 1: with `take`, also take the packets that keep the host reachable: ARP, neighbour
+    /// discovery, SSH, DNS and DHCP.
     pub take_management: u8,
-    /// 1: the program forwards. Packets arrive as they were on the wire or marked to be cut, which
-    /// the transmitting ends of such a port do. wirelane_options_forwarder() sets it, and what goes
-    /// with it.
+    /// 1: the program forwards. Packets arrive intact as on the wire, or marked for segmentation,
+    /// which the port's transmitting ends do. Use wirelane_options_forwarder(), which also sets the
+    /// other fields for forwarding.
     pub forward: u8,
     /// 0.
     pub reserved: u8,
 }
 
-/// As much had the structure in the first version.
+/// Size of the structure in the first version.
 const FIRST: usize = 56;
 
 const _: () = assert!(size_of::<OptionsValue>() >= FIRST);
 
 impl OptionsValue {
-    /// For a program that receives copies of everything, or for one that forwards.
+    /// For a program that receives copies of all packets, or for one that forwards.
     pub(crate) fn new(forward: bool) -> Self {
         let options = if forward { OpenOptions::forwarder() } else { OpenOptions::default() };
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -91,10 +93,11 @@ impl OptionsValue {
         }
     }
 
-    /// The structure that a program of any version has filled in.
+    /// Reads the structure of a program of any version.
     ///
     /// # Safety
-    /// NULL for the defaults, or what [`OptionsValue::new`] was written to, with its `size`.
+    /// NULL for the defaults, or a structure initialised from [`OptionsValue::new`], with its
+    /// `size`.
     pub(crate) unsafe fn read(from: *const Self) -> Result<Self> {
         let mut value = Self::new(false);
         if from.is_null() {
@@ -113,10 +116,10 @@ impl OptionsValue {
         Ok(value)
     }
 
-    /// As the library has them.
+    /// Converts to the library's options.
     ///
     /// # Safety
-    /// What it points to is there.
+    /// Its pointers are valid.
     pub(crate) unsafe fn to_options(self) -> Result<OpenOptions> {
         let base =
             if self.forward != 0 { OpenOptions::forwarder() } else { OpenOptions::default() };
@@ -147,7 +150,7 @@ impl OptionsValue {
     }
 }
 
-/// A filter in words; none for NULL.
+/// The filter of an expression; `None` for NULL.
 ///
 /// # Safety
 /// NULL, or a string that ends with NUL.

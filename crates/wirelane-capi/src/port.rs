@@ -1,4 +1,4 @@
-//! An open port as any thread may use it.
+//! An open port, for any thread.
 
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,42 +9,42 @@ use wirelane::stats::{RxCounters, TxCounters};
 use crate::error::{Failure, Result};
 use crate::mask::{WIRELANE_NO_QUEUE, number_of};
 
-/// What a counter says that cannot be known.
+/// The value of an unknown counter.
 pub const WIRELANE_UNKNOWN: u64 = u64::MAX;
 
-/// What an open port is. The texts belong to the port and are there until it is closed.
+/// Describes an open port. The texts belong to the port and are valid until it is closed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct InfoValue {
-    /// The spec, as the program wrote it.
+    /// The spec that the program passed.
     pub spec: *const c_char,
-    /// Its kind: `sim`, `file`, `packet`, `xdp` or `tap`.
+    /// Its backend: `sim`, `file`, `packet`, `xdp` or `tap`.
     pub backend: *const c_char,
-    /// How it works underneath, such as `tpacket-v3` or `zerocopy`.
+    /// Its mode, such as `tpacket-v3` or `zerocopy`.
     pub mode: *const c_char,
     /// Name of the network interface; NULL without one.
     pub interface: *const c_char,
-    /// Notes for the user, one a line; may be empty.
+    /// Notes for the user, one per line; may be empty.
     pub notes: *const c_char,
     /// Link speed in bits per second; WIRELANE_UNKNOWN without one.
     pub speed: u64,
-    /// How many nanoseconds later than its time a packet can be delivered, at most.
+    /// The most nanoseconds between a packet's time and its delivery.
     pub lateness: u64,
-    /// How many receiving ends it has.
+    /// Number of receiving ends.
     pub rx_ends: u32,
-    /// How many transmitting ends it has.
+    /// Number of transmitting ends.
     pub tx_ends: u32,
-    /// Most bytes kept of a packet.
+    /// The most bytes kept of a packet.
     pub snaplen: u32,
     /// Link type as in capture files; 1 is Ethernet.
     pub link_type: u16,
-    /// 1: the port waits for its consumer, so that a slow one loses nothing.
+    /// 1: the port waits for the program, so that a slow program loses no packets.
     pub lossless: u8,
-    /// 1: packets may come until it is stopped.
+    /// 1: the port has no end until it is stopped.
     pub endless: u8,
     /// MAC address of the interface.
     pub mac: [u8; 6],
-    /// 1: there is one.
+    /// 1: the interface has a MAC address.
     pub has_mac: u8,
     /// 0.
     pub reserved: u8,
@@ -52,7 +52,7 @@ pub struct InfoValue {
 
 const _: () = assert!(size_of::<InfoValue>() == 80);
 
-/// What became of the packets of a receiving end. Each number may be WIRELANE_UNKNOWN.
+/// The counters of a receiving end. Each may be WIRELANE_UNKNOWN.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RxStatsValue {
@@ -68,9 +68,9 @@ pub struct RxStatsValue {
     pub dropped_kernel: u64,
     /// Packets lost in user space, for lack of frames.
     pub dropped_ring_full: u64,
-    /// Packets that found a TX queue full: wirelane_rx_count_unforwarded().
+    /// Packets dropped because a TX queue was full, counted by wirelane_rx_count_unforwarded().
     pub dropped_tx_full: u64,
-    /// Of the packets received, those merged into the frame of another one.
+    /// Received packets that were merged into the frame of another one.
     pub merged: u64,
     /// The queue, or WIRELANE_NO_QUEUE.
     pub queue: u32,
@@ -78,7 +78,7 @@ pub struct RxStatsValue {
     pub queue_class: u32,
 }
 
-/// What became of the packets of a transmitting end.
+/// The counters of a transmitting end.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TxStatsValue {
@@ -88,11 +88,11 @@ pub struct TxStatsValue {
     pub bytes: u64,
     /// Frames that could not be sent.
     pub errors: u64,
-    /// Of these, those of a length that the interface does not take.
+    /// Errors because the interface does not accept frames of this length.
     pub wrong_length: u64,
-    /// Of these, those that the kernel refused to send.
+    /// Errors because the kernel refused to send the frame.
     pub refused: u64,
-    /// Frames that were copied, because they lie in memory that the port cannot send from.
+    /// Frames that were copied, because the port cannot send from their memory.
     pub copied: u64,
     /// The queue.
     pub queue: u32,
@@ -100,13 +100,13 @@ pub struct TxStatsValue {
     pub reserved: u32,
 }
 
-/// Where the frames of a port are. What is in none of these places, the program holds.
+/// Number of frames of a port in each place. `pool` is the sum of the others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FramesValue {
     /// All frames.
     pub pool: u64,
-    /// Free.
+    /// Free frames.
     pub free: u64,
     /// Waiting for the interface to fill them.
     pub fill: u64,
@@ -116,7 +116,7 @@ pub struct FramesValue {
     pub tx: u64,
     /// Transmitted and not yet reclaimed.
     pub completion: u64,
-    /// In the hands of the program.
+    /// Held by the program.
     pub held: u64,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct OpenPort {
     endless: bool,
 }
 
-/// The port, and the ends that were not handed out.
+/// The port, and the ends not taken yet.
 pub(crate) struct Ends {
     pub(crate) port: Port,
     rx: Vec<Option<Rx>>,
@@ -148,7 +148,7 @@ struct Texts {
 }
 
 impl OpenPort {
-    /// `cuts`: its transmitting ends cut long frames.
+    /// `cuts`: its transmitting ends segment long frames.
     pub(crate) fn new(mut port: Port, cuts: bool) -> Result<Self> {
         let rx = port.rx()?;
         let tx = match (port.transmits(), cuts) {
@@ -251,12 +251,12 @@ impl OpenPort {
 }
 
 impl Ends {
-    /// The receiving end at `index`, once.
+    /// Takes the receiving end at `index`, once.
     pub(crate) fn take_rx(&mut self, index: usize) -> Result<Rx> {
         self.rx.get_mut(index).ok_or(NO_RX)?.take().ok_or(TAKEN)
     }
 
-    /// The transmitting end at `index`, once.
+    /// Takes the transmitting end at `index`, once.
     pub(crate) fn take_tx(&mut self, index: usize) -> Result<Tx> {
         self.tx.get_mut(index).ok_or(NO_TX)?.take().ok_or(TAKEN)
     }
@@ -278,7 +278,7 @@ impl Texts {
     }
 }
 
-/// For C, which ends it at the first NUL.
+/// Converts a text for C, up to its first NUL.
 fn c_string(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Changes to fields of packets that keep their checksums right.
+//! Changes fields of packets, and updates their checksums.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,13 +1,13 @@
-//! The handles that C holds: numbers, each the name of one object for ever.
+//! Handles for C: numbers, each of which identifies one object for ever.
 //!
 //! ```text
 //!   id = generation ‖ kind ‖ index        slot: key = generation ‖ users, value
-//!                              └────────▶ a generation that differs: the object was closed
+//!                              └────────▶ another generation: the object was closed
 //! ```
 //!
-//! A slot is used again under the next generation, so a closed handle never names another object,
-//! and every use of one is an error instead of undefined behaviour. The same word counts who is
-//! inside: an object that belongs to one thread at a time is refused to a second one.
+//! A slot is reused under the next generation, so a closed handle never identifies another object,
+//! and its use is an error instead of undefined behaviour. The same word counts the threads inside:
+//! an object for one thread at a time refuses a second one.
 #![allow(unsafe_code)]
 
 use std::borrow::{Borrow, BorrowMut};
@@ -18,22 +18,22 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Slots per chunk; chunks are made as they are needed and stay.
+/// Slots per chunk. Chunks are allocated when needed, and never freed.
 const CHUNK: usize = 64;
 const CHUNKS: usize = 1024;
 
 const _: () = assert!(CHUNK * CHUNKS <= 1 << 16, "an index has 16 bits");
 
-/// In place of the number of users: one thread has the object for itself.
+/// Instead of the number of users: one thread uses the object exclusively.
 const EXCLUSIVE: u32 = u32::MAX;
-/// In place of the number of users: there is no object.
+/// Instead of the number of users: there is no object.
 const VACANT: u32 = u32::MAX - 1;
 const MOST_USERS: u32 = VACANT - 2;
 
 /// Why a handle cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It was closed, or never was a handle.
+    /// It was closed, or was never a handle.
     Closed,
     /// Another thread is using it.
     Busy,
@@ -41,11 +41,11 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// One object. On cache lines of its own, so that threads with different objects do not meet.
+/// One object, on separate cache lines, so that threads with different objects share none.
 #[repr(align(128))]
 struct Slot<T> {
     key: AtomicU64,
-    /// Initialised unless the key says [`VACANT`].
+    /// Initialised unless the key is [`VACANT`].
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -67,7 +67,7 @@ struct Free {
 }
 
 impl<T: Send> Table<T> {
-    /// A table whose handles carry `kind`, so that those of other tables are none here.
+    /// A table whose handles contain `kind`, so that it refuses handles of other tables.
     pub(crate) const fn new(kind: u16) -> Self {
         Self {
             kind,
@@ -76,7 +76,7 @@ impl<T: Send> Table<T> {
         }
     }
 
-    /// A handle for `value`.
+    /// Stores `value`, and returns its handle.
     pub(crate) fn insert(&self, value: T) -> Result<u64, Refusal> {
         let index = self.take_vacant().ok_or(Refusal::Full)?;
         let at = usize::from(index);
@@ -98,7 +98,7 @@ impl<T: Send> Table<T> {
         })
     }
 
-    /// The object, for this thread alone.
+    /// Locks the object for this thread.
     #[inline]
     pub(crate) fn exclusive(&self, id: u64) -> Result<Exclusive<'_, T>, Refusal> {
         let (slot, generation) = self.find(id)?;
@@ -114,17 +114,17 @@ impl<T: Send> Table<T> {
         Ok(Exclusive { slot, idle, alone: PhantomData })
     }
 
-    /// Takes the object out: its handle is none from now on.
+    /// Removes the object, and invalidates its handle.
     pub(crate) fn remove(&self, id: u64) -> Result<T, Refusal> {
         let object = self.exclusive(id)?;
         let slot = object.slot;
-        // The key stays as it is: nobody else gets in.
+        // The key stays locked: no other thread can enter.
         std::mem::forget(object);
         // SAFETY: it is initialised, and will be vacant.
         let value = unsafe { (*slot.value.get()).assume_init_read() };
         let next = ((id >> 32) + 1) & u64::from(u32::MAX);
         slot.key.store(next << 32 | u64::from(VACANT), Ordering::Release);
-        // After all generations the slot stays vacant: no handle is made twice.
+        // After the last generation the slot stays vacant: no handle is reused.
         if next != 0 {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             free.indices.push(id as u16);
@@ -143,7 +143,7 @@ impl<T: Send> Table<T> {
 }
 
 impl<T: Send + Sync> Table<T> {
-    /// The object, beside other threads.
+    /// Uses the object together with other threads.
     pub(crate) fn shared(&self, id: u64) -> Result<Shared<'_, T>, Refusal> {
         let (slot, generation) = self.find(id)?;
         slot.key
@@ -162,12 +162,12 @@ fn new_chunk<T>() -> Box<[Slot<T>]> {
         .collect()
 }
 
-/// Why `key` does not let a thread in.
+/// Why `key` refuses a thread.
 fn refusal(key: u64, generation: u64) -> Refusal {
     if key >> 32 != generation || key as u32 == VACANT { Refusal::Closed } else { Refusal::Busy }
 }
 
-/// An object that no other thread can use meanwhile.
+/// An object that this thread uses exclusively.
 pub(crate) struct Exclusive<'a, T> {
     slot: &'a Slot<T>,
     /// The key without users.
@@ -212,7 +212,7 @@ impl<T> Drop for Exclusive<'_, T> {
     }
 }
 
-/// An object that other threads may use, too.
+/// An object that several threads may use.
 pub(crate) struct Shared<'a, T> {
     slot: &'a Slot<T>,
 }

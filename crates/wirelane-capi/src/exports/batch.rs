@@ -1,4 +1,4 @@
-//! Batches: what is in them, and changes to it.
+//! Batches: their packets, and changes to them.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -17,11 +17,10 @@ const NO_ROOM: Failure = Failure::Argument("the frame has no room for that");
 pub const WIRELANE_BATCH_DEFAULT: usize = 64;
 const _: () = assert!(WIRELANE_BATCH_DEFAULT == Batch::DEFAULT);
 
-/// No batch holds more packets.
+/// The most packets of a batch.
 pub const WIRELANE_BATCH_MOST: usize = 65536;
 
-/// Makes an empty batch for up to `capacity` packets. The program frees it by
-/// wirelane_batch_free().
+/// Makes an empty batch for up to `capacity` packets. Free it with wirelane_batch_free().
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_new(
@@ -43,15 +42,15 @@ pub unsafe extern "C" fn wirelane_batch_new(
     }
 }
 
-/// Frees the batch. Its packets go back to where their memory came from.
+/// Frees the batch, and returns its packets to the pools that own their memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_free(batch: BatchHandle) -> c_int {
     count(|| BATCHES.remove(batch.id).map(drop).map(|()| 0).map_err(Failure::from))
 }
 
-/// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many
-/// these are. The array belongs to the batch and is valid until the next function that adds packets
-/// or takes some away. NULL only counts them.
+/// Sets `packets` to an array of pointers, one for each packet of the batch, and returns their
+/// number. The array belongs to the batch and is valid until the next function that adds or removes
+/// packets. With NULL, it only counts them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_packets(
     batch: BatchHandle,
@@ -68,13 +67,13 @@ pub unsafe extern "C" fn wirelane_batch_packets(
     })
 }
 
-/// How many more packets fit.
+/// The number of packets that still fit.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_room(batch: BatchHandle) -> c_int {
     count(|| Ok(number(BATCHES.exclusive(batch.id)?.room())))
 }
 
-/// Gives every packet back to where its memory came from.
+/// Returns all packets to the pools that own their memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_clear(batch: BatchHandle) -> c_int {
     count(|| {
@@ -83,7 +82,7 @@ pub extern "C" fn wirelane_batch_clear(batch: BatchHandle) -> c_int {
     })
 }
 
-/// Gives the first `packets` packets back; those behind them move up.
+/// Releases the first `packets` packets; the others move to the front.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_release_first(batch: BatchHandle, packets: usize) -> c_int {
     count(|| {
@@ -92,7 +91,7 @@ pub extern "C" fn wirelane_batch_release_first(batch: BatchHandle, packets: usiz
     })
 }
 
-/// Gives all but the first `packets` packets back.
+/// Releases all but the first `packets` packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_truncate(batch: BatchHandle, packets: usize) -> c_int {
     count(|| {
@@ -101,8 +100,8 @@ pub extern "C" fn wirelane_batch_truncate(batch: BatchHandle, packets: usize) ->
     })
 }
 
-/// Keeps packet i if `keep[i]` is not 0, in order, and gives the others back. `keep` has an element
-/// for each packet. Returns how many stay.
+/// Keeps packet i if `keep[i]` is not 0, in order, and releases the others. `keep` has an element
+/// for each packet. Returns the number of packets kept.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_retain(batch: BatchHandle, keep: *const u8) -> c_int {
     count(|| {
@@ -115,7 +114,7 @@ pub unsafe extern "C" fn wirelane_batch_retain(batch: BatchHandle, keep: *const 
     })
 }
 
-/// Moves packets from the front of `from` to the end of `to`, as many as fit. Returns how many.
+/// Moves as many packets as fit from the front of `from` to the end of `to`. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_append(to: BatchHandle, from: BatchHandle) -> c_int {
     count(|| {
@@ -127,7 +126,7 @@ pub extern "C" fn wirelane_batch_append(to: BatchHandle, from: BatchHandle) -> c
     })
 }
 
-/// Replaces the bytes of a packet by `len` bytes at `data`.
+/// Replaces the bytes of a packet with `len` bytes at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_fill(
     batch: BatchHandle,
@@ -143,8 +142,8 @@ pub unsafe extern "C" fn wirelane_batch_fill(
     })
 }
 
-/// Makes a packet `len` bytes long, cutting or extending it at its end. Bytes gained have no
-/// defined content.
+/// Truncates a packet at its end, or extends it, to `len` bytes. Added bytes have no defined
+/// content.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_set_len(batch: BatchHandle, index: usize, len: usize) -> c_int {
     count(|| {
@@ -153,7 +152,7 @@ pub extern "C" fn wirelane_batch_set_len(batch: BatchHandle, index: usize, len: 
     })
 }
 
-/// Opens `bytes` bytes before a packet, for a header.
+/// Adds `bytes` bytes before a packet, for a header.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_prepend(batch: BatchHandle, index: usize, bytes: usize) -> c_int {
     count(|| {
@@ -162,7 +161,7 @@ pub extern "C" fn wirelane_batch_prepend(batch: BatchHandle, index: usize, bytes
     })
 }
 
-/// Takes `bytes` bytes off the front of a packet.
+/// Removes `bytes` bytes from the front of a packet.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_strip(batch: BatchHandle, index: usize, bytes: usize) -> c_int {
     count(|| {
@@ -172,7 +171,8 @@ pub extern "C" fn wirelane_batch_strip(batch: BatchHandle, index: usize, bytes: 
     })
 }
 
-/// Sets the time of a packet that the program has made, in nanoseconds since 1970: a file keeps it.
+/// Sets the time of a packet, in nanoseconds since 1970, for packets that the program makes. A
+/// capture file stores it.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_set_timestamp(
     batch: BatchHandle,
@@ -186,8 +186,8 @@ pub extern "C" fn wirelane_batch_set_timestamp(
     })
 }
 
-/// Sets `nanoseconds` to when the hardware received a packet, by the clock of the device. Returns
-/// 1, or 0 if it is not known (`xdp:eth0?rx_timestamps=on` asks for it).
+/// Sets `nanoseconds` to the time at which the hardware received a packet, by the device's clock.
+/// Returns 1, or 0 if it is unknown (`xdp:eth0?rx_timestamps=on` enables it).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_hardware_timestamp(
     batch: BatchHandle,
@@ -202,8 +202,8 @@ pub unsafe extern "C" fn wirelane_batch_hardware_timestamp(
     })
 }
 
-/// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not
-/// known (`xdp:eth0?rx_hash=on` asks for it).
+/// Sets `hash` to the flow hash that the interface computed. Returns 1, or 0 if it is unknown
+/// (`xdp:eth0?rx_hash=on` enables it).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_rx_hash(
     batch: BatchHandle,
@@ -218,8 +218,8 @@ pub unsafe extern "C" fn wirelane_batch_rx_hash(
     })
 }
 
-/// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or
-/// cutting it into packets: transmitting ends do it. Otherwise 0.
+/// Returns 1 if offloads are pending, such as a partial checksum or segmentation: transmitting ends
+/// complete them. Otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_is_unfinished(batch: BatchHandle, index: usize) -> c_int {
     count(|| {
@@ -228,8 +228,8 @@ pub extern "C" fn wirelane_batch_is_unfinished(batch: BatchHandle, index: usize)
     })
 }
 
-/// Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network
-/// order. Every checksum that covers it follows, also one that a device will complete.
+/// Sets a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network order.
+/// Updates every checksum that covers it, also a partial one that a device will complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_rewrite(
     batch: BatchHandle,

@@ -1,4 +1,4 @@
-//! The library itself: versions, texts, defaults.
+//! The library: versions, texts, defaults.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -7,29 +7,29 @@ use crate::call::{call, put_sized};
 use crate::error::{ErrorValue, c_text};
 use crate::options::OptionsValue;
 
-/// The interface that this header describes. It goes up when programs have to be compiled anew;
-/// functions, and fields at the end of structures that have a size, are added without that.
+/// The interface version of this header. It is incremented when programs must be recompiled. New
+/// functions, and new fields at the end of structures with a size, do not increment it.
 pub const WIRELANE_ABI_VERSION: u32 = 1;
 
-/// The interface of the library that is loaded: a program may compare it with WIRELANE_ABI_VERSION.
+/// The interface version of the loaded library, to compare with WIRELANE_ABI_VERSION.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_abi_version() -> u32 {
     WIRELANE_ABI_VERSION
 }
 
-/// The version of the library that is loaded, such as "0.1.0".
+/// The version of the loaded library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// What a status means, in a few words. The text is there for ever.
+/// A short text for a status. It is never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_status_text(status: c_int) -> *const c_char {
     c_text(status).as_ptr()
 }
 
-/// Sets the options to the defaults: to receive copies of everything. `size` is
+/// Sets the options to the defaults: receive copies of all packets. `size` is
 /// sizeof(wirelane_options).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_options_init(options: *mut OptionsValue, size: usize) -> c_int {
@@ -37,8 +37,9 @@ pub unsafe extern "C" fn wirelane_options_init(options: *mut OptionsValue, size:
     unsafe { init("wirelane_options_init", options, size, false) }
 }
 
-/// Sets the options to those of a program that forwards: promiscuous, open for both directions,
-/// packets as they were on the wire within about a millisecond, none that the host itself sends.
+/// Sets the options for forwarding: promiscuous, open for both directions, packets intact as on the
+/// wire or marked for segmentation within about a millisecond, and no packets that the host itself
+/// sends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_options_forwarder(
     options: *mut OptionsValue,

@@ -1,4 +1,4 @@
-//! Masks, which are plain values.
+//! Masks, as plain values.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn wirelane_mask_none(mask: *mut MaskValue) -> c_int {
     count(|| unsafe { put(mask, MaskValue::every(false), NO_MASK) }.map(|()| 0))
 }
 
-/// Replaces the queues of WIRELANE_RX or WIRELANE_TX by those of a text: "all", "none" or a list
+/// Replaces the queues of class WIRELANE_RX or WIRELANE_TX. `queues` is "all", "none" or a list
 /// such as "0,2-3".
 #[must_use]
 #[unsafe(no_mangle)]
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn wirelane_mask_parse(
     }
 }
 
-/// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all with WIRELANE_NO_QUEUE; or, with
-/// WIRELANE_OTHER, packets that are tied to no queue.
+/// Selects one queue of WIRELANE_RX or WIRELANE_TX, or all queues with WIRELANE_NO_QUEUE; or, with
+/// WIRELANE_OTHER, packets without a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_mask_add(
     mask: *mut MaskValue,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn wirelane_mask_add(
     count(|| unsafe { mask.as_mut() }.ok_or(Failure::Argument(NO_MASK))?.add(queue_class, queue))
 }
 
-/// 1 if the mask selects packets of that class and queue, otherwise 0.
+/// Returns 1 if the mask selects packets of this class and queue, otherwise 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_mask_selects(
     mask: *const MaskValue,

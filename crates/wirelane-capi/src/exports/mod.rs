@@ -1,5 +1,5 @@
-//! The exported functions, one file per kind of handle. Each checks its arguments and calls what
-//! does the work.
+//! The exported functions, one file per kind of handle. Each checks its arguments and calls the
+//! implementation.
 
 // In the order of the header.
 pub mod library;

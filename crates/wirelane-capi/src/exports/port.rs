@@ -1,4 +1,4 @@
-//! Ports: what any thread may call.
+//! Ports: functions for any thread.
 #![allow(unsafe_code)]
 
 use std::ffi::{OsStr, c_char, c_int};
@@ -16,24 +16,24 @@ use crate::port::{FramesValue, InfoValue, OpenPort, RxStatsValue, TxStatsValue};
 
 const NOWHERE: &str = "the place for the result is NULL";
 
-/// One instruction of a classic BPF program, as `struct bpf_insn` and `struct sock_filter`.
+/// One instruction of a classic BPF program, like `struct bpf_insn` and `struct sock_filter`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Instruction {
-    /// What it does.
+    /// Its operation.
     pub code: u16,
-    /// How far to jump if true.
+    /// Jump offset if true.
     pub jt: u8,
-    /// How far to jump if false.
+    /// Jump offset if false.
     pub jf: u8,
     /// Its operand.
     pub k: u32,
 }
 
 /// Opens the port that `spec` names, such as "packet:eth0@0-3" or "sim:4?count=1000". `options` may
-/// be NULL for the defaults. No packet is let in before wirelane_port_start().
+/// be NULL for the defaults. No packet is received before wirelane_port_start().
 ///
-/// The program closes it by wirelane_close().
+/// Close it with wirelane_close().
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_open(
@@ -60,14 +60,14 @@ pub unsafe extern "C" fn wirelane_open(
     }
 }
 
-/// Stops the port and closes it. Ends that were handed out stay open: the receiving ones deliver
-/// what is in their rings and end; the program closes each.
+/// Stops the port and closes it. Ends taken from it stay open: the receiving ones deliver the
+/// packets in their rings, and then end. The program must close each.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_close(port: PortHandle) -> c_int {
     crate::call::count(|| PORTS.remove(port.id).map(drop).map(|()| 0).map_err(Failure::from))
 }
 
-/// Lets packets in. Call it when every thread is ready.
+/// Starts receiving. Call it when every thread is ready.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_start(port: PortHandle, error: *mut ErrorValue) -> c_int {
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn wirelane_port_start(port: PortHandle, error: *mut Error
     }
 }
 
-/// Lets no more packets in. What is in the rings can still be received, then the receiving ends
-/// have ended. Not for signal handlers: it takes locks.
+/// Stops receiving. The packets in the rings can still be received; then the receiving ends have
+/// ended. Do not call it in signal handlers: it takes locks.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_port_stop(port: PortHandle) -> c_int {
     crate::call::count(|| {
@@ -90,8 +90,8 @@ pub extern "C" fn wirelane_port_stop(port: PortHandle) -> c_int {
     })
 }
 
-/// Hands out the receiving end at `index`, counted from 0 to below wirelane_info.rx_ends. Each is
-/// handed out once; the program closes it by wirelane_rx_close().
+/// Returns the receiving end at `index`, from 0 to below wirelane_info.rx_ends. Each end is
+/// returned once. Close it with wirelane_rx_close().
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_rx(
@@ -112,9 +112,9 @@ pub unsafe extern "C" fn wirelane_port_rx(
     }
 }
 
-/// Hands out the transmitting end at `index`, counted from 0 to below wirelane_info.tx_ends. Each
-/// is handed out once; the program closes it by wirelane_tx_close(). Those of a port that was
-/// opened to forward cut long frames.
+/// Returns the transmitting end at `index`, from 0 to below wirelane_info.tx_ends. Each end is
+/// returned once. Close it with wirelane_tx_close(). The ends of a port opened for forwarding
+/// segment long frames.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_tx(
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn wirelane_port_tx(
     }
 }
 
-/// What the port is. `size` is sizeof(wirelane_info).
+/// Describes the port. `size` is sizeof(wirelane_info).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_info(
     port: PortHandle,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn wirelane_port_info(
     }
 }
 
-/// The masks in force.
+/// The current masks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_mask(
     port: PortHandle,
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn wirelane_port_mask(
     }
 }
 
-/// Replaces the masks, also while packets come. Packets of queues that stay selected are neither
-/// lost nor duplicated.
+/// Replaces the masks while packets flow. Packets of queues that stay selected are neither lost nor
+/// duplicated.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_set_mask(
@@ -185,9 +185,9 @@ pub unsafe extern "C" fn wirelane_port_set_mask(
     }
 }
 
-/// Replaces the filter, also while packets come: an expression of pcap-filter(7), or what
-/// `tcpdump -ddd` prints; NULL takes all packets that the masks select. Packets that are in the
-/// rings have met the old one.
+/// Replaces the filter while packets flow. It is an expression of pcap-filter(7), or the output of
+/// `tcpdump -ddd`; NULL accepts all packets that the masks select. Packets already in the rings
+/// passed the old filter.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_set_filter(
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn wirelane_port_set_filter(
     }
 }
 
-/// As wirelane_port_set_filter(), with a compiled program.
+/// Like wirelane_port_set_filter(), with a compiled program.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_set_program(
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn wirelane_port_set_program(
         call("wirelane_port_set_program", error, || {
             let port = PORTS.shared(port.id)?;
             let instructions = slice(instructions, count, "instructions is NULL")?;
-            // With the number of instructions before them: what `tcpdump -ddd` prints.
+            // The format of `tcpdump -ddd`: the number of instructions, then the instructions.
             let mut text = count.to_string();
             for Instruction { code, jt, jf, k } in instructions {
                 text += &format!(",{code} {jt} {jf} {k}");
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn wirelane_port_set_program(
     }
 }
 
-/// What became of the packets of the receiving end at `index`, also after it was closed. `size` is
+/// The counters of the receiving end at `index`, which may be closed. `size` is
 /// sizeof(wirelane_rx_stats).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_rx_stats(
@@ -249,8 +249,8 @@ pub unsafe extern "C" fn wirelane_port_rx_stats(
     }
 }
 
-/// What became of the packets of the transmitting end at `index`, also after it was closed. `size`
-/// is sizeof(wirelane_tx_stats).
+/// The counters of the transmitting end at `index`, which may be closed. `size` is
+/// sizeof(wirelane_tx_stats).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_tx_stats(
     port: PortHandle,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn wirelane_port_tx_stats(
     }
 }
 
-/// Where the frames of the port are. `size` is sizeof(wirelane_frames).
+/// The location of the port's frames. `size` is sizeof(wirelane_frames).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_port_frames(
     port: PortHandle,

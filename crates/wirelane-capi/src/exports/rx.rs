@@ -1,4 +1,4 @@
-//! Receiving ends, and waiting for them.
+//! Receiving ends, and waiting for packets.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,39 +15,39 @@ use crate::table::Exclusive;
 
 /// Ask again at once.
 pub const WIRELANE_READY_NOW: u32 = 0;
-/// Ask again when the descriptor is readable or the time has passed, or at once if the CPU is
-/// yours: a thread that sleeps may wake up too late for the next burst.
+/// Ask again when the descriptor is readable or the time has passed, or at once if the program has
+/// a CPU for this: a thread that sleeps may wake up too late for the next burst.
 pub const WIRELANE_READY_SOON: u32 = 1;
 /// Ask again when the descriptor is readable or the time has passed.
 pub const WIRELANE_READY_DESCRIPTOR: u32 = 2;
 /// Ask again after the time.
 pub const WIRELANE_READY_AFTER: u32 = 3;
-/// Everything has been received.
+/// All packets have been received.
 pub const WIRELANE_READY_END: u32 = 4;
 
 /// When to ask a receiving end again.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ReadinessValue {
-    /// Nanoseconds to wait at most.
+    /// The longest time to wait, in nanoseconds.
     pub nanoseconds: u64,
-    /// The descriptor to poll for reading; it belongs to the port. -1 without one.
+    /// The descriptor to poll for reading, which belongs to the port; -1 if there is none.
     pub descriptor: i32,
     /// WIRELANE_READY_...
     pub kind: u32,
 }
 
-/// Returned by waiting: a receiving end may have packets.
+/// Result of waiting: a receiving end may have packets.
 pub const WIRELANE_WAKE_PACKETS: c_int = 1;
-/// Returned by waiting: the time has passed.
+/// Result of waiting: the time has passed.
 pub const WIRELANE_WAKE_TIMEOUT: c_int = 2;
-/// Returned by waiting: a descriptor of the program is ready.
+/// Result of waiting: a descriptor of the program is ready.
 pub const WIRELANE_WAKE_DESCRIPTOR: c_int = 4;
-/// Returned by waiting: all receiving ends have ended.
+/// Result of waiting: all receiving ends have ended.
 pub const WIRELANE_WAKE_ENDED: c_int = 8;
 
-/// Adds received packets to the end of `batch` while it has room. Returns how many; 0 if none is
-/// ready. Never blocks.
+/// Adds received packets to the end of `batch` while it has room. Returns their number; 0 if none
+/// is ready. Never blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_rx_receive(rx: RxHandle, batch: BatchHandle) -> c_int {
     count(|| {
@@ -57,9 +57,8 @@ pub extern "C" fn wirelane_rx_receive(rx: RxHandle, batch: BatchHandle) -> c_int
     })
 }
 
-/// When to ask again after a call that received nothing, for programs with an event loop of their
-/// own. An error, such as that of an interface that was removed, is told once; then the end has
-/// ended.
+/// When to ask again after a call that received nothing, for programs with an event loop. An error,
+/// such as a removed interface, is returned once; then the end has ended.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_rx_readiness(
@@ -88,12 +87,11 @@ pub unsafe extern "C" fn wirelane_rx_readiness(
     }
 }
 
-/// Waits until one of `count` receiving ends may have packets or `timeout` nanoseconds have passed;
-/// a negative timeout is none. Returns the sum of WIRELANE_WAKE_..., at once if all have ended. A
-/// signal ends it, too.
+/// Waits until one of `ends` may have packets, `timeout` nanoseconds pass, or a signal arrives. A
+/// negative timeout waits without limit. Returns the sum of WIRELANE_WAKE_..., at once if all ends
+/// have ended.
 ///
-/// Call it after a round in which none had packets. An end that fails is an error once; then it has
-/// ended.
+/// Call it after a round without packets. A failed end returns its error once; then it has ended.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_wait(
@@ -111,8 +109,9 @@ pub unsafe extern "C" fn wirelane_wait(
     }
 }
 
-/// As wirelane_wait(), and until one of at most 64 `descriptors` of the program is readable, has an
-/// error or was hung up: bit i of `ready` (which may be NULL) says that descriptor i is.
+/// Like wirelane_wait(), and waits also for at most 64 `descriptors` of the program: until one is
+/// readable, has an error or was hung up. Bit i of `ready` (which may be NULL) is set if descriptor
+/// i is.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_wait_any(
@@ -132,7 +131,7 @@ pub unsafe extern "C" fn wirelane_wait_any(
             if numbers.iter().any(|number| *number < 0) {
                 return Err(Failure::Argument("a descriptor is negative"));
             }
-            // The program keeps them open, or poll says what is wrong with them.
+            // The program keeps the descriptors open. If not, poll(2) reports it.
             let borrow = |number: &c_int| BorrowedFd::borrow_raw(*number);
             let descriptors: Vec<_> = numbers.iter().map(borrow).collect();
             let (wake, bits) = wait(ends, &descriptors, timeout)?;
@@ -144,7 +143,7 @@ pub unsafe extern "C" fn wirelane_wait_any(
     }
 }
 
-/// No packet older than this (nanoseconds since 1970) will come any more.
+/// Sets `watermark` to a time in nanoseconds since 1970. No older packet follows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_rx_watermark(rx: RxHandle, watermark: *mut u64) -> c_int {
     count(|| {
@@ -154,8 +153,7 @@ pub unsafe extern "C" fn wirelane_rx_watermark(rx: RxHandle, watermark: *mut u64
     })
 }
 
-/// Counts packets that were received here and found no room in a TX queue, for a program that
-/// forwards.
+/// Counts packets received here for which a forwarding program found no room in a TX queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_rx_count_unforwarded(rx: RxHandle, packets: u64) -> c_int {
     count(|| {
@@ -170,11 +168,11 @@ pub extern "C" fn wirelane_rx_close(rx: RxHandle) -> c_int {
     count(|| RX.remove(rx.id).map(drop).map(|()| 0).map_err(Failure::from))
 }
 
-/// How it woke up, and which descriptors are ready.
+/// Waits. Returns the wake-up bits, and the ready descriptors.
 fn wait(ends: &[RxHandle], descriptors: &[BorrowedFd<'_>], timeout: i64) -> Result<(c_int, u64)> {
     let open = ends.iter().map(|end| RX.exclusive(end.id));
     let mut open = open.collect::<std::result::Result<Vec<Exclusive<'_, Rx>>, _>>()?;
-    // What does not fit is as good as for ever.
+    // A time beyond the clock's range is no limit.
     let timeout = u64::try_from(timeout).ok().map(Duration::from_nanos);
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let wake = pipeline::wait_any(&mut open, descriptors, deadline)?;

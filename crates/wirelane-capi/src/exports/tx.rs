@@ -8,11 +8,11 @@ use crate::call::{call, count, number, slice};
 use crate::error::{ErrorValue, Failure};
 use crate::handles::{BATCHES, BatchHandle, TX, TxHandle};
 
-/// How long to leave the interface alone before asking again.
+/// The delay before the interface is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Adds up to `packets` empty frames of the port's own memory to the end of `batch`: they are
-/// filled by wirelane_batch_fill() and transmitted without a copy. Returns how many.
+/// Adds up to `packets` empty frames of the port's own memory to the end of `batch`. Fill them with
+/// wirelane_batch_fill(); the port transmits them without a copy. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_allocate(tx: TxHandle, batch: BatchHandle, packets: usize) -> c_int {
     count(|| {
@@ -22,8 +22,8 @@ pub extern "C" fn wirelane_tx_allocate(tx: TxHandle, batch: BatchHandle, packets
     })
 }
 
-/// Takes packets from the front of `batch`, as many as there is room for; the others stay. Returns
-/// how many. Never blocks. They leave at the latest with wirelane_tx_flush().
+/// Takes as many packets from the front of `batch` as there is room for; the others stay. Returns
+/// their number. Never blocks. wirelane_tx_flush() sends them at the latest.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_transmit(tx: TxHandle, batch: BatchHandle) -> c_int {
     count(|| {
@@ -33,8 +33,8 @@ pub extern "C" fn wirelane_tx_transmit(tx: TxHandle, batch: BatchHandle) -> c_in
     })
 }
 
-/// As wirelane_tx_transmit(), but flushes and waits for room, until `timeout` nanoseconds pass in
-/// which there was none. Returns how many packets stay in the batch.
+/// Like wirelane_tx_transmit(), but flushes, and waits for room until there was none for `timeout`
+/// nanoseconds. Returns the number of packets that stay in the batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_tx_transmit_all(
     tx: TxHandle,
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn wirelane_tx_transmit_all(
     }
 }
 
-/// Transmits a copy of the `len` bytes at `data`. Returns 1, or 0 if there is no room now. It
-/// leaves at the latest with wirelane_tx_flush().
+/// Transmits a copy of the `len` bytes at `data`. Returns 1, or 0 if there is no room now.
+/// wirelane_tx_flush() sends it at the latest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_tx_send(tx: TxHandle, data: *const u8, len: usize) -> c_int {
     count(|| {
@@ -91,8 +91,8 @@ pub unsafe extern "C" fn wirelane_tx_send(tx: TxHandle, data: *const u8, len: us
     })
 }
 
-/// Adds packets that have left to the end of `batch`, each with the time at which it left; returns
-/// how many. Only ports such as `xdp:eth0?tx_timestamps=on` keep them.
+/// Adds transmitted packets to the end of `batch`, each with its transmit time, and returns their
+/// number. Only ports such as `xdp:eth0?tx_timestamps=on` keep these packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_sent(tx: TxHandle, batch: BatchHandle) -> c_int {
     count(|| {
@@ -102,7 +102,7 @@ pub extern "C" fn wirelane_tx_sent(tx: TxHandle, batch: BatchHandle) -> c_int {
     })
 }
 
-/// Makes sure that what was taken is on its way, and reclaims the memory of what has left.
+/// Hands the packets taken so far to the interface, and reclaims the memory of transmitted packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_tx_flush(tx: TxHandle, error: *mut ErrorValue) -> c_int {
     // SAFETY: by contract of this function.
@@ -114,13 +114,13 @@ pub unsafe extern "C" fn wirelane_tx_flush(tx: TxHandle, error: *mut ErrorValue)
     }
 }
 
-/// How many packets were taken and have not left.
+/// The number of packets taken and not transmitted yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_pending(tx: TxHandle) -> c_int {
     count(|| Ok(number(TX.exclusive(tx.id)?.end.pending())))
 }
 
-/// Waits until there is room again, at most `timeout` nanoseconds.
+/// Waits for room, for at most `timeout` nanoseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_tx_wait(
     tx: TxHandle,
@@ -136,8 +136,8 @@ pub unsafe extern "C" fn wirelane_tx_wait(
     }
 }
 
-/// Flushes until everything has left, at most `timeout` nanoseconds. Returns how many packets have
-/// not.
+/// Flushes until all packets were transmitted, for at most `timeout` nanoseconds. Returns the
+/// number of remaining packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_tx_drain(
     tx: TxHandle,
@@ -152,8 +152,8 @@ pub unsafe extern "C" fn wirelane_tx_drain(
     }
 }
 
-/// Closes the transmitting end: sends what it has taken for a fifth of a second, and counts the
-/// rest as errors.
+/// Closes the transmitting end. Sends its pending packets for up to a fifth of a second, and counts
+/// the rest as errors.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_close(tx: TxHandle) -> c_int {
     count(|| TX.remove(tx.id).map(drop).map(|()| 0).map_err(Failure::from))

@@ -1,4 +1,4 @@
-//! Every function, misuse, threads, and what programs of older headers rely on.
+//! Every function, misuse, threads, and compatibility with older headers.
 
 use std::collections::BTreeSet;
 use std::process::Command;

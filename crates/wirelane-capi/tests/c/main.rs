@@ -1,5 +1,5 @@
 //! The C interface from C: the examples as a newcomer compiles them, every function, misuse,
-//! threads, and what must not change. Each program is compiled without a warning, and once under
+//! threads, and the stable interface. Each program is compiled without a warning, and once under
 //! AddressSanitizer.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]

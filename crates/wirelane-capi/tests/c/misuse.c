@@ -1,4 +1,4 @@
-/* Every wrong call is an error: handles that were closed or are of another kind, NULL, what is out of range. */
+/* Wrong calls return errors: closed handles, handles of another kind, NULL, and values out of range. */
 #include "expect.h"
 
 #define HANDLE WIRELANE_ERROR_HANDLE

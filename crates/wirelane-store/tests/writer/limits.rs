@@ -191,7 +191,7 @@ fn privileged_a_share_of_the_disk_stays_free() {
     }
     let scratch = Scratch::small(40);
     let limits = Limits { min_free: Some(0.5), ..Limits::default() };
-        // Indexes and other files are extra.
+    // Indexes and other files are extra.
     write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= (20 + 4) * MIB));
     assert!(scratch.packets(0)[0] != packet(0) && scratch.segments()[&0].len() >= 3);
     // Other files take the rest: only pinned segments remain.
