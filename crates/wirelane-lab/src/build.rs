@@ -1,5 +1,5 @@
-//! Making the two namespaces and what is in them. Until they get names nothing else knows them, and
-//! they end with the process.
+//! Creates the two namespaces and their interfaces. They are anonymous and end with the process,
+//! until they get names.
 
 use std::fs;
 use std::net::IpAddr;
@@ -17,17 +17,17 @@ use super::shape::{LabConfig, Offloads, Taps};
 use super::site::{Side, Site, failed};
 use wirelane::error::{Error, Result};
 
-/// How long the kernel may take to see that both ends of a pair are up; it needs a second at most.
+/// How long to wait for the carrier of both ends; the kernel needs at most a second.
 const CARRIER: Duration = Duration::from_secs(10);
 
-/// Makes both ends, the near one first. Both veth interfaces take packets when it returns.
+/// Creates both ends, the near one first. Both veth interfaces accept packets when it returns.
 pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     config.check()?;
     if !Path::new("/proc/sys/net").exists() {
         let error = OsError::from_errno("open", "/proc/sys/net", Errno::NOENT.raw_os_error());
         return Err(failed(error));
     }
-    // With `ipv6.disable=1` on its command line, a kernel has none of its settings.
+    // A kernel started with `ipv6.disable=1` has no IPv6 settings.
     if config.ipv6.is_some() && !Path::new("/proc/sys/net/ipv6").exists() {
         let error = Error::failed("lab of two network namespaces", "this kernel has no IPv6");
         return Err(error.help("leave the addresses of IPv6 out"));
@@ -42,7 +42,7 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
         namespace: site.as_fd(),
         mac: mac(side, false),
     });
-    // In a namespace of the lab, so that no name of the host can be in the way.
+    // Created in a namespace of the lab, so that its names cannot clash with the host's.
     let made = near.inside(|| link::create_veth(ends, u32::from(config.queues), config.mtu))?;
     made.map_err(failed)?;
     for (site, peer) in [(near, far), (far, near)] {
@@ -54,7 +54,7 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     Ok(sites)
 }
 
-/// A namespace without interfaces, and what they will be called.
+/// A namespace without interfaces, and their future names.
 fn site(config: &LabConfig, side: Side) -> Result<Site> {
     let namespace = netns::anonymous().map_err(failed)?;
     let tap = has_tap(config.taps, side);
@@ -63,7 +63,7 @@ fn site(config: &LabConfig, side: Side) -> Result<Site> {
     let number = side.number();
     let address = match config.ipv4.host(number) {
         IpAddr::V4(address) => address,
-        // `LabConfig::check` has seen to it.
+        // `LabConfig::check` excludes it.
         IpAddr::V6(_) => std::net::Ipv4Addr::UNSPECIFIED,
     };
     let address6 = config.ipv6.map(|network| network.host(number));
@@ -71,7 +71,7 @@ fn site(config: &LabConfig, side: Side) -> Result<Site> {
     Ok(Site { namespace, is_own, wire, interface, mac: mac(side, tap), address, address6 })
 }
 
-/// Sets up one end, with the calling thread inside.
+/// Sets up one end. The calling thread must be inside.
 fn furnish(config: &LabConfig, site: &Site, peer: &Site) -> wirelane_os::Result<()> {
     let (wire, interface) = (site.wire.as_ref(), site.interface.as_ref());
     if let Some(offloads) = config.offloads {
@@ -91,7 +91,7 @@ fn furnish(config: &LabConfig, site: &Site, peer: &Site) -> wirelane_os::Result<
     Ok(())
 }
 
-/// A TAP device that stays when no program is at its other end; it has no carrier then.
+/// A TAP device that persists without a program at its other end; it then has no carrier.
 fn make_tap(config: &LabConfig, site: &Site) -> wirelane_os::Result<()> {
     let options = tun::Options { vnet_hdr: true, persist: true, ..tun::Options::default() };
     let name = site.interface.as_ref();
@@ -101,8 +101,8 @@ fn make_tap(config: &LabConfig, site: &Site) -> wirelane_os::Result<()> {
     iface::up(tap.name())
 }
 
-/// Makes the veth interface of an end with a TAP device the end of a cable: the stack does not use
-/// it, and does not answer for the address of its neighbour, the TAP device.
+/// Turns the veth interface of an end with a TAP device into the end of a cable: the stack does not
+/// use it, and does not answer for the address of the TAP device.
 fn bare(wire: &str) {
     write(&format!("ipv6/conf/{wire}/disable_ipv6"), "1");
     // No answer for any address of this host (Documentation/networking/ip-sysctl.rst).
@@ -126,8 +126,8 @@ pub(super) fn set_offloads(interface: &str, offloads: Offloads) -> wirelane_os::
     }
 }
 
-/// What an interface offloads now; `None` if it does not tell. An offload of several features
-/// counts when it has the first.
+/// The current offloads of an interface; `None` if it does not report them. An offload of several
+/// features is on if the first is.
 pub(super) fn offloads(interface: &str) -> wirelane_os::Result<Option<Offloads>> {
     let Some(features) = Ethtool::open(interface)?.features()? else { return Ok(None) };
     let on = |names: &[&str]| {
@@ -137,7 +137,7 @@ pub(super) fn offloads(interface: &str) -> wirelane_os::Result<Option<Offloads>>
     Ok(Some(Offloads::from_values(Offloads::NAMES.map(|(_, names)| on(names)))))
 }
 
-/// Keeps the kernel from soliciting routers, looking for addresses and, without IPv6, from
+/// Prevents the kernel from soliciting routers and configuring addresses and, without IPv6, from
 /// reporting multicast groups.
 fn quiet_ipv6(on: bool) {
     if !on {
@@ -146,7 +146,7 @@ fn quiet_ipv6(on: bool) {
         }
         return;
     }
-    // No address but those that are given, which nobody else can have; `addr_gen_mode` 1 is
+    // Only configured addresses, which are unique in the lab; `addr_gen_mode` 1 is
     // IN6_ADDR_GEN_MODE_NONE.
     for (setting, value) in [
         ("disable_ipv6", "0"),
@@ -163,8 +163,8 @@ fn quiet_ipv6(on: bool) {
 
 /// Writes a setting of the calling thread's namespace.
 fn write(setting: &str, value: &str) {
-    // A kernel without IPv6 has no such file, and is as silent. Where the file cannot be written, a
-    // few packets more are no reason to fail.
+    // A kernel without IPv6 has no such file, and sends no such packets. If the file cannot be
+    // written, some extra packets are no reason to fail.
     let _ = fs::write(format!("/proc/sys/net/{setting}"), value);
 }
 
@@ -172,7 +172,7 @@ pub(super) fn has_tap(taps: Taps, side: Side) -> bool {
     taps == Taps::Both || taps == if side == Side::A { Taps::A } else { Taps::B }
 }
 
-/// A locally administered address, which says WL.
+/// A locally administered address with the letters WL.
 fn mac(side: Side, tap: bool) -> [u8; 6] {
     [0x02, 0x57, 0x4c, 0, u8::from(tap), side.number()]
 }

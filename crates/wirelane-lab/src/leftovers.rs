@@ -1,11 +1,11 @@
-//! What a benchmark creates outside its process, and how leftovers of a killed benchmark are
-//! removed.
+//! Objects that a benchmark creates outside its process. A later benchmark removes them if it is
+//! killed.
 //!
-//! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two
-//! things have a name: the cgroup of a CPU quota, and the folder of files that a capture or another
-//! program opens. The name holds the process id and the PID namespace in which that means
-//! something, so that one that nobody uses any more can be told: containers share folders, and do
-//! not see each other's processes.
+//! Namespaces, interfaces, programs and most files end with the process, however it ends. Two
+//! objects have a name: the cgroup of a CPU quota, and the folder of files that a capture or
+//! another program opens. The name contains the process id and its PID namespace, because
+//! containers share folders but do not see each other's processes. So unused objects can be
+//! recognised.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,12 +20,12 @@ use wirelane_os::cgroup;
 const PREFIX: &str = "wirelane-bench-";
 /// The files of a cgroup that hold its threads, in version 1 and in version 2.
 pub const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
-/// How long a cgroup may take to become empty.
+/// How long to wait until a cgroup is empty.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where files in memory are (`shm_overview(7)`).
+/// The directory of files in memory (`shm_overview(7)`).
 pub const MEMORY: &str = "/dev/shm";
 
-/// The folder of this process in another one.
+/// The path of this process's folder in `parent`.
 pub fn path_in(parent: &Path) -> PathBuf {
     parent.join(name_of(std::process::id(), own_namespace()))
 }
@@ -34,26 +34,26 @@ fn name_of(process: u32, namespace: u64) -> String {
     format!("{PREFIX}{process}-{namespace}")
 }
 
-/// The process and the PID namespace in a name.
+/// The process and the PID namespace in a folder's name.
 fn owner_of(name: &str) -> Option<(u32, u64)> {
     let (process, namespace) = name.strip_prefix(PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, namespace.parse().ok()?))
 }
 
-/// The number of this process's PID namespace (`namespaces(7)`); 0 without a kernel that has them.
+/// The number of this process's PID namespace (`namespaces(7)`); 0 if the kernel has none.
 fn own_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// A folder of this process in another one, which is there only while it is needed, and goes with
-/// this. A file that is open can be written and measured without its name, and goes with the
-/// process if that is killed.
+/// A folder of this process in another one. It exists only while it is needed, and at the latest
+/// until this is dropped. An open file can be written and measured after its name is removed, so it
+/// ends with the process even if that is killed.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder in `parent`, which must be writable. Leftovers of killed benchmarks there are
-    /// removed.
+    /// A folder in `parent`, which must be writable. Removes leftovers of killed benchmarks from
+    /// `parent`.
     pub fn new(parent: &Path) -> Result<Self> {
         clear(parent);
         let folder = Self(path_in(parent));
@@ -62,7 +62,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Makes it again.
+    /// Creates the folder again.
     ///
     /// # Errors
     /// The system refuses.
@@ -71,12 +71,12 @@ impl Folder {
             .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
     }
 
-    /// A file in it, which need not exist.
+    /// The path of a file in it, which need not exist.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// With all files in it.
+    /// Removes the folder with all its files.
     pub fn remove(&self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -91,20 +91,20 @@ impl Drop for Folder {
 /// Leftovers of killed benchmarks.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Removed.
+    /// Objects that were removed.
     pub removed: Vec<PathBuf>,
-    /// What could not be removed.
+    /// Objects that could not be removed.
     pub left: Vec<PathBuf>,
 }
 
-/// Removes what killed benchmarks left in memory, among temporary files and among cgroups.
+/// Removes the leftovers of killed benchmarks from memory, temporary files and cgroups.
 ///
-/// Leftovers on a disk are removed by the next benchmark that is given the same folder.
+/// Leftovers on a disk are removed by the next benchmark with the same folder.
 pub fn sweep() -> Swept {
     let mut swept = Swept::default();
     sweep_in(Path::new(MEMORY), &mut swept);
     sweep_in(&std::env::temp_dir(), &mut swept);
-    // It may have been in another one, such as that of a session that has ended.
+    // The killed process may have been in another cgroup, such as that of an ended login session.
     if let Some((own, _)) = cgroup::own("cpu") {
         let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();
         let root = own.ancestors().take_while(is_cgroup).last();
@@ -113,7 +113,7 @@ pub fn sweep() -> Swept {
     swept
 }
 
-/// Cgroups are nested less deeply, as people use them.
+/// Cgroups are rarely nested more deeply.
 const DEPTH: u32 = 16;
 
 fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
@@ -125,7 +125,7 @@ fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
     }
 }
 
-/// Removes leftovers from one folder. What cannot be removed there does no harm.
+/// Removes leftovers from one folder. Ignores failures.
 pub fn clear(parent: &Path) {
     sweep_in(parent, &mut Swept::default());
 }
@@ -135,7 +135,7 @@ fn sweep_in(parent: &Path, swept: &mut Swept) {
     let own = own_namespace();
     let found = entries.flatten().filter(|entry| {
         let name = entry.file_name();
-        // Whether a process of another namespace runs cannot be seen from here.
+        // Processes of other PID namespaces are invisible here.
         let owner = name.to_str().and_then(owner_of).filter(|(_, namespace)| *namespace == own);
         owner.is_some_and(|(pid, _)| !Path::new("/proc").join(pid.to_string()).exists())
     });
@@ -151,8 +151,8 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
-/// A cgroup can be removed though it shows files, and its files cannot; but not while it has a
-/// member.
+/// Removes a folder or a cgroup. A cgroup is removed although it lists files, which cannot be
+/// removed themselves, but only once it has no members.
 pub fn remove(path: &Path) -> bool {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -170,15 +170,14 @@ pub fn remove(path: &Path) -> bool {
     }
 }
 
-/// Hands the members of a cgroup whose owner is gone to the one above. They are threads of the
-/// kernel, which stay for as long as it takes to tear down the interface that they receive for;
-/// what was killed stays itself, but ends at once.
+/// Moves the members of a dead owner's cgroup to its parent. They are kernel threads, which run
+/// until the interface that they receive for is torn down, or killed processes, which end soon.
 fn release_members(cgroup: &Path) {
     let Some(parent) = cgroup.parent() else { return };
     for file in MEMBERS {
         let members = fs::read_to_string(cgroup.join(file)).unwrap_or_default();
         for member in members.lines() {
-            // It may have ended meanwhile.
+            // It may have ended since.
             let _ = fs::write(parent.join(file), member);
         }
     }

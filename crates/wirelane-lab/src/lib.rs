@@ -8,9 +8,9 @@
 //!   └────────────────┘             └────────────────┘
 //! ```
 //!
-//! The namespaces of a [`Lab`] have no name: they end with it, or with the process, however that
-//! ends. Those of a [`NamedLab`] stay until it is taken down, and any program can run in them. No
-//! interface of the host is touched, and any number of labs can exist at once.
+//! The namespaces of a [`Lab`] have no name: they end with it or with the process, however the
+//! process ends. The namespaces of a [`NamedLab`] persist until it is taken down, and any program
+//! can run in them. No interface of the host is touched, and any number of labs can exist at once.
 //!
 //! With [`LabConfig::taps`], the stack of an end is behind a TAP device, and its veth interface is
 //! the bare end of a cable. The program under test joins the two:
@@ -39,17 +39,18 @@ pub use self::site::{Side, Site};
 pub use self::status::{InterfaceStatus, LabStatus, SiteStatus, State};
 use wirelane::error::Result;
 
-/// Two namespaces and what joins them, until it is dropped.
+/// Two joined namespaces, removed when it is dropped.
 #[derive(Debug)]
 pub struct Lab {
-    /// One end.
+    /// The near end.
     pub near: Site,
-    /// The other one.
+    /// The far end.
     pub far: Site,
 }
 
 impl Lab {
-    /// Makes one. Both interfaces take packets, and know each other's address for good.
+    /// Creates a lab. Both interfaces accept packets, and have each other's address as a permanent
+    /// neighbour.
     ///
     /// # Errors
     /// CAP_SYS_ADMIN or CAP_NET_ADMIN is missing, the shape is impossible, or the kernel has no

@@ -1,29 +1,30 @@
-//! The mark by which a lab's namespace is recognized.
+//! The mark that identifies a lab's namespace.
 //!
-//! The mark is the alias of the namespace's loopback interface. It cannot outlive the namespace, be
-//! separated from it or appear on another one, unlike a list in a file, or a number that the kernel
-//! reuses. It exists before the namespace has a name. A name may outlive its namespace: the file
-//! below it has the same mark.
+//! The mark is the alias of the namespace's loopback interface. Unlike a list in a file, or a
+//! number that the kernel reuses, it cannot outlive the namespace or appear on another one. It
+//! exists before the namespace has a name. A name may outlive its namespace, so the file under the
+//! mount has the same mark.
 
 use std::fmt;
 
 use super::{LabConfig, Side};
 
-/// What is written on one end of a named lab.
+/// The mark of one end of a named lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The lab.
+    /// The lab's name.
     pub(super) lab: String,
     /// The end.
     pub(super) side: Side,
-    /// How it was made; `None` if another version of this program wrote what this one cannot read.
+    /// The lab's shape; `None` if another version of this program wrote a shape that this one
+    /// cannot read.
     pub(super) config: Option<LabConfig>,
 }
 
 const PREFIX: &str = "wirelane lab ";
 
 impl Mark {
-    /// Reads a mark; `None` for anything else.
+    /// Reads a mark; `None` for any other text.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix(PREFIX)?.trim_end_matches('\n');
         let (end, shape) = text.split_once(": ")?;
@@ -31,7 +32,7 @@ impl Mark {
         Some(Self { lab: lab.to_owned(), side: side.parse().ok()?, config: shape.parse().ok() })
     }
 
-    /// Whether it is of this end of this lab.
+    /// Whether it belongs to this end of this lab.
     pub(super) fn is_of(&self, lab: &str, side: Side) -> bool {
         self.lab == lab && self.side == side
     }
@@ -66,7 +67,7 @@ mod tests {
             [LabConfig::default(), longest, LabConfig { ipv6: Some(IPV6_NETWORK), ..longest }]
         {
             let mark = Mark { lab: "n".repeat(32), side: Side::B, config: Some(config) };
-            // IFALIASZ, and what `names::look` reads.
+            // Limits of IFALIASZ and `names::look`.
             assert!(mark.to_string().len() < 256, "{}", mark.to_string().len());
             assert_eq!(Mark::read(&mark.to_string()).unwrap(), mark);
         }

@@ -1,8 +1,9 @@
-//! Labs that stay: their namespaces have names, which `ip netns` knows too.
+//! Persistent labs: their namespaces have names, which `ip netns` knows, too.
 //!
-//! A lab is complete before it gets its names, one after the other. So a process killed while
-//! making it leaves nothing, or one name of two. One killed while removing it leaves a rest that
-//! the next one removes. Both lock the directory of names; the lock ends with the process.
+//! A lab is complete before it gets its names, one after the other. A process that is killed while
+//! it creates a lab leaves nothing, or one name of two. A process that is killed while it removes a
+//! lab leaves remains, which the next one removes. Both lock the directory of names; the lock ends
+//! with the process.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -17,54 +18,54 @@ use super::shape::LabConfig;
 use super::site::{Side, refused};
 use wirelane::error::{Error, Result};
 
-/// A lab by its name. It may be up or not.
+/// A named lab, up or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedLab {
     pub(super) name: String,
 }
 
-/// What [`NamedLab::up`] did.
+/// The action of [`NamedLab::up`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It made the lab.
+    /// It created the lab.
     Made,
-    /// It removed what was left of one, and made it.
+    /// It removed remains of a lab, and created it.
     Repaired,
-    /// It was there, and is as it was.
+    /// It did nothing, because the lab was up.
     None,
 }
 
-/// What [`NamedLab::down`] did.
+/// The result of [`NamedLab::down`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Down {
-    /// The names that are gone; none when there was no lab.
+    /// The removed names; none if there was no lab.
     pub removed: Vec<String>,
-    /// The processes inside that were ended.
+    /// The processes inside, which it ended.
     pub ended: Vec<Process>,
-    /// Processes with threads inside, which were left alone: the kernel keeps the namespace,
-    /// without a name and without the lab's interfaces, as long as they stay.
+    /// Processes with only threads inside, which it did not end: while they stay, the kernel keeps
+    /// the namespace, without a name and without the lab's interfaces.
     pub remaining: Vec<Process>,
 }
 
-/// What one of the two names stands for.
+/// The object of one of the two names.
 pub(super) enum Found {
     Absent,
     /// A namespace of this lab.
     Ours(OwnedFd, Option<LabConfig>),
     /// A name of this lab without a namespace.
     Leftover,
-    /// A foreign namespace, and why it counts as one.
+    /// A foreign namespace, and the reason.
     Foreign(&'static str),
 }
 
 impl NamedLab {
-    /// The name of the lab that is meant when none is named.
+    /// The default name.
     pub const DEFAULT: &'static str = "wirelane";
 
-    /// The lab `name`, whose namespaces are called `name-a` and `name-b`. Nothing is done yet.
+    /// The lab `name`, whose namespaces are called `name-a` and `name-b`. Creates no objects.
     ///
     /// # Errors
-    /// A usage error when it cannot be a name.
+    /// A usage error if the name is invalid.
     pub fn new(name: &str) -> Result<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
@@ -77,7 +78,7 @@ impl NamedLab {
         Ok(Self { name: name.to_owned() })
     }
 
-    /// Its name.
+    /// The lab's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -87,11 +88,11 @@ impl NamedLab {
         format!("{}-{side}", self.name)
     }
 
-    /// Ensures that the lab exists in this shape. Remains of one are removed first; an existing one
-    /// is not touched.
+    /// Ensures that the lab exists in this shape. Removes remains of a lab first; an existing lab
+    /// is not changed.
     ///
     /// # Errors
-    /// It exists in another shape; remains of one still have processes inside; one of its names is
+    /// It exists in another shape; its remains still have processes inside; one of its names is
     /// foreign; the shape is impossible; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
     pub fn up(&self, config: &LabConfig) -> Result<Change> {
         config.check()?;
@@ -125,15 +126,15 @@ impl NamedLab {
         Ok(change)
     }
 
-    /// Removes the lab, or its remains: ends the processes inside, which have `grace` after
-    /// SIGTERM, and removes its interfaces and names.
+    /// Removes the lab, or its remains: ends the processes inside, which get SIGTERM and then
+    /// `grace`, and removes its interfaces and names.
     ///
     /// # Errors
-    /// This process is inside; a process cannot be ended; one of its names is foreign, and stays
-    /// when all else is gone; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
+    /// This process is inside; a process cannot be ended; one of its names is foreign, which then
+    /// remains; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
     pub fn down(&self, grace: Duration) -> Result<Down> {
         let mut done = Down::default();
-        // Nobody needs to be able to make the directory of names to learn that there are none.
+        // Without names, a user without privileges must not need the directory of names.
         if matches!(self.find()?, [Found::Absent, Found::Absent]) {
             return Ok(done);
         }
@@ -163,7 +164,7 @@ impl NamedLab {
                 done.removed.push(name.clone());
             }
             if let Some(namespace) = namespace {
-                // Whoever came in before the name was gone.
+                // Processes that entered before the name was removed.
                 done.ended.extend(processes::end(&name, &namespace, Duration::ZERO)?);
                 done.remaining.extend(processes::inside(&name, &namespace)?);
             }
@@ -171,11 +172,11 @@ impl NamedLab {
         foreign.map(|()| done)
     }
 
-    /// Moves the calling thread, and what it starts or becomes, into one end, for good. `/sys`
-    /// shows the interfaces there, too; why it does not is returned.
+    /// Moves the calling thread, and programs that it starts or executes, into one end permanently.
+    /// It also mounts `/sys` for that end; if that fails, returns the error.
     ///
     /// # Errors
-    /// There is no such lab, it is not whole, or CAP_SYS_ADMIN is missing.
+    /// There is no such lab, it is incomplete, or CAP_SYS_ADMIN is missing.
     pub fn enter(&self, side: Side) -> Result<Option<Error>> {
         let found = self.find()?;
         self.only_ours(&found)?;
@@ -198,7 +199,7 @@ impl NamedLab {
         Ok(shown.err().map(|error| Error::os("/sys shows the interfaces of the host", error)))
     }
 
-    /// Both names, the near one first.
+    /// The objects of both names, the near one first.
     pub(super) fn find(&self) -> Result<[Found; 2]> {
         let [near, far] = Side::ALL.map(|side| self.look(side));
         Ok([near?, far?])
@@ -222,7 +223,7 @@ impl NamedLab {
         })
     }
 
-    /// Refuses if one of the names is foreign.
+    /// Fails if one of the names is foreign.
     fn only_ours(&self, found: &[Found; 2]) -> Result<()> {
         for (side, found) in Side::ALL.into_iter().zip(found) {
             if let Found::Foreign(why) = found {
@@ -237,8 +238,8 @@ impl NamedLab {
         Ok(())
     }
 
-    /// The shape of the lab if both ends are there, alike, with the interfaces they were made with;
-    /// `None` if not, and `Some(None)` for a shape that this version cannot read.
+    /// The shape of the lab if both ends exist, have the same shape, and still have their
+    /// interfaces; `None` if not, and `Some(None)` for a shape that this version cannot read.
     pub(super) fn whole(&self, found: &[Found; 2]) -> Result<Option<Option<LabConfig>>> {
         let [Found::Ours(near, config), Found::Ours(far, other)] = found else { return Ok(None) };
         if config != other {
@@ -258,7 +259,7 @@ impl NamedLab {
         Ok(Some(*config))
     }
 
-    /// Makes the lab, and only then gives it its names.
+    /// Creates the lab, and then gives it its names.
     fn make(&self, names: &Names, config: &LabConfig) -> Result<()> {
         let sites = build::build(config)?;
         for (index, (side, site)) in Side::ALL.into_iter().zip(&sites).enumerate() {
@@ -274,12 +275,12 @@ impl NamedLab {
         Ok(())
     }
 
-    /// Removes what is ours of one end; whether there was anything.
+    /// Removes this lab's objects of one end. Returns whether there were any.
     fn remove(&self, names: &Names, side: Side, mut found: Found) -> Result<bool> {
         let name = self.namespace(side);
         let failed = |error| refused(format!("namespace {name}"), error);
         let mut there = false;
-        // One namespace may lie upon another, where somebody mounted the directory of names upon
+        // One namespace may be mounted over another, if the directory of names was mounted over
         // itself.
         loop {
             match &found {
@@ -289,7 +290,8 @@ impl NamedLab {
                     return Ok(true);
                 }
                 Found::Ours(namespace, _) => {
-                    // First, because a namespace that somebody holds open would keep them.
+                    // The interfaces first, because a namespace that a process holds open would
+                    // keep them.
                     let _inside = netns::enter(namespace).map_err(failed)?;
                     for interface in [side.wire(), side.tap()] {
                         match link::delete(interface) {
@@ -333,7 +335,7 @@ impl NamedLab {
         refused(self.object(), error)
     }
 
-    /// A command for this lab.
+    /// A command line for this lab.
     fn command(&self, action: &str) -> String {
         if self.name == Self::DEFAULT {
             format!("`wirelane lab {action}`")
@@ -351,7 +353,7 @@ const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 pub(super) fn mark_of(namespace: &OwnedFd) -> wirelane_os::Result<Option<Mark>> {
     let _inside = netns::enter(namespace)?;
     match netdev::link("lo") {
-        // Somebody renamed it, and that is somebody else.
+        // A renamed loopback: it is not a lab of this program.
         Err(error) if error.errno() == Some(ENODEV) => Ok(None),
         link => Ok(link?.alias.as_deref().and_then(Mark::read)),
     }
@@ -373,7 +375,7 @@ mod tests {
         }
     }
 
-    /// Somebody who makes a lab is killed between one name and the other.
+    /// A process that creates a lab is killed between one name and the other.
     #[test]
     fn privileged_one_name_of_two_is_known_and_repaired() {
         if !wirelane_testkit::privileged::require() {

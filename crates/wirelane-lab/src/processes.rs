@@ -1,4 +1,4 @@
-//! What runs in a lab, and ending it.
+//! Processes in a lab, and their end.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -15,17 +15,17 @@ use wirelane::error::Result;
 pub struct Process {
     /// Its id.
     pub pid: u32,
-    /// Its effective user id, and the name that /etc/passwd gives it.
+    /// Its effective user id, and its name in /etc/passwd.
     pub uid: Option<u32>,
     /// See `uid`.
     pub user: Option<String>,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Whether it has merely threads there, and the process itself is elsewhere.
+    /// Whether only threads of it are inside.
     pub threads_only: bool,
 }
 
-/// The processes in a namespace, in order of their ids.
+/// The processes in a namespace, ordered by id.
 pub(super) fn inside(object: &str, namespace: impl AsFd) -> Result<Vec<Process>> {
     let found = process::inside(namespace).map_err(|error| refused(object, error))?;
     let users = if found.is_empty() { String::new() } else { passwd() };
@@ -39,12 +39,12 @@ pub(super) fn inside(object: &str, namespace: impl AsFd) -> Result<Vec<Process>>
     Ok(found.into_iter().map(known).collect())
 }
 
-/// Ends the processes in a namespace: asks them first, and waits `grace` for those that are asked.
-/// Processes with merely threads there are left alone. Returns those that were there.
+/// Ends the processes in a namespace: sends SIGTERM, and waits `grace` before it kills them.
+/// Processes with only threads inside are not ended. Returns the processes found.
 pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result<Vec<Process>> {
     let namespace = namespace.as_fd();
     let mut ended: Vec<Process> = Vec::new();
-    // What is ended may have started something meanwhile.
+    // A process may have started others before it ended.
     for round in 0..ROUNDS {
         let found = inside(object, namespace)?;
         let found: Vec<_> = found.into_iter().filter(|process| !process.threads_only).collect();
@@ -77,13 +77,12 @@ pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result
     Ok(ended)
 }
 
-/// How many rounds to try in a namespace where programs start others faster than they are ended.
+/// The most rounds, in case programs start others faster than they are ended.
 const ROUNDS: usize = 16;
-/// How long the kernel may take to end what it was told to end; a process in the middle of writing
-/// to a disk can take long.
+/// How long the kernel may take to end a killed process, for example in the middle of a disk write.
 const KILLED: Duration = Duration::from_secs(5);
 
-/// Waits until the process has ended; whether it has at the deadline.
+/// Waits until the process has ended. False at the deadline.
 fn wait(handle: &Handle, deadline: Instant) -> wirelane_os::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! The shape of a lab: what can be chosen, and what cannot be.
+//! The shape of a lab: its options, and their limits.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,20 +9,20 @@ use wirelane_os::tun;
 
 use wirelane::error::{Error, Result};
 
-/// The shape of a lab. It can be written as text and read back.
+/// The shape of a lab. It has a text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LabConfig {
-    /// Receive queues, and as many transmit queues, of each interface.
+    /// Receive queues of each interface, and as many transmit queues.
     pub queues: u16,
-    /// Largest payload of a frame in bytes.
+    /// The MTU, in bytes.
     pub mtu: u32,
-    /// The IPv4 network that holds both ends: its first address is the near one, its second the far
-    /// one.
+    /// The IPv4 network of both ends: its first address is the near end's, its second the far
+    /// end's.
     pub ipv4: Network,
-    /// The same of IPv6, which is otherwise off, so that only sent packets are on the wire.
+    /// The IPv6 network of both ends. Without one, IPv6 is off, so that only sent packets are on
+    /// the wire.
     pub ipv6: Option<Network>,
-    /// What the veth interfaces offload; otherwise what the kernel gives them: all but generic
-    /// receive offload.
+    /// The offloads of the veth interfaces. By default, the kernel's: all except GRO.
     pub offloads: Option<Offloads>,
     /// Which ends have a TAP device.
     pub taps: Taps,
@@ -35,7 +35,7 @@ impl Default for LabConfig {
     }
 }
 
-/// An IPv6 network for labs, of the unique local addresses (RFC 4193).
+/// The IPv6 network of labs, with unique local addresses (RFC 4193).
 pub const IPV6_NETWORK: Network = Network {
     address: IpAddr::V6(Ipv6Addr::new(0xfd57, 0x6972, 0x656c, 0, 0, 0, 0, 0)),
     prefix: 64,
@@ -45,7 +45,7 @@ impl LabConfig {
     /// Whether a lab can have this shape.
     ///
     /// # Errors
-    /// A usage error says what is impossible, and what is not.
+    /// A usage error names the impossible value and the possible ones.
     pub fn check(&self) -> Result<()> {
         let taps = self.taps != Taps::Neither;
         let (queues, longest) =
@@ -78,16 +78,16 @@ impl LabConfig {
     }
 }
 
-/// `ETH_MIN_MTU`, and the least that IPv6 works with (RFC 8200, section 5).
+/// `ETH_MIN_MTU`, and the minimum of IPv6 (RFC 8200, section 5).
 const SHORTEST: u32 = 68;
 const IPV6_SHORTEST: u32 = 1280;
-/// `ETH_MAX_MTU`, and the same less the Ethernet header of a TAP device (`tun_net_initialize`).
+/// `ETH_MAX_MTU`, and the same minus the Ethernet header of a TAP device (`tun_net_initialize`).
 const LONGEST: u32 = 65_535;
 const TAP_LONGEST: u32 = 65_521;
-/// `rtnl_create_link` takes no more.
+/// The limit of `rtnl_create_link`.
 const MAX_QUEUES: usize = 4096;
 
-/// A network of addresses.
+/// An IP network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -95,12 +95,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// The number of bits that all its addresses have in common.
+    /// The prefix length in bits.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Its address number `number`; 1 and 2 are addresses that hosts can have.
+    /// Its address number `number`; 1 and 2 are valid host addresses.
     pub fn host(&self, number: u8) -> IpAddr {
         match self.address {
             IpAddr::V4(base) => Ipv4Addr::from(u32::from(base) | u32::from(number)).into(),
@@ -153,23 +153,23 @@ impl Serialize for Network {
     }
 }
 
-/// What an interface is to do for the stack above it: these, and none of the others.
+/// The offloads of an interface. All others are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offloads {
     /// Checksums of sent packets stay partial on a veth pair.
     pub tx: bool,
-    /// TCP segments of up to 64 KB are sent whole; needs `tx`.
+    /// The interface accepts TCP segments of up to 64 KB; needs `tx`.
     pub tso: bool,
-    /// The same of UDP; needs `tx`.
+    /// The same for UDP; needs `tx`.
     pub uso: bool,
-    /// What the interface does not segment is segmented just before it.
+    /// The kernel segments just before the interface if the interface does not segment.
     pub gso: bool,
-    /// Received segments of a flow are put together.
+    /// The kernel merges received segments of a flow.
     pub gro: bool,
 }
 
 impl Offloads {
-    /// The names of all, in the order of the fields, and those of the kernel.
+    /// The names in the order of the fields, with the kernel's names of their features.
     pub(super) const NAMES: [(&'static str, &'static [&'static str]); 5] = [
         ("tx", &["tx-checksum-ip-generic", "tx-checksum-sctp"]),
         (
@@ -237,8 +237,8 @@ impl fmt::Display for Offloads {
     }
 }
 
-/// Which ends of a lab have a TAP device, with the addresses of that end; its veth interface is
-/// then the bare end of a cable.
+/// The ends of a lab with a TAP device. The TAP device has the end's addresses; the veth interface
+/// is the bare end of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Taps {
@@ -288,7 +288,7 @@ impl fmt::Display for LabConfig {
 impl FromStr for LabConfig {
     type Err = Error;
 
-    /// Reads what `Display` writes.
+    /// Parses the text form.
     fn from_str(text: &str) -> Result<Self> {
         let unreadable = || Error::failed("shape of a lab", format!("'{text}' is not one"));
         let mut words = text.split(' ');

@@ -10,20 +10,20 @@ use wirelane::error::{Error, Result};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, iface, netns};
 
-/// One end of a lab, or of a cable that is there already.
+/// One end of a lab, or of an existing cable.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) namespace: OwnedFd,
-    /// Whether that is the caller's, which nobody has to enter.
+    /// Whether the namespace is the caller's, so that no thread has to enter it.
     pub(crate) is_own: bool,
     /// The interface at the cable.
     pub(crate) wire: Cow<'static, str>,
     pub(crate) interface: Cow<'static, str>,
     /// Link-layer address of its interface.
     pub mac: [u8; 6],
-    /// Address of its interface, of a network that holds both ends.
+    /// Address of its interface, in a network that contains both ends.
     pub address: Ipv4Addr,
-    /// The same of IPv6, where it is on.
+    /// Its IPv6 address, if IPv6 is on.
     pub address6: Option<IpAddr>,
 }
 
@@ -37,8 +37,8 @@ pub enum Side {
 }
 
 impl Site {
-    /// An interface that exists, in the network namespace of the calling thread. Threads that use
-    /// it belong there. Without an IPv4 address, `address` is 0.0.0.0.
+    /// An existing interface in the network namespace of the calling thread. Threads must use it in
+    /// that namespace. Without an IPv4 address, `address` is 0.0.0.0.
     ///
     /// # Errors
     /// There is no such interface.
@@ -64,8 +64,9 @@ impl Site {
         &self.interface
     }
 
-    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP
-    /// program in native mode, the interface takes frames that the other end redirects to it.
+    /// Switches generic receive offload on or off. It is off unless
+    /// [`LabConfig::offloads`](crate::LabConfig::offloads) enables it. With it, or with an XDP
+    /// program in native mode, the interface accepts frames that the other end redirects to it.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -74,8 +75,8 @@ impl Site {
         self.inside(set)?.map_err(failed)
     }
 
-    /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay
-    /// there, and so do threads and programs started meanwhile.
+    /// Calls `action` with the calling thread in its namespace. Sockets, threads and programs that
+    /// `action` starts stay there.
     ///
     /// # Errors
     /// The thread has lost CAP_SYS_ADMIN.
@@ -104,7 +105,7 @@ impl Side {
         }
     }
 
-    /// The name of its TAP device, where it has one.
+    /// The name of its TAP device, if it has one.
     pub const fn tap(self) -> &'static str {
         match self {
             Side::A => "tap-a",
@@ -153,7 +154,7 @@ pub(crate) fn failed(error: OsError) -> Error {
     refused("lab of two network namespaces", error)
 }
 
-/// A refusal of the system, and what to do about it where that is known.
+/// A refusal of the system, with the remedy if it is known.
 pub(crate) fn refused(object: impl Into<String>, error: OsError) -> Error {
     let errno = error.errno().map(rustix::io::Errno::from_raw_os_error);
     let error = Error::os(object, error);

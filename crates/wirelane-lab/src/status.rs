@@ -1,4 +1,4 @@
-//! What there is of named labs, as the kernel has it now.
+//! The current state of named labs, read from the kernel.
 
 use std::net::IpAddr;
 
@@ -18,23 +18,23 @@ use wirelane::error::Result;
 pub struct LabStatus {
     /// Its name.
     pub name: String,
-    /// How much of it there is.
+    /// Its completeness.
     pub state: State,
-    /// How it was made, if that is known.
+    /// Its shape, if known.
     pub shape: Option<LabConfig>,
-    /// Its ends, both, the near one first.
+    /// Both ends, the near one first.
     pub sites: Vec<SiteStatus>,
 }
 
-/// How much there is of a lab, or of one end.
+/// The completeness of a lab, or of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// All of it.
+    /// Complete.
     Up,
-    /// Some of it: the next `up` repairs it, and `down` removes it.
+    /// Incomplete: the next `up` repairs it, and `down` removes it.
     Partial,
-    /// Nothing.
+    /// It does not exist.
     Absent,
     /// Its name is foreign.
     Foreign,
@@ -43,11 +43,11 @@ pub enum State {
 /// One end of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteStatus {
-    /// Which.
+    /// The side.
     pub site: Side,
     /// The name that `ip netns` knows.
     pub namespace: String,
-    /// How much of it there is.
+    /// Its completeness.
     pub state: State,
     /// Why it counts as foreign.
     pub cause: Option<&'static str>,
@@ -66,12 +66,12 @@ pub struct InterfaceStatus {
     pub kind: Option<String>,
     /// Whether it is set up.
     pub up: bool,
-    /// Whether it has a carrier, too; a TAP device has it while a program is at its other end.
+    /// Whether it has a carrier. A TAP device has one while a program is at its other end.
     pub running: bool,
     /// Link-layer address.
     #[serde(serialize_with = "colons")]
     pub mac: Vec<u8>,
-    /// Largest payload of a frame in bytes.
+    /// The MTU, in bytes.
     pub mtu: Option<u32>,
     /// Receive queues in use; unknown for a TAP device, which has one per descriptor.
     pub rx_queues: Option<u32>,
@@ -79,15 +79,15 @@ pub struct InterfaceStatus {
     pub tx_queues: Option<u32>,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// What it offloads.
+    /// Its offloads.
     pub offloads: Option<Offloads>,
 }
 
 impl NamedLab {
-    /// What there is of this lab.
+    /// The current state of this lab.
     ///
     /// # Errors
-    /// CAP_SYS_ADMIN is missing, which it needs to look into namespaces.
+    /// CAP_SYS_ADMIN, which is needed to enter the namespaces, is missing.
     pub fn status(&self) -> Result<LabStatus> {
         let found = self.find()?;
         let whole = self.whole(&found)?;
@@ -107,7 +107,7 @@ impl NamedLab {
         Ok(LabStatus { name: self.name.clone(), state, shape, sites })
     }
 
-    /// Every lab of which there is anything, by their names.
+    /// Every lab of which at least remains exist, by name.
     ///
     /// # Errors
     /// As [`Self::status`].
@@ -153,7 +153,7 @@ impl NamedLab {
         Ok(SiteStatus { site: side, namespace, state, cause, interfaces, processes })
     }
 
-    /// An interface of the calling thread's namespace; `None` if it has gone meanwhile.
+    /// An interface of the calling thread's namespace; `None` if it was removed since.
     fn interface(&self, link: Link) -> Result<Option<InterfaceStatus>> {
         match describe(link) {
             Err(error) if error.errno() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
