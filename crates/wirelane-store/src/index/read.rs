@@ -27,6 +27,7 @@ pub struct Index {
 impl Index {
     /// Opens the index in this file.
     ///
+    /// # Errors
     /// The file cannot be read, is not a regular file or an index, or has another version; or its
     /// header or list of extents is damaged. [`lookup`](Self::lookup) reports other damage.
     pub fn open(path: &Path) -> Result<Self> {

@@ -1,19 +1,19 @@
 //! Which of three bands a frame waits in, as `pfifo_fast` of Linux has them
 //! (`net/sched/sch_generic.c`, `prio2band`): a band is served only while those before it are empty.
 //!
-//! Linux takes the band from `skb->priority`, which nobody has set for a frame from the wire. Here
-//! it comes from the frame itself:
+//! Linux takes the band from `skb->priority`, which is 0 for frames from the wire. Here it is
+//! derived from the frame:
 //!
 //! | band | frames |
 //! |---|---|
 //! | 0 | network control: ARP, 802.3 (spanning tree, IS-IS), LLDP, LACP, EAPOL; IGMP, OSPF, PIM, VRRP, neighbour discovery; DSCP CS6, CS7, EF, VOICE-ADMIT (RFC 4594, RFC 5865), low delay (RFC 1349); tag priority 6 and 7 |
-//! | 1 | all else |
+//! | 1 | all others |
 //! | 2 | bulk: DSCP CS1, LE (RFC 8622), high throughput (RFC 1349); tag priority 1 (802.1Q: background) |
 
 use wirelane_wire::flow::Network;
 use wirelane_wire::{EtherType, Layers, Protocol};
 
-/// How many there are.
+/// The number of bands.
 pub(super) const BANDS: usize = 3;
 
 const CONTROL: usize = 0;
@@ -48,8 +48,8 @@ pub(super) fn band(frame: &[u8]) -> usize {
     }
 }
 
-/// Protocols that keep a network together: ARP, LACP and its like, EAPOL, LLDP, and what has a
-/// length.
+/// Protocols that keep a network working: ARP, LACP and similar ones, EAPOL, LLDP, and frames with
+/// a length field.
 fn is_control(ethertype: EtherType) -> bool {
     ethertype.is_length()
         || matches!(ethertype, EtherType::ARP | EtherType(0x8809 | 0x888e | 0x88cc))

@@ -1,4 +1,4 @@
-//! How much one lock round may take out of a queue: the 2014 qdisc paper's bulk dequeue.
+//! The size of a lock round: the 2014 qdisc paper's bulk dequeue.
 //!
 //! `bulk` is [`super::fifo::Fifo`] with a larger [`Round`]: the second pair of root lock operations
 //! and the pair of TX lock operations are shared by all frames of a round ("Amortize root lock,
@@ -7,7 +7,7 @@
 //! it as well: 2 + 4/n. A byte limit keeps a round of long frames from holding the TX lock for
 //! long, as `try_bulk_dequeue_skb` in Linux 3.18 does (`net/sched/sch_generic.c`).
 
-/// The most that one lock round takes.
+/// The most frames and bytes that one lock round takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Round {
     packets: usize,
@@ -17,20 +17,20 @@ pub(super) struct Round {
 impl Round {
     /// One frame per round.
     pub(super) const SINGLE: Self = Self { packets: 1, bytes: u64::MAX };
-    /// Bytes of a round of `bulk`: the largest that a single segmented packet of Linux has.
+    /// Bytes of a round of `bulk`: the largest segmented packet of Linux.
     pub(super) const BYTES: u64 = 65_536;
 
-    /// Up to `packets` frames, one at least.
+    /// Up to `packets` frames, but at least one.
     pub(super) fn packets(packets: usize) -> Self {
         Self { packets, bytes: u64::MAX }
     }
 
-    /// Up to `packets` frames and `bytes` bytes; one frame is always taken, however long.
+    /// Up to `packets` frames and `bytes` bytes, but always one frame of any length.
     pub(super) fn new(packets: usize, bytes: u64) -> Self {
         Self { packets: packets.max(1), bytes }
     }
 
-    /// Whether there is nothing to share.
+    /// Whether a round has only one frame.
     pub(super) fn is_single(self) -> bool {
         self.packets == 1
     }
@@ -41,14 +41,14 @@ impl Round {
         waiting >= self.packets
     }
 
-    /// Starts to count for one round that has room for `room` frames.
+    /// The budget of one round with room for `room` frames.
     #[inline]
     pub(super) fn budget(self, room: usize) -> Budget {
         Budget { packets: self.packets.min(room), bytes: self.bytes, taken: 0 }
     }
 }
 
-/// What is left of a round.
+/// The rest of a round.
 #[derive(Debug)]
 pub(super) struct Budget {
     packets: usize,
@@ -57,7 +57,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Whether a frame of `length` bytes still belongs to this round; counts it if so.
+    /// Whether a frame of `length` bytes fits the round. Counts it if so.
     #[inline]
     pub(super) fn admit(&mut self, length: u64) -> bool {
         if self.taken == self.packets || (length > self.bytes && self.taken > 0) {

@@ -1,4 +1,4 @@
-//! What every discipline is, and what a producer keeps for it.
+//! The trait of queueing disciplines, and the per-producer state.
 
 use std::sync::Arc;
 
@@ -12,48 +12,48 @@ use crate::frame::{Batch, Frame};
 
 /// A queueing discipline in front of one TX queue.
 ///
-/// All methods may be called from any number of threads at once, each with a [`Lane`] of its own.
-/// `now` is a time in nanoseconds; nothing here reads a clock.
+/// Any number of threads may call the methods at once, each with a separate [`Lane`]. `now` is a
+/// time in nanoseconds; nothing here reads a clock.
 pub(super) trait Qdisc: Send + Sync {
-    /// What one more producer needs beside its counters.
+    /// The ring input of one more producer, if the discipline needs one.
     fn input(&self) -> Option<Input<Frame>> {
         None
     }
 
-    /// Moves up to `max` frames, oldest first, to the end of `into` while it has room; returns how
-    /// many.
+    /// Moves up to `max` frames, oldest first, to the end of `into` while it has room; returns
+    /// their number.
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, now: u64) -> usize;
 
-    /// A number that the frames which have left the queue will have reached, at the latest, when
-    /// all that the producer of `lane` has enqueued is among them.
+    /// An upper bound for the number of frames that have left the queue when all frames that the
+    /// producer of `lane` has enqueued have left.
     fn position(&self, lane: &Lane) -> u64;
 
     /// Frames in the queue.
     fn len(&self) -> usize;
 
-    /// Puts the frames of `batch` into the queue, in order, and runs the queue unless somebody else
-    /// does; in the order of locks that makes the discipline. Frames over a limit are dropped and
-    /// counted; those refused stay in `batch`.
+    /// Enqueues the frames of `batch` in order, and runs the queue unless another producer does,
+    /// with the discipline's order of locks. Drops and counts frames over a limit. Refused frames
+    /// stay in `batch`.
     fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent;
 
-    /// Hands what is in the queue to the TX ring until the queue is empty or the ring is full, has
-    /// the ring sent, and goes on if that made room; or sees to it that whoever runs the queue now
-    /// looks again.
+    /// Moves frames from the queue to the TX ring until the queue is empty or the ring is full,
+    /// flushes the ring, and continues if that made room. If another producer is running the queue,
+    /// makes it look again.
     ///
     /// # Errors
-    /// The interface went away or the system refuses.
+    /// The interface was removed or the system refuses.
     fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()>;
 
-    /// Has the TX side to itself for the time of `act`.
+    /// Runs `act` with exclusive use of the TX side.
     fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire));
 
-    /// Adds what only the discipline knows.
+    /// Adds the discipline's statistics.
     fn read(&self, stats: &mut QdiscStats) {
         let _ = stats;
     }
 }
 
-/// What one producer keeps for itself between calls.
+/// The state of one producer between calls.
 pub(super) struct Lane {
     pub(super) counters: Arc<LaneCounters>,
     /// Frames on the way from the queue to the TX ring.
@@ -61,7 +61,7 @@ pub(super) struct Lane {
     /// The producing end of a ring.
     pub(super) input: Option<Input<Frame>>,
     pub(super) small: Option<SmallQueue>,
-    /// The frames of a batch that the small queue lets go.
+    /// Frames of a batch that the small queue admits.
     pub(super) part: Batch,
 }
 

@@ -19,7 +19,7 @@ use crate::port::Tx;
 use crate::stats::TxCounters;
 use crate::sync::lock;
 
-/// One TX queue with a discipline in front, for any number of producers.
+/// One TX queue behind a discipline, for any number of producers.
 ///
 /// Clones are the same queue. Every producing thread takes a [`Handle`].
 ///
@@ -85,7 +85,7 @@ impl Egress {
         Self::with(spec.clone(), qdisc, tx)
     }
 
-    /// Puts a discipline of one's own in front of `tx`; `spec` is only what the statistics say.
+    /// Puts a custom discipline in front of `tx`; `spec` is only for the statistics.
     pub(super) fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
         let lanes = Mutex::new(Vec::new());
         let link = Link::new(tx, &spec);
@@ -101,13 +101,13 @@ impl Egress {
         Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
     }
 
-    /// Closes the queue: sends what the TX ring has taken, or counts it as errors. No producer
-    /// sends any more.
+    /// Closes the queue: sends the frames of the TX ring, or counts them as errors. No producer may
+    /// send after this.
     pub(super) fn close(&self) {
         self.handle().with_wire(&mut |wire| wire.tx().close());
     }
 
-    /// What happened so far, over all producers.
+    /// The counters so far, over all producers.
     pub fn stats(&self) -> QdiscStats {
         let mut stats = QdiscStats { discipline: self.0.spec.to_string(), ..QdiscStats::default() };
         stats.read(&lock(&self.0.lanes));
@@ -116,12 +116,12 @@ impl Egress {
         stats
     }
 
-    /// Reads the queue and does not keep it.
+    /// A reader of the queue that does not keep it alive.
     pub(crate) fn gauge(&self) -> EgressGauge {
         EgressGauge { queue: self.queue(), shared: Arc::downgrade(&self.0) }
     }
 
-    /// What the transmitting end counts: frames and bytes sent, errors.
+    /// The counters of the transmitting end: frames and bytes sent, errors.
     pub fn tx_counters(&self) -> &Arc<TxCounters> {
         self.0.link.counters()
     }
@@ -137,7 +137,7 @@ impl Egress {
     }
 }
 
-/// Reads an [`Egress`] from any thread, as long as there is one.
+/// Reads an [`Egress`] from any thread while it exists.
 #[derive(Clone)]
 pub(crate) struct EgressGauge {
     queue: u16,
@@ -150,7 +150,7 @@ impl EgressGauge {
         self.queue
     }
 
-    /// What happened so far, over all producers; `None` once the queue is gone.
+    /// The counters so far, over all producers; `None` once the queue is gone.
     pub(crate) fn stats(&self) -> Option<QdiscStats> {
         self.shared.upgrade().map(|shared| Egress(shared).stats())
     }
@@ -159,8 +159,8 @@ impl EgressGauge {
 /// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
 ///
 /// The last call of every handle is [`Handle::flush`], repeated while frames wait in the queue or
-/// in the TX ring ([`Handle::pending`]): a producer does only a bounded part of the others' work,
-/// and the rest waits for the next call of any handle.
+/// in the TX ring ([`Handle::pending`]): a producer does a bounded part of the others' work; the
+/// rest waits for the next call of any handle.
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: Lane,
@@ -168,14 +168,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Sends the frames of `batch`, in order. Frames that are accepted are on their way or in the
-    /// queue; frames over a limit of the queue are dropped, counted and given back to their
-    /// owners; frames that are refused, because there is no queue and the TX ring is full or
-    /// because this producer has its share in flight, stay in `batch`. Never blocks on the
-    /// interface.
+    /// Sends the frames of `batch`, in order. Accepted frames are in the TX ring or in the queue.
+    /// Frames over a limit of the queue are dropped, counted and returned to their owners. Refused
+    /// frames stay in `batch`, because there is no queue and the TX ring is full, or because this
+    /// producer has its share in flight. Never blocks on the interface.
     ///
-    /// `now` is the monotonic time in nanoseconds ([`crate::clock::monotonic_ns`]); any clock that
-    /// does not go backwards will do.
+    /// `now` is the monotonic time in nanoseconds ([`crate::clock::monotonic_ns`]); any other
+    /// monotonic clock works, too.
     #[inline]
     pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
         if batch.is_empty() {
@@ -188,7 +187,7 @@ impl Handle {
         qdisc.send(&mut self.lane, link, batch, now)
     }
 
-    /// As [`Handle::send`], as far as the small queue goes.
+    /// Like [`Handle::send`], within the limit of the small queue.
     fn send_small(&mut self, batch: &mut Batch, now: u64) -> Sent {
         let Shared { qdisc, link, .. } = &*self.shared;
         let mut total = Sent::default();
@@ -222,7 +221,7 @@ impl Handle {
         Sent { refused: batch.len(), ..total }
     }
 
-    /// Bytes that this producer has in queue and TX ring, as far as known; 0 without a small queue.
+    /// Bytes of this producer in queue and TX ring, as far as known; 0 without a small queue.
     pub fn held(&mut self) -> u64 {
         let Lane { small: Some(small), .. } = &mut self.lane else { return 0 };
         if let Some(progress) = self.shared.link.progress() {
@@ -231,12 +230,11 @@ impl Handle {
         small.held()
     }
 
-    /// Runs the queue until it is empty or the TX ring is full, makes sure that what the TX ring
-    /// has is on its way, and reclaims what has been transmitted. Returns how many frames wait in
-    /// the queue.
+    /// Runs the queue until it is empty or the TX ring is full, flushes the TX ring, and reclaims
+    /// transmitted frames. Returns the number of frames in the queue.
     ///
     /// # Errors
-    /// The interface went away or the system refuses.
+    /// The interface was removed or the system refuses.
     pub fn flush(&mut self, now: u64) -> Result<usize> {
         let Shared { qdisc, link, .. } = &*self.shared;
         qdisc.flush(&mut self.lane, link, now)?;
@@ -244,14 +242,15 @@ impl Handle {
     }
 
     /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
-    /// without a copy; returns how many.
+    /// without a copy; returns their number.
     pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
         let mut taken = 0;
         self.with_wire(&mut |wire| taken = wire.tx().allocate(batch, n));
         taken
     }
 
-    /// Waits until the TX ring has room, at most `timeout`. Others cannot transmit meanwhile.
+    /// Waits until the TX ring has room, for at most `timeout`. No other producer can transmit
+    /// during the wait.
     ///
     /// # Errors
     /// As [`Handle::flush`].
@@ -261,8 +260,7 @@ impl Handle {
         result
     }
 
-    /// Frames that the TX ring had taken and not sent at the last flush of any producer: they may
-    /// want another one.
+    /// Frames in the TX ring at the last flush of any producer. They may need another flush.
     pub fn pending(&self) -> usize {
         self.shared.link.pending()
     }
@@ -271,8 +269,8 @@ impl Handle {
         self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, act);
     }
 
-    /// Throws away what waits in the queue: given back to its owners, counted as `purged`.
-    /// Returns how many frames that were.
+    /// Drops the frames in the queue: they return to their owners, and count as `purged`. Returns
+    /// their number.
     pub fn purge(&mut self, now: u64) -> usize {
         let mut purged = 0;
         let mut batch = Batch::default();

@@ -3,7 +3,7 @@
 //! `net/core/dev.c` and `net/sched/sch_generic.c`). The lock operations are the 2014 qdisc paper's:
 //!
 //! ```text
-//!   (1) lock root     enqueue, or bypass if the queue is empty; become the one that runs it
+//!   (1) lock root     enqueue, or bypass if the queue is empty; start to run it
 //!   (2) unlock root   with the frames of one round in hand
 //!   (3) lock TX       hand them to the TX ring
 //!   (4) unlock TX
@@ -17,12 +17,12 @@
 //! rounds are full, 2·frames + 4·rounds exactly. To let rounds fill, `bulk` runs the queue when
 //! `n` frames wait or the batch ends, as `xmit_more` lets the kernel's drivers wait.
 //!
-//! With `enqueue=batch` a producer enqueues a whole batch of `b` frames under (1) and (6), as one
-//! packet of segmentation offload is enqueued with all that will become of it ("TSO: one lock for
-//! 64 KB"): **2/b + 4/n**, and a frame never passes the empty queue.
+//! With `enqueue=batch` a producer enqueues a whole batch of `b` frames under (1) and (6), like a
+//! packet of segmentation offload with all its segments ("TSO: one lock for 64 KB"): **2/b + 4/n**,
+//! and a frame never passes the empty queue.
 //!
-//! With three [bands](super::bands) (`pfifo_fast`) each has the limit for itself, so that bulk
-//! cannot keep control out.
+//! With three [bands](super::bands) (`pfifo_fast`), each band has the whole limit, so that bulk
+//! cannot displace control.
 
 use std::collections::VecDeque;
 
@@ -37,20 +37,20 @@ use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::sync::Counter;
 
-/// How much a queue holds.
+/// The capacity of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    /// Most frames, as `pfifo`.
+    /// The most frames, as in `pfifo`.
     pub packets: usize,
-    /// Most bytes, as `bfifo`.
+    /// The most bytes, as in `bfifo`.
     pub bytes: u64,
 }
 
-/// See the [module documentation](self). It has one band, or those of [`band`].
+/// See the [module documentation](self). It has one band, or the bands of [`band`].
 #[derive(Debug)]
 pub(super) struct Fifo<const BANDS: usize> {
     root: SpinLock<Queue<BANDS>>,
-    /// Of each band.
+    /// The limit of each band.
     limit: Limit,
     round: Round,
     /// A batch is enqueued under one lock.
@@ -59,15 +59,15 @@ pub(super) struct Fifo<const BANDS: usize> {
     pushed: Counter,
 }
 
-/// What the root lock protects.
+/// The data under the root lock.
 #[derive(Debug)]
 struct Queue<const BANDS: usize> {
     bands: [Band; BANDS],
-    /// A producer is between (1) and (6) with the queue in its care (`__QDISC___STATE_RUNNING`).
+    /// A producer is between (1) and (6) and runs the queue (`__QDISC___STATE_RUNNING`).
     running: bool,
 }
 
-/// Frames that wait for their turn.
+/// A queue of frames.
 #[derive(Debug)]
 struct Band {
     frames: VecDeque<Frame>,
@@ -90,12 +90,12 @@ impl Band {
     }
 }
 
-/// Most frames to make room for before they come.
+/// The most frames to allocate room for in advance.
 const PREPARED: usize = 1 << 16;
 
 impl<const BANDS: usize> Fifo<BANDS> {
-    /// A queue for what `limit` allows, from which each lock round takes what `round` allows; with
-    /// a lock for each frame that is enqueued, or for each batch.
+    /// A queue within `limit`, of which each lock round takes up to `round`. The lock is taken for
+    /// each enqueued frame or, with `batched`, for each batch.
     pub(super) fn new(limit: Limit, round: Round, batched: bool) -> Self {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
@@ -110,13 +110,13 @@ impl<const BANDS: usize> Fifo<BANDS> {
         }
     }
 
-    /// The number of the band in which `frame` waits.
+    /// The band of `frame`.
     #[inline]
     fn band(frame: &Frame) -> usize {
         if BANDS > 1 { band(frame.data()).min(BANDS - 1) } else { 0 }
     }
 
-    /// Puts `frame` at the end of its band; gives it back when a limit says no, and counts that.
+    /// Appends `frame` to its band. At a limit, returns and counts it.
     #[inline]
     fn push(
         &self,
@@ -145,7 +145,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
         Ok(())
     }
 
-    /// Runs the queue, unless somebody does, until it is empty or the TX ring is full.
+    /// Runs the queue, unless another producer does, until it is empty or the TX ring is full.
     fn run(&self, lane: &mut Lane, link: &Link, now: u64) {
         let Lane { counters, out, .. } = lane;
         let root = self.root.lock(counters);
@@ -154,7 +154,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
         }
     }
 
-    /// Runs the queue: steps (2) to (6). `out` may hold a frame that passes the empty queue.
+    /// Runs the queue: steps (2) to (6). `out` may contain a frame that bypasses the empty queue.
     fn run_locked<'a>(
         &'a self,
         mut root: Guard<'a, Queue<BANDS>>,
@@ -184,7 +184,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
                 let bytes_left = root.put_back(out, bypassing);
                 lane.requeued.add(left as u64);
                 if bypassing {
-                    // It did not pass after all.
+                    // The frame did not bypass the queue after all.
                     self.pushed.add(left as u64);
                     lane.enqueued.add(left as u64);
                     lane.enqueued_bytes.add(bytes_left);
@@ -197,8 +197,8 @@ impl<const BANDS: usize> Fifo<BANDS> {
             let counter = if bypassing { &lane.bypassed } else { &lane.dequeued };
             counter.add(sent as u64);
             bypassing = false;
-            // Whoever starts the queue again takes the root lock afterwards, and either sees that
-            // it is not running any more or has been seen here.
+            // The thread that restarts the queue takes the root lock after this. It either sees
+            // that the queue is not running, or its restart was seen here.
             if done >= quota || link.is_stopped() {
                 break;
             }
@@ -218,7 +218,7 @@ impl<const BANDS: usize> Queue<BANDS> {
         self.bands.iter().map(|band| band.frames.len()).sum()
     }
 
-    /// Takes the frames of one round: a band only when those before it are empty.
+    /// Takes the frames of one round. A band is served only when the bands before it are empty.
     #[inline]
     fn take(&mut self, into: &mut Batch, round: Round) -> usize {
         let mut budget = round.budget(into.room());
@@ -236,8 +236,8 @@ impl<const BANDS: usize> Queue<BANDS> {
         budget.taken()
     }
 
-    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes. With `new`
-    /// they had not been in the queue.
+    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes. `new`
+    /// frames were not in the queue before.
     fn put_back(&mut self, frames: &mut Batch, new: bool) -> u64 {
         let mut bytes = 0;
         while let Some(frame) = frames.pop() {
@@ -280,7 +280,7 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
         let offered = batch.len();
         let mut sent = Sent::default();
         if self.batched {
-            // Frees what is dropped without the lock.
+            // Dropped frames are freed without the lock.
             let mut dropped = Batch::new(0);
             let mut root = self.root.lock(counters);
             for frame in batch.drain(offered) {

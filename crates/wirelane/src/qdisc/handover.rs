@@ -1,60 +1,61 @@
-//! The heart of [`super::lockless`]: bypass, ring and runner, over any kind of item, so that the
-//! very code that moves frames is what loom explores.
+//! The heart of [`super::lockless`]: bypass, ring and runner, generic over the item, so that loom
+//! explores the code that moves frames.
 #![allow(unsafe_code)]
 
 use super::run::{QUOTA, RunBit};
 use crate::ring::{Dequeuer, Enqueuer, Multi, Ring, Single};
 use crate::sync::{Counter, Mutex, UnsafeCell};
 
-/// What travels together: a batch of frames, or a vector of numbers in a model.
+/// A batch of items: frames, or numbers in a model.
 pub(super) trait Container {
     type Item: Send;
 
     fn items(&mut self) -> &mut Vec<Self::Item>;
 }
 
-/// What surrounds the hand-over.
+/// The environment of the hand-over.
 pub(super) trait Host {
     type Batch: Container;
 
-    /// Puts all of `batch` into the ring; what does not fit is dropped and counted.
+    /// Puts all of `batch` into the ring. Drops and counts items that do not fit.
     fn enqueue(&mut self, batch: &mut Self::Batch);
 
-    /// Hands frames from the front of `batch` to the TX ring, and leaves what does not fit.
-    /// Called by the runner only.
+    /// Hands frames from the front of `batch` to the TX ring, and leaves those that do not fit.
+    /// Only the runner calls it.
     fn transmit(&mut self, batch: &mut Self::Batch, way: Way);
 
     /// Whether the TX ring is full.
     fn is_stopped(&self) -> bool;
 }
 
-/// Which way frames come to the TX ring.
+/// The path of frames to the TX ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Past the empty ring.
+    /// Bypassing the empty ring.
     Bypass,
     /// Through the ring.
     Ring,
 }
 
-/// The producing end that every producer has.
+/// A producer's end of the ring.
 pub(super) type Input<T> = Enqueuer<T, Multi, Single>;
 
-/// The ring and the right to empty it.
+/// The ring, and the right to drain it.
 pub(super) struct HandOver<B: Container> {
     run: RunBit,
     inner: UnsafeCell<Inner<B>>,
-    /// How many frames are in the stash. The runner writes it.
+    /// The number of frames in the stash, written by the runner.
     stashed: Counter,
     ring: Ring<B::Item, Multi, Single>,
-    /// From which every producer's end is cloned.
+    /// The end that producers' ends are cloned from.
     first: Mutex<Input<B::Item>>,
 }
 
-/// What belongs to the runner.
+/// The runner's state.
 struct Inner<B: Container> {
     output: Dequeuer<B::Item, Multi, Single>,
-    /// Taken out of the ring and not taken by the TX ring: older than everything in the ring.
+    /// Frames taken from the ring that the TX ring did not accept. They are older than all frames
+    /// in the ring.
     stash: B,
 }
 
@@ -63,7 +64,7 @@ struct Inner<B: Container> {
 unsafe impl<B: Container + Send> Sync for HandOver<B> {}
 
 impl<B: Container> HandOver<B> {
-    /// A ring for `capacity` frames, which has to be a power of two to be exact.
+    /// A ring for `capacity` frames. Only a power of two is exact.
     pub(super) fn new(capacity: usize, stash: B) -> Self {
         let (first, output) = Ring::bounded(capacity);
         Self {
@@ -75,7 +76,7 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// The producing end of one more producer.
+    /// An end for one more producer.
     pub(super) fn input(&self) -> Input<B::Item> {
         self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -84,20 +85,20 @@ impl<B: Container> HandOver<B> {
         &self.ring
     }
 
-    /// Frames that wait. Those that a runner has in hand are not among them.
+    /// Waiting frames, without those that a runner is moving.
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.stashed()
     }
 
-    /// Frames that were taken out of the ring and that the TX ring did not take.
+    /// Frames taken from the ring that the TX ring did not accept.
     #[inline(always)]
     pub(super) fn stashed(&self) -> usize {
         self.stashed.value() as usize
     }
 
-    /// Sends `batch`: past the ring if that is allowed, empty and nobody runs; through it
-    /// otherwise. `out` is the producer's own memory for what it takes out of the ring; it is
-    /// empty before and after.
+    /// Sends `batch`: directly if `bypass` is set, the ring is empty and no producer is running;
+    /// otherwise through the ring. `out` is the producer's own buffer for frames taken from the
+    /// ring, and is empty before and after.
     #[inline]
     pub(super) fn send<H: Host<Batch = B>>(
         &self,
@@ -127,8 +128,8 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Hands all that waits to the TX ring, unless it is full, then calls `after`, and does so once
-    /// more if that made room; or makes the runner there is look again, and calls nothing.
+    /// Drains the ring into the TX ring unless that is full, calls `after`, and drains again if that
+    /// made room. If another producer is the runner, makes it look again, and does not call `after`.
     pub(super) fn run<H: Host<Batch = B>>(
         &self,
         host: &mut H,
@@ -149,8 +150,8 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Waits for the runner to end, and has what is the runner's for the time of `act`. What came
-    /// meanwhile is handed on afterwards.
+    /// Waits until there is no runner, runs `act` as the runner, and then drains frames that
+    /// arrived during it.
     pub(super) fn exclusive<H: Host<Batch = B>>(
         &self,
         host: &mut H,
@@ -164,8 +165,8 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Moves up to `max` of the oldest frames to the end of `into`; returns how many. Waits for a
-    /// runner to end.
+    /// Moves up to `max` of the oldest frames to the end of `into`; returns their number. Waits
+    /// until there is no runner.
     pub(super) fn take(&self, into: &mut Vec<B::Item>, max: usize) -> usize {
         self.run.acquire();
         let taken = self.inner.with_mut(|inner| {
@@ -176,12 +177,13 @@ impl<B: Container> HandOver<B> {
             self.stashed.set(inner.stash.items().len() as u64);
             first + inner.output.dequeue_bulk(into, max - first)
         });
-        // Whoever came meanwhile finds the frames still in the ring; its next call runs them.
+        // Frames that arrived during this are still in the ring; their producer's next call drains
+        // them.
         self.run.abandon();
         taken
     }
 
-    /// Whether nothing is older than what the caller would send now.
+    /// Whether no waiting frame is older than frames that the caller sends now.
     ///
     /// # Safety
     /// The caller runs.
@@ -193,8 +195,8 @@ impl<B: Container> HandOver<B> {
         })
     }
 
-    /// Drains until the ring is empty, the TX ring is full or `quota` frames have gone, and stops
-    /// running.
+    /// Drains until the ring is empty, the TX ring is full or `quota` frames were moved, and then
+    /// stops running.
     fn drain_and_end<H: Host<Batch = B>>(&self, host: &mut H, out: &mut B, quota: usize) {
         let mut left = quota;
         loop {
@@ -208,7 +210,7 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Hands frames to the TX ring; returns what is left of `quota`. The caller runs.
+    /// Moves frames to the TX ring, and returns the rest of `quota`. The caller must be the runner.
     fn drain<H: Host<Batch = B>>(&self, host: &mut H, out: &mut B, quota: usize) -> usize {
         let mut left = quota;
         while left > 0 && !host.is_stopped() {

@@ -1,18 +1,17 @@
-//! Byte queue limits (BQL): how many bytes may be in a TX ring, learnt from its completions.
+//! Byte queue limits (BQL): how many bytes may be in a TX ring, learned from its completions.
 //!
-//! Frames in the TX ring are beyond the discipline's reach: they can be neither dropped nor
-//! overtaken, and a deep ring of them is latency in the dark. Too few of them, and the interface
-//! runs dry between two completions. The limit in between depends on the interface, its speed and
-//! how often it completes; so it is learnt, with the algorithm that Tom Herbert published for
-//! Linux 3.3 (`dql_completed` in `lib/dynamic_queue_limits.c`, described in
-//! `include/linux/dynamic_queue_limits.h`):
+//! The discipline can neither drop nor overtake frames in the TX ring, so a deep ring adds hidden
+//! latency. With too few frames, the interface runs dry between two completions. The right limit
+//! depends on the interface, its speed and its completion interval, so it is learned, with the
+//! algorithm that Tom Herbert published for Linux 3.3 (`dql_completed` in
+//! `lib/dynamic_queue_limits.c`, described in `include/linux/dynamic_queue_limits.h`):
 //!
-//! * The ring ran dry although frames were held back: the limit was too low. It grows by what was
-//!   completed beyond the bytes that were queued at the last completion.
+//! * The ring ran dry although frames were held back: the limit was too low. It grows by the bytes
+//!   completed beyond those queued at the last completion.
 //! * The ring never ran dry: some bytes of the limit were *slack*, never needed between two
-//!   completions. The least slack of a hold time is taken off the limit.
+//!   completions. The limit shrinks by the least slack of a hold time.
 //!
-//! Here the counts are of 64 bits, and the time is passed in.
+//! Unlike the kernel's, these counts have 64 bits, and the caller passes the time.
 
 use std::collections::VecDeque;
 
@@ -21,7 +20,7 @@ use std::collections::VecDeque;
 pub(super) struct ByteLimit {
     bounds: Bounds,
     limit: u64,
-    /// Bytes queued and completed since the beginning.
+    /// Bytes queued and completed since the start.
     queued: u64,
     completed: u64,
     /// Bytes of the last call of [`ByteLimit::queued`].
@@ -30,31 +29,31 @@ pub(super) struct ByteLimit {
     previous_queued: u64,
     previous_last_queued: u64,
     previous_over: u64,
-    /// The least slack since the hold time began, and when that was.
+    /// The least slack of the current hold time, and the start of that time.
     lowest_slack: u64,
     slack_since: u64,
 }
 
-/// What a limit may become.
+/// Bounds of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Never fewer bytes.
+    /// The minimum in bytes.
     pub min: u64,
-    /// Never more bytes.
+    /// The maximum in bytes.
     pub max: u64,
-    /// Nanoseconds for which slack has to last before the limit shrinks.
+    /// How long slack must last before the limit shrinks, in nanoseconds.
     pub hold: u64,
 }
 
 impl Default for Bounds {
-    /// The kernel's: no lower bound, the half of 32 bits, one second.
+    /// The kernel's bounds: no minimum, half of the 32-bit range, one second.
     fn default() -> Self {
         Self { min: 0, max: u64::from(u32::MAX / 2), hold: 1_000_000_000 }
     }
 }
 
 impl ByteLimit {
-    /// Starts at the lower bound.
+    /// Starts at the minimum.
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -70,30 +69,31 @@ impl ByteLimit {
         }
     }
 
-    /// Bytes that may be in the ring.
+    /// The limit of bytes in the ring.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes that are in the ring.
+    /// Bytes in the ring.
     pub(super) fn inflight(&self) -> u64 {
         self.queued - self.completed
     }
 
-    /// Bytes that may be added; while it is not negative, one more frame goes, whatever its length.
+    /// Bytes that may be added. While it is not negative, one more frame of any length may be
+    /// added.
     #[inline]
     pub(super) fn available(&self) -> i64 {
         self.limit as i64 - self.inflight() as i64
     }
 
-    /// Bytes were put into the ring.
+    /// Counts bytes put into the ring.
     #[inline]
     pub(super) fn queued(&mut self, bytes: u64) {
         self.last_queued = bytes;
         self.queued += bytes;
     }
 
-    /// Bytes left the ring, at the time `now` in nanoseconds. No more than are in it count.
+    /// Counts bytes that left the ring at time `now` in nanoseconds, but no more than it has.
     pub(super) fn completed(&mut self, bytes: u64, now: u64) {
         let before = self.completed;
         let completed = before + bytes.min(self.inflight());
@@ -103,13 +103,13 @@ impl ByteLimit {
         let is_previous_done = completed >= self.previous_queued;
         let mut limit = self.limit;
         if (over > 0 && in_progress == 0) || (self.previous_over > 0 && is_previous_done) {
-            // It ran dry while the queue was held back.
+            // The ring ran dry while frames were held back.
             limit += completed.saturating_sub(self.previous_queued) + self.previous_over;
             self.slack_since = now;
             self.lowest_slack = u64::MAX;
         } else if in_progress > 0 && was_in_progress > 0 && !is_previous_done {
-            // It was busy from the last completion to this one. Completions may come late by one
-            // interval, hence twice; and frames that went over the limit needed their excess.
+            // The ring was busy between the last two completions. Completions may come late by one
+            // interval, hence twice; and frames over the limit needed their excess.
             let needed = 2 * (completed - before);
             let slack = (limit + self.previous_over).saturating_sub(needed);
             let last = match self.previous_over {
@@ -124,7 +124,7 @@ impl ByteLimit {
             }
         }
         let limit = limit.clamp(self.bounds.min, self.bounds.max.max(self.bounds.min));
-        // What is over an old limit says nothing about the new one.
+        // The excess over an old limit does not apply to the new one.
         self.previous_over = if limit == self.limit { over } else { 0 };
         self.limit = limit;
         self.completed = completed;
@@ -133,13 +133,13 @@ impl ByteLimit {
     }
 }
 
-/// A [`ByteLimit`] for a ring that says how many *frames* are in it.
+/// A [`ByteLimit`] for a ring that reports the number of *frames* in it.
 #[derive(Debug)]
 pub(super) struct FrameLimit {
     pub(super) bytes: ByteLimit,
     /// The lengths of the frames in the ring, oldest first.
     lengths: VecDeque<u32>,
-    /// Times that the limit stopped the queue.
+    /// How often the limit stopped the queue.
     pub(super) held: u64,
 }
 
@@ -149,7 +149,7 @@ impl FrameLimit {
         Self { bytes: ByteLimit::new(Bounds::default()), lengths, held: 0 }
     }
 
-    /// How many frames of these lengths may go now: until the limit is reached or passed.
+    /// How many frames of these lengths may be sent now: until the limit is reached or exceeded.
     pub(super) fn admit(&self, lengths: impl Iterator<Item = usize>) -> usize {
         let mut available = self.bytes.available();
         lengths
@@ -161,12 +161,12 @@ impl FrameLimit {
             .count()
     }
 
-    /// Frames of these lengths are offered to the ring.
+    /// Records frames of these lengths before they are offered to the ring.
     pub(super) fn offer(&mut self, lengths: impl Iterator<Item = usize>) {
         self.lengths.extend(lengths.map(|length| length as u32));
     }
 
-    /// Of the frames offered last the ring took `taken` and left `left`.
+    /// Of the frames offered last, the ring accepted `taken` and left `left`.
     pub(super) fn taken(&mut self, taken: usize, left: usize) {
         self.lengths.truncate(self.lengths.len().saturating_sub(left));
         let new = self.lengths.iter().rev().take(taken);

@@ -1,5 +1,4 @@
-//! The TX side of a discipline: the transmitting end, whoever may use it now, and whether it is
-//! full.
+//! The TX side of a discipline: the transmitting end, the access to it, and whether it is full.
 
 use std::sync::Arc;
 
@@ -17,21 +16,21 @@ use crate::sync::Counter;
 
 /// One TX queue, shared by the producers in front of it.
 ///
-/// Its transmitting end is reached under the TX lock (the locked disciplines) or by whoever holds
-/// the running bit (`lockless`); one discipline uses one way only.
+/// Access to its transmitting end is protected by the TX lock (the locked disciplines) or the
+/// running bit (`lockless`). A discipline uses only one of them.
 pub(super) struct Link {
     state: QueueState,
     pub(super) wire: SpinLock<Wire>,
-    /// Present if somebody has to know how far transmission has come.
+    /// Present if a small queue needs the progress of transmission.
     progress: Option<Progress>,
     /// Present if there is a byte limit.
     limit: Option<LimitGauge>,
-    /// Frames in the TX ring at the last flush. Written by whoever transmits.
+    /// Frames in the TX ring at the last flush, written by the transmitting thread.
     pending: Counter,
     counters: Arc<TxCounters>,
 }
 
-/// What others may read of the byte limit. Written by whoever transmits.
+/// The published state of the byte limit, written by the transmitting thread.
 #[derive(Debug, Default)]
 struct LimitGauge {
     limit: Counter,
@@ -39,11 +38,11 @@ struct LimitGauge {
     held: Counter,
 }
 
-/// What the thread that transmits now has to itself.
+/// The state of the transmitting thread.
 pub(super) struct Wire {
     tx: Tx,
     limit: Option<FrameLimit>,
-    /// The frames of a batch that the limit lets go.
+    /// Frames of a batch that the limit admits.
     part: Batch,
 }
 
@@ -62,19 +61,19 @@ impl Link {
         }
     }
 
-    /// Takes the TX lock (`HARD_TX_LOCK`): one lock operation, and one when the guard goes.
+    /// Takes the TX lock (`HARD_TX_LOCK`): one lock operation, and one when the guard is dropped.
     #[inline(always)]
     pub(super) fn lock<'a>(&'a self, lane: &'a LaneCounters) -> Guard<'a, Wire> {
         self.wire.lock(lane)
     }
 
-    /// Whether the queue is to keep its frames, because the TX ring is full.
+    /// Whether the queue must keep its frames, because the TX ring is full.
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         self.state.is_stopped()
     }
 
-    /// Frames left the queue, for the TX ring or for good.
+    /// Counts frames that left the queue, for the TX ring or as purged.
     #[inline(always)]
     pub(super) fn handed(&self, frames: usize) {
         if let Some(progress) = &self.progress {
@@ -82,7 +81,7 @@ impl Link {
         }
     }
 
-    /// How far transmission has come, if somebody has to know.
+    /// The progress of transmission, if a small queue needs it.
     pub(super) fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
     }
@@ -92,7 +91,7 @@ impl Link {
         self.pending.value() as usize
     }
 
-    /// Adds what the TX side knows.
+    /// Adds the statistics of the TX side.
     pub(super) fn read(&self, stats: &mut QdiscStats) {
         stats.dropped.tx_error = self.counters.errors.value();
         stats.bql = self.limit.as_ref().map(|gauge| BqlStats {
@@ -109,8 +108,8 @@ impl Link {
 }
 
 impl Wire {
-    /// Hands frames from the front of `batch` to the TX ring; returns how many. If it takes less
-    /// than all, the queue is stopped when this returns.
+    /// Hands frames from the front of `batch` to the TX ring; returns their number. If it accepts
+    /// fewer than all, the queue is stopped on return.
     #[inline]
     pub(super) fn transmit(
         &mut self,
@@ -132,7 +131,7 @@ impl Wire {
         taken
     }
 
-    /// The TX ring is full: stops the queue and looks again.
+    /// Stops the queue because the TX ring is full, and tries again.
     #[cold]
     fn transmit_full(
         &mut self,
@@ -153,7 +152,7 @@ impl Wire {
         taken
     }
 
-    /// As [`Wire::transmit`], as far as the byte limit goes.
+    /// Like [`Wire::transmit`], within the byte limit.
     fn transmit_limited(&mut self, batch: &mut Batch, now: u64) -> usize {
         let Self { tx, limit: Some(limit), part } = self else { return 0 };
         let mut total = 0;
@@ -178,7 +177,7 @@ impl Wire {
         total
     }
 
-    /// Tells others how far transmission has come.
+    /// Publishes the progress of transmission.
     fn publish(&self, link: &Link, taken: usize) {
         if let Some(progress) = &link.progress {
             progress.sent(taken, self.tx.pending());
@@ -190,8 +189,8 @@ impl Wire {
         }
     }
 
-    /// Sends what was taken, reclaims what was sent, and starts a stopped queue: true if the
-    /// caller is to run it.
+    /// Flushes the TX ring, reclaims sent frames, and restarts a stopped queue. True if the caller
+    /// must run it.
     pub(super) fn flush(&mut self, link: &Link, lane: &LaneCounters, now: u64) -> Result<bool> {
         let result = self.tx.flush();
         if let Some(limit) = &mut self.limit {

@@ -2,8 +2,8 @@
 //! unit of the 2014 qdisc paper ("8 ns × 6 lock operations").
 //!
 //! The kernel's queue and transmit locks spin, too (`spin_lock(root_lock)`, `HARD_TX_LOCK`). There,
-//! preemption is off while a lock is held; here a holder can lose its CPU, so a waiter gives way
-//! after a short spin instead of burning the holder's time.
+//! preemption is off while a lock is held; here a holder can lose its CPU, so a waiter yields after
+//! a short spin.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -13,10 +13,10 @@ use std::ops::{Deref, DerefMut};
 use super::stats::LaneCounters;
 use crate::sync::{AtomicBool, Ordering, thread};
 
-/// Spins before a waiter gives its time slice away.
+/// Spins before a waiter yields.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 128 };
 
-/// Waits a little: spins at first, then lets others run. `round` counts the calls of one wait.
+/// Waits a little: spins at first, then yields. `round` counts the calls of one wait.
 #[inline]
 pub(super) fn relax(round: &mut u32) {
     if *round < SPINS {
@@ -27,7 +27,7 @@ pub(super) fn relax(round: &mut u32) {
     }
 }
 
-/// The lock without what it protects.
+/// The lock without its value.
 #[derive(Debug)]
 pub(super) struct RawLock(AtomicBool);
 
@@ -36,7 +36,7 @@ impl RawLock {
         Self(AtomicBool::new(false))
     }
 
-    /// Waits for the lock and takes it; returns how often it was not to be had.
+    /// Waits for the lock and takes it; returns the number of failed attempts.
     #[inline(always)]
     pub(super) fn lock(&self) -> u64 {
         if self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -60,14 +60,14 @@ impl RawLock {
         }
     }
 
-    /// Gives the lock back. Only its holder may call this.
+    /// Releases the lock. Only its holder may call this.
     #[inline(always)]
     pub(super) fn unlock(&self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-/// A value behind a counting lock, on cache lines of its own.
+/// A value behind a counting lock, on separate cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct SpinLock<T> {
@@ -97,8 +97,8 @@ impl<T> SpinLock<T> {
     /// The value without the lock.
     ///
     /// # Safety
-    /// Until the reference is gone nobody else reaches the value: all who do agree on another
-    /// way to take turns, and none of them uses [`SpinLock::lock`].
+    /// No other access to the value exists during the lifetime of the reference: all users agree on
+    /// another way to take turns, and none calls [`SpinLock::lock`].
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the contract makes it the only reference")]
     pub(super) unsafe fn get(&self) -> &mut T {
@@ -107,7 +107,7 @@ impl<T> SpinLock<T> {
     }
 }
 
-/// The lock, held. Dropping it is the second operation.
+/// The held lock. Dropping it is the second operation.
 pub(super) struct Guard<'a, T> {
     lock: &'a SpinLock<T>,
     lane: &'a LaneCounters,
@@ -185,7 +185,7 @@ mod loom_tests {
     use super::*;
     use crate::sync::{Arc, UnsafeCell};
 
-    /// Two threads never hold the lock at once, and what one wrote the next one reads.
+    /// Two threads never hold the lock at once, and each sees the writes of the previous holder.
     #[test]
     fn loom_lock_excludes() {
         loom::model(|| {

@@ -1,20 +1,21 @@
-//! `lockless`: a bounded ring for many producers, emptied by whichever of them finds nobody else at
-//! it. No locks: two compare-and-swaps per batch, one to own the TX side and one to give it up.
+//! `lockless`: a bounded ring for many producers, drained by the producer that becomes its runner.
+//! It uses no locks, but two compare-and-swaps per batch: one to become the runner, one to stop
+//! running.
 //!
 //! ```text
-//!   nobody runs and the ring is empty ─▶ bypass: straight into the TX ring
-//!   nobody runs                       ─▶ enqueue in bulk, then run: dequeue in bulk, transmit
-//!   another producer runs             ─▶ enqueue in bulk, and make that one look again
+//!   no runner, and the ring is empty ─▶ bypass: directly into the TX ring
+//!   no runner                         ─▶ enqueue in bulk, then run: dequeue in bulk, transmit
+//!   another producer is the runner   ─▶ enqueue in bulk, and make the runner look again
 //! ```
 //!
 //! The 2014 qdisc paper put a multi-producer multi-consumer ring in place of the locked list and
 //! found it 58.98 ns faster than the locked path, and only 7.9 ns slower without the bypass
-//! (`TCQ_F_CAN_BYPASS`). Its consumers raced for the ring; since the TX ring takes one of them at a
-//! time anyway, here the one who has the running bit (`run.rs`) is the only consumer, and the ring
-//! needs no compare-and-swap at that end.
+//! (`TCQ_F_CAN_BYPASS`). Its consumers raced for the ring. The TX ring accepts only one of them at
+//! a time, so here the holder of the running bit (`run.rs`) is the only consumer, and that end of
+//! the ring needs no compare-and-swap.
 //!
-//! Order: the running bit is held while frames bypass, and they bypass only an empty ring, so
-//! nothing of the same producer is older and behind.
+//! Order: a producer holds the running bit while frames bypass, and only an empty ring is bypassed,
+//! so no older frame of the same producer waits.
 #![allow(unsafe_code)]
 
 use super::discipline::{Lane, Qdisc, bytes};
@@ -41,23 +42,24 @@ impl Container for Batch {
 }
 
 impl Lockless {
-    /// A queue of at most `limit` frames; with `bypass`, frames may pass it while it is empty.
+    /// A queue of at most `limit` frames; with `bypass`, frames may bypass it while it is empty.
     ///
-    /// A limit that is a power of two is exact and costs nothing; with any other, producers that
-    /// enqueue at the same time can exceed it by a batch each.
+    /// A limit that is a power of two is exact and free. With any other limit, producers that
+    /// enqueue at the same time may exceed it by a batch each.
     pub(super) fn new(limit: usize, bypass: bool) -> Self {
         let core = HandOver::new(limit, Batch::new(Batch::DEFAULT));
         Self { core, limit, bypass }
     }
 
-    /// How many frames the ring may hold now, unless the ring itself sees to that.
+    /// The number of frames that the ring may contain now; `None` if the ring itself enforces the
+    /// limit.
     #[inline]
     fn limit_beside(&self, input: &Input<Frame>) -> Option<usize> {
         let stashed = self.core.stashed();
         (self.limit != input.capacity() || stashed > 0).then(|| self.limit.saturating_sub(stashed))
     }
 
-    /// What a producer needs to send.
+    /// The state of a producer's call, and its buffer.
     fn port<'a>(
         &'a self,
         lane: &'a mut Lane,
@@ -71,19 +73,19 @@ impl Lockless {
     }
 }
 
-/// One producer in the course of one call.
+/// One producer during one call.
 struct Port<'a> {
     counters: &'a LaneCounters,
     input: &'a mut Input<Frame>,
     link: &'a Link,
-    /// The limit, unless the ring is it.
+    /// The limit, unless the ring enforces it.
     limit: Option<usize>,
     now: u64,
-    /// Of what went into the ring, what was dropped.
+    /// The result of the call; only `dropped` of the frames put into the ring.
     sent: Sent,
 }
 
-/// Puts frames into the ring; drops those over the limit, counts them, and says so.
+/// Puts frames into the ring, and drops and counts those over the limit. Returns both numbers.
 fn enqueue(
     lane: &LaneCounters,
     input: &mut Input<Frame>,
@@ -91,7 +93,7 @@ fn enqueue(
     batch: &mut Batch,
 ) -> Sent {
     let (offered, length) = (batch.len(), bytes(batch));
-    // Counted first, so that nobody sees more frames come out than went in.
+    // Counted first, so that no reader sees more frames leave than enter.
     lane.enqueued.add(offered as u64);
     lane.enqueued_bytes.add(length);
     match limit {
@@ -184,7 +186,7 @@ impl Qdisc for Lockless {
             return Sent { refused: offered, ..Sent::default() };
         };
         self.core.send(&mut port, batch, out, self.bypass);
-        // What was not dropped is in the ring, or past it.
+        // All frames that were not dropped are in the ring, or bypassed it.
         Sent { accepted: offered - port.sent.dropped, ..port.sent }
     }
 

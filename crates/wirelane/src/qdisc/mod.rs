@@ -1,16 +1,16 @@
 //! Queueing disciplines: between any number of producers and one TX queue.
 //!
 //! The 2014 qdisc paper ("Qdisc layer: fast enough for 10G wirespeed?") counts the lock operations
-//! of Linux's transmit path: six for every packet, 48 of the 67.2 ns that a minimum frame has at 10
-//! Gbit/s. This module builds that path and what the source compares it with:
+//! of Linux's transmit path: six for every packet, which take 48 of the 67.2 ns of a minimum frame
+//! at 10 Gbit/s. This module implements that path and the paper's alternatives:
 //!
-//! | discipline | what happens | lock operations |
+//! | discipline | path | lock operations |
 //! |---|---|---|
-//! | `noqueue` | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
+//! | `noqueue` | into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
 //! | `fifo` | root lock, TX lock, one frame per dequeue | 6 per frame |
 //! | `bulk` | the same with up to n frames per dequeue | 2 + 4/n per frame |
-//! | `pfifo_fast` | as `bulk`, in three bands: control, all else, bulk | 2 + 4/n per frame |
-//! | `lockless` | a ring for many producers; past it while it is empty | none |
+//! | `pfifo_fast` | as `bulk`, in three bands: control, all others, bulk | 2 + 4/n per frame |
+//! | `lockless` | a ring for many producers; bypassed while it is empty | none |
 //!
 //! ```text
 //!   producer ─ Handle::send ─┐
@@ -22,11 +22,11 @@
 //! runs it, for the others as well.
 //!
 //! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames
-//! that cannot be queued are counted under a reason and given back to their owners.
+//! that cannot be queued are counted under a reason and returned to their owners.
 //!
-//! Around it: [`QdiscSpec::bql`] keeps the TX ring as short as it can be,
-//! [`QdiscSpec::small_queue`] keeps one producer from filling all, [`Egresses`] spread flows over
-//! several TX queues, and [`QdiscStats`] says what happened.
+//! [`QdiscSpec::bql`] keeps the TX ring as short as possible, [`QdiscSpec::small_queue`] prevents
+//! one producer from filling the queue, [`Egresses`] spread flows over several TX queues, and
+//! [`QdiscStats`] has the counters.
 
 pub(crate) mod handover;
 mod limit;

@@ -1,12 +1,12 @@
-//! `noqueue`: no queue at all, the 2014 qdisc paper's null discipline.
+//! `noqueue`: no queue, the 2014 qdisc paper's null discipline.
 //!
-//! A frame goes straight into the TX ring. What remains is the TX lock, two operations, since
-//! several producers share the ring ("Still takes the TXQ lock"): two for a batch, or two for
-//! every `n` frames of `noqueue:n`; `noqueue:1` is the source's case. With one producer per TX
-//! queue even that lock is never contended.
+//! Frames are put directly into the TX ring. Several producers share the ring, so the TX lock
+//! remains, with two operations ("Still takes the TXQ lock"): two for a batch, or two for every `n`
+//! frames of `noqueue:n`; `noqueue:1` is the source's case. With one producer per TX queue even
+//! that lock is never contended.
 //!
-//! Unlike the source's hack, which does not "respect TXQ/device full state" and loses what does
-//! not fit, frames that find the ring full stay with the producer and are counted as `refused`.
+//! Unlike the source's hack, which does not "respect TXQ/device full state" and loses frames,
+//! frames for which the ring has no room stay with the producer and count as `refused`.
 
 use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
@@ -17,12 +17,12 @@ use crate::frame::Batch;
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Noqueue {
-    /// Most frames per lock round.
+    /// The most frames per lock round.
     round: usize,
 }
 
 impl Noqueue {
-    /// Takes the TX lock once for up to `round` frames; for a whole batch when `None`.
+    /// Takes the TX lock once for up to `round` frames, or for a whole batch with `None`.
     pub(super) fn new(round: Option<u32>) -> Self {
         Self { round: round.map_or(usize::MAX, |round| round.max(1) as usize) }
     }

@@ -1,4 +1,5 @@
-//! Who runs a queue that has no lock: one bit to own the TX side, one to say "look again".
+//! The running bit of a queue without a lock: one bit owns the TX side, another one means "look
+//! again".
 //!
 //! ```text
 //!   producer                             runner
@@ -8,28 +9,28 @@
 //!   missed?  → missed again: done
 //! ```
 //!
-//! A producer that finds another one running leaves its frames to that one. Between the runner's
-//! last look at the ring and its giving up of the bit, frames could be left to nobody: Linux's
-//! lockless `pfifo_fast` had that bug ("stuck packets") from 4.16 until `__QDISC_STATE_MISSED` came
-//! with 5.13 (`qdisc_run_begin` and `qdisc_run_end`, `include/net/sch_generic.h`). Here the bit can
-//! only be given up by a compare-and-swap that fails if a producer came in between. Every arrow is
-//! a read-modify-write: each sees the one before it on this word, and with it what was published
-//! before that, so that no barrier is needed beside them.
+//! If another producer is running, it also sends the frames of this one. Frames that arrive between
+//! the runner's last look at the ring and its release of the bit could be stranded: Linux's
+//! lockless `pfifo_fast` had that bug ("stuck packets") from 4.16 until 5.13 added
+//! `__QDISC_STATE_MISSED` (`qdisc_run_begin` and `qdisc_run_end`, `include/net/sch_generic.h`).
+//! Here the bit is only released by a compare-and-swap, which fails if a producer has set `missed`.
+//! Every arrow is a read-modify-write. Each sees the previous one on this word, and all writes
+//! published before that, so that no barrier is needed.
 //!
-//! The bits are not a lock: nobody waits for them on the way of a packet.
+//! The bits are not a lock: no producer waits for them on the hot path.
 
 use super::lock::relax;
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
-/// Frames that a producer hands to the TX ring at most before it leaves the rest to others: no
-/// producer is held by the others' traffic for long (`weight_p` of the kernel's `__qdisc_run`).
+/// The most frames that a producer moves to the TX ring in one call, so that the others' traffic
+/// does not delay it for long (`weight_p` of the kernel's `__qdisc_run`).
 pub(super) const QUOTA: usize = 256;
 
 const IDLE: u32 = 0;
 const RUNNING: u32 = 1;
 const MISSED: u32 = 3;
 
-/// The right to take out of the ring and to use the TX side.
+/// The right to drain the ring and to use the TX side.
 #[derive(Debug)]
 pub(super) struct RunBit(CachePadded<AtomicU32>);
 
@@ -38,19 +39,21 @@ impl RunBit {
         Self(CachePadded(AtomicU32::new(IDLE)))
     }
 
-    /// Becomes the runner if there is none: one compare-and-swap. Tells a runner nothing.
+    /// Becomes the runner if there is none: one compare-and-swap. An existing runner does not
+    /// notice.
     #[inline(always)]
     pub(super) fn try_begin(&self) -> bool {
-        // Reading first leaves the line where it is while somebody else runs.
+        // Reading first does not move the cache line while another producer is running.
         self.0.load(Ordering::Relaxed) == IDLE && self.swap(IDLE, RUNNING, Ordering::Acquire)
     }
 
-    /// Becomes the runner, or makes the one there is look again. Call after publishing frames.
+    /// Becomes the runner, or makes the current runner look again. Call it after publishing frames.
     #[inline]
     pub(super) fn begin(&self) -> bool {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
-            // Also from missed to missed: only a swap hands our frames to whoever clears the bit.
+            // Swap also from missed to missed: only a swap publishes our frames to the thread that
+            // clears the bit.
             let to = if now == IDLE { RUNNING } else { MISSED };
             match self.0.compare_exchange_weak(now, to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return now == IDLE,
@@ -59,7 +62,7 @@ impl RunBit {
         }
     }
 
-    /// Waits until there is no runner, and becomes it. Not for the way of a packet.
+    /// Waits until there is no runner, and becomes the runner. Not for the hot path.
     pub(super) fn acquire(&self) {
         let mut round = 0;
         while !self.try_begin() {
@@ -67,18 +70,19 @@ impl RunBit {
         }
     }
 
-    /// Stops running; false if frames came meanwhile: the caller still runs, and must look again.
+    /// Stops running. False if frames arrived during the run: the caller is still the runner, and
+    /// must look again.
     #[inline(always)]
     pub(super) fn end(&self) -> bool {
         if self.swap(RUNNING, IDLE, Ordering::Release) {
             return true;
         }
-        // Acquire: the frames of those who set it are ours to see.
+        // Acquire the frames of the producers that set the bit.
         self.0.swap(RUNNING, Ordering::Acquire);
         false
     }
 
-    /// Stops running whatever came meanwhile: somebody else is known to look later.
+    /// Stops running even if frames arrived, because a later call will look at the ring.
     pub(super) fn abandon(&self) {
         self.0.store(IDLE, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Which TX queue a frame takes, when there are several with a discipline each.
+//! Selects the TX queue of a frame, if there are several, each with a discipline.
 //!
 //! ```text
 //!             ┌─ flow hash, CPU or the caller ─┐
@@ -6,9 +6,9 @@
 //!             └────────────────────────────────┴─▶ Egress of TX queue 1
 //! ```
 //!
-//! Every choice keeps the order within a flow: by flow hash, a flow has one queue for good
-//! (`skb_tx_hash` in Linux); by CPU, a *producer* has one queue for good, whichever CPU it runs on
-//! later, where Linux has to wait for a flow to be idle before it may move it (`ooo_okay`).
+//! Every choice keeps the order within a flow: by flow hash, a flow has a fixed queue
+//! (`skb_tx_hash` in Linux); by CPU, a *producer* has a fixed queue, even if it moves to another
+//! CPU. Linux moves a flow to another queue only once it is idle (`ooo_okay`).
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use super::stats::{QdiscStats, Sent};
 use crate::error::Result;
 use crate::frame::Batch;
 
-/// How the TX queue is chosen.
+/// How to select the TX queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueSelection {
-    /// By receive-side scaling's hash of addresses and ports. What is not IP takes the first
-    /// queue; so do not mix fragments and whole packets of a flow, whose ports only the latter
-    /// show, where order between them matters (as with any network card).
+    /// By the receive-side-scaling hash of addresses and ports. Frames other than IP use the first
+    /// queue. Only whole packets have ports: if fragments and whole packets of a flow are mixed,
+    /// they may use different queues and lose their order (as with any network card).
     #[default]
     FlowHash,
-    /// By the CPU on which the producer was made, modulo the number of queues.
+    /// By the CPU on which the producer was created, modulo the number of queues.
     Cpu,
     /// The first queue; [`Producer::send_to`] takes any other.
     Explicit,
@@ -42,7 +42,7 @@ pub struct Egresses {
     hash: Arc<FlowHash>,
 }
 
-/// The hash, prepared.
+/// The precomputed hash.
 struct FlowHash {
     toeplitz: ToeplitzTable,
     table: IndirectionTable<128>,
@@ -75,7 +75,8 @@ impl Egresses {
         &self.queues
     }
 
-    /// The ends of one more producer, made on its thread if the CPU chooses.
+    /// The ends of one more producer. With [`QueueSelection::Cpu`], call it on the producer's
+    /// thread.
     pub fn producer(&self) -> Producer {
         let own = match self.selection {
             QueueSelection::Cpu => rustix::thread::sched_getcpu() % self.queues.len().max(1),
@@ -86,13 +87,13 @@ impl Egresses {
         Producer { lanes, own, hash: by_hash.then(|| Arc::clone(&self.hash)) }
     }
 
-    /// The end: sends what the TX rings have taken, or counts it as errors there. Nobody sends any
-    /// more.
+    /// Closes the queues: sends the frames of the TX rings, or counts them as errors. No producer
+    /// may send after this.
     pub(crate) fn close(&self) {
         self.queues.iter().for_each(Egress::close);
     }
 
-    /// What happened at each queue.
+    /// The counters of each queue.
     pub fn stats(&self) -> Vec<QdiscStats> {
         self.queues.iter().map(Egress::stats).collect()
     }
@@ -100,16 +101,16 @@ impl Egresses {
 
 /// One producer's ends of all queues.
 pub struct Producer {
-    /// The end of each queue, and the frames of a batch that go there; empty between calls.
+    /// The end of each queue, and a batch's frames for it; empty between calls.
     lanes: Vec<(Handle, Batch)>,
-    /// The queue of all frames, if no hash chooses.
+    /// The queue of all frames, if frames are not hashed.
     own: usize,
     hash: Option<Arc<FlowHash>>,
 }
 
 impl Producer {
-    /// Sends the frames of `batch` through the queues that they belong to; see [`Handle::send`].
-    /// Frames that are refused stay in `batch`, in order within each queue.
+    /// Sends the frames of `batch` through their queues; see [`Handle::send`]. Refused frames stay
+    /// in `batch`, in order within each queue.
     pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
         let Some(hash) = &self.hash else { return self.send_to(self.own, batch, now) };
         let mut total = Sent::default();
@@ -142,10 +143,10 @@ impl Producer {
         }
     }
 
-    /// [`Handle::flush`] of every queue; returns how many frames wait in all of them.
+    /// [`Handle::flush`] of every queue; returns the number of frames in all of them.
     ///
     /// # Errors
-    /// The first that a queue returned; all were flushed.
+    /// The first error of a queue. All queues are flushed.
     pub fn flush(&mut self, now: u64) -> Result<usize> {
         let (mut waiting, mut failure) = (0, None);
         for (handle, _) in &mut self.lanes {
@@ -162,13 +163,13 @@ impl Producer {
         self.lanes.iter().map(|(handle, _)| handle.pending()).sum()
     }
 
-    /// Whether the interface behind one of the queues is down or gone, as far as is known.
+    /// Whether the interface of a queue is known to be down or removed.
     pub(crate) fn is_held(&self) -> bool {
         let held = |handle: &Handle| handle.egress().tx_counters().held_errno.value() != 0;
         self.lanes.iter().any(|(handle, _)| held(handle))
     }
 
-    /// The choice of the hash, for comparison.
+    /// The hash, for comparison.
     #[cfg(test)]
     pub(super) fn hash_for_tests(&self) -> impl Fn(&[u8]) -> usize + 'static {
         let hash = self.hash.clone();

@@ -1,66 +1,66 @@
-//! Small queues (TSQ): how much one producer may have on its way.
+//! Small queues (TSQ): limit the bytes in flight of one producer.
 //!
-//! A producer that is faster than the interface fills the queue, which delays its own packets and
-//! those of all others. Linux limits what one TCP socket has in queue and TX ring together
-//! (`tcp_small_queue_check`, `net/ipv4/tcp_output.c`, since 3.6) and lets it go on when completions
-//! come. The 2014 qdisc paper asks whether the frames that pile up behind such a limit should be
-//! enqueued in bulk: here they are, because a refused frame stays in its batch.
+//! A producer that is faster than the interface fills the queue, which delays all producers'
+//! packets. Linux limits the bytes of one TCP socket in queue and TX ring (`tcp_small_queue_check`,
+//! `net/ipv4/tcp_output.c`, since 3.6) and lets it continue after completions. The 2014 qdisc paper
+//! asks whether the frames that pile up behind such a limit should be enqueued in bulk: here they
+//! are, because a refused frame stays in its batch.
 //!
-//! Nothing is written onto frames, and producers share no counter for this. The queue is a FIFO
-//! and so is the TX ring, so a producer remembers up to where its frames reach in each, and
-//! compares that with how far the TX side says it has come:
+//! Frames have no marks, and producers share no counter for this. The queue and the TX ring are
+//! FIFOs, so a producer remembers the positions of its last frames in each, and compares them with
+//! the progress of the TX side:
 //!
 //! ```text
 //!   sent by this producer:  [ in the queue up to position 70 ] [ in the ring up to frame 55 ]
 //!   the TX side:              63 handed on                       41 completed
 //! ```
 //!
-//! Positions are read after the fact and include what others sent in between: a producer may be
-//! let go a little late, and never early.
+//! Positions are read after sending and include frames that others sent in between: a producer may
+//! continue slightly late, but never early.
 
 use std::collections::VecDeque;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// How far the TX side has come. Written by whoever transmits.
+/// The progress of the TX side, written by the transmitting thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Progress {
-    /// Frames that left the queue for the TX ring, or for good.
+    /// Frames that left the queue, for the TX ring or as purged.
     handed: AtomicU64,
-    /// Frames that the TX ring took, from the queue or past it.
+    /// Frames that the TX ring accepted, through the queue or bypassing it.
     sent: AtomicU64,
     /// Frames that left the TX ring.
     completed: AtomicU64,
 }
 
 impl Progress {
-    /// The TX ring took `taken` frames more, and has `pending` now.
+    /// The TX ring accepted `taken` more frames, and has `pending` now.
     pub(super) fn sent(&self, taken: usize, pending: usize) {
         let sent = self.sent.load(Ordering::Relaxed) + taken as u64;
         self.sent.store(sent, Ordering::Relaxed);
         self.completed.store(sent.saturating_sub(pending as u64), Ordering::Relaxed);
     }
 
-    /// Frames left the queue, after they were counted as sent.
+    /// Counts frames that left the queue, after they were counted as sent.
     pub(super) fn handed(&self, frames: usize) {
         self.handed.fetch_add(frames as u64, Ordering::Release);
     }
 }
 
-/// What one producer has on its way.
+/// The frames of one producer in flight.
 #[derive(Debug)]
 pub(super) struct SmallQueue {
     limit: u64,
-    /// Bytes on their way.
+    /// Bytes in flight.
     held: u64,
-    /// Positions in the queue, and the bytes that are past the queue once it got there.
+    /// Positions in the queue, and the bytes that have left the queue at each.
     queued: VecDeque<(u64, u64)>,
-    /// Frame numbers of the TX ring, and the bytes that are gone once it got there.
+    /// Frame numbers of the TX ring, and the bytes that were sent at each.
     ringed: VecDeque<(u64, u64)>,
 }
 
-/// Most marks to keep; beyond that two become one, and the older frames wait for the younger.
+/// The most marks. Beyond this, two are merged, so that older frames wait for younger ones.
 const MARKS: usize = 64;
 
 impl SmallQueue {
@@ -69,13 +69,13 @@ impl SmallQueue {
         Self { limit, held: 0, queued: marks(), ringed: marks() }
     }
 
-    /// Bytes on their way.
+    /// Bytes in flight.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// How many frames of these lengths may go: what keeps within the limit, and one frame if
-    /// nothing is on its way.
+    /// How many frames of these lengths may be sent: as many as fit the limit, or one if none is in
+    /// flight.
     pub(super) fn admit(&self, lengths: impl Iterator<Item = usize>) -> usize {
         let mut held = self.held;
         lengths
@@ -87,15 +87,15 @@ impl SmallQueue {
             .count()
     }
 
-    /// Frames of `bytes` bytes are on their way, and reach up to `position` in the queue at most.
+    /// Records frames of `bytes` bytes, which reach at most `position` in the queue.
     pub(super) fn went(&mut self, bytes: u64, position: u64) {
         self.held += bytes;
         mark(&mut self.queued, position, bytes);
     }
 
-    /// Takes note of what has arrived.
+    /// Removes frames that were sent.
     pub(super) fn settle(&mut self, progress: &Progress) {
-        // Acquire: what was handed on before is in `sent`.
+        // Acquire: frames handed on before are included in `sent`.
         let handed = progress.handed.load(Ordering::Acquire);
         let sent = progress.sent.load(Ordering::Relaxed);
         while let Some((position, bytes)) = self.queued.front().copied()
@@ -114,7 +114,7 @@ impl SmallQueue {
     }
 }
 
-/// Adds a mark to those there are.
+/// Adds a mark.
 fn mark(marks: &mut VecDeque<(u64, u64)>, at: u64, bytes: u64) {
     let is_full = marks.len() == MARKS;
     match marks.back_mut() {
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(small.admit([1500, 1500, 1500].into_iter()), 2);
         small.went(3000, 2);
         assert_eq!(small.admit([60].into_iter()), 0);
-        // Others' frames are ahead in the ring: five sent, among them both of ours.
+        // Frames of another producer are ahead in the ring: five were sent, including both of this
+        // producer.
         progress.sent(5, 5);
         progress.handed(2);
         small.settle(&progress);

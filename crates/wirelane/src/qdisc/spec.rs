@@ -1,36 +1,35 @@
-//! What a user writes to choose a discipline:
-//! `noqueue[:n]|fifo|bulk[:n]|pfifo_fast[:n]|lockless[:nobypass][,limit=N|Nk][,enqueue=frame|batch][,bql=on|off][,tsq=Nk]`.
+//! The syntax of a discipline:
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// Which discipline.
+/// The kind of a discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QdiscKind {
-    /// No queue: straight to the TX ring under the TX lock, `round` frames at a time; all of a
-    /// batch at once when `None`.
+    /// No queue: frames are put directly into the TX ring under the TX lock, `round` frames at a
+    /// time, or a whole batch with `None`.
     Noqueue {
-        /// Most frames per lock round.
+        /// The most frames per lock round.
         round: Option<u32>,
     },
-    /// Two locks, one frame at a time, as Linux 3.15 did it.
+    /// Two locks, one frame at a time, like Linux 3.15.
     Fifo,
     /// Two locks, up to `round` frames at a time.
     Bulk {
-        /// Most frames per lock round.
+        /// The most frames per lock round.
         round: u32,
     },
-    /// As `Bulk`, in three bands, each of which is served only while those before it are empty:
-    /// network control, all else, bulk.
+    /// Like `Bulk`, in three bands. Each is served only while the bands before it are empty:
+    /// network control, all others, bulk.
     PfifoFast {
-        /// Most frames per lock round.
+        /// The most frames per lock round.
         round: u32,
     },
     /// A multi-producer ring without locks.
     Lockless {
-        /// Whether frames may pass an empty queue.
+        /// Whether frames may bypass an empty queue.
         bypass: bool,
     },
 }
@@ -47,31 +46,31 @@ pub enum QdiscKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QdiscSpec {
-    /// Which discipline.
+    /// The kind.
     pub kind: QdiscKind,
-    /// Most frames in the queue; [`QdiscSpec::LIMIT`] (`lockless`: [`QdiscSpec::RING`]) when
-    /// neither limit is given.
+    /// The most frames in the queue. Without any limit, [`QdiscSpec::LIMIT`] (`lockless`:
+    /// [`QdiscSpec::RING`]).
     pub limit_packets: Option<u32>,
-    /// Most bytes in the queue.
+    /// The most bytes in the queue.
     pub limit_bytes: Option<u64>,
-    /// Whether the frames of a batch are enqueued under one lock, instead of each under one.
+    /// Whether one lock is taken to enqueue a batch, instead of one for each frame.
     pub batched: bool,
-    /// Whether the bytes in the TX ring are limited by its completions, as BQL does.
+    /// Whether the bytes in the TX ring are limited by its completions, like BQL.
     pub bql: bool,
-    /// Most bytes that one producer may have in queue and TX ring, as TSQ does.
+    /// The most bytes that one producer may have in queue and TX ring, like TSQ.
     pub small_queue: Option<u64>,
 }
 
 impl QdiscSpec {
-    /// Frames in a queue unless the user says otherwise, as `txqueuelen` of an Ethernet interface.
+    /// The default number of frames in a queue, like `txqueuelen` of an Ethernet interface.
     pub const LIMIT: u32 = 1000;
-    /// Frames in the ring of `lockless` unless the user says otherwise: a power of two is exact.
+    /// The default number of frames in the ring of `lockless`. A power of two is exact.
     pub const RING: u32 = 1024;
-    /// Most frames that a queue can be made for.
+    /// The largest limit in frames.
     pub const MAX_LIMIT: u32 = 1 << 22;
-    /// Frames per lock round of `bulk` unless the user says otherwise.
+    /// The default number of frames per lock round of `bulk`.
     pub const ROUND: u32 = 32;
-    /// Most frames per lock round.
+    /// The most frames per lock round.
     pub const MAX_ROUND: u32 = 1024;
 
     /// The discipline with its default limits.
@@ -136,7 +135,7 @@ impl fmt::Display for QdiscSpec {
     }
 }
 
-/// A number of bytes, with a suffix that tells it from one of frames.
+/// A number of bytes, with a suffix that distinguishes it from a number of frames.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -162,7 +161,7 @@ fn bytes(text: &str) -> Option<u64> {
     number(digits)?.checked_mul(scale).filter(|n| (1..=1 << 40).contains(n))
 }
 
-/// A plain number; no sign, no blank.
+/// A plain number, without sign or blanks.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

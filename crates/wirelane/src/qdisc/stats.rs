@@ -1,4 +1,4 @@
-//! What happened in a queueing discipline: counters of one producer each, summed when read.
+//! Counters of a queueing discipline. Each producer has its own, which are summed when read.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use serde::Serialize;
 use crate::frame::Frame;
 use crate::sync::Counter;
 
-/// What became of the frames of one call: `accepted + dropped + refused` is how many there were.
+/// The result of sending a batch: `accepted + dropped + refused` is the number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "frames that were refused are still in the batch"]
 #[non_exhaustive]
 pub struct Sent {
-    /// In the queue or on their way.
+    /// Frames in the queue or in the TX ring.
     pub accepted: usize,
-    /// Over a limit of the queue: counted, and given back to their owners.
+    /// Frames over a limit of the queue: counted, and returned to their owners.
     pub dropped: usize,
-    /// Still in the batch.
+    /// Frames still in the batch.
     pub refused: usize,
-    /// The packets that those dropped were received as ([`Frame::packets`](crate::Frame::packets)).
+    /// Received packets in the dropped frames ([`Frame::packets`](crate::Frame::packets)).
     pub dropped_packets: u64,
 }
 
 impl Sent {
-    /// Counts a frame that is over a limit.
+    /// Counts a frame over a limit.
     pub(super) fn drops(&mut self, frame: &Frame) {
         self.dropped += 1;
         self.dropped_packets += frame.packets();
@@ -40,10 +40,10 @@ impl std::ops::AddAssign for Sent {
     }
 }
 
-/// What one producer counts. Nobody else writes these, so they cost no locked instruction and no
-/// cache line moves between producers; the sum over all producers is what happened.
+/// The counters of one producer. Only that producer writes them, so they need no locked
+/// instruction, and no cache line moves between producers.
 ///
-/// What the transmitting side does is counted by the producer that does it at the time.
+/// Work of the transmitting side is counted by the producer that does it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct LaneCounters {
@@ -53,9 +53,9 @@ pub(super) struct LaneCounters {
     /// Frames taken out of the queue and handed to the interface.
     pub(super) dequeued: Counter,
     pub(super) dequeued_bytes: Counter,
-    /// Frames handed to the interface past the empty queue.
+    /// Frames that bypassed the empty queue.
     pub(super) bypassed: Counter,
-    /// Frames taken out that the interface did not take, and that were put back.
+    /// Frames taken out, refused by the interface, and put back.
     pub(super) requeued: Counter,
     pub(super) limit_packets: Counter,
     pub(super) limit_bytes: Counter,
@@ -68,15 +68,15 @@ pub(super) struct LaneCounters {
     pub(super) wakes: Counter,
 }
 
-/// A reading of one discipline in front of one TX queue.
+/// A snapshot of the counters of a discipline and its TX queue.
 ///
-/// Frames accepted are either `bypassed` or `enqueued`, and
-/// `enqueued = dequeued + dropped.purged + backlog_packets`.
+/// Accepted frames are either `bypassed` or `enqueued`, and `enqueued = dequeued + dropped.purged +
+/// backlog_packets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QdiscStats {
-    /// The discipline, as [`super::QdiscSpec`] writes it.
+    /// The discipline, in the format of [`super::QdiscSpec`].
     pub discipline: String,
     /// Handles made so far.
     pub producers: usize,
@@ -88,41 +88,41 @@ pub struct QdiscStats {
     pub dequeued: u64,
     /// Bytes of those frames.
     pub dequeued_bytes: u64,
-    /// Frames handed to the interface directly, because the queue was empty or there is none.
+    /// Frames handed directly to the interface, because the queue was empty or there is none.
     pub bypassed: u64,
-    /// Times that a frame was taken out and put back because the interface was full.
+    /// How often a frame was taken out and put back, because the interface was full.
     pub requeued: u64,
-    /// Frames lost, by reason. All of them were given back to their owners.
+    /// Frames lost, by reason. All were returned to their owners.
     pub dropped: QdiscDropped,
-    /// Times that a frame was left with its producer: the interface was full and there is no
-    /// queue, or the producer had its share in flight. Nothing is lost by that.
+    /// How often a frame stayed with its producer, because the interface was full without a queue,
+    /// or the producer had its share in flight. These frames are not lost.
     pub refused: u64,
-    /// Lock acquisitions and releases, one each.
+    /// Lock acquisitions and releases, each counted once.
     pub lock_operations: u64,
-    /// Compare-and-swap instructions that another thread spoiled.
+    /// Compare-and-swap instructions that failed because of another thread.
     pub cas_retries: u64,
-    /// Times that a thread waited in the ring for another one that had reserved and not yet
-    /// committed: it was preempted in between.
+    /// How often a thread waited in the ring for another one that was preempted between reserving
+    /// and committing.
     pub stalls: u64,
-    /// Times that the interface was full and the queue was stopped.
+    /// How often the queue was stopped because the interface was full.
     pub stops: u64,
-    /// Times that a stopped queue was started again.
+    /// How often a stopped queue was restarted.
     pub wakes: u64,
     /// Frames in the queue.
     pub backlog_packets: u64,
     /// Bytes of those frames.
     pub backlog_bytes: u64,
-    /// The byte limit of the TX ring, when there is one.
+    /// The byte limit of the TX ring, if there is one.
     pub bql: Option<BqlStats>,
-    /// Its bands, the first served first; empty for a discipline without.
+    /// Its bands, in the order of service; empty without bands.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub bands: Vec<BandStats>,
 }
 
-/// A reading of one band: `enqueued = left + backlog`.
+/// A snapshot of one band: `enqueued = left + backlog`.
 ///
-/// Over all bands, `enqueued` and `backlog` are the queue's, and `left` is what was dequeued or
-/// purged. What passes the empty queue is of no band.
+/// Over all bands, the sums of `enqueued` and `backlog` are the queue's, and the sum of `left` is
+/// dequeued and purged frames. Frames that bypass the empty queue belong to no band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
@@ -131,7 +131,7 @@ pub struct BandStats {
     pub enqueued: u64,
     /// Frames that left it, for the interface or purged.
     pub left: u64,
-    /// Frames dropped because it held as many, or as many bytes, as it may.
+    /// Frames dropped at the band's limit of frames or bytes.
     pub dropped: u64,
     /// Frames in it.
     pub backlog: u64,
@@ -142,13 +142,13 @@ pub struct BandStats {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QdiscDropped {
-    /// The queue held as many frames as it may.
+    /// The queue was at its limit of frames.
     pub limit_packets: u64,
-    /// The queue held as many bytes as it may.
+    /// The queue was at its limit of bytes.
     pub limit_bytes: u64,
-    /// The interface took and could not send them: too long, or refused by the kernel.
+    /// The interface accepted them and could not send them: too long, or refused by the kernel.
     pub tx_error: u64,
-    /// Thrown away on request, at the end.
+    /// Dropped on request, at the end.
     pub purged: u64,
 }
 
@@ -159,24 +159,24 @@ impl QdiscDropped {
     }
 }
 
-/// A reading of the byte limit ([`QdiscSpec::bql`](super::QdiscSpec::bql)).
+/// A snapshot of the byte limit ([`QdiscSpec::bql`](super::QdiscSpec::bql)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct BqlStats {
-    /// Bytes that may be in the TX ring.
+    /// The limit of bytes in the TX ring.
     pub limit: u64,
-    /// Bytes that are.
+    /// Bytes in the TX ring.
     pub inflight: u64,
-    /// Times that the limit stopped the queue.
+    /// How often the limit stopped the queue.
     pub held: u64,
 }
 
 impl QdiscStats {
-    /// Sums what the producers counted.
+    /// Sums the producers' counters.
     pub(super) fn read(&mut self, lanes: &[Arc<LaneCounters>]) {
-        // All that went out is read before what came in, so that what is between is never
-        // negative; it may be too large by what came and went in the meantime.
+        // Counters of leaving frames are read before those of entering frames, so that the
+        // difference is never negative. It may be too large by frames that passed in between.
         let mut bytes = 0;
         for lane in lanes {
             self.dequeued += lane.dequeued.value();
@@ -205,7 +205,7 @@ impl QdiscStats {
 }
 
 impl std::ops::AddAssign<&Self> for QdiscStats {
-    /// Sums over TX queues; the discipline stays, and byte limits add up.
+    /// Sums over TX queues. Keeps the discipline, and adds the byte limits.
     fn add_assign(&mut self, other: &Self) {
         self.producers += other.producers;
         self.enqueued += other.enqueued;

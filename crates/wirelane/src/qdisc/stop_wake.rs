@@ -1,4 +1,4 @@
-//! Stopping a queue whose TX ring is full, and waking it, without a lost wake-up.
+//! Stops a queue whose TX ring is full, and wakes it without losing a wake-up.
 //!
 //! ```text
 //!   transmitter                         completer
@@ -6,13 +6,13 @@
 //!   stopped = true                      ── full barrier ──
 //!   ── full barrier ──                  stopped? then stopped = false, and run the queue
 //!   is there room after all?
-//!   then stopped = false, and go on
+//!   then stopped = false, and continue
 //! ```
 //!
-//! Without the barriers both could read the old value of the other's variable, and the queue would
-//! stand still with an empty ring. This is the pair of `netif_tx_stop_queue`, `smp_mb` and a second
-//! look in Linux's drivers (`netdev_tx_sent_queue` in `include/linux/netdevice.h`), and
-//! `netdev_tx_completed_queue` at the other end.
+//! Without the barriers, both could read the old value of the other's variable, and the queue would
+//! stall with an empty ring. The counterpart in Linux's drivers is `netif_tx_stop_queue`, `smp_mb`
+//! and a second check (`netdev_tx_sent_queue` in `include/linux/netdevice.h`), and
+//! `netdev_tx_completed_queue` on the completing side.
 
 use crate::sync::{AtomicBool, Ordering, fence};
 
@@ -26,26 +26,26 @@ impl QueueState {
         Self(AtomicBool::new(false))
     }
 
-    /// Whether the queue is to keep its frames.
+    /// Whether the queue must keep its frames.
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Stops the queue, then looks once more; false if there is room and the queue goes on.
-    /// Only the transmitter calls this, after it found the ring full.
+    /// Stops the queue, then checks again; false if there is room and the queue continues. Only the
+    /// transmitter calls this, after it found the ring full.
     pub(super) fn stop(&self, mut has_room: impl FnMut() -> bool) -> bool {
         self.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if has_room() {
-            // The completer may have done so as well, and runs the queue then: no harm.
+            // The completer may have woken the queue as well, and then runs it, which is harmless.
             self.0.store(false, Ordering::Relaxed);
             return false;
         }
         true
     }
 
-    /// Starts a stopped queue; true if the caller is to run it. Anybody may call this, after
+    /// Restarts a stopped queue. True if the caller must run it. Any thread may call this, after
     /// making room.
     #[inline]
     pub(super) fn wake(&self) -> bool {
@@ -73,8 +73,8 @@ mod loom_tests {
     use super::*;
     use crate::sync::{Arc, AtomicU32, thread};
 
-    /// A full ring of one slot is emptied while the queue stops: either the second look finds the
-    /// room, or the completer finds the queue stopped. It never stands still with an empty ring.
+    /// A full ring of one slot is emptied while the queue stops. Either the second check finds the
+    /// room, or the completer finds the queue stopped. It never stalls with an empty ring.
     #[test]
     fn loom_stop_and_wake_lose_no_wakeup() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! Nothing is lost, doubled or reordered: with many producers, and against a plain queue.
+//! No frame is lost, doubled or reordered: with many producers, and compared with a plain queue.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use wirelane_testkit::oracle::Random;
 
 use super::*;
 
-/// Some producers send through one queue, with random batch sizes, an interface that is full now
-/// and then, and flushes in between.
+/// Some producers send through one queue, with random batch sizes, an interface that is sometimes
+/// full, and flushes in between.
 fn many(spec: &str, producers: u32, frames: u32) {
     let (egress, seen) = egress(spec, 300);
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn many(spec: &str, producers: u32, frames: u32) {
     }
 }
 
-/// How many frames of the pool are free once others have had time to give theirs back.
+/// The number of free frames of the pool, once other threads have had time to return theirs.
 fn pool_is_back(pool: &Pool) -> u32 {
     for _ in 0..10_000 {
         if pool.free() == pool.size() {
@@ -99,7 +99,7 @@ fn short_queues_drop_and_keep_the_order() {
     }
 }
 
-/// What a test does to a queue.
+/// A step of a test.
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize),
@@ -140,7 +140,7 @@ proptest! {
         let (mut handle, mut source) = (egress.handle(), Source::new(256));
         let (mut model, mut out) = (VecDeque::new(), Vec::new());
         let (mut slots, mut pending, mut stopped) = (0_usize, 0_usize, false);
-        // What the model hands on while its ring has room.
+        // Frames that the model passes on while its ring has room.
         let run = |model: &mut VecDeque<u32>, out: &mut Vec<u32>, slots: usize,
                    pending: &mut usize, stopped: &mut bool| {
             while !*stopped && !model.is_empty() {

@@ -1,4 +1,4 @@
-//! What does not fit: limits, a full TX ring, the byte limit, small queues.
+//! Frames that do not fit: limits, a full TX ring, the byte limit, small queues.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn frames_over_the_limit_are_counted_and_freed() {
         assert_eq!(stats.backlog_packets as usize, kept, "{spec}");
         assert_eq!(stats.backlog_bytes as usize, kept * length, "{spec}");
         assert!(stats.stops > 0, "{spec}");
-        // The interface comes to life: the queue is woken, and the first frames are those kept.
+        // The interface works again: the queue is woken, and sends the kept frames first.
         seen.slots.store(1000, Ordering::Relaxed);
         assert_eq!(handle.flush(0).unwrap(), 0, "{spec}");
         let numbers: Vec<_> = seen.frames.lock().unwrap().iter().map(|frame| frame.1).collect();
@@ -46,7 +46,7 @@ fn frames_over_the_limit_are_counted_and_freed() {
     }
 }
 
-/// Control leaves first, whatever waits, and a full band keeps nothing out of another.
+/// Control leaves first, whatever else waits, and a full band does not affect the others.
 #[test]
 fn bands_are_served_in_their_order_and_have_limits_of_their_own() {
     for spec in ["pfifo_fast:4,limit=10", "pfifo_fast:4,limit=10,enqueue=batch"] {
@@ -119,8 +119,8 @@ fn a_full_ring_stops_the_queue_and_completions_wake_it() {
     }
 }
 
-/// With 100 frames completed per round, some hundreds of frames in the ring are enough, however
-/// many it would take.
+/// With 100 frames completed per round, some hundreds of frames in the ring are enough, although it
+/// would accept more.
 #[test]
 fn the_byte_limit_keeps_the_ring_short_and_busy() {
     for spec in ["bulk,bql=on,limit=4000", "lockless,bql=on,limit=4096", "fifo,bql=on,limit=4000"] {
@@ -163,7 +163,7 @@ fn a_small_queue_refuses_and_lets_go_on() {
         let most = if spec.starts_with("noqueue") { 4 } else { 10 };
         assert_eq!(sent, Sent { accepted: most, refused: 32 - most, ..Sent::default() }, "{spec}");
         assert_eq!(hog.held(), 100 * most as u64, "{spec}");
-        // Another producer has a share of its own.
+        // Another producer has a separate share.
         let sent = other.send(more.frames(5, 100), 0);
         assert_eq!(sent.accepted + sent.refused, 5, "{spec}");
         let mut rounds = 0;

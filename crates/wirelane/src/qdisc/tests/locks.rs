@@ -1,4 +1,4 @@
-//! Lock operations are counted, not assumed.
+//! Counts lock operations.
 
 use super::*;
 
@@ -35,7 +35,8 @@ fn lock_operations_follow_the_formulas() {
     assert_eq!(locks("lockless:nobypass", batches, size), 0);
 }
 
-/// Whoever enqueues while another producer runs pays two, and the runner pays four for the round.
+/// A producer that enqueues while another one runs the queue takes two lock operations, and the
+/// runner four for the round.
 #[test]
 fn six_per_frame_whoever_runs() {
     for threads in [2, 4] {
@@ -57,8 +58,8 @@ fn six_per_frame_whoever_runs() {
         let stats = egress.stats();
         let transmitted = seen.frames.lock().unwrap().len() as u64;
         assert_eq!(stats.bypassed + stats.dequeued, transmitted);
-        // What the runner of the moment left behind at its quota has not been dequeued yet, and a
-        // frame that waits has cost two.
+        // Frames that the runner left at its quota are not dequeued yet, and have taken two
+        // operations each.
         let expected = 6 * transmitted + 2 * stats.backlog_packets;
         assert_eq!(stats.lock_operations, expected);
     }

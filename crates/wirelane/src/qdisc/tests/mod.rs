@@ -17,20 +17,20 @@ use crate::pool::{Pool, PoolConfig};
 use crate::port::{Transmit, Tx};
 use crate::stats::TxCounters;
 
-/// What the test sees and sets of its interface.
+/// The interface as the test sees and controls it.
 #[derive(Default)]
 struct Seen {
     /// Producer and number of every frame, in the order of transmission.
     frames: Mutex<Vec<(u32, u32)>>,
     /// Frames that the TX ring holds.
     slots: AtomicUsize,
-    /// Whether `flush` completes what the ring holds.
+    /// The most frames that each `flush` completes.
     completes: AtomicUsize,
-    /// Most frames that the ring ever held.
+    /// The most frames that were in the ring at once.
     most: AtomicUsize,
 }
 
-/// An interface with a TX ring of `slots` frames, which `flush` empties.
+/// An interface with a TX ring of `slots` frames.
 struct Interface {
     seen: Arc<Seen>,
     pending: usize,
@@ -71,7 +71,7 @@ impl Transmit for Interface {
     }
 }
 
-/// What [`fill`] wrote.
+/// The producer and number that [`fill`] wrote.
 fn number(frame: &Frame) -> (u32, u32) {
     let at = |i: usize| u32::from_be_bytes(frame.data()[i..i + 4].try_into().unwrap());
     (at(0), at(4))
@@ -114,7 +114,7 @@ fn fill(
     }
 }
 
-/// A producer with memory of its own.
+/// A producer with a separate pool.
 struct Source {
     pool: Pool,
     batch: Batch,
@@ -133,7 +133,7 @@ impl Source {
     }
 }
 
-/// All disciplines, with and without what can be added to them.
+/// All disciplines, with and without options.
 const ALL: [&str; 13] = [
     "noqueue",
     "noqueue:1",

@@ -11,7 +11,7 @@ fn open(spec: &str) -> Port {
     sim
 }
 
-/// Every packet of a simulated port comes out of a port that checks it, whichever queue it takes.
+/// Every packet of a simulated port reaches a verifying port, through any queue.
 #[test]
 fn sim_to_sim_through_every_discipline_and_choice() {
     let count = if cfg!(miri) { 200 } else { 10_000 };
