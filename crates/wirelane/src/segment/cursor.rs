@@ -1,8 +1,9 @@
-//! A frame being cut: the position, and what all segments' headers have in common.
+//! A frame being segmented: the position, and the common part of all segments' headers.
 //!
-//! All segments but the last have one length. So the headers are looked at once, their sums are
-//! kept as a template, and per segment only what differs is written and added: sequence number,
-//! flags, identification, lengths and the sum of the payload (RFC 1071 section 2, RFC 1624).
+//! All segments except the last have the same length. So the headers are parsed once, and their
+//! sums are kept as a template. For each segment, only the different fields are written and added:
+//! sequence number, flags, identification, lengths and the sum of the payload (RFC 1071 section 2,
+//! RFC 1624).
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ mod slices;
 
 pub use slices::Taken;
 
-/// A frame being cut, resumable at any segment. It holds no reference to the frame, so both can
+/// A frame being segmented, resumable at any segment. It has no reference to the frame, so both can
 /// wait in a queue; every call must get the same bytes.
 #[derive(Clone, Debug)]
 pub struct Cursor {
@@ -27,27 +28,27 @@ pub struct Cursor {
     class: Option<SegmentClass>,
     /// Bytes of the whole frame.
     frame_len: usize,
-    /// Where the payload begins.
+    /// Offset of the payload.
     begin: usize,
     /// The first payload byte that is not sent yet.
     position: usize,
-    /// Payload bytes per frame that comes out.
+    /// Payload bytes per output frame.
     unit: usize,
-    /// Payload bytes per segment: less than `unit` if the sink cuts what comes out again.
+    /// Payload bytes per segment: less than `unit` if the sink segments output frames again.
     mss: usize,
-    /// Frames that came out.
+    /// Number of output frames so far.
     emitted: u32,
     done: bool,
 }
 
-/// One frame that came out: its bytes are a header block and a part of the payload.
+/// One output frame: a header block and a part of the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Bytes of the header block.
     pub header_len: usize,
-    /// The payload, in bytes of the frame that is cut.
+    /// The range of the payload in the input frame.
     pub payload: Range<usize>,
-    /// What the sink must do to it.
+    /// Offloads that the sink must complete.
     pub offload: Offload,
 }
 
@@ -57,23 +58,24 @@ impl Segment {
         self.header_len + self.payload.len()
     }
 
-    /// Always false: a frame has bytes.
+    /// Always false: frames are not empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Why a cursor gave no segment.
+/// Why a cursor returned no segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// All segments came out.
+    /// All segments were returned.
     Done,
-    /// The buffer is shorter than the next frame, which has so many bytes. Nothing was changed.
+    /// The buffer is shorter than the next frame, which has this number of bytes. The cursor is
+    /// unchanged.
     NoRoom(usize),
 }
 
 impl Cursor {
-    /// Of a frame that is still to be looked at.
+    /// For a frame that is not parsed yet.
     #[inline]
     pub(super) fn blank() -> Self {
         Self {
@@ -89,7 +91,7 @@ impl Cursor {
         }
     }
 
-    /// Plans to send the frame as `cut` says. In place, as [`Template::take`].
+    /// Plans to send the frame as `cut` decides. In place, like [`Template::take`].
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -121,22 +123,22 @@ impl Cursor {
         })
     }
 
-    /// The class of what comes out; `None` for a frame that is not cut.
+    /// The class of the output frames; `None` for a frame that is not segmented.
     pub fn class(&self) -> Option<SegmentClass> {
         self.class
     }
 
-    /// Whether all segments came out.
+    /// Whether all segments were returned.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Frames that came out so far.
+    /// Number of frames returned so far.
     pub fn emitted(&self) -> u32 {
         self.emitted
     }
 
-    /// Frames that are still to come out.
+    /// Number of frames still to return.
     pub fn remaining(&self) -> usize {
         if self.done {
             return 0;
@@ -149,7 +151,7 @@ impl Cursor {
         self.mss
     }
 
-    /// Bytes of the longest frame that comes out, and of the last one.
+    /// Bytes of the longest output frame, and of the last one.
     pub fn frame_lengths(&self) -> (usize, usize) {
         let payload = self.frame_len - self.begin;
         let last = match payload % self.unit.max(1) {
@@ -160,15 +162,15 @@ impl Cursor {
         (header + payload.min(self.unit), header + last)
     }
 
-    /// Bytes of the next frame; 0 when there is none.
+    /// Bytes of the next frame; 0 if there is none.
     pub fn next_len(&self) -> usize {
         if self.done { 0 } else { self.header_len() + self.next_payload().len() }
     }
 
-    /// Copies the next frame to the front of `out` and sums its payload on the way.
+    /// Copies the next frame to the front of `out`, and sums its payload at the same time.
     ///
     /// # Errors
-    /// [`Stop`]; the cursor has not moved then.
+    /// [`Stop`], without moving the cursor.
     #[inline]
     pub fn copy(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();
@@ -177,7 +179,7 @@ impl Cursor {
         if self.done {
             return Err(Stop::Done);
         }
-        // Another frame than the one this was made for: nothing can come out of it.
+        // A frame other than the one this was made for has no segments.
         let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
         let out = out.get_mut(..len).ok_or(Stop::NoRoom(len))?;
         self.template.copy_headers(frame, out);
@@ -191,11 +193,11 @@ impl Cursor {
         Ok(self.advance(frame, header, payload, sum))
     }
 
-    /// Writes the header block of the next frame to the front of `out`, and may write to what is
-    /// behind it there; the payload stays where it is, for a sink that takes vectors.
+    /// Writes the header block of the next frame to the front of `out`, and may overwrite bytes
+    /// after it. The payload is not copied, for sinks that accept vectors.
     ///
     /// # Errors
-    /// [`Stop`]; the cursor has not moved then. No block is longer than
+    /// [`Stop`], without moving the cursor. No block is longer than
     /// [`MAX_HEADER`](super::MAX_HEADER).
     #[inline]
     pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
@@ -219,7 +221,7 @@ impl Cursor {
         self.template.header_len(self.position == self.begin)
     }
 
-    /// In the first fragment, bytes in the header block are no payload.
+    /// In the first fragment, the header block includes the first payload bytes.
     #[inline]
     fn next_payload(&self) -> Range<usize> {
         let end = self.frame_len.min(self.position + self.unit);

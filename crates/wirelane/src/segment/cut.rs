@@ -1,14 +1,14 @@
-//! How a frame is to be cut.
+//! Parameters of segmentation.
 
 /// The longest header block, in bytes.
 pub const MAX_HEADER: usize = 512;
 
-/// What the segmenter has decided.
+/// The segmenter's decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// Payload bytes per segment.
     pub(super) mss: usize,
-    /// Payload bytes per frame that comes out: a multiple of `mss`, or `mss`.
+    /// Payload bytes per output frame: a multiple of `mss`, or `mss`.
     pub(super) unit: usize,
     /// The sink completes checksums.
     pub(super) partial: bool,

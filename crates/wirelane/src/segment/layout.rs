@@ -1,4 +1,4 @@
-//! Where the headers are that change from segment to segment.
+//! The offsets of headers that change from segment to segment.
 
 use wirelane_wire::{
     EtherType, EthernetView, GeneveView, GreView, Ipv4View, Ipv6View, Protocol, TcpFlags, TcpView,
@@ -8,12 +8,12 @@ use wirelane_wire::{
 use super::stats::{Refusal, SegmentClass};
 use crate::frame::{Gso, Offload, Tunnel};
 
-/// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
+/// The most tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
 const MAX_TAGS: usize = 8;
-/// IP, tunnel, IP, tunnel, IP: two levels, as Linux allows.
+/// IP, tunnel, IP, tunnel, IP: two levels, like Linux.
 const MAX_LAYERS: usize = 5;
 
-/// A header whose length or checksum depends on the payload, outside of the transport header.
+/// A header around the transport header whose length or checksum depends on the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Layer {
     #[default]
@@ -28,31 +28,31 @@ pub(super) enum Layer {
     Gre { at: usize, checksum: bool },
 }
 
-/// The layers of a frame that is to be cut.
+/// The layers of a frame to segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     layers: [Layer; MAX_LAYERS],
     count: usize,
     pub(super) class: SegmentClass,
-    /// The first network header: what the MTU counts from.
+    /// Offset of the first network header, from which the MTU counts.
     pub(super) network: usize,
-    /// The transport header.
+    /// Offset of the transport header.
     pub(super) transport: usize,
-    /// The first byte after the transport header.
+    /// Offset of the first byte after the transport header.
     pub(super) payload: usize,
-    /// For IPv6 fragments: where the fragment header goes, and the field that announces it.
+    /// For IPv6 fragments: offsets of the fragment header, and of the field that announces it.
     pub(super) fragment: usize,
     pub(super) fragment_link: usize,
-    /// Where a routing header has the address of the final receiver.
+    /// Offset of the final destination's address in a routing header.
     pub(super) final_destination: Option<usize>,
-    /// The AE flag is set: the flags are a counter (RFC 9768).
+    /// Whether the AE flag is set: the flags are a counter (RFC 9768).
     pub(super) accurate_ecn: bool,
-    /// There is something in the checksum field of the transport header.
+    /// Whether the checksum field of the transport header is not 0.
     pub(super) checksum: bool,
 }
 
 impl Layout {
-    /// The layers from the outside in; the last one is the IP header before the transport header.
+    /// The layers from the outside in. The last one is the IP header before the transport header.
     pub(super) fn layers(&self) -> &[Layer] {
         self.layers.get(..self.count).unwrap_or_default()
     }
@@ -62,7 +62,7 @@ impl Layout {
         self.layers().last().copied().unwrap_or_default()
     }
 
-    /// Of a frame that is still to be looked at.
+    /// For a frame that is not parsed yet.
     pub(super) fn new() -> Self {
         Self {
             layers: [Layer::None; MAX_LAYERS],
@@ -79,8 +79,8 @@ impl Layout {
         }
     }
 
-    /// Finds the headers that `offload` speaks of. In place, because moving costs more than
-    /// finding.
+    /// Finds the headers that `offload` refers to. In place, because moving costs more than
+    /// parsing.
     pub(super) fn parse(&mut self, frame: &[u8], offload: &Offload) -> Result<(), Refusal> {
         let (mut ethertype, mut at) = link(frame, 0)?;
         self.network = at;
@@ -131,7 +131,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Takes an IP header: what follows it, and where.
+    /// Parses an IP header. Returns the next protocol, and its offset.
     fn network(
         &mut self,
         frame: &[u8],
@@ -142,7 +142,7 @@ impl Layout {
         match ethertype {
             EtherType::IPV4 => {
                 let view = Ipv4View::new_snapped(bytes).map_err(shape)?;
-                // 0 stands for a length that the field cannot hold (BIG TCP).
+                // A length of 0 means that the field cannot represent it (BIG TCP).
                 if !matches!(usize::from(view.total_len()), 0)
                     && usize::from(view.total_len()) != bytes.len()
                 {
@@ -172,7 +172,7 @@ impl Layout {
         }
     }
 
-    /// Steps over extension headers and notes where fragments would begin (RFC 8200 section 4.5):
+    /// Skips extension headers and records where fragments would begin (RFC 8200 section 4.5):
     /// after the last header that routers on the way process.
     fn extensions(&mut self, view: &Ipv6View<'_>, at: usize) -> Result<(Protocol, usize), Refusal> {
         // The next-header field of the fixed header, then the first byte of each extension.
@@ -203,7 +203,7 @@ impl Layout {
         Ok((protocol, next))
     }
 
-    /// The transport header must be what was asked for.
+    /// Checks that the transport header matches the offload.
     fn finish(
         &mut self,
         frame: &[u8],
@@ -245,17 +245,17 @@ impl Layout {
     }
 }
 
-/// Where the network header of a frame begins.
+/// Offset of the network header of a frame.
 pub(super) fn network(frame: &[u8]) -> Result<usize, Refusal> {
     link(frame, 0).map(|(_, at)| at)
 }
 
-/// Where the network header of a frame begins, and where the packet ends, as far as its header says
-/// that: the frame may go on with padding or a trailer.
+/// Offset of the network header of a frame, and the end of the packet by its header: padding or a
+/// trailer may follow.
 pub(super) fn extent(frame: &[u8]) -> Result<(usize, usize), Refusal> {
     let (ethertype, at) = link(frame, 0)?;
     let bytes = rest(frame, at);
-    // 0 stands for a length that the field cannot hold.
+    // A length of 0 means that the field cannot represent it.
     let stated = match ethertype {
         EtherType::IPV4 => Ipv4View::new_snapped(bytes).map_or(0, |view| view.total_len().into()),
         EtherType::IPV6 => {
@@ -270,7 +270,7 @@ pub(super) fn extent(frame: &[u8]) -> Result<(usize, usize), Refusal> {
     Ok((at, at + len))
 }
 
-/// Steps over an Ethernet header and its tags.
+/// Skips an Ethernet header and its tags.
 fn link(frame: &[u8], at: usize) -> Result<(EtherType, usize), Refusal> {
     let view = EthernetView::new(rest(frame, at)).map_err(shape)?;
     let (mut ethertype, mut at) = (view.ethertype(), at + ethernet::LEN);
@@ -284,13 +284,13 @@ fn link(frame: &[u8], at: usize) -> Result<(EtherType, usize), Refusal> {
     Ok((ethertype, at))
 }
 
-/// What a tunnel declares to carry.
+/// The type and offset of the packet in a tunnel.
 fn carried(frame: &[u8], ethertype: EtherType, at: usize) -> Result<(EtherType, usize), Refusal> {
     if ethertype == EtherType::BRIDGED { link(frame, at) } else { Ok((ethertype, at)) }
 }
 
 /// The tunnel in a UDP datagram, if there is one: the one expected, or one on its well-known port
-/// around what is to be cut, so that the datagram itself cannot be that.
+/// around the packet to segment, so that the datagram itself cannot be that packet.
 fn udp_tunnel(
     view: &UdpView<'_>,
     at: usize,
@@ -298,7 +298,7 @@ fn udp_tunnel(
     offload: &Offload,
 ) -> Option<Tunnel> {
     let is_tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
-    // The checksum that is left to do is that of the packet to be cut.
+    // The partial checksum belongs to the packet to segment.
     let is_around = is_tcp || offload.checksum.is_some_and(|place| usize::from(place.start) > at);
     match expected {
         // A GRE header is still to come.
@@ -313,7 +313,7 @@ fn udp_tunnel(
     }
 }
 
-/// What the tunnel over the UDP header at `at` carries, and where.
+/// The type and offset of the packet in the tunnel over the UDP header at `at`.
 fn udp_tunnel_inside(
     frame: &[u8],
     view: &UdpView<'_>,
@@ -349,7 +349,7 @@ fn rest(frame: &[u8], at: usize) -> &[u8] {
     frame.get(at..).unwrap_or_default()
 }
 
-/// A header that ends early or is impossible.
+/// The error for a truncated or impossible header.
 fn shape(_: WireError) -> Refusal {
     Refusal::Malformed
 }

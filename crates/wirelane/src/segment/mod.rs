@@ -1,11 +1,11 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says
-//! how to cut them, as `virtio_net_hdr` does. A [`Segmenter`] knows their
-//! [`Sink`](crate::frame::Sink) and decides for each frame: pass, cut or refuse. A [`Cursor`] then
-//! yields the packets one by one: copied with their checksums ([`Cursor::copy`]), or as a header
-//! block and a part of the payload for a sink that takes vectors ([`Cursor::slice`];
-//! [`Cursor::slices`] yields many at a time). When the sink is full, the cursor waits: nothing is
+//! A stack passes frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which has the
+//! parameters of segmentation, like `virtio_net_hdr`. A [`Segmenter`] knows their
+//! [`Sink`](crate::frame::Sink) and decides for each frame: pass, segment or refuse. A [`Cursor`]
+//! then yields the packets one by one: copied with their checksums ([`Cursor::copy`]), or as a
+//! header block and a part of the payload for a sink that accepts vectors ([`Cursor::slice`];
+//! [`Cursor::slices`] yields many at a time). When the sink is full, the cursor waits: no packet is
 //! lost or sent twice.
 //!
 //! ```
@@ -39,16 +39,16 @@
 //! | PSH, FIN | on the last segment only | RFC 9293 |
 //! | CWR | on the first only; with Accurate ECN on all | RFC 3168, RFC 9768 |
 //! | URG and its pointer | as long as urgent data follow, counted from the segment | RFC 9293 |
-//! | IPv4 identification | increments; fixed if asked for and DF allows it | RFC 6864 |
+//! | IPv4 identification | increments; fixed on request if DF allows it | RFC 6864 |
 //! | UDP checksum | 0 becomes 0xffff; none stays none over IPv4 only | RFC 768, RFC 8200 |
 //! | fragments | multiples of 8 bytes; options without copy flag only in the first; header chain whole in the first | RFC 791, RFC 8200, RFC 7112 |
 //! | tunnels | lengths, identifications and checksums of every level | RFC 7348, 8926, 2784 |
 //!
 //! Options of TCP and IP, extension headers and VLAN tags are copied to every packet.
 //!
-//! [`Coalescer`] is the inverse: it merges packets into frames that are cut into the same packets.
+//! [`Coalescer`] is the inverse: it merges packets into frames whose segments are the same packets.
 //!
-//! What it cannot do right it refuses with a [`Refusal`]: a frame is never sent wrong.
+//! Frames that it cannot segment correctly are refused with a [`Refusal`], and never sent.
 
 mod coalesce;
 mod cursor;

@@ -1,4 +1,4 @@
-//! Decides for each frame: pass, cut or refuse.
+//! Decides for each frame: pass, segment or refuse.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::layout::{self, Layer, Layout};
 use super::stats::{Bypass, Refusal, SegmentCounters};
 use crate::frame::{Gso, MAX_PACKET, Offload, Sink};
 
-/// What to do with a frame.
+/// The decision on a frame.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a cursor is the usual case, and is used in place")]
 pub enum Verdict {
-    /// Send it as it is; the sink does these offloads.
+    /// Send it unchanged; the sink completes these offloads.
     Pass(Offload),
     /// Send the cursor's packets.
     Cut(Cursor),
@@ -21,7 +21,7 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// Decides about frames for one sink, and counts. It does no I/O and reads no clock.
+/// Decides about frames for one sink, and counts them. It does no I/O and reads no clock.
 #[derive(Debug)]
 pub struct Segmenter {
     sink: Sink,
@@ -37,7 +37,7 @@ impl Segmenter {
     }
 
     /// Makes the identifications of IPv6 fragments hard to guess (RFC 7739): `secret` is a random
-    /// number. Every pair of addresses counts from a place of its own.
+    /// number. Each pair of addresses starts counting at a different number.
     #[must_use]
     pub fn with_fragment_secret(mut self, secret: u64) -> Self {
         self.fragment_secret = secret;
@@ -71,12 +71,11 @@ impl Segmenter {
         }
     }
 
-    /// How many bytes of a frame to send, and whether its packet is longer than the MTU.
+    /// The number of bytes of a frame to send, and whether its packet is longer than the MTU.
     ///
     /// A packet may be followed by padding or a trailer (RFC 1042). Both belong to Ethernet and
-    /// count neither as payload nor towards the MTU, so they stay with a frame that passes. They
-    /// are removed, and counted, from a frame to be cut, and from one that is too long only because
-    /// of them.
+    /// count neither as payload nor towards the MTU, so a frame that passes keeps them. They are
+    /// removed, and counted, if a frame is segmented, or is too long only because of them.
     #[inline]
     pub fn measure(&self, frame: &[u8], offload: &Offload) -> (usize, bool) {
         let (len, mtu) = (frame.len(), self.sink.mtu);
@@ -89,7 +88,7 @@ impl Segmenter {
         (end, is_long)
     }
 
-    /// Counts a segment that the sink has taken.
+    /// Counts a segment that the sink has accepted.
     #[inline]
     pub fn sent(&self, cursor: &Cursor, segment: &Segment) {
         if let Some(class) = cursor.class() {
@@ -99,7 +98,7 @@ impl Segmenter {
         }
     }
 
-    /// Counts segments that the sink has taken.
+    /// Counts segments that the sink has accepted.
     #[inline]
     pub fn sent_all(&self, cursor: &Cursor, taken: &Taken) {
         if let Some(class) = cursor.class() {
@@ -115,7 +114,7 @@ impl Segmenter {
         Verdict::Refuse(reason)
     }
 
-    /// A frame that is not to be cut.
+    /// Plans a frame without segmentation.
     fn plan_whole(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
         if frame.len() > self.sink.mtu && frame.len() - layout::network(frame)? > self.sink.mtu {
             return Err(Refusal::AboveMtu);
@@ -123,7 +122,7 @@ impl Segmenter {
         self.pass(frame, offload, Bypass::NotAsked)
     }
 
-    /// Sends a frame as it is, or with its checksum completed.
+    /// Sends a frame unchanged, or with its checksum completed.
     fn pass(&self, frame: &[u8], offload: &Offload, why: Bypass) -> Result<Verdict, Refusal> {
         let verdict = match offload.checksum {
             Some(_) if !self.sink.checksum => Verdict::Cut(Cursor::whole(frame, offload)?),
@@ -136,8 +135,8 @@ impl Segmenter {
         Ok(verdict)
     }
 
-    /// A frame that is to be cut. The cursor is made in its place: to move it costs as much as to
-    /// find the headers.
+    /// Plans the segmentation of a frame. The cursor is made in place, because moving it costs as
+    /// much as parsing the headers.
     fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
         let mut verdict = Verdict::Cut(Cursor::blank());
         if let Verdict::Cut(cursor) = &mut verdict {
@@ -150,7 +149,7 @@ impl Segmenter {
         verdict
     }
 
-    /// Sets `cursor` to the frame, or says what to do instead.
+    /// Sets `cursor` to the frame, or returns another verdict.
     #[inline(always)]
     fn cut(
         &mut self,
@@ -177,7 +176,7 @@ impl Segmenter {
         let asked = if offload.size == 0 { room } else { offload.size.into() };
         let mut mss = asked.min(room);
         if fragments {
-            // All but the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section
+            // All except the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section
             // 4.5).
             mss -= mss % 8;
         }
@@ -188,12 +187,12 @@ impl Segmenter {
             return Err(Refusal::MtuTooSmall);
         }
         if offload.gso == Gso::Udp && asked > room {
-            // A datagram is whole or it is not (RFC 768): it cannot be made smaller.
+            // A datagram cannot be divided (RFC 768).
             return Err(Refusal::AboveMtu);
         }
         let rounded = asked - if fragments { asked % 8 } else { 0 };
-        // Of tunnels and of Accurate ECN no sink is known to know the rules. The kernel cuts no
-        // datagrams without checksums (`virtio_net_hdr_to_skb()`).
+        // Sinks are not known to implement the rules of tunnels and Accurate ECN. The kernel does
+        // not segment datagrams without checksums (`virtio_net_hdr_to_skb()`).
         let accurate_ecn = offload.accurate_ecn || layout.accurate_ecn;
         let plain = layout.layers().len() == 1 && mss == rounded && !accurate_ecn;
         let is_udp = offload.gso == Gso::Udp;

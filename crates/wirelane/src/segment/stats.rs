@@ -1,11 +1,11 @@
-//! What the segmenter did, per class of traffic.
+//! The counters of the segmenter, per class of traffic.
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::sync::Counter;
 
-/// What kind of packet is cut.
+/// The kind of packet that is segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SegmentClass {
     /// TCP segments over IPv4.
@@ -68,81 +68,82 @@ macro_rules! reasons {
 pub(super) use reasons;
 
 reasons! {
-    /// Why a frame passes without being cut.
+    /// Why a frame passes without segmentation.
     Bypass {
-        /// It asked for nothing, or only for its checksum.
+        /// It requests no offload, or only its checksum.
         NotAsked = "not_asked",
         /// Its payload fits one segment.
         Fits = "fits",
-        /// The sink cuts it itself.
+        /// The sink segments it.
         SinkSegments = "sink_segments",
     }
 }
 
 reasons! {
-    /// Why a frame is not cut and must not be sent.
+    /// Why a frame is not segmented and must not be sent.
     Refusal {
-        /// It is longer than the MTU and asked for nothing, or for datagrams longer than the MTU.
+        /// It is longer than the MTU and requests no segmentation, or datagrams longer than the
+        /// MTU.
         AboveMtu = "above_mtu",
-        /// It is not IP, or of another version than it says.
+        /// It is not IP, or has another version than its offload.
         NotIp = "not_ip",
-        /// A header is cut short or impossible.
+        /// A header is truncated or impossible.
         Malformed = "malformed",
-        /// A stated length differs from that of the frame.
+        /// A length field differs from the length of the frame.
         LengthMismatch = "length_mismatch",
         /// It is a fragment already.
         Fragment = "fragment",
-        /// A jumbo payload option (RFC 2675), or lengths beyond those of IP.
+        /// A jumbo payload option (RFC 2675), or a length beyond the limits of IP.
         Jumbogram = "jumbogram",
-        /// An authentication header covers what would change (RFC 4302).
+        /// An authentication header covers fields that would change (RFC 4302).
         Authenticated = "authenticated",
         /// A routing header of an unknown kind, which hides the final receiver.
         RoutingHeader = "routing_header",
-        /// The upper layer is not the one it says.
+        /// The upper layer differs from the offload's.
         OtherProtocol = "other_protocol",
-        /// SYN or RST, of which there can be only one.
+        /// SYN or RST, which only one segment may have.
         SynOrRst = "syn_or_rst",
-        /// The checksum is not where the upper layer has it.
+        /// The checksum is not at the upper layer's offset.
         ChecksumPlace = "checksum_place",
-        /// "Don't fragment" (RFC 791) and fragments asked for.
+        /// "Don't fragment" (RFC 791) is set, and fragments are requested.
         DontFragment = "dont_fragment",
         /// Headers are longer than [`super::MAX_HEADER`].
         HeadersTooLong = "headers_too_long",
-        /// The MTU leaves no room for payload behind the headers.
+        /// The MTU leaves no room for payload after the headers.
         MtuTooSmall = "mtu_too_small",
-        /// GRE with sequence numbers (RFC 2890), of which only the sender knows the next.
+        /// GRE with sequence numbers (RFC 2890). Only the sender knows the next one.
         GreSequence = "gre_sequence",
-        /// Not the tunnel it says, or one that is unknown.
+        /// The tunnel is unknown, or differs from the offload's.
         Tunnel = "tunnel",
-        /// More tunnels than two.
+        /// More than two tunnels.
         TunnelDepth = "tunnel_depth",
         /// Fragments within a tunnel.
         TunnelFragment = "tunnel_fragment",
     }
 }
 
-/// Counters of one class. Written by one thread, read by any.
+/// Counters of one class. One thread writes them, any thread reads them.
 #[derive(Debug, Default)]
 pub struct ClassCounters {
-    /// Frames that were cut.
+    /// Frames that were segmented.
     pub super_frames: Counter,
-    /// Segments, datagrams or fragments that came out.
+    /// Segments, datagrams or fragments sent.
     pub segments: Counter,
-    /// Bytes of those, with their headers.
+    /// Their bytes, with their headers.
     pub bytes: Counter,
-    /// The shortest that came out; 0 if none did.
+    /// The shortest one; 0 if there was none.
     pub smallest_frame: Counter,
-    /// The longest that came out.
+    /// The longest one.
     pub largest_frame: Counter,
-    /// The smallest payload per segment; 0 if none was cut.
+    /// The smallest payload per segment; 0 if no frame was segmented.
     pub smallest_mss: Counter,
     /// The largest payload per segment.
     pub largest_mss: Counter,
 }
 
 impl ClassCounters {
-    /// A frame of this class and the packets it consists of: their payload, and the shortest and
-    /// the longest of what comes out.
+    /// Counts a frame of this class with the payload of its packets and the lengths of the shortest
+    /// and the longest one.
     pub(super) fn count(&self, mss: usize, smallest: usize, largest: usize) {
         let at_least = |counter: &Counter, value: usize| {
             if value as u64 > counter.value() {
@@ -161,7 +162,7 @@ impl ClassCounters {
         at_least(&self.largest_frame, largest);
     }
 
-    /// A reading of the classes of which there was anything.
+    /// A snapshot of the classes in use.
     pub(super) fn snapshot(classes: &[Self; SegmentClass::ALL.len()]) -> Vec<ClassStats> {
         let read = |(class, counters): (SegmentClass, &Self)| ClassStats {
             class: class.as_str(),
@@ -178,14 +179,14 @@ impl ClassCounters {
     }
 }
 
-/// What one segmenter did. Written by one thread, read by any.
+/// The counters of a segmenter. One thread writes them, any thread reads them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SegmentCounters {
     classes: [ClassCounters; SegmentClass::ALL.len()],
     bypassed: [Counter; Bypass::ALL.len()],
     refused: [Counter; Refusal::ALL.len()],
-    /// Frames that went on without what they had behind their packet: padding or a trailer.
+    /// Frames whose padding or trailer was removed.
     pub trailers: Counter,
 }
 
@@ -206,7 +207,7 @@ impl SegmentCounters {
         &self.refused[reason as usize]
     }
 
-    /// A reading of all counters; those that are zero are left out of the lists.
+    /// A snapshot of all counters; the lists omit zero counters.
     pub fn snapshot(&self) -> SegmentStats {
         let named = |reason, counter: &Counter| {
             let frames = counter.value();
@@ -227,37 +228,37 @@ impl SegmentCounters {
     }
 }
 
-/// A reading of [`SegmentCounters`].
+/// A snapshot of [`SegmentCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct SegmentStats {
-    /// Classes of which anything was cut.
+    /// Classes with segmented frames.
     pub classes: Vec<ClassStats>,
     /// Frames that passed, by reason.
     pub bypassed: Vec<ReasonStats>,
     /// Frames that were refused, by reason.
     pub refused: Vec<ReasonStats>,
-    /// Frames that went on without what they had behind their packet: padding or a trailer.
+    /// Frames whose padding or trailer was removed.
     pub trailers: u64,
 }
 
-/// A reading of [`ClassCounters`].
+/// A snapshot of [`ClassCounters`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct ClassStats {
     /// Name of the class.
     pub class: &'static str,
-    /// Frames that were cut.
+    /// Frames that were segmented.
     pub super_frames: u64,
-    /// What came out.
+    /// Segments, datagrams or fragments sent.
     pub segments: u64,
-    /// Its bytes.
+    /// Their bytes, with their headers.
     pub bytes: u64,
-    /// The shortest that came out.
+    /// The shortest one; 0 if there was none.
     pub smallest_frame: u64,
-    /// The longest that came out.
+    /// The longest one.
     pub largest_frame: u64,
     /// The smallest payload per segment.
     pub smallest_mss: u64,

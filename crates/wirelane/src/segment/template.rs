@@ -1,7 +1,7 @@
-//! What the header blocks of all segments of a frame have in common, and what differs.
+//! The common part of the header blocks of a frame's segments, and the fields that differ.
 //!
-//! They begin as the headers of the frame itself, which are read there: a template only knows the
-//! places of what differs, and the sums of what does not.
+//! The blocks begin as copies of the frame's headers. A template has only the offsets of the fields
+//! that differ, and the sums of all others.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Protocol, TcpFlags, ipv4, udp};
@@ -26,39 +26,38 @@ mod write;
 /// IP, tunnel, IP, tunnel, IP.
 const MAX_FIXES: usize = 5;
 
-/// Where the changing fields of the headers are, and the sums of everything else.
+/// The offsets of the changing header fields, and the sums of everything else.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
-    /// Bytes of the header block: those of the frame's, and of a fragment header that it does not
-    /// have.
+    /// Bytes of the header block: the frame's headers, and an added fragment header.
     len: usize,
-    /// Bytes after the block that only the first fragment has: the UDP header and what is before
-    /// it.
+    /// Bytes after the block in the first fragment only: the UDP header and extension headers
+    /// before it.
     pub(super) prefix: usize,
-    /// The first byte of the frame that is not in the block.
+    /// The first byte of the frame after the block.
     pub(super) payload: usize,
     transport: Transport,
-    /// Headers around the transport header, from the inside out; the first `count`.
+    /// Headers around the transport header, from the inside out; `count` are in use.
     fixes: [Fix; MAX_FIXES],
     count: usize,
-    /// Bytes of IPv4 options of all fragments but the first.
+    /// IPv4 options of all fragments except the first.
     options: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
-    /// A checksum around the transport header covers it.
+    /// Whether a checksum around the transport header covers it.
     covered: bool,
-    /// A checksum depends on the payload.
+    /// Whether a checksum depends on the payload.
     pub(super) sums_payload: bool,
-    /// What is left to a sink, apart from its size.
+    /// Offloads for the sink, except its size.
     offload: Offload,
-    /// The sink completes checksums.
+    /// Whether the sink completes checksums.
     partial: bool,
-    /// How to write most pieces faster, if there are such.
+    /// A faster way to write most pieces, if there is one.
     middle: Option<Middle>,
-    /// The first piece is one of them.
+    /// Whether the first piece can use it, too.
     first_is_middle: bool,
 }
 
 impl Template {
-    /// Of a frame that is still to be looked at.
+    /// For a frame that is not parsed yet.
     #[inline]
     pub(super) fn blank() -> Self {
         Self {
@@ -78,8 +77,7 @@ impl Template {
         }
     }
 
-    /// Takes the headers of a frame that is to be cut. In place, because moving costs as much as
-    /// finding.
+    /// Takes the headers of a frame to segment. In place, because moving costs as much as parsing.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -98,7 +96,7 @@ impl Template {
         if self.len + self.prefix > MAX_HEADER {
             return Err(Refusal::HeadersTooLong);
         }
-        // The innermost header is done; those of tunnels around it follow.
+        // The innermost header is done; the headers of tunnels follow.
         let id_step = u16::try_from(cut.unit.div_ceil(cut.mss.max(1))).unwrap_or(u16::MAX);
         let fragments = offload.gso == Gso::UdpFragment;
         let layers = layout.layers().iter().rev().enumerate();
@@ -125,7 +123,7 @@ impl Template {
         }
         self.count = layout.layers().len();
         self.covered = self.fixes.iter().any(Fix::has_checksum);
-        // Without a checksum of its own, a datagram is summed for those around it.
+        // A datagram without its own checksum is summed for the checksums around it.
         let own = !matches!(self.transport, Transport::Udp { checksum: false, .. });
         self.sums_payload |= self.covered && !own;
         self.middle = match self.fixes {
@@ -163,13 +161,13 @@ impl Template {
         })
     }
 
-    /// Bytes of the header block, of the first piece or another.
+    /// Bytes of the header block, of the first piece or of another.
     #[inline]
     pub(super) fn header_len(&self, first: bool) -> usize {
         if first { self.len + self.prefix } else { self.len }
     }
 
-    /// What the sink has to do to a piece of `len` payload bytes.
+    /// Offloads for the sink of a piece of `len` payload bytes.
     #[inline]
     pub(super) fn left_to_sink(&self, len: usize, mss: usize, first: bool) -> Offload {
         if !self.partial {
@@ -186,11 +184,11 @@ impl Template {
         }
     }
 
-    /// Copies the headers of the frame to the front of `out`. What is behind may be overwritten.
+    /// Copies the headers of the frame to the front of `out`, and may overwrite bytes after them.
     #[inline(always)]
     pub(super) fn copy_headers(&self, frame: &[u8], out: &mut [u8]) {
-        // A copy of known length is a few instructions, one of any length a call. One after the
-        // other, not as alternatives, which the compiler would make a call again.
+        // A copy of constant length is a few instructions, a copy of variable length a call. The
+        // two copies are sequential, because the compiler would turn alternatives into a call.
         const FRONT: usize = 64;
         let len = self.payload;
         let done = match (out.first_chunk_mut::<FRONT>(), frame.first_chunk()) {
@@ -205,7 +203,7 @@ impl Template {
         }
     }
 
-    /// Writes what differs into the copied block of a piece.
+    /// Writes the different fields into the copied block of a piece.
     #[inline(always)]
     pub(super) fn write(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
         match self.middle(piece.offset == 0) {
@@ -214,14 +212,13 @@ impl Template {
         }
     }
 
-    /// How to write a piece that is not the last one, the first one or another.
+    /// The faster way for a piece other than the last, which may be the first.
     #[inline(always)]
     pub(super) fn middle(&self, first: bool) -> Option<&Middle> {
         self.middle.as_ref().filter(|_| !first || self.first_is_middle)
     }
 
-    /// Whether the headers of the first piece, and what is left to the sink, are as those of the
-    /// next.
+    /// Whether the first piece has the same headers and pending offload as the next.
     fn first_is_alike(&self) -> bool {
         let flags = match self.transport {
             Transport::Tcp { flags, accurate_ecn, .. } => {
@@ -306,7 +303,7 @@ fn pseudo(
     Ok(addresses.plus(Sum::of_field(protocol.into())))
 }
 
-/// Copies headers of `len` bytes, of which `done` are copied: the last `N`, or all.
+/// Copies the rest of `len` bytes of headers, of which `done` are copied: the last `N`, or all.
 #[inline(always)]
 fn copy_rest<const N: usize>(frame: &[u8], out: &mut [u8], done: usize, len: usize) {
     let (Some(out), Some(headers)) = (out.get_mut(..len), frame.get(..len)) else { return };

@@ -9,29 +9,29 @@ use super::stats::{Alone, CoalesceCounters, Flush};
 use super::store::{Copies, Store};
 use crate::frame::{MAX_PACKET, Offload};
 
-/// Merges packets. It does no I/O; time is passed in, in any unit that only grows.
+/// Merges packets. It does no I/O; the caller passes the time, in any monotonic unit.
 ///
-/// What it holds lies in buffers of type `B`: memory of its own, unless a port gives others.
+/// Held packets are stored in buffers of type `B`: private memory, unless a port provides buffers.
 #[derive(Debug)]
 pub struct Coalescer<B = Vec<u8>> {
     limits: Limits,
     held: Vec<Held<B>>,
-    /// Buffers of what is not held now.
+    /// Unused buffers.
     free: Vec<Held<B>>,
     counters: Arc<CoalesceCounters>,
 }
 
-/// Room for the longest packet and the link header with its tags.
+/// Room for the longest packet and its link header with tags.
 pub(crate) const COALESCED: usize = MAX_PACKET + 64;
 
 impl Coalescer {
-    /// A coalescer that holds nothing. It takes the memory for all flows now.
+    /// An empty coalescer. It allocates the memory for all flows now.
     pub fn new(limits: Limits) -> Self {
         Self::with_buffers(limits, || Vec::with_capacity(COALESCED))
     }
 
-    /// Takes a packet that came at `now`, with its pending `offload`. `send` gets frames to hand
-    /// on: the packet itself, or frames held before it, or both.
+    /// Adds a packet that arrived at `now`, with its pending `offload`. Passes frames to `send`:
+    /// the packet itself, frames held before it, or both.
     pub fn push(
         &mut self,
         frame: &[u8],
@@ -42,19 +42,19 @@ impl Coalescer {
         self.take((frame, offload), &offload, now, &mut Copies(send));
     }
 
-    /// Hands on what has been held since before `now` less the age limit.
+    /// Passes on frames that have been held for the age limit.
     pub fn expire(&mut self, now: u64, send: &mut impl FnMut(&[u8], Offload)) {
         self.expire_to(now, &mut Copies(send));
     }
 
-    /// Hands on all that is held.
+    /// Passes on all held frames.
     pub fn flush(&mut self, send: &mut impl FnMut(&[u8], Offload)) {
         self.flush_to(&mut Copies(send));
     }
 }
 
 impl<B> Coalescer<B> {
-    /// A coalescer that holds nothing, in buffers that are made now, one per flow.
+    /// An empty coalescer. It makes its buffers now, one per flow.
     pub(crate) fn with_buffers(limits: Limits, mut buffer: impl FnMut() -> B) -> Self {
         let limits =
             Limits { size: limits.size.min(MAX_PACKET), flows: limits.flows.max(1), ..limits };
@@ -67,7 +67,7 @@ impl<B> Coalescer<B> {
         &self.limits
     }
 
-    /// Changes what is merged and how long frames may become, from the next packet on.
+    /// Changes the protocols to merge and the largest frame size, from the next packet on.
     pub(crate) fn adjust(&mut self, tcp: bool, udp: bool, size: usize) {
         self.limits = Limits { tcp, udp, size: size.min(MAX_PACKET), ..self.limits };
     }
@@ -77,17 +77,17 @@ impl<B> Coalescer<B> {
         &self.counters
     }
 
-    /// Frames that are held.
+    /// Number of held frames.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// What is held, oldest first.
+    /// The buffers of held frames, oldest first.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = &B> {
         self.held.iter().map(|held| &held.buffer)
     }
 
-    /// As [`Coalescer::push`], for packets that `store` has.
+    /// Like [`Coalescer::push`], for packets in `store`.
     pub(crate) fn take<S: Store<Buffer = B>>(
         &mut self,
         packet: S::Packet<'_>,
@@ -137,7 +137,7 @@ impl<B> Coalescer<B> {
         }
     }
 
-    /// Lets a packet pass that must not be merged for a reason that it does not show itself.
+    /// Passes on a packet that must not be merged for a reason outside the packet.
     pub(crate) fn pass<S: Store<Buffer = B>>(
         &mut self,
         packet: S::Packet<'_>,
@@ -146,7 +146,7 @@ impl<B> Coalescer<B> {
     ) {
         self.counters.packets.add(1);
         self.counters.alone(reason).add(1);
-        // With both protocols off the flow is all that is looked for.
+        // With both protocols off, parsing only finds the flow.
         let limits = Limits { tcp: false, udp: false, ..self.limits };
         if let Err(kind) = Packet::parse(S::bytes(&packet), None, &limits) {
             self.flush_flow(&kind, store);
@@ -154,28 +154,28 @@ impl<B> Coalescer<B> {
         store.pass(packet);
     }
 
-    /// As [`Coalescer::expire`].
+    /// Like [`Coalescer::expire`].
     pub(crate) fn expire_to<S: Store<Buffer = B>>(&mut self, now: u64, store: &mut S) {
         let age = self.limits.age;
         self.flush_where(Flush::Age, store, |held| now.saturating_sub(held.since()) >= age);
     }
 
-    /// As [`Coalescer::flush`].
+    /// Like [`Coalescer::flush`].
     pub(crate) fn flush_to<S: Store<Buffer = B>>(&mut self, store: &mut S) {
         self.flush_where(Flush::Asked, store, |_| true);
     }
 
-    /// Hands on what is held of the flow of a packet, as far as that can be told.
+    /// Passes on the held frames of a packet's flow. If only its addresses are known, they decide.
     fn flush_flow<S: Store<Buffer = B>>(&mut self, kind: &Unmergeable<'_>, store: &mut S) {
         self.flush_where(Flush::Unmergeable, store, |held| match kind {
             Unmergeable::Flow(flow, _) => held.is_flow::<S>(flow),
             Unmergeable::Addresses(addresses, _) => held.has_addresses(addresses),
-            // Of whatever flow it is meant to be: nobody can tell.
+            // It may belong to any flow.
             Unmergeable::Foreign(reason) => *reason == Alone::Malformed,
         });
     }
 
-    /// Hands on, oldest first, what `which` says.
+    /// Passes on the frames selected by `which`, oldest first.
     fn flush_where<S: Store<Buffer = B>>(
         &mut self,
         reason: Flush,

@@ -1,4 +1,4 @@
-//! A frame that is growing.
+//! A frame being merged.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::Addresses;
@@ -11,10 +11,10 @@ use super::store::Store;
 use crate::frame::{Gso, Offload};
 use crate::segment::stats::SegmentClass;
 
-/// The first packet of a flow, and the payload of those that followed.
+/// The first packet of a flow, and the payloads of the following ones.
 #[derive(Debug)]
 pub(super) struct Held<B> {
-    /// The first packet as it came, then payloads.
+    /// The first packet unchanged, then payloads.
     pub(super) buffer: B,
     addresses: Addresses,
     ports: Ports,
@@ -23,7 +23,7 @@ pub(super) struct Held<B> {
     transport: usize,
     begin: usize,
     v6: bool,
-    /// Payload bytes per packet, the last one excepted.
+    /// Payload bytes per packet, except the last one.
     mss: usize,
     segments: u32,
     /// The sequence number expected next.
@@ -36,7 +36,7 @@ pub(super) struct Held<B> {
     id: u16,
     fixed_id: bool,
     checksum: bool,
-    /// How many of them came with a checksum that was left to do.
+    /// Number of packets with a partial checksum.
     partial: u32,
     since: u64,
 }
@@ -67,7 +67,7 @@ impl<B> Held<B> {
         }
     }
 
-    /// Begins with `packet`, which is still to be put into [`Held::buffer`].
+    /// Starts with `packet`. The caller puts its bytes into [`Held::buffer`].
     pub(super) fn start(&mut self, packet: &Packet<'_>, now: u64) {
         self.mss = packet.payload().len();
         let (sequence, flags) =
@@ -88,29 +88,29 @@ impl<B> Held<B> {
         self.since = now;
     }
 
-    /// When its first packet came.
+    /// The arrival time of its first packet.
     pub(super) fn since(&self) -> u64 {
         self.since
     }
 
-    /// Packets in it.
+    /// Number of packets.
     pub(super) fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// Their bytes, each with its headers.
+    /// Bytes of all packets, each with its headers.
     pub(super) fn wire_bytes<S: Store<Buffer = B>>(&self) -> u32 {
-        // As many headers as packets, and one is there.
+        // As many headers as packets, of which one is in the buffer.
         let headers = self.segments.saturating_sub(1) * self.begin as u32;
         S::content(&self.buffer).len() as u32 + headers
     }
 
-    /// How many of them came with a checksum that was left to do.
+    /// Number of packets with a partial checksum.
     pub(super) fn partial(&self) -> u32 {
         self.partial
     }
 
-    /// What kind of frame it becomes.
+    /// The class of the merged frame.
     pub(super) fn class(&self) -> SegmentClass {
         match (self.protocol == Protocol::TCP, self.v6) {
             (true, false) => SegmentClass::Tcp4,
@@ -120,7 +120,7 @@ impl<B> Held<B> {
         }
     }
 
-    /// Payload bytes per packet, the last one excepted.
+    /// Payload bytes per packet, except the last one.
     pub(super) fn mss(&self) -> usize {
         self.mss
     }
@@ -141,15 +141,15 @@ impl<B> Held<B> {
         self.addresses == *addresses
     }
 
-    /// Adds a packet of the flow; says whether the frame is complete with it.
+    /// Adds a packet of the flow; returns whether the frame is complete with it.
     ///
-    /// A checksum that was left to do and one that was verified are worth the same, and the whole
-    /// has one that is left to do: so the kernel has it, which compares `ip_summed` only where
-    /// packets stay what they were, in a list (`tcp_gro_receive()`, `udp_gro_receive_segment()`,
+    /// Packets with partial and with verified checksums merge, and the frame has a partial
+    /// checksum. The kernel does the same: it compares `ip_summed` only where packets stay
+    /// separate, in a list (`tcp_gro_receive()`, `udp_gro_receive_segment()`,
     /// `tcp_gro_complete()`).
     ///
     /// # Errors
-    /// Why it cannot be added.
+    /// The reason why it cannot be added.
     pub(super) fn merge<S: Store<Buffer = B>>(
         &mut self,
         packet: &Packet<'_>,
@@ -195,7 +195,8 @@ impl<B> Held<B> {
         })
     }
 
-    /// Whether the identification is fixed, if that of `packet` fits at all.
+    /// Whether the identification is fixed; `None` if `packet` has an identification that does not
+    /// fit.
     fn identification(&self, packet: &Packet<'_>) -> Option<bool> {
         let fixed = packet.dont_fragment && packet.id == self.id;
         let counts = packet.id == self.id.wrapping_add(self.segments as u16);
@@ -208,8 +209,8 @@ impl<B> Held<B> {
         }
     }
 
-    /// Whether CWR is on the first packet only, if the flags of `packet` fit at all: PSH and FIN
-    /// may end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
+    /// Whether CWR is on the first packet only; `None` if the flags of `packet` do not fit. PSH and
+    /// FIN may end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
     fn congestion(&self, packet: &Packet<'_>) -> Option<bool> {
         let Some(fields) = packet.tcp else { return Some(false) };
         let ends = TcpFlags::PSH.with(TcpFlags::FIN);
@@ -223,7 +224,7 @@ impl<B> Held<B> {
             (false, true) => None,
             (false, false) => Some(false),
             (true, true) => (!self.first_only_cwr).then_some(false),
-            // With AE, cutting would set it on all.
+            // With AE, segmentation would set it on all.
             (true, false) => {
                 let may = self.segments == 1 || self.first_only_cwr;
                 (may && !self.flags.contains(TcpFlags::AE)).then_some(true)
@@ -231,7 +232,7 @@ impl<B> Held<B> {
         }
     }
 
-    /// Brings the headers up to date; what is left to do to the frame.
+    /// Updates the headers, and returns the frame's pending offload.
     pub(super) fn finish<S: Store<Buffer = B>>(&mut self) -> Offload {
         let place = own_place(self.transport, self.protocol);
         if self.segments < 2 {
@@ -279,7 +280,7 @@ impl<B> Held<B> {
     }
 }
 
-/// Writes a field of a header that is in the frame.
+/// Writes a header field in the frame.
 fn put(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(field) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
         *field = value.to_be_bytes();

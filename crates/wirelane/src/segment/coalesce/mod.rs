@@ -1,9 +1,9 @@
-//! The inverse of segmentation (GRO): packets of a flow that follow each other become one frame.
+//! The inverse of segmentation (GRO): consecutive packets of a flow become one frame.
 //!
-//! A merged frame records how it was merged, so cutting it gives the very same packets back. So
-//! only packets merge that cutting would make: with right checksums, in order, of one size, with
-//! the same headers, and without padding or a trailer. A packet that cannot be merged is handed on
-//! as it is, behind held packets of its flow: order within a flow is kept.
+//! Segmenting a merged frame gives exactly the same packets back. Therefore only packets that
+//! segmentation would create are merged: with correct checksums, in order, of one size, with the
+//! same headers, and without padding or a trailer. A packet that cannot be merged is passed on
+//! unchanged after the held packets of its flow, so the order within a flow is kept.
 //!
 //! A merged frame always has a partial checksum. The segmenter, or a sink, completes it. A sender's
 //! partial checksum needs no verification.

@@ -1,4 +1,4 @@
-//! Whether a packet can be merged, and the places of its headers.
+//! Parses packets that can be merged.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::{Addresses, Network};
@@ -14,51 +14,51 @@ use crate::frame::PartialChecksum;
 /// Bytes of both Ethernet addresses; tags follow.
 const ADDRESSES: usize = 12;
 
-/// A packet that can be merged, if what came before it fits.
+/// A packet that can be merged, if it fits the held packets before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
-    /// The whole frame: nothing is behind the payload.
+    /// The whole frame, which ends with the payload.
     pub(super) frame: &'a [u8],
     pub(super) flow: Flow<'a>,
-    /// The IP header.
+    /// Offset of the IP header.
     pub(super) network: usize,
-    /// The transport header.
+    /// Offset of the transport header.
     pub(super) transport: usize,
-    /// The payload.
+    /// Offset of the payload.
     pub(super) begin: usize,
     pub(super) v6: bool,
-    /// What of the TCP header may differ; `None` for UDP.
+    /// Variable fields of the TCP header; `None` for UDP.
     pub(super) tcp: Option<TcpFields>,
     /// The IPv4 identification.
     pub(super) id: u16,
     pub(super) dont_fragment: bool,
-    /// It has a checksum; UDP over IPv4 may have none.
+    /// Whether it has a checksum; UDP over IPv4 may have none.
     pub(super) checksum: bool,
-    /// Its sender left the checksum to do.
+    /// Whether its checksum is partial.
     pub(super) partial: bool,
 }
 
-/// What of a TCP header may differ from packet to packet.
+/// Fields of a TCP header that may differ from packet to packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TcpFields {
     pub(super) sequence: u32,
     pub(super) flags: TcpFlags,
 }
 
-/// What tells one flow from another.
+/// The identity of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow<'a> {
-    /// The Ethernet header with all tags, of which only the [`networks`] tell.
+    /// The Ethernet header with all tags. Only its [`networks`] belong to the identity.
     pub(super) link: &'a [u8],
     pub(super) addresses: Addresses,
     pub(super) ports: Ports,
     pub(super) protocol: Protocol,
 }
 
-/// A packet that cannot be merged: what is known of its flow, and why.
+/// A packet that cannot be merged: the known part of its flow, and the reason.
 #[derive(Debug)]
 pub(super) enum Unmergeable<'a> {
-    /// All is known.
+    /// The whole flow.
     Flow(Flow<'a>, Alone),
     /// Only its addresses.
     Addresses(Addresses, Alone),
@@ -66,9 +66,8 @@ pub(super) enum Unmergeable<'a> {
     Foreign(Alone),
 }
 
-/// The virtual networks that the tags of an Ethernet header name. Its other fields may change in
-/// the middle of a flow, and so may a tag that names none (IEEE 802.1Q, table 9-2: VID 0 has only a
-/// priority).
+/// The VLANs in the tags of an Ethernet header. Its other fields may change within a flow, and so
+/// may a tag without a VLAN (IEEE 802.1Q, table 9-2: VID 0 has only a priority).
 pub(super) fn networks(link: &[u8]) -> impl Iterator<Item = u16> + '_ {
     let tags = link.get(ADDRESSES..).unwrap_or_default().as_chunks::<{ vlan::LEN }>().0;
     tags.iter().map(|[_, _, a, b]| u16::from_be_bytes([*a, *b]) & 0x0fff).filter(|vid| *vid != 0)
@@ -83,8 +82,8 @@ impl Unmergeable<'_> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart and verifies its checksums. One that its sender left to do, at
-    /// `partial`, is not there yet: nothing can have damaged it
+    /// Parses a packet and verifies its checksums. A partial checksum, at `partial`, is not
+    /// verified, because the packet was not transmitted yet
     /// (`__skb_gro_checksum_validate_needed()`).
     pub(super) fn parse(
         frame: &'a [u8],
@@ -94,7 +93,7 @@ impl<'a> Packet<'a> {
         let layers = Layers::parse(frame).map_err(|_| Unmergeable::Foreign(Alone::Malformed))?;
         let network = layers.network_offset;
         let bytes = frame.get(network..).unwrap_or_default();
-        // Total length, header length, and what is peculiar to the version.
+        // Total length, header length, and properties of the IP version.
         let (addresses, stated, v6) = match &layers.network {
             Network::V4(view) => {
                 let (source, destination) = (view.source(), view.destination());
@@ -114,7 +113,7 @@ impl<'a> Packet<'a> {
                 view.identification(),
                 view.dont_fragment(),
                 view.options().is_empty() && !view.is_fragment(),
-                // 0xffff verifies as well as 0 and is not what cutting would write.
+                // 0xffff is as valid as 0, but segmentation would not write it.
                 view.checksum_is_valid() && view.checksum() != 0xffff,
             ),
             _ => (0, true, upper.offset == network + ipv6::LEN && !upper.is_fragment, true),
@@ -168,11 +167,11 @@ impl<'a> Packet<'a> {
         }
         let none = partial.is_none() && !is_tcp && field == 0 && !v6;
         let right = match partial {
-            // Of an outer header, or of something that is no header: not this one.
+            // The partial checksum of an outer header, or of another place.
             Some(place) if Some(place) != own_place(transport, flow.protocol) => {
                 return Err(known(Alone::Offload));
             }
-            // Of any other sum completing would make what cutting does not.
+            // From any other sum, completion would make another checksum than segmentation.
             Some(_) => field == pseudo_of(&flow, segment).partial(),
             None if none => true,
             None => {
@@ -197,18 +196,19 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Payload bytes.
+    /// The payload.
     pub(super) fn payload(&self) -> &'a [u8] {
         self.frame.get(self.begin..).unwrap_or_default()
     }
 
-    /// Whether nothing can follow it in one frame.
+    /// Whether it must be the last packet of a frame.
     pub(super) fn ends_frame(&self) -> bool {
         let ends = TcpFlags::PSH.with(TcpFlags::FIN);
         self.tcp.is_some_and(|fields| fields.flags.bits() & ends.bits() != 0)
     }
 
-    /// Whether the headers, tags among them, are those of `first`, apart from what cutting changes.
+    /// Whether the headers and tags equal those of `first`, except for fields that segmentation
+    /// changes.
     pub(super) fn like(&self, first: &[u8]) -> bool {
         let same = |range: std::ops::Range<usize>| matches!((self.frame.get(range.clone()), first.get(range)), (Some(a), Some(b)) if a == b);
         let (ip, at) = (self.network, self.transport);
@@ -234,7 +234,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// It counts only with URG, but must be what cutting copies.
+/// It is valid only with URG, but must equal the copy that segmentation makes.
 fn urgent_pointer(segment: &[u8]) -> u16 {
     let field = segment.get(18..).and_then(|bytes| bytes.first_chunk());
     field.map_or(0, |field| u16::from_be_bytes(*field))
@@ -248,7 +248,7 @@ fn pseudo_of(flow: &Flow<'_>, segment: &[u8]) -> Sum {
     pseudo(&flow.addresses, flow.protocol, segment.len())
 }
 
-/// Where the checksum of a transport header is.
+/// The place of a transport header's checksum.
 pub(super) fn own_place(transport: usize, protocol: Protocol) -> Option<PartialChecksum> {
     let offset =
         if protocol == Protocol::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET };

@@ -1,4 +1,4 @@
-//! What a coalescer did.
+//! The counters of a coalescer.
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::segment::stats::{ClassCounters, ClassStats, ReasonStats, SegmentClass
 use crate::sync::Counter;
 
 reasons! {
-    /// Why a held frame was handed on.
+    /// Why a held frame was passed on.
     Flush {
         /// Its last packet has PSH or FIN.
         Push = "push",
@@ -15,7 +15,7 @@ reasons! {
         Short = "short",
         /// It reached its limit of bytes or packets.
         Full = "full",
-        /// The next packet of its flow has other headers, tags, flags or options, or is longer.
+        /// The next packet of its flow is longer, or has other headers, tags, flags or options.
         Differs = "differs",
         /// The next packet of its flow is not the next in order.
         Order = "order",
@@ -23,55 +23,56 @@ reasons! {
         Unmergeable = "unmergeable",
         /// It waited too long.
         Age = "age",
-        /// Its place was needed for another flow.
+        /// Its buffer was needed for another flow.
         Evicted = "evicted",
-        /// All was to be handed on.
+        /// The caller requested all frames.
         Asked = "asked",
-        /// There was no memory to merge it with another packet.
+        /// No memory was available to merge it with another packet.
         NoMemory = "no_memory",
     }
 }
 
 reasons! {
-    /// Why a packet passed as it is.
+    /// Why a packet was passed on unchanged.
     Alone {
-        /// Neither TCP nor UDP over IP, or switched off.
+        /// Neither TCP nor UDP over IP, or merging of the protocol is off.
         OtherProtocol = "other_protocol",
         /// A header is cut short or impossible.
         Malformed = "malformed",
         /// A fragment, or with IP options or extension headers.
         NotPlain = "not_plain",
-        /// A checksum is wrong or not in its usual form; one that is left to do holds the sum of
+        /// A checksum is wrong or not in its usual form; or a partial checksum is not the sum of
         /// the pseudo-header.
         Checksum = "checksum",
-        /// Bytes behind the packet, which cutting would not give back: padding, or a trailer.
+        /// The frame has padding or a trailer after the packet, which segmentation would not
+        /// restore.
         Trailer = "trailer",
-        /// Longer than what the sink sends in one piece.
+        /// Longer than the sink's MTU.
         AboveMtu = "above_mtu",
         /// No payload.
         Empty = "empty",
         /// SYN, RST or URG, or without ACK.
         Flags = "flags",
-        /// Nothing followed that could be merged with it.
+        /// No following packet could be merged with it.
         Single = "single",
-        /// Its sender left something to do, and not only its own checksum.
+        /// It has other pending offloads than its own checksum.
         Offload = "offload",
-        /// Only a part of it is there.
+        /// The packet is truncated.
         Cut = "cut",
     }
 }
 
-/// What a coalescer did. Written by one thread, read by any.
+/// The counters of a coalescer. One thread writes them, any thread reads them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CoalesceCounters {
-    /// Packets that came in.
+    /// Packets received.
     pub packets: Counter,
-    /// Frames of at least two packets that went out.
+    /// Frames of at least two packets.
     pub super_frames: Counter,
-    /// Packets in those.
+    /// Packets in these frames.
     pub merged: Counter,
-    /// Packets in those whose checksum their sender had left to do.
+    /// Packets in these frames that had a partial checksum.
     pub partial: Counter,
     classes: [ClassCounters; SegmentClass::ALL.len()],
     flushed: [Counter; Flush::ALL.len()],
@@ -79,23 +80,24 @@ pub struct CoalesceCounters {
 }
 
 impl CoalesceCounters {
-    /// Frames and single packets that were held and handed on for this reason.
+    /// Frames and single packets that were held and passed on for this reason.
     pub fn flushed(&self, reason: Flush) -> &Counter {
         // An enumeration without values indexes an array of its length.
         &self.flushed[reason as usize]
     }
 
-    /// Packets that passed as they are for this reason.
+    /// Packets that were passed on unchanged for this reason.
     pub fn alone(&self, reason: Alone) -> &Counter {
         &self.alone[reason as usize]
     }
 
-    /// Merged frames of one class: segments are the packets in them, lengths and bytes their own.
+    /// Merged frames of one class: its segments are their packets, its lengths and bytes are those
+    /// of the packets.
     pub fn class(&self, class: SegmentClass) -> &ClassCounters {
         &self.classes[class as usize]
     }
 
-    /// A reading of all counters; reasons that are zero are left out.
+    /// A snapshot of all counters, without reasons that are zero.
     pub fn snapshot(&self) -> CoalesceStats {
         let named = |reason, counter: &Counter| {
             let frames = counter.value();
@@ -115,23 +117,24 @@ impl CoalesceCounters {
     }
 }
 
-/// A reading of [`CoalesceCounters`].
+/// A snapshot of [`CoalesceCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct CoalesceStats {
-    /// Packets that came in.
+    /// Packets received.
     pub packets: u64,
-    /// Frames of at least two packets that went out.
+    /// Frames of at least two packets.
     pub super_frames: u64,
-    /// Packets in those.
+    /// Packets in these frames.
     pub merged: u64,
-    /// Packets in those whose checksum their sender had left to do.
+    /// Packets in these frames that had a partial checksum.
     pub partial: u64,
-    /// Merged frames by class: segments are the packets in them, lengths and bytes their own.
+    /// Merged frames by class: its segments are their packets, its lengths and bytes are those of
+    /// the packets.
     pub classes: Vec<ClassStats>,
-    /// What was held and handed on, by reason.
+    /// Held frames and single packets that were passed on, by reason.
     pub flushed: Vec<ReasonStats>,
-    /// Packets that passed, by reason.
+    /// Packets that were passed on unchanged, by reason.
     pub alone: Vec<ReasonStats>,
 }

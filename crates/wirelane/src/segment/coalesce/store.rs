@@ -1,37 +1,38 @@
-//! What packets and merged frames lie in. The coalescer decides, the store has the memory.
+//! The memory of packets and merged frames. The coalescer decides, the store owns the memory.
 
 use crate::frame::Offload;
 
-/// Memory of packets and of frames that grow, and where both go.
+/// Memory of packets and of merged frames, and the destination of both.
 pub(crate) trait Store {
-    /// A packet that comes in.
+    /// An incoming packet.
     type Packet<'p>;
-    /// A place for a frame that grows; empty until a packet begins it.
+    /// A buffer for a merged frame, empty until its first packet.
     type Buffer;
 
     /// The bytes of a packet.
     fn bytes<'a>(packet: &'a Self::Packet<'_>) -> &'a [u8];
 
-    /// What is in a buffer.
+    /// The content of a buffer.
     fn content(buffer: &Self::Buffer) -> &[u8];
 
-    /// What is in a buffer, writable.
+    /// The content of a buffer, for writing.
     fn content_mut(buffer: &mut Self::Buffer) -> &mut [u8];
 
     /// Puts the first packet into an empty buffer.
     fn begin(&mut self, buffer: &mut Self::Buffer, packet: Self::Packet<'_>);
 
-    /// Adds `payload` at the end. False, and nothing changed, if there is no memory.
+    /// Appends `payload`. False, without a change, if memory runs out.
     fn append(&mut self, buffer: &mut Self::Buffer, payload: &[u8]) -> bool;
 
-    /// Hands on a packet as it came.
+    /// Passes on a packet unchanged.
     fn pass(&mut self, packet: Self::Packet<'_>);
 
-    /// Hands on what is in a buffer, which is empty then: so many packets with so many bytes.
+    /// Passes on the content of a buffer, and empties it. It contains `packets` packets with
+    /// `bytes` bytes.
     fn hand_on(&mut self, buffer: &mut Self::Buffer, offload: Offload, packets: u32, bytes: u32);
 }
 
-/// Copies packets into memory of its own, and lends what is handed on to a function.
+/// Copies packets into private memory, and lends frames to a function.
 pub(super) struct Copies<'f, F>(pub(super) &'f mut F);
 
 impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {

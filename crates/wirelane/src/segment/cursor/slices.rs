@@ -1,12 +1,11 @@
-//! Segments many at a time: copied, or as header blocks for a sink that takes vectors.
+//! Many segments at once: copied, or as header blocks for sinks that accept vectors.
 //!
-//! The pieces up to the last one are alike, often with the first one, and lie one behind the other.
-//! So what they need is checked once for all of them, and what their headers have in common is
+//! The pieces except the last have similar headers, often also the first, and their payloads are
+//! contiguous. So their ranges are checked once for all of them, and their common header fields are
 //! written once.
 //!
-//! Without a copy, the payloads are summed, which is bound by the cache that they come from, and
-//! after that the headers are written, which is bound by the number of instructions: done in turns,
-//! each was seen to slow the other down.
+//! Without copies, summing the payloads is bound by the cache, and writing the headers by the
+//! number of instructions. Alternating them slowed both down, so the payloads are summed first.
 
 use wirelane_wire::checksum::Sum;
 
@@ -15,34 +14,34 @@ use crate::checksum;
 use crate::frame::Offload;
 use crate::segment::template::{Header, Piece, Visitor};
 
-/// So many payloads are summed before their headers are written.
+/// The number of payloads that are summed before their headers are written.
 const SUMS: usize = 64;
 
-/// Bytes of a header block that is copied as a whole: Ethernet, tags, IPv6 and TCP with all its
-/// options fit.
+/// Bytes of a header block that is copied as a whole: enough for Ethernet, tags, IPv6 and TCP with
+/// all options.
 const BLOCK: usize = 128;
-/// With IPv6, or options as usual.
+/// Enough for IPv6, or the usual options.
 const MEDIUM: usize = 96;
-/// Without tags and options.
+/// Enough without tags and options.
 const SHORT: usize = 64;
 
-/// What a call of [`Cursor::slices`] or [`Cursor::copies`] gave out.
+/// The result of [`Cursor::slices`] or [`Cursor::copies`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Segments: as many buffers were filled.
+    /// Number of segments, and of filled buffers.
     pub segments: usize,
     /// Bytes of the segments, with their headers.
     pub bytes: usize,
 }
 
 impl Cursor {
-    /// As [`slice`](Self::slice), for as many segments as there are buffers: each header block goes
-    /// to the front of a buffer, which `each` is then given with the segment. What is behind it in
-    /// the buffer may be overwritten. Much faster than one by one if buffers have at least 128
+    /// Like [`slice`](Self::slice), for as many segments as there are buffers. Each header block is
+    /// written to the front of a buffer, and bytes after it may be overwritten; then `each` gets
+    /// the buffer and the segment. Much faster than single calls if buffers have at least 128
     /// bytes.
     ///
     /// # Errors
-    /// [`Stop`] if not even one came out.
+    /// [`Stop`] if there is not even one segment.
     #[inline]
     pub fn slices<B: AsMut<[u8]>>(
         &mut self,
@@ -53,11 +52,11 @@ impl Cursor {
         self.many::<false, B>(frame, buffers, each)
     }
 
-    /// As [`copy`](Self::copy), for as many segments as there are buffers: each goes to the front
-    /// of a buffer, which `each` is then given with the segment. Faster than one by one.
+    /// Like [`copy`](Self::copy), for as many segments as there are buffers. Each is written to the
+    /// front of a buffer; then `each` gets the buffer and the segment. Faster than single calls.
     ///
     /// # Errors
-    /// [`Stop`] if not even one came out.
+    /// [`Stop`] if there is not even one segment.
     #[inline]
     pub fn copies<B: AsMut<[u8]>>(
         &mut self,
@@ -99,7 +98,8 @@ impl Cursor {
         }
     }
 
-    /// The pieces up to the last one that are alike, as far as there are buffers: how many.
+    /// Writes the similar pieces before the last one, as far as there are buffers. Returns their
+    /// number.
     #[inline(always)]
     fn middles<const COPY: bool, B: AsMut<[u8]>>(
         &mut self,
@@ -144,13 +144,13 @@ impl Cursor {
     }
 }
 
-/// Pieces behind each other, of the cursor's length, whose headers are written. Their payloads are
-/// copied behind them if `COPY`, and summed on the way.
+/// Contiguous pieces of the cursor's length, whose headers are written. With `COPY`, their payloads
+/// are copied after the headers, and summed at the same time.
 struct Run<'a, const COPY: bool, B, E> {
     cursor: &'a Cursor,
     frame: &'a [u8],
     payload: &'a [u8],
-    /// Of the payloads, if they are not copied: as many as there are pieces.
+    /// The sums of the payloads if they are not copied, one per piece.
     sums: &'a [Sum],
     buffers: &'a mut [B],
     offload: Offload,
@@ -169,7 +169,7 @@ impl<'a, const COPY: bool, B, E> Run<'a, COPY, B, E> {
 impl<const COPY: bool, B: AsMut<[u8]>, E: FnMut(&mut B, Segment), const N: usize> Visitor
     for Blocks<'_, COPY, B, E, N>
 {
-    /// How many were written.
+    /// The number of blocks written.
     type Output = usize;
 
     #[inline(always)]
@@ -184,11 +184,11 @@ impl<const COPY: bool, B: AsMut<[u8]>, E: FnMut(&mut B, Segment), const N: usize
         let pieces = payload.chunks_exact(unit.max(1));
         for ((buffer, &sum), source) in buffers.iter_mut().zip(sums).zip(pieces) {
             let out = buffer.as_mut();
-            // A segment shorter than a block is left to those that go one by one.
+            // Shorter segments than a block are written one by one.
             let out = if COPY { out.get_mut(..header_len + unit).unwrap_or_default() } else { out };
             let Some(header) = out.first_chunk_mut::<N>() else { break };
             *header = block;
-            // What of the block is behind the headers makes room for the payload.
+            // The payload overwrites the part of the block after the headers.
             let sum = match out.get_mut(header_len..).filter(|_| COPY) {
                 Some(target) if cursor.template.sums_payload => {
                     checksum::copy(target, source).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Fields of headers, and the values of those that differ from piece to piece.
+//! Header fields, and the values of fields that differ from piece to piece.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ pub(super) fn flags_of(flags: TcpFlags, first: bool, last: bool, accurate_ecn: b
     if first || accurate_ecn { flags } else { flags.without(TcpFlags::CWR) }
 }
 
-/// The field of IPv4 that has the offset, in units of 8 bytes, and "more fragments" as bit 13.
+/// The IPv4 field with the offset, in units of 8 bytes, and "more fragments" as bit 13.
 #[inline]
 pub(super) fn fragment_offset(piece: &Piece) -> u16 {
     (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13
 }
 
-/// The field that has the length of a TCP header, and its flags.
+/// The field with the length of a TCP header, and its flags.
 #[inline]
 pub(super) fn control(header_len: u16, flags: TcpFlags) -> u16 {
     (header_len / 4) << 12 | flags.bits()
 }
 
-/// The big-endian field at `at`, which is in the headers.
+/// The big-endian field at `at`, which is within the headers.
 #[inline]
 pub(super) fn field(headers: &[u8], at: usize) -> u16 {
     let bytes = headers.get(at..).and_then(|bytes| bytes.first_chunk());
@@ -41,7 +41,7 @@ pub(super) fn put<const N: usize>(headers: &mut [u8], at: usize, value: [u8; N])
     }
 }
 
-/// The `N` bytes at `at`, which are in the headers.
+/// The `N` bytes at `at`, which are within the headers.
 #[inline]
 pub(super) fn at_mut<const N: usize>(headers: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
     headers.get_mut(at..)?.first_chunk_mut()
@@ -61,12 +61,12 @@ pub(super) fn sum_but<const N: usize>(
 ) -> Sum {
     let header = headers.get(header).unwrap_or_default();
     let add = |sum, word: &[u8; 4]| sum + u64::from(u32::from_be_bytes(*word));
-    // Without options, headers of IPv4 and TCP have this length: known to the compiler, it is no
-    // loop.
+    // Headers of IPv4 and TCP without options have this length. Because it is constant, the
+    // compiler makes no loop.
     let (fixed, options) = header.split_first_chunk::<20>().unwrap_or((&[0; 20], header));
     let all = fixed.as_chunks::<4>().0.iter().fold(0, add);
     let all = options.as_chunks::<4>().0.iter().fold(all, add);
-    // Adding the complement takes a field out (RFC 1624).
+    // Adding the complement subtracts a field (RFC 1624).
     let without: u64 = fields.into_iter().map(|at| u64::from(!field(header, at))).sum();
     Sum::of_number(all + without)
 }

@@ -70,7 +70,7 @@ impl Template {
         let v6 = matches!(fix, Fix::Fragment6 { .. });
         let none = field(datagram, udp::CHECKSUM_OFFSET) == 0;
         let checksum = (offload.checksum.is_some() || (v6 && none)).then(|| {
-            // The field itself is left out of the sum.
+            // The sum excludes the field itself.
             let value = datagram.get(6..8).map(Sum::of).unwrap_or_default();
             let length = Sum::of_number(datagram.len() as u64);
             let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
@@ -84,7 +84,7 @@ impl Template {
 }
 
 /// Replaces options that only the first fragment may have by no-operations (RFC 791 section 3.1:
-/// the first bit of an option says whether it is copied).
+/// the first bit of an option is its copy flag).
 fn keep_copied_options(mut options: &mut [u8]) {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -92,7 +92,7 @@ fn keep_copied_options(mut options: &mut [u8]) {
         let len = match kind {
             END => return,
             NO_OPERATION => 1,
-            // A length that cannot be: what follows is no option.
+            // An impossible length: the following bytes are not options.
             _ => match options.get(1).map(|len| usize::from(*len)) {
                 Some(len) if len >= 2 && len <= options.len() => len,
                 _ => return,

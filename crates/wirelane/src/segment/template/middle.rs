@@ -1,6 +1,5 @@
-//! The pieces between the first and the last one, of which a long frame has dozens: all of one
-//! length and with the same flags, so that of their headers only two or three fields have to be
-//! found out.
+//! The pieces between the first and the last one. A long frame has dozens, all with the same length
+//! and flags, so that only two or three fields of their headers differ.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
@@ -8,7 +7,7 @@ use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 use super::fields::{at_mut, control, flags_of, fragment_offset, put};
 use super::parts::{Fix, Piece, Transport};
 
-/// What is to be written into the headers of such a piece.
+/// The fields to write into the headers of such a piece.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::segment) enum Middle {
     Tcp4(Tcp, Ipv4),
@@ -19,17 +18,17 @@ pub(in crate::segment) enum Middle {
     Fragment6(Fragment6),
 }
 
-/// A header of such pieces, or several.
+/// One or several headers of such pieces.
 pub(in crate::segment) trait Header {
-    /// Writes what they have in common into a copy of the frame's headers.
+    /// Writes the common fields into a copy of the frame's headers.
     fn write_common(&self, headers: &mut [u8]);
 
-    /// Writes what differs from piece to piece into a copy of the headers of another one.
+    /// Writes the different fields into a copy of another piece's headers.
     fn write_next(&self, headers: &mut [u8], piece: &Piece);
 }
 
-/// What is done with the headers of a [`Middle`]. It is compiled for each kind of them, so that
-/// nothing has to be decided per piece.
+/// An operation on the headers of a [`Middle`]. It is compiled for each kind of header, so that the
+/// loop over pieces has no branches on it.
 pub(in crate::segment) trait Visitor {
     type Output;
 
@@ -37,9 +36,8 @@ pub(in crate::segment) trait Visitor {
 }
 
 impl Middle {
-    /// For pieces of `unit` bytes behind headers of `len` bytes, of which no header is around the
-    /// IP header that `fix` is about. `None` where their headers differ in more than this can
-    /// write: in fragments with options and with urgent data.
+    /// For pieces of `unit` bytes after headers of `len` bytes, whose outermost IP header `fix`
+    /// describes. `None` if more fields differ: in fragments with options, and with urgent data.
     #[inline(always)]
     pub(super) fn new(
         transport: &Transport,
@@ -83,7 +81,7 @@ impl Middle {
         })
     }
 
-    /// Does what the visitor wants with the headers.
+    /// Calls the visitor with the headers.
     #[inline(always)]
     pub(in crate::segment) fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         match *self {
@@ -96,7 +94,7 @@ impl Middle {
         }
     }
 
-    /// Writes what differs from the frame's headers into a copy of them.
+    /// Writes the different fields into a copy of the frame's headers.
     #[inline(always)]
     pub(super) fn write(&self, headers: &mut [u8], piece: &Piece) {
         self.visit(WriteOne { headers, piece });
@@ -132,16 +130,16 @@ impl<A: Header, B: Header> Header for (A, B) {
     }
 }
 
-/// The header that is cut.
+/// The innermost header.
 enum Upper {
     Tcp(Tcp),
     Udp(Udp),
-    /// Of fragments: it is payload of the first one.
+    /// Fragments: it belongs to the payload of the first one.
     Payload,
 }
 
 impl Upper {
-    /// `None` with urgent data. `length_from` is what the pieces have from some place on.
+    /// `None` with urgent data. `length_from` returns the length of the pieces from an offset on.
     #[inline(always)]
     fn new(transport: &Transport, partial: bool, length_from: impl Fn(u16) -> u16) -> Option<Self> {
         Some(match *transport {
@@ -187,12 +185,12 @@ impl Upper {
 enum Checksum {
     /// The same in all pieces: none, or the sum of the pseudo-header, for the sink.
     Fixed(u16),
-    /// Of everything but the payload and the sequence number.
+    /// The sum of everything except payload and sequence number.
     Base(Sum),
 }
 
 impl Checksum {
-    /// The field, as far as it is the same in all pieces.
+    /// The field in all pieces, or 0 if it differs.
     #[inline]
     fn common(self) -> [u8; 2] {
         match self {
@@ -262,7 +260,7 @@ pub(in crate::segment) struct Ipv4 {
     length: u16,
     id: u16,
     step: u16,
-    /// Of the header without its identification.
+    /// The sum of the header without its identification.
     base: Sum,
 }
 
@@ -303,7 +301,7 @@ impl Header for Ipv6 {
 pub(in crate::segment) struct Fragment4 {
     at: u16,
     length: u16,
-    /// Of the header without its fragment offset.
+    /// The sum of the header without its fragment offset.
     base: Sum,
 }
 

@@ -1,25 +1,25 @@
-//! What of the headers differs from piece to piece.
+//! The header fields that differ from piece to piece.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, TcpFlags};
 
-/// A part of the payload that goes out as one frame.
+/// A part of the payload that is sent as one frame.
 pub(in crate::segment) struct Piece {
-    /// Where it is in the payload.
+    /// Its offset in the payload.
     pub(in crate::segment) offset: usize,
     /// Its length.
     pub(in crate::segment) len: usize,
-    /// How many came before.
+    /// Number of pieces before it.
     pub(in crate::segment) index: u32,
     /// Whether it is the last one.
     pub(in crate::segment) last: bool,
-    /// Its sum; zero where nothing depends on it.
+    /// Its sum; zero if no checksum depends on it.
     pub(in crate::segment) sum: Sum,
 }
 
-/// What of the transport header differs from piece to piece. Places are below
-/// [`MAX_HEADER`](crate::segment::MAX_HEADER); in as few bytes as that takes, because a template is
-/// moved when it is made.
+/// The transport header's fields that differ from piece to piece. Offsets are below
+/// [`MAX_HEADER`](crate::segment::MAX_HEADER); the fields are as small as possible, because a
+/// template is moved when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transport {
     Tcp {
@@ -29,9 +29,9 @@ pub(super) enum Transport {
         flags: TcpFlags,
         urgent: u16,
         accurate_ecn: bool,
-        /// Of pseudo-header and header without lengths and what differs.
+        /// The sum of pseudo-header and header without lengths and changing fields.
         base: Sum,
-        /// Of the pseudo-header without its length.
+        /// The sum of the pseudo-header without its length.
         pseudo: Sum,
     },
     Udp {
@@ -40,7 +40,8 @@ pub(super) enum Transport {
         base: Sum,
         pseudo: Sum,
     },
-    /// Fragments: the transport header is payload, in the prefix, with this checksum at this place.
+    /// Fragments: the transport header is payload, in the prefix, with this checksum at this
+    /// offset.
     Fragment {
         checksum: Option<(u16, u16)>,
     },
@@ -52,7 +53,7 @@ pub(super) enum Transport {
     },
 }
 
-/// What of another header differs.
+/// The changing fields of another header.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Fix {
     #[default]
@@ -73,8 +74,8 @@ pub(super) enum Fix {
         first_base: Sum,
         options_len: u8,
     },
-    /// An IPv6 header of fragments; its fragment header comes behind the frame's headers, and
-    /// `link` is the field that announces it.
+    /// An IPv6 header of fragments; its fragment header follows the frame's headers, and `link` is
+    /// the field that announces it.
     Fragment6 {
         at: u16,
         link: u16,

@@ -1,4 +1,4 @@
-//! The headers of any piece, the first and the last one among them.
+//! Writes the headers of any piece, including the first and the last one.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
@@ -8,7 +8,7 @@ use super::fields::{at_mut, control, flags_of, fragment_offset, put, sum_of};
 use super::parts::{Fix, Piece, Transport};
 
 impl Template {
-    /// Writes what differs into the copied block of a piece.
+    /// Writes the different fields into the copied block of a piece.
     pub(super) fn write_any(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
         self.write_transport(frame, header, piece);
         let covered = if self.covered { self.sum_covered(header, piece) } else { Sum::ZERO };
@@ -165,8 +165,8 @@ impl Template {
         }
     }
 
-    /// The sum of everything from the transport header on, for checksums around it: once its
-    /// checksum is complete, that of the rest is the complement of its pseudo-header's.
+    /// The sum from the transport header on, for checksums around it. Once its checksum is
+    /// complete, the rest sums up to the complement of its pseudo-header's sum.
     #[inline]
     fn sum_covered(&self, header: &[u8], piece: &Piece) -> Sum {
         let (pseudo, header_len) = match self.transport {
@@ -178,7 +178,7 @@ impl Template {
         Sum::of_field(pseudo.plus(length).checksum())
     }
 
-    /// Where what [`sum_covered`](Self::sum_covered) sums begins.
+    /// Offset of the first byte that [`sum_covered`](Self::sum_covered) sums.
     #[inline]
     fn covered_from(&self) -> usize {
         match self.transport {
