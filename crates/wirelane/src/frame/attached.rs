@@ -1,13 +1,13 @@
-//! What a capture file says of a packet: its interface and the options of its block. Kept behind
-//! the packet.
+//! The data of a packet in a capture file: its interface and the options of its block. They are
+//! stored after the packet.
 //!
 //! ```text
 //!   │ headroom │ packet │  room to grow  │ interface │ length │ options │
 //!                                        ▲ the end of the room
 //! ```
 //!
-//! The room of the frame ends before them, so whatever becomes of the packet in its memory, they
-//! stay. A packet that is copied into another frame leaves them behind.
+//! The room of the frame ends before them, so changes of the packet in its memory do not overwrite
+//! them. A copy of the packet in another frame does not have them.
 #![allow(unsafe_code)]
 
 use super::handle::Frame;
@@ -17,8 +17,8 @@ use super::marks::Marks;
 const HEADER: usize = 8;
 
 impl Frame {
-    /// Keeps the number of its interface in its file, and the options of its block. False, and
-    /// nothing changed, if they do not fit behind the packet.
+    /// Stores the number of its interface in its file, and the options of its block. False, without
+    /// a change, if they do not fit after the packet.
     #[cold]
     #[must_use = "without room nothing was changed"]
     pub(crate) fn attach(&mut self, interface: u32, options: &[u8]) -> bool {
@@ -43,27 +43,27 @@ impl Frame {
         true
     }
 
-    /// Whether [`Frame::attached`] has anything.
+    /// Whether [`Frame::attached`] returns data.
     #[inline(always)]
     pub(crate) fn has_attached(&self) -> bool {
         self.meta().marks.has(Marks::ATTACHED)
     }
 
-    /// Whether the interface or a file says more of it than its bytes.
+    /// Whether it has hints of an interface or data of a file.
     #[inline(always)]
     pub(crate) fn says_more(&self) -> bool {
         self.meta().marks.has(Marks::HINTS.with(Marks::ATTACHED))
     }
 
-    /// The options of its packet in the capture file that it is of, in their coding and the byte
-    /// order of this machine; empty if there are none, or if it was not read from a file.
+    /// The options of its packet in a capture file, encoded in the byte order of this machine.
+    /// Empty if there are none, or if it was not read from a file.
     #[inline]
     pub fn options(&self) -> &[u8] {
         self.attached().map_or(&[], |(_, options)| options)
     }
 
-    /// The number of its interface in its file, and the options of its block, in their coding;
-    /// `None` if nothing was kept.
+    /// The number of its interface in its file, and the encoded options of its block; `None` if
+    /// none were stored.
     #[inline]
     pub(crate) fn attached(&self) -> Option<(u32, &[u8])> {
         if !self.has_attached() {

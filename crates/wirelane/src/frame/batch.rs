@@ -1,4 +1,4 @@
-//! Frames that travel together.
+//! Batches of frames.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -9,13 +9,13 @@ use super::handle::Frame;
 use super::meta::{Meta, release_runs};
 use crate::ring::{Receiver, Sender};
 
-/// Frames that travel together: the unit of every hot call.
+/// A batch of frames, the unit of all calls on the hot path.
 ///
-/// It never grows beyond the capacity it was made with, so filling it allocates nothing, and
-/// dropping or clearing it gives all frames back in as few steps as there are runs of one owner.
+/// It never grows beyond its initial capacity, so filling it does not allocate. Dropping or
+/// clearing it releases frames in runs of the same owner.
 pub struct Batch {
     frames: Vec<Frame>,
-    /// Most frames to hold now; never more than was allocated.
+    /// The most frames now; never more than allocated.
     limit: usize,
 }
 
@@ -28,20 +28,20 @@ impl Batch {
         Self { frames: Vec::with_capacity(capacity), limit: capacity }
     }
 
-    /// How many more frames fit.
+    /// The number of frames that still fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.limit - self.frames.len().min(self.limit)
     }
 
-    /// Holds at most `n` frames from now on, but never more than its capacity. Frames already in it
+    /// Limits it to `n` frames from now on, but never more than its capacity. Frames already in it
     /// stay.
     #[inline]
     pub fn set_limit(&mut self, n: usize) {
         self.limit = n.min(self.frames.capacity());
     }
 
-    /// Adds a frame at the end; gives it back if the batch is full.
+    /// Appends a frame, or returns it if the batch is full.
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.room() == 0 {
@@ -51,21 +51,20 @@ impl Batch {
         Ok(())
     }
 
-    /// Gives every frame back to its owner.
+    /// Releases all frames.
     #[inline]
     pub fn clear(&mut self) {
         let n = self.frames.len();
         self.release_first(n);
     }
 
-    /// Gives the first `n` frames back to their owners.
+    /// Releases the first `n` frames.
     pub fn release_first(&mut self, n: usize) {
         let n = n.min(self.frames.len());
         self.release(0..n);
     }
 
-    /// Gives the frames in `range`, which the batch has, back to their owners; those behind them
-    /// move up.
+    /// Releases the frames in `range`, which the batch has; the following ones move forward.
     #[inline]
     fn release(&mut self, range: Range<usize>) {
         let Range { start, end } = range;
@@ -90,13 +89,13 @@ impl Batch {
         }
     }
 
-    /// Keeps the frames for which `keep` is true, in order, and gives the others back.
+    /// Keeps the frames for which `keep` returns true, in order, and releases the others.
     pub fn retain(&mut self, keep: impl FnMut(&mut Frame) -> bool) {
         self.frames.retain_mut(keep);
     }
 
-    /// Of the frames from the one at `first` on, as many as there are `verdicts`, keeps those whose
-    /// verdict is not 0, in order, and gives the others back to their owners.
+    /// Applies `verdicts` to the frames from `first` on: keeps frames with a non-zero verdict, in
+    /// order, and releases the others.
     pub(crate) fn retain_at(&mut self, first: usize, verdicts: &[u32]) {
         let Some(frames) = self.frames.get_mut(first..) else { return };
         let mut kept = 0;
@@ -110,45 +109,45 @@ impl Batch {
         self.release(first + kept.min(end)..first + end);
     }
 
-    /// Moves all frames of `other` that fit to the end of this batch.
+    /// Moves as many frames of `other` as fit to the end of this batch.
     pub fn append(&mut self, other: &mut Batch) {
         let n = self.room().min(other.frames.len());
         self.frames.extend(other.frames.drain(..n));
     }
 
-    /// Moves the frames of `others`, which were taken from there, back to the place `at`.
+    /// Moves the frames of `others` back to the position `at`, from which they were taken.
     pub(crate) fn put_back(&mut self, at: usize, others: &mut Batch) {
         self.frames.splice(at..at, others.frames.drain(..));
     }
 
-    /// Takes the last frame out.
+    /// Takes the last frame.
     pub fn pop(&mut self) -> Option<Frame> {
         self.frames.pop()
     }
 
-    /// Takes the first `n` frames out, in order.
+    /// Takes the first `n` frames, in order.
     pub fn drain(&mut self, n: usize) -> impl Iterator<Item = Frame> + '_ {
         let n = n.min(self.frames.len());
         self.frames.drain(..n)
     }
 
-    /// Gives all but the first `n` frames back to their owners.
+    /// Releases all frames except the first `n`.
     pub fn truncate(&mut self, n: usize) {
         self.frames.truncate(n);
     }
 
-    /// Moves frames from the front into a ring while it has room; returns how many.
+    /// Moves frames from the front into a ring while it has room; returns their number.
     pub fn send(&mut self, ring: &mut Sender<Frame>) -> usize {
         ring.send(&mut self.frames)
     }
 
-    /// Moves frames out of a ring to the end of the batch, as many as fit; returns how many.
+    /// Moves as many frames as fit from a ring to the end of the batch; returns their number.
     pub fn receive(&mut self, ring: &mut Receiver<Frame>) -> usize {
         let room = self.room();
         ring.receive(&mut self.frames, room)
     }
 
-    /// The frames as a vector. A caller that adds frames ensures that they fit.
+    /// The frames as a vector. A caller that adds frames must ensure that they fit.
     #[inline(always)]
     pub(crate) fn as_vec(&mut self) -> &mut Vec<Frame> {
         &mut self.frames

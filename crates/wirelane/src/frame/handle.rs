@@ -1,4 +1,4 @@
-//! The handle to one packet: whoever has it owns the bytes.
+//! The handle to one packet, which owns the packet's memory.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -8,7 +8,7 @@ use super::marks::Marks;
 use super::meta::{Meta, release_run};
 use crate::mask::Class;
 
-/// One received or to-be-sent packet. See the [module documentation](crate::frame).
+/// A packet. See the [module documentation](crate::frame).
 #[repr(transparent)]
 pub struct Frame(NonNull<Meta>);
 
@@ -19,7 +19,7 @@ unsafe impl Send for Frame {}
 unsafe impl Sync for Frame {}
 
 impl Frame {
-    /// Makes the handle for `meta`.
+    /// Creates the handle for `meta`.
     ///
     /// # Safety
     /// `meta` is initialised, describes memory that nobody else uses, and no other handle to it
@@ -41,8 +41,8 @@ impl Frame {
         unsafe { self.0.as_mut() }
     }
 
-    /// Gives up the handle but keeps the memory: the receiver of the pointer owns the frame until
-    /// [`Frame::new`] makes it one again.
+    /// Gives up the handle and keeps the memory: the receiver of the pointer owns the frame, and
+    /// [`Frame::new`] creates its handle again.
     #[inline(always)]
     pub(crate) fn into_meta(self) -> NonNull<Meta> {
         std::mem::ManuallyDrop::new(self).0
@@ -56,13 +56,13 @@ impl Frame {
         unsafe { std::slice::from_raw_parts(meta.data.as_ptr(), meta.len as usize) }
     }
 
-    /// The bytes of the packet, writable.
+    /// The bytes of the packet, for writing.
     ///
-    /// A checksum may be *partial*: then its field holds the sum of the pseudo-header, and a device
-    /// or a segmenter completes it ([`Frame::offload`]). To change addresses or ports use the
-    /// setters, such as [`Frame::set_ipv4_source`], or [`Frame::packet_mut`]: they keep both kinds
-    /// right. After changes to a packet with a partial checksum by other means, that sum must still
-    /// be the one of the pseudo-header.
+    /// A checksum may be *partial*: its field then contains the sum of the pseudo-header, and a
+    /// device or a segmenter completes it ([`Frame::offload`]). To change addresses or ports, use
+    /// the setters, such as [`Frame::set_ipv4_source`], or [`Frame::packet_mut`]: they update both
+    /// kinds. If other code changes a packet with a partial checksum, the field must still contain
+    /// the sum of the pseudo-header.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta_mut();
@@ -70,48 +70,48 @@ impl Frame {
         unsafe { std::slice::from_raw_parts_mut(meta.data.as_ptr(), meta.len as usize) }
     }
 
-    /// Bytes present.
+    /// Number of captured bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.meta().len as usize
     }
 
-    /// Whether no byte is present.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes the packet had on the wire; more than [`Frame::len`] if the snap length cut it.
+    /// Length on the wire; more than [`Frame::len`] if the snap length truncated it.
     #[inline(always)]
     pub fn original_len(&self) -> u32 {
         self.meta().original_len
     }
 
-    /// When the port saw it: nanoseconds since the Unix epoch, 0 if the port keeps no time.
+    /// Time of capture in nanoseconds since the Unix epoch; 0 if the port has no time.
     #[inline(always)]
     pub fn timestamp(&self) -> u64 {
         self.meta().timestamp
     }
 
-    /// The queue it came through; `None` for a packet that is tied to no queue ([`Class::Other`]).
+    /// The queue that it passed; `None` for a packet without a queue ([`Class::Other`]).
     #[inline(always)]
     pub fn queue(&self) -> Option<u16> {
         (self.class() != Class::Other).then_some(self.queue_number())
     }
 
-    /// As [`Frame::queue`], and the number under which its port has it if it is tied to none.
+    /// Like [`Frame::queue`], or the port's number for packets without a queue.
     #[inline(always)]
     pub(crate) fn queue_number(&self) -> u16 {
         self.meta().queue
     }
 
-    /// Whether it was received, transmitted by the host, or tied to no queue.
+    /// Whether it was received, transmitted by the host, or has no queue.
     #[inline(always)]
     pub fn class(&self) -> Class {
         self.meta().class
     }
 
-    /// Bytes before the packet that belong to the frame, including metadata kept there.
+    /// Bytes before the packet that belong to the frame, including stored metadata.
     #[inline(always)]
     pub(crate) fn before(&self) -> usize {
         self.meta().headroom as usize
@@ -125,15 +125,14 @@ impl Frame {
         unsafe { meta.data.sub(meta.headroom as usize) }
     }
 
-    /// Bytes that [`Frame::set_len`] can reach.
+    /// The largest length for [`Frame::set_len`].
     #[inline(always)]
     pub fn capacity(&self) -> usize {
         self.meta().room as usize
     }
 
-    /// Makes the packet `len` bytes long, cutting or extending it at the end. Bytes gained have
-    /// no defined content, but are initialised. Returns false, and changes nothing, if `len`
-    /// exceeds [`Frame::capacity`].
+    /// Truncates or extends the packet at its end to `len` bytes. Added bytes have no defined
+    /// content, but are initialised. False, without a change, if `len` exceeds [`Frame::capacity`].
     #[inline]
     #[must_use = "a frame that is too long was not changed"]
     pub fn set_len(&mut self, len: usize) -> bool {
@@ -146,8 +145,8 @@ impl Frame {
         fits
     }
 
-    /// Replaces the packet by `bytes`, without pending offloads or hints. False, and nothing
-    /// changed, if they do not fit.
+    /// Replaces the packet by `bytes`, without pending offloads or hints. False, without a change,
+    /// if they do not fit.
     #[must_use = "bytes that do not fit were not copied"]
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let fits = self.set_len(bytes.len());
@@ -158,14 +157,14 @@ impl Frame {
         fits
     }
 
-    /// Sets the time of a packet that a program has made, in nanoseconds since 1970: a file that it
-    /// is sent to keeps it.
+    /// Sets the time of a packet, in nanoseconds since 1970, for packets that a program makes. A
+    /// capture file stores it.
     #[inline]
     pub fn set_timestamp(&mut self, timestamp: u64) {
         self.meta_mut().timestamp = timestamp;
     }
 
-    /// Sets the metadata that a port or generator knows.
+    /// Sets the metadata of a port or generator.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, timestamp: u64, queue: u16, class: Class) {
         let meta = self.meta_mut();
@@ -174,7 +173,7 @@ impl Frame {
         meta.class = class;
     }
 
-    /// The time is valid although it is 0: the beginning of 1970.
+    /// Marks a time of 0 as valid: the beginning of 1970.
     #[cold]
     pub(crate) fn keep_time(&mut self) {
         let meta = self.meta_mut();
@@ -186,13 +185,13 @@ impl Frame {
         self.meta().timestamp != 0 || self.meta().marks.has(Marks::TIMED)
     }
 
-    /// Sets the wire length of a packet that was truncated before.
+    /// Sets the wire length of a truncated packet.
     #[inline(always)]
     pub(crate) fn set_original_len(&mut self, len: u32) {
         self.meta_mut().original_len = len;
     }
 
-    /// Keeps the wire length while the bytes are cut to a snap length.
+    /// Truncates the bytes to a snap length, and keeps the wire length.
     pub(crate) fn truncate(&mut self, snaplen: usize) {
         let meta = self.meta_mut();
         meta.len = meta.len.min(u32::try_from(snaplen).unwrap_or(u32::MAX));
@@ -200,7 +199,7 @@ impl Frame {
 }
 
 impl AsMut<[u8]> for Frame {
-    /// As [`Frame::data_mut`].
+    /// Like [`Frame::data_mut`].
     #[inline(always)]
     fn as_mut(&mut self) -> &mut [u8] {
         self.data_mut()

@@ -1,11 +1,11 @@
-//! The bytes before a packet: headers are put there and taken off.
+//! Adds and removes headers before a packet.
 #![allow(unsafe_code)]
 
 use super::handle::Frame;
 use super::marks::Marks;
 
 impl Frame {
-    /// Bytes that can still be prepended.
+    /// Bytes that can be prepended.
     pub fn headroom(&self) -> usize {
         let meta = self.meta();
         (meta.headroom as usize).saturating_sub(meta.marks.kept())
@@ -21,8 +21,8 @@ impl Frame {
         })
     }
 
-    /// Writes `bytes` where they end at the first byte of the packet; what else was known of it may
-    /// lie there, and is forgotten. False, and nothing changed, if the headroom is smaller.
+    /// Writes `bytes` directly before the packet. Metadata may be stored there, so it is dropped.
+    /// False, without a change, if the headroom is smaller.
     #[inline(always)]
     pub(crate) fn write_before(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.before();
@@ -38,8 +38,8 @@ impl Frame {
         fits
     }
 
-    /// Opens `n` bytes before the packet, for a header. False, and nothing changed, if the
-    /// headroom is smaller.
+    /// Adds `n` bytes before the packet, for a header. False, without a change, if the headroom is
+    /// smaller.
     #[must_use = "without headroom nothing was changed"]
     pub fn prepend(&mut self, n: usize) -> bool {
         if n > self.headroom() {
@@ -57,7 +57,7 @@ impl Frame {
         true
     }
 
-    /// Takes `n` bytes off the front. False, and nothing changed, if the packet is shorter.
+    /// Removes `n` bytes from the front. False, without a change, if the packet is shorter.
     #[must_use = "a shorter packet was not changed"]
     pub fn strip(&mut self, n: usize) -> bool {
         let meta = self.meta_mut();

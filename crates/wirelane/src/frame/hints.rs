@@ -1,8 +1,8 @@
-//! Metadata that an interface reports with a packet: the hash of its flow and the hardware time.
+//! Metadata that an interface reports with a packet: its flow hash and the hardware time.
 //!
-//! The receiver finds them right before the packet, where the XDP program left them
-//! (`port/xdp/hints.rs`). There the next header would overwrite them, so a frame keeps them at the
-//! other end of its headroom (`frame/kept.rs`):
+//! The XDP program writes them directly before the packet (`port/xdp/hints.rs`). A prepended header
+//! would overwrite them there, so a frame stores them at the start of its headroom
+//! (`frame/kept.rs`):
 //!
 //! ```text
 //!   │ Offload │ hints │ merged │  headroom  │ hints │ packet │
@@ -17,27 +17,27 @@ use super::handle::Frame;
 use super::kept;
 use super::marks::Marks;
 
-/// The hash by which an interface told flows apart.
+/// The flow hash of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxHash {
-    /// Packets of one flow have one value. The interface chooses the function.
+    /// Packets of one flow have the same value. The interface chooses the function.
     pub value: u32,
-    /// What it was made of.
+    /// The fields that it covers.
     pub kind: RxHashKind,
 }
 
-/// What a hash was made of (`enum xdp_rss_hash_type`). [`RxHashKind::default`]: the interface does
-/// not say.
+/// The fields that a hash covers (`enum xdp_rss_hash_type`). [`RxHashKind::default`]: the interface
+/// does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RxHashKind(u16);
 
 impl RxHashKind {
-    /// The bits as the kernel has them.
+    /// The kernel's bits.
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether it covers more than addresses: ports, or what stands for them.
+    /// Whether it covers more than addresses: ports, or fields like them.
     pub fn covers_ports(self) -> bool {
         self.0 & 1 << 3 != 0
     }
@@ -57,9 +57,8 @@ impl fmt::Display for RxHashKind {
     }
 }
 
-/// As it lies in memory: the time in nanoseconds, the hash, what the hash was made of, and a word
-/// that says that there is something at all, and whether there is a hash. In the order of the
-/// machine.
+/// The layout in memory, in the machine's byte order: the time in nanoseconds, the hash, its kind,
+/// and a word that marks hints as present and says whether there is a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// 0 if there is none.
@@ -69,18 +68,17 @@ pub(crate) struct Hints {
 
 impl Hints {
     pub(crate) const BYTES: usize = kept::HINTS_BYTES;
-    /// Where the fields are.
+    /// Offsets of the fields.
     pub(crate) const TIME: i16 = 0;
     pub(crate) const HASH: i16 = 8;
     pub(crate) const MARKS: i16 = 12;
-    /// Of the marks: what the hash was made of, whether there is one, and what no memory holds by
-    /// chance or by the will of a sender: packets do not reach before the place where they are
-    /// received.
+    /// Parts of the marks: the kind of the hash, whether there is one, and a magic number. Senders
+    /// cannot write it, because packets do not extend before the position where they are received.
     pub(crate) const KIND: u32 = 0x7fff;
     pub(crate) const HASHED: u32 = 0x8000;
     pub(crate) const PRESENT: u32 = 0x5743_0000;
 
-    /// Reads them; `None` if these bytes are none.
+    /// Parses the bytes; `None` if they are not hints.
     #[inline]
     fn parse(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let [time @ .., _, _, _, _, _, _, _, _] = bytes;
@@ -90,27 +88,27 @@ impl Hints {
             return None;
         }
         let hash = RxHash { value, kind: RxHashKind((marks & Self::KIND) as u16) };
-        // A driver that had nothing to hash may say 0, made of nothing.
+        // A driver without a hash may report 0, with an empty kind.
         let hashed = marks & Self::HASHED != 0 && (value, hash.kind) != (0, RxHashKind(0));
         Some(Self { time: u64::from_ne_bytes(time), hash: hashed.then_some(hash) })
     }
 }
 
 impl Frame {
-    /// The hash of the packet's flow; `None` if the interface gave none, or was not asked
-    /// (`xdp:eth0?rx_hash=on`).
+    /// The hash of the packet's flow; `None` if the interface did not report one, or was not asked
+    /// to (`xdp:eth0?rx_hash=on`).
     pub fn rx_hash(&self) -> Option<RxHash> {
         self.hints()?.hash
     }
 
-    /// When the hardware received it, in nanoseconds of the clock of the device, which need not be
-    /// that of [`Frame::timestamp`]; `None` if it does not say, or was not asked
-    /// (`xdp:eth0?rx_timestamps=on`).
+    /// Time of reception by the hardware, in nanoseconds of the device's clock, which may differ
+    /// from the clock of [`Frame::timestamp`]; `None` if the interface did not report it, or was
+    /// not asked to (`xdp:eth0?rx_timestamps=on`).
     pub fn hardware_timestamp(&self) -> Option<u64> {
         self.hints().map(|hints| hints.time).filter(|time| *time != 0)
     }
 
-    /// Whether there are any hints.
+    /// Whether it has hints.
     #[inline(always)]
     pub(crate) fn has_hints(&self) -> bool {
         self.meta().marks.has(Marks::HINTS)
@@ -124,8 +122,8 @@ impl Frame {
         Hints::parse(self.kept(kept::HINTS))
     }
 
-    /// Takes the hints right before the packet, once: they must not apply to the next packet at
-    /// this place.
+    /// Takes the hints directly before the packet, once: they must not apply to the next packet at
+    /// this position.
     #[inline]
     pub(crate) fn take_hints(&mut self) -> Option<RawHints> {
         let found = self.read_before::<{ Hints::BYTES }>()?;
@@ -137,7 +135,7 @@ impl Frame {
         (hints != Hints::default()).then_some(RawHints(found))
     }
 
-    /// Keeps them, if there is room for them and the next header.
+    /// Stores the hints, if there is room for them and the next header.
     #[inline]
     pub(crate) fn keep_hints(&mut self, hints: RawHints) {
         if self.before() >= kept::HINTS + 2 * Hints::BYTES && self.keep(kept::HINTS, hints.0) {
@@ -146,7 +144,7 @@ impl Frame {
         }
     }
 
-    /// Keeps what was left right before the packet.
+    /// Stores the hints directly before the packet.
     #[inline]
     pub(crate) fn adopt_hints(&mut self) {
         if let Some(hints) = self.take_hints() {
@@ -155,7 +153,7 @@ impl Frame {
     }
 }
 
-/// Hints as they lie in memory.
+/// Hints in their layout in memory.
 pub(crate) struct RawHints([u8; Hints::BYTES]);
 
 #[cfg(test)]
@@ -193,7 +191,7 @@ mod tests {
             (0, 9, both, (None, Some(9))),
             (5, 9, Hints::PRESENT, (Some(5), None)),
             (0, 0, Hints::PRESENT, (None, None)),
-            // A hash may be 0, but not if it was made of nothing.
+            // A hash may be 0, unless its kind is empty.
             (0, 0, both, (None, Some(0))),
             (0, 0, Hints::PRESENT | Hints::HASHED, (None, None)),
             (0, 1, Hints::PRESENT | Hints::HASHED, (None, Some(1))),
@@ -233,7 +231,8 @@ mod tests {
             (kind.to_string().as_str(), RxHashKind(0).to_string().as_str()),
             ("IPv4 L4 TCP", "unknown")
         );
-        // Another packet has none, neither in this frame nor in the next use of its chunk.
+        // Another packet in this frame has no hints, and a later packet in its chunk has none,
+        // either.
         assert!(first.fill(&[1; 60]) && first.rx_hash().is_none());
         drop(first);
         let mut second = frame(&mut pool, &[]);

@@ -1,25 +1,25 @@
-//! Metadata that a frame keeps at the start of its headroom, where no header overwrites it.
+//! Metadata that a frame stores at the start of its headroom, where headers do not overwrite it.
 //!
 //! ```text
-//!   │ Offload │ hints │ merged │  headroom that is free  │ packet │
+//!   │ Offload │ hints │ merged │  free headroom          │ packet │
 //! ```
 #![allow(unsafe_code)]
 
 use super::handle::Frame;
 use super::marks::{Left, Marks};
 
-/// Where each is.
+/// Their offsets.
 pub(super) const OFFLOAD: usize = 0;
 pub(super) const HINTS: usize = OFFLOAD + OFFLOAD_BYTES;
 pub(super) const MERGED: usize = HINTS + HINTS_BYTES;
-/// Bytes of each.
+/// Their sizes in bytes.
 pub(crate) const OFFLOAD_BYTES: usize = 12;
 pub(super) const HINTS_BYTES: usize = 16;
 pub(super) const MERGED_BYTES: usize = 8;
 
 impl Frame {
-    /// Reads what is kept at `place`; zeroes if the headroom ends before, so that [`Frame::keep`]
-    /// has put nothing there.
+    /// Reads the bytes at `place`; zeroes if the headroom ends before, because [`Frame::keep`]
+    /// cannot have stored anything there.
     #[inline(always)]
     pub(super) fn kept<const N: usize>(&self, place: usize) -> [u8; N] {
         if place + N > self.before() {
@@ -29,10 +29,10 @@ impl Frame {
         unsafe { self.start().add(place).cast::<[u8; N]>().read() }
     }
 
-    /// Keeps `bytes` at `place`. False, and nothing changed, if the headroom has too few.
+    /// Stores `bytes` at `place`. False, without a change, if the headroom is too small.
     ///
-    /// Bytes and no other type: the packet may grow over them ([`Frame::prepend`]), and padding is
-    /// not initialised.
+    /// All bytes must be initialised, so types with padding are excluded: the packet may grow over
+    /// them ([`Frame::prepend`]).
     #[inline(always)]
     pub(super) fn keep<const N: usize>(&mut self, place: usize, bytes: [u8; N]) -> bool {
         let fits = place + N <= self.before();
@@ -45,7 +45,7 @@ impl Frame {
 }
 
 impl Marks {
-    /// Bytes at the start of the headroom that are in use.
+    /// Bytes in use at the start of the headroom.
     #[inline(always)]
     pub(super) fn kept(self) -> usize {
         match (self.has(Self::HINTS), self.left() == Left::Offload) {
@@ -62,8 +62,8 @@ mod tests {
     use crate::frame::{Gso, Offload, Tunnel};
     use crate::pool::{Pool, PoolConfig};
 
-    /// A packet may grow over all that its frame keeps: every byte of it has to be initialised.
-    /// Miri sees it.
+    /// A packet may grow over the stored metadata, so each of its bytes must be initialised. Miri
+    /// checks it.
     #[test]
     fn a_packet_may_grow_over_what_was_kept() {
         let config = PoolConfig { chunks: 1, chunk_size: 256, headroom: 64, numa_node: None };

@@ -1,32 +1,31 @@
 //! Flags of a frame.
 
-/// One byte, so that a fresh packet has nothing else by one store.
+/// One byte, so that one store resets them for a new packet.
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 0–1 | [`Left`]: what is left to do |
-/// | 2 | hints of the interface are kept |
-/// | 3 | a time of 0 is a time |
-/// | 4 | the packets that were merged into it are counted |
-/// | 5 | what a file says of it is kept |
+/// | 0–1 | [`Left`]: the pending offload |
+/// | 2 | hints of the interface are stored |
+/// | 3 | a time of 0 is valid |
+/// | 4 | the number of merged packets is stored |
+/// | 5 | data of a capture file is stored |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Marks(u8);
 
 impl Marks {
-    /// Nothing.
     pub(crate) const NONE: Self = Self(0);
     const LEFT: u8 = 3;
-    /// Hints of the interface are kept.
+    /// Hints of the interface are stored.
     pub(super) const HINTS: Self = Self(1 << 2);
     /// A time of 0 is valid.
     pub(super) const TIMED: Self = Self(1 << 3);
-    /// It was merged from several packets, and their number is kept.
+    /// It was merged from several packets, and their number is stored.
     pub(super) const MERGED: Self = Self(1 << 4);
-    /// Its interface in a file, and the options of its block, are kept behind it.
+    /// Its interface in a file and the options of its block are stored after it.
     pub(super) const ATTACHED: Self = Self(1 << 5);
 
-    /// The pending offload, and where it is kept.
+    /// The pending offload, and its storage.
     #[inline(always)]
     pub(super) fn left(self) -> Left {
         match self.0 & Self::LEFT {
@@ -56,11 +55,11 @@ impl Marks {
     }
 }
 
-/// The pending offload of a packet, and where it is kept.
+/// The pending offload of a packet, and its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Left {
-    /// Nothing.
+    /// No offload.
     Nothing,
     /// The `Offload` at the start of the headroom.
     Offload,

@@ -1,4 +1,4 @@
-//! How many packets a frame was merged from. Kept in its headroom.
+//! The number of packets that a frame was merged from, stored in its headroom.
 
 use super::handle::Frame;
 use super::kept;
@@ -6,7 +6,7 @@ use super::marks::Marks;
 
 struct Merged {
     packets: u32,
-    /// On the wire, all headers included.
+    /// Bytes on the wire, including all headers.
     bytes: u32,
 }
 
@@ -22,13 +22,13 @@ impl Merged {
 }
 
 impl Frame {
-    /// How many packets it was received as: more than one if it was merged on the way in (`gro=`).
+    /// The number of packets that it was received as: more than one if a port merged them (`gro=`).
     #[inline]
     pub fn packets(&self) -> u64 {
         self.merged().map_or(1, |merged| merged.packets.into())
     }
 
-    /// Their bytes on the wire.
+    /// Bytes of these packets on the wire.
     #[inline]
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.merged().map_or(self.original_len(), |merged| merged.bytes).into()
@@ -40,8 +40,8 @@ impl Frame {
         kept.then(|| Merged::from_bytes(self.kept(kept::MERGED)))
     }
 
-    /// Records that it was merged from packets. False, and nothing changed, if the headroom is too
-    /// small.
+    /// Stores the number and bytes of its merged packets. False, without a change, if the headroom
+    /// is too small.
     #[must_use = "without headroom nothing was changed"]
     pub(crate) fn set_merged(&mut self, packets: u32, bytes: u32) -> bool {
         let fits = self.keep(kept::MERGED, Merged { packets, bytes }.into_bytes());
@@ -66,7 +66,7 @@ mod tests {
             let mut frame = pool.take_one().unwrap();
             assert!(frame.fill(&[7; 100]));
             assert_eq!((frame.packets(), frame.wire_bytes()), (1, 100));
-            // That a time of 0 is meant says nothing of packets, nor the other way round.
+            // The mark of a valid time of 0 and the mark of merged packets are independent.
             frame.keep_time();
             assert_eq!((frame.packets(), frame.wire_bytes()), (1, 100));
             assert_eq!(frame.set_merged(3, 184), fits);

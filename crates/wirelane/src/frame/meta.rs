@@ -1,4 +1,4 @@
-//! What is known of a packet beside its bytes, and who takes its memory back.
+//! The metadata of a packet, and the owner of its memory.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -6,33 +6,33 @@ use std::ptr::NonNull;
 use super::marks::Marks;
 use crate::mask::Class;
 
-/// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
+/// Takes back the memory of frames. It is the first field of every concrete owner (`repr(C)`).
 #[repr(C)]
 pub(crate) struct Owner {
-    /// Takes back `frames`, which all belong to this owner and whose handles the caller gives up.
+    /// Takes back `frames`, which all belong to this owner. The caller gives up their handles.
     pub(crate) release: unsafe fn(owner: NonNull<Owner>, frames: &[NonNull<Meta>]),
 }
 
-/// What is known of a packet, beside its bytes. One cache line.
+/// The metadata of a packet. It fits one cache line.
 ///
 /// Alignment is 8 and not 64 because a mapped kernel ring turns the kernel's packet header into
-/// this very structure, in place, and the kernel aligns those headers to 8 bytes.
+/// this structure in place, and the kernel aligns those headers to 8 bytes.
 #[repr(C, align(8))]
 pub(crate) struct Meta {
     pub(crate) owner: NonNull<Owner>,
     /// First byte of the packet.
     pub(crate) data: NonNull<u8>,
-    /// Nanoseconds since the Unix epoch; 0 when the port has none.
+    /// Nanoseconds since the Unix epoch; 0 if the port has no time.
     pub(crate) timestamp: u64,
-    /// Bytes present at `data`.
+    /// Number of bytes at `data`.
     pub(crate) len: u32,
-    /// Bytes the packet had on the wire.
+    /// Length of the packet on the wire.
     pub(crate) original_len: u32,
     /// Writable bytes before `data`.
     pub(crate) headroom: u32,
-    /// Writable bytes from `data` on, the packet included.
+    /// Writable bytes from `data` on, including the packet.
     pub(crate) room: u32,
-    /// The owner's own name for the memory: a chunk or block index.
+    /// The owner's number for the memory: a chunk or block index.
     pub(crate) index: u32,
     pub(crate) queue: u16,
     pub(crate) class: Class,
@@ -41,7 +41,7 @@ pub(crate) struct Meta {
 
 const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
 
-/// Gives frames back to their owners, run by run.
+/// Returns frames to their owners, in runs of the same owner.
 ///
 /// # Safety
 /// The caller gives up the handles of these frames.
@@ -57,7 +57,7 @@ pub(super) unsafe fn release_runs(frames: &[NonNull<Meta>]) {
     }
 }
 
-/// Gives frames back to their owner.
+/// Returns frames to their owner.
 ///
 /// # Safety
 /// The caller gives up the handles of these frames, which have one owner.

@@ -1,4 +1,4 @@
-//! The move-only frame: one packet, and the ownership of the memory it lies in.
+//! The move-only frame: one packet, and the ownership of its memory.
 //!
 //! ```text
 //!      Frame (8 bytes)
@@ -8,12 +8,12 @@
 //!   │ owner  data  len  time …  │───────▶│ headroom │ packet │ rest  │
 //!   └───┬───────────────────────┘        └───────────────────────────┘
 //!       ▼
-//!     Owner: the pool or mapped ring that takes the memory back
+//!     Owner: the pool or mapped ring that takes back the memory
 //! ```
 //!
-//! Whoever holds a [`Frame`] owns its bytes: it can be read, written, sent or dropped, once.
-//! There is no way to copy the handle or to make one up, so no packet can be sent twice and no
-//! chunk can be in two places. Dropping gives the memory back to its owner, from any thread.
+//! The holder of a [`Frame`] owns its bytes: it can read, write, send or drop it, once. Handles
+//! cannot be copied or forged, so no packet can be sent twice and no chunk can be in two places.
+//! Dropping a frame returns the memory to its owner, from any thread.
 
 mod attached;
 mod batch;

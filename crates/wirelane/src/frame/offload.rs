@@ -9,53 +9,55 @@ use wirelane_os::packet::{
 /// The pending offloads of a frame; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Offload {
-    /// How to cut it.
+    /// How to segment it.
     pub gso: Gso,
-    /// Payload bytes per segment, the last one excepted; bytes of IP payload per fragment for
+    /// Payload bytes per segment, except the last one; bytes of IP payload per fragment for
     /// [`Gso::UdpFragment`]. With 0, as many as fit.
     pub size: u16,
-    /// Where to complete a partial checksum. Without it, the checksum is complete or absent.
+    /// The partial checksum to complete. `None` if the checksum is complete or absent.
     pub checksum: Option<PartialChecksum>,
-    /// CWR is set as the signal of RFC 3168: a sink that cuts the frame must know the rule.
+    /// CWR is set as the signal of RFC 3168: a sink that segments the frame must implement its
+    /// rule.
     pub ecn: bool,
     /// CWR is part of the counter of Accurate ECN (RFC 9768 section 3.2.2.1) and belongs to every
-    /// segment. Without this it is the signal of RFC 3168, which belongs to the first. The AE flag
-    /// in a segment says the same. `virtio_net_hdr` of Linux 6.18 cannot say it.
+    /// segment. Otherwise it is the signal of RFC 3168, which belongs to the first. The AE flag of
+    /// a segment has the same effect. `virtio_net_hdr` of Linux 6.18 cannot express it.
     pub accurate_ecn: bool,
-    /// All segments have the IPv4 identification of the frame, where "don't fragment" allows it
-    /// (RFC 6864 section 4.1). Otherwise it increments.
+    /// All segments have the frame's IPv4 identification, if "don't fragment" allows it (RFC 6864
+    /// section 4.1). Otherwise it increments.
     pub fixed_id: bool,
-    /// The tunnel that the packet to be cut is in. VXLAN and Geneve on their own ports, GRE and IP
-    /// in IP around TCP are found without.
+    /// The tunnel around the packet to segment. VXLAN and Geneve on their well-known ports, GRE,
+    /// and IP in IP around TCP are found without it.
     pub tunnel: Option<Tunnel>,
 }
 
-/// How a frame is to be cut (`VIRTIO_NET_HDR_GSO_*`).
+/// The kind of segmentation (`VIRTIO_NET_HDR_GSO_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Gso {
-    /// Not at all.
+    /// None.
     #[default]
     None,
     /// TCP segments over IPv4.
     Tcp4,
     /// TCP segments over IPv6.
     Tcp6,
-    /// UDP datagrams over either (USO).
+    /// UDP datagrams over IPv4 or IPv6 (USO).
     Udp,
     /// One UDP datagram as fragments of IPv4 or IPv6 (UFO).
     UdpFragment,
 }
 
-/// A checksum field that holds only the sum of the pseudo-header (`CHECKSUM_PARTIAL`).
+/// A checksum field that contains only the sum of the pseudo-header (`CHECKSUM_PARTIAL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartialChecksum {
-    /// The first byte covered, from the start of the frame; all up to its end are.
+    /// Offset of the first covered byte, from the start of the frame. All bytes from it to the end
+    /// are covered.
     pub start: u16,
-    /// The field, from `start` on.
+    /// Offset of the field from `start`.
     pub offset: u16,
 }
 
-/// What is around the packet to be cut.
+/// The tunnel around the packet to segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tunnel {
     /// VXLAN.
@@ -64,18 +66,18 @@ pub enum Tunnel {
     Geneve,
     /// GRE.
     Gre,
-    /// Any protocol over UDP, of which only the places of headers are known, as
-    /// `virtio_net_hdr_v1_hash_tunnel` of Linux 6.17 says them.
+    /// Any protocol over UDP with known header offsets, as in `virtio_net_hdr_v1_hash_tunnel` of
+    /// Linux 6.17.
     Udp {
-        /// The outer UDP header, from the start of the frame.
+        /// Offset of the outer UDP header, from the start of the frame.
         transport: u16,
-        /// The inner IP header, from the start of the frame.
+        /// Offset of the inner IP header, from the start of the frame.
         network: u16,
     },
 }
 
 impl Offload {
-    /// Reads the 10-byte header that the kernel puts before a packet. `None` for an unknown type.
+    /// Reads the 10-byte header that the kernel writes before a packet. `None` for an unknown type.
     pub fn from_virtio(header: &VirtioNetHdr) -> Option<Self> {
         let ecn = header.gso_type & VIRTIO_NET_HDR_GSO_ECN != 0;
         let gso = match header.gso_type & !VIRTIO_NET_HDR_GSO_ECN {
@@ -120,8 +122,8 @@ impl Offload {
         }
     }
 
-    /// The header for this frame, with the length of its headers: a hint for how much of it the
-    /// kernel copies at first.
+    /// The header for this frame, with the length of its headers, which hints how many bytes the
+    /// kernel should copy first.
     pub(crate) fn virtio_of(&self, frame: &[u8]) -> VirtioNetHdr {
         let start = self.checksum.map_or(0, |place| place.start);
         let transport = match self.gso {
@@ -134,7 +136,7 @@ impl Offload {
         self.to_virtio(start.saturating_add(transport))
     }
 
-    /// Whether nothing is pending.
+    /// Whether no offload is pending.
     pub fn is_none(&self) -> bool {
         self.gso == Gso::None && self.checksum.is_none()
     }

@@ -1,8 +1,8 @@
-//! An [`Offload`] as plain bytes, in which a frame keeps it (`kept`).
+//! An [`Offload`] as plain bytes, for storing it in a frame (`kept`).
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0 | how to cut it, and the tunnel × 16 |
+//! | 0 | the kind of segmentation, and the tunnel × 16 |
 //! | 1 | flags |
 //! | 2–3 | size |
 //! | 4–7 | the partial checksum: start, offset |
@@ -48,7 +48,7 @@ impl Offload {
         [gso | tunnel << 4, flags, a, b, c, d, e, f, g, h, i, j]
     }
 
-    /// What [`Offload::to_bytes`] has written.
+    /// The inverse of [`Offload::to_bytes`].
     #[inline]
     pub(super) fn from_bytes(bytes: [u8; OFFLOAD_BYTES]) -> Self {
         let [kinds, flags, a, b, c, d, e, f, g, h, i, j] = bytes;

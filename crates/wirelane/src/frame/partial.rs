@@ -1,7 +1,7 @@
-//! Checksums that a sender left to its hardware: where they are, and completing them.
+//! Partial checksums: their offsets, and their completion.
 //!
-//! The kernel reports that a packet's checksum is not ready (`TP_STATUS_CSUMNOTREADY`), but not
-//! which one. It is the one that holds the sum of its pseudo-header, as the stack leaves it
+//! The kernel reports that a packet has a partial checksum (`TP_STATUS_CSUMNOTREADY`), without its
+//! place. The partial checksum contains the sum of its pseudo-header, which the stack stores there
 //! (`CHECKSUM_PARTIAL`).
 
 use wirelane_wire::checksum::Sum;
@@ -13,16 +13,15 @@ use wirelane_wire::{
 use super::offload::PartialChecksum;
 use crate::checksum;
 
-/// Headers to look into: tags, two levels of tunnels.
+/// The most headers to parse: tags, two levels of tunnels.
 const MAX_HEADERS: usize = 16;
 
 impl PartialChecksum {
-    /// Stands for a partial checksum at an unknown place. No frame has this place, so completing it
-    /// fails.
+    /// A partial checksum at an unknown offset. No frame has this offset, so completing it fails.
     pub const UNKNOWN: Self = Self { start: u16::MAX, offset: 0 };
 
-    /// The checksum of an Ethernet frame that holds the sum of its pseudo-header; the outermost one
-    /// if there are several, because inner ones are complete.
+    /// The checksum of an Ethernet frame that contains the sum of its pseudo-header. If there are
+    /// several, the outermost one, because inner ones are complete.
     pub fn find(frame: &[u8]) -> Option<Self> {
         let view = EthernetView::new(frame).ok()?;
         let (mut at, mut what) = (ethernet::LEN, What::Network(view.ethertype()));
@@ -79,18 +78,18 @@ impl PartialChecksum {
         None
     }
 
-    /// The field `offset` bytes behind `start`; `None` if no frame is so long.
+    /// The field `offset` bytes after `start`; `None` if an offset exceeds 16 bits.
     pub(crate) fn at(start: usize, offset: usize) -> Option<Self> {
         Some(Self { start: start.try_into().ok()?, offset: offset.try_into().ok()? })
     }
 
-    /// Whether a frame of `len` bytes has this field.
+    /// Whether a frame of `len` bytes contains this field.
     #[inline]
     pub fn is_inside(self, len: usize) -> bool {
         usize::from(self.start) + usize::from(self.offset) + 2 <= len
     }
 
-    /// Completes the checksum in place. False, and nothing changed, if the frame has no such field.
+    /// Completes the checksum in place. False, without a change, if the frame has no such field.
     #[must_use = "a frame without the field was not changed"]
     pub fn complete(self, frame: &mut [u8]) -> bool {
         let field = usize::from(self.start) + usize::from(self.offset);
@@ -99,7 +98,7 @@ impl PartialChecksum {
             return false;
         }
         let sum = checksum::sum(covered);
-        // A TCP checksum of 0 is one; that of UDP says that there is none (RFC 768).
+        // A TCP checksum of 0 is valid; a UDP checksum of 0 means that there is none (RFC 768).
         let value = match usize::from(self.offset) {
             udp::CHECKSUM_OFFSET => sum.checksum_nonzero(),
             _ => sum.checksum(),
@@ -110,7 +109,7 @@ impl PartialChecksum {
     }
 }
 
-/// What comes next in a frame.
+/// The next header of a frame.
 #[derive(Clone, Copy)]
 enum What {
     Ethernet,
@@ -120,20 +119,20 @@ enum What {
 }
 
 impl What {
-    /// What a tunnel declares to carry.
+    /// The packet that a tunnel declares.
     fn carried(ethertype: EtherType) -> Self {
         if ethertype == EtherType::BRIDGED { Self::Ethernet } else { Self::Network(ethertype) }
     }
 }
 
-/// Whether a checksum field holds the sum of the pseudo-header for `length` bytes.
+/// Whether a checksum field contains the sum of the pseudo-header for `length` bytes.
 fn is_partial(field: u16, addresses: Sum, protocol: Protocol, length: usize) -> bool {
     let sum = addresses.plus(Sum::of_field(protocol.0.into()));
     field == sum.plus(Sum::of_number(length as u64)).partial()
 }
 
-/// The addresses of the pseudo-header; that of the final receiver is in a routing header
-/// (RFC 8200 section 8.1).
+/// The addresses of the pseudo-header. A routing header contains the final destination (RFC 8200
+/// section 8.1).
 fn addresses6(view: &Ipv6View<'_>, header: &[u8]) -> Option<Sum> {
     let source = Sum::of(header.get(8..24)?);
     for extension in ipv6::extensions(view.next_header(), view.payload()) {
@@ -147,7 +146,7 @@ fn addresses6(view: &Ipv6View<'_>, header: &[u8]) -> Option<Sum> {
     Some(source.plus(Sum::of(header.get(24..40)?)))
 }
 
-/// What a datagram on the port of a tunnel carries, and how far in.
+/// The packet in a datagram on the port of a tunnel, and its offset.
 fn udp_tunnel(view: &UdpView<'_>) -> Option<(usize, What)> {
     /// The default VXLAN port of Linux.
     const VXLAN_LINUX: u16 = 8472;

@@ -1,4 +1,4 @@
-//! Which protocols are cut and merged.
+//! The protocols to segment and merge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,23 +8,23 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// A set of the protocols that can be cut and merged.
+/// A set of protocols to segment and merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Protocols {
     /// TCP, over IPv4 and IPv6.
     pub tcp: bool,
-    /// UDP, over both: datagrams, and fragments on the way out.
+    /// UDP, over IPv4 and IPv6: datagrams, and fragments when sending.
     pub udp: bool,
 }
 
 impl Protocols {
-    /// Both.
+    /// Both protocols.
     pub const ALL: Self = Self { tcp: true, udp: true };
-    /// None.
+    /// Neither protocol.
     pub const NONE: Self = Self { tcp: false, udp: false };
 
-    /// Whether there is any.
+    /// Whether the set is not empty.
     pub fn any(self) -> bool {
         self.tcp || self.udp
     }

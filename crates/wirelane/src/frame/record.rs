@@ -1,4 +1,4 @@
-//! The records of frames as other languages read them.
+//! The records of frames, for other languages.
 #![allow(unsafe_code)]
 
 use std::mem::offset_of;
@@ -8,18 +8,18 @@ use super::batch::Batch;
 use super::handle::Frame;
 use super::meta::Meta;
 
-/// Where the record of a frame has what: offsets in bytes.
+/// The offsets of a frame record's fields, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
-    /// The address of the first byte of the packet.
+    /// The address of the packet's first byte.
     pub data: usize,
-    /// `u64`: the time, as [`Frame::timestamp`].
+    /// `u64`: the time, like [`Frame::timestamp`].
     pub timestamp: usize,
-    /// `u32`: bytes present, as [`Frame::len`].
+    /// `u32`: captured bytes, like [`Frame::len`].
     pub len: usize,
-    /// `u32`: bytes on the wire, as [`Frame::original_len`].
+    /// `u32`: bytes on the wire, like [`Frame::original_len`].
     pub original_len: usize,
-    /// `u16`: the queue, as [`Frame::queue`] if there is one.
+    /// `u16`: the queue, like [`Frame::queue`] if there is one.
     pub queue: usize,
     /// `u8`: the [`Class`](crate::Class).
     pub class: usize,
@@ -38,9 +38,9 @@ impl RecordLayout {
 }
 
 impl Batch {
-    /// The records of its frames, in order, laid out as [`RecordLayout::THIS`]: an interface for
-    /// another language shows them without copying. They change with their frames and are valid
-    /// until these leave the batch.
+    /// The records of its frames, in order, with the layout [`RecordLayout::THIS`], so that an
+    /// interface for another language can show them without copying. They change with their frames
+    /// and are valid until these leave the batch.
     #[inline]
     pub fn records(&self) -> &[NonNull<()>] {
         let frames: &[Frame] = self;

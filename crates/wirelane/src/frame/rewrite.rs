@@ -1,6 +1,6 @@
-//! Changing the headers of a packet in place, and writing whole packets.
+//! Changes the headers of a packet in place, and writes whole packets.
 //!
-//! Checksums follow, whether they are complete or *partial*, left to a device or a segmenter.
+//! Checksums are updated, complete and *partial* ones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,11 +10,11 @@ use super::handle::Frame;
 use super::marks::Marks;
 
 impl Frame {
-    /// The packet's headers, to change several of them: they are looked for once. The setters of
-    /// the frame change one each.
+    /// The packet's headers, for several changes after one parse. The setters of the frame change
+    /// one field each.
     ///
     /// # Errors
-    /// The headers end early or are malformed.
+    /// The headers are truncated or malformed.
     #[inline]
     pub fn packet_mut(&mut self) -> Result<PacketMut<'_>, WireError> {
         match self.checksum() {
@@ -44,7 +44,7 @@ impl Frame {
     /// Replaces the source address of the IPv4 header.
     ///
     /// # Errors
-    /// As [`Frame::packet_mut`] and [`PacketMut::set_ipv4_source`]; nothing was changed.
+    /// As [`Frame::packet_mut`] and [`PacketMut::set_ipv4_source`]; nothing is changed.
     #[inline]
     pub fn set_ipv4_source(&mut self, address: Ipv4Addr) -> Result<(), WireError> {
         self.packet_mut()?.set_ipv4_source(address)
@@ -68,8 +68,8 @@ impl Frame {
         self.packet_mut()?.set_ipv6_source(address)
     }
 
-    /// Replaces the destination address of the IPv6 header; with a routing header, that of the next
-    /// router on the way.
+    /// Replaces the destination address of the IPv6 header. With a routing header, it is the
+    /// address of the next router.
     ///
     /// # Errors
     /// As [`Frame::set_ipv4_source`].
@@ -90,7 +90,7 @@ impl Frame {
     /// Replaces the source port of a TCP, UDP, UDP-Lite or DCCP header.
     ///
     /// # Errors
-    /// As [`Frame::packet_mut`] and [`PacketMut::set_source_port`]; nothing was changed.
+    /// As [`Frame::packet_mut`] and [`PacketMut::set_source_port`]; nothing is changed.
     #[inline]
     pub fn set_source_port(&mut self, port: u16) -> Result<(), WireError> {
         self.packet_mut()?.set_source_port(port)
@@ -108,8 +108,8 @@ impl Frame {
     /// Replaces the whole packet by `packet`, whose checksums are complete.
     ///
     /// # Errors
-    /// It does not fit ([`Frame::capacity`]) or has a field outside its range; the content of the
-    /// frame is not defined then.
+    /// It does not fit ([`Frame::capacity`]) or has a field outside its range. The content of the
+    /// frame is then undefined.
     pub fn fill_packet(&mut self, packet: &Packet<'_>) -> Result<(), WireError> {
         let (needed, have) = (packet.len(), self.capacity());
         if !self.set_len(needed) {
@@ -187,7 +187,7 @@ mod tests {
             frame.set_source_port(2000).unwrap();
             let (field, partial) = checksums(&frame, NEW);
             assert_eq!(field, partial);
-            // A device completes it to what it would have been.
+            // A device completes it to the value of a complete checksum.
             let place = frame.offload().unwrap().checksum.unwrap();
             assert!(place.complete(frame.data_mut()));
             let mut expected = [0; 61];

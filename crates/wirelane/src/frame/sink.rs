@@ -1,4 +1,4 @@
-//! Where frames go, and what is done to them there.
+//! The destination of frames, and its offloads.
 
 use super::offload::Gso;
 use super::protocols::Protocols;
@@ -6,21 +6,21 @@ use super::protocols::Protocols;
 /// The longest IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;
 
-/// Where packets go, and what is done to them there.
+/// The destination of packets, and its offloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sink {
     /// The longest packet, in bytes after the Ethernet header and VLAN tags.
     pub mtu: usize,
-    /// It completes partial checksums of TCP and UDP.
+    /// Whether it completes partial checksums of TCP and UDP.
     pub checksum: bool,
-    /// It cuts frames itself, up to this many bytes after the Ethernet header and VLAN tags; longer
-    /// ones are cut to fit first. It must also complete checksums.
+    /// If set, it segments frames itself, up to this many bytes after the Ethernet header and VLAN
+    /// tags; longer frames are segmented to this size first. It must also complete checksums.
     pub gso_max: Option<usize>,
-    /// Which kinds it cuts.
+    /// The kinds of frames that it segments.
     pub gso: SinkGso,
 }
 
-/// The kinds of frames that a sink cuts itself.
+/// The kinds of frames that a sink segments itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinkGso {
     /// [`Gso::Tcp4`].
@@ -34,8 +34,8 @@ pub struct SinkGso {
 }
 
 impl SinkGso {
-    /// Which frames a source may leave to be cut if these protocols are cut later. Sources make IP
-    /// fragments themselves.
+    /// The frames that a source may leave unsegmented if these protocols are segmented later.
+    /// Sources make IP fragments themselves.
     pub fn leaving(protocols: Protocols) -> Self {
         let Protocols { tcp, udp } = protocols;
         Self { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
@@ -43,7 +43,7 @@ impl SinkGso {
 }
 
 impl Sink {
-    /// A sink with the MTU of Ethernet, 1500, and no offloads.
+    /// A sink with Ethernet's MTU, 1500, and no offloads.
     pub const fn ethernet() -> Self {
         let gso = SinkGso { tcp4: false, tcp6: false, udp: false, udp_fragment: false };
         Self { mtu: 1500, checksum: false, gso_max: None, gso }
@@ -54,7 +54,7 @@ impl Sink {
         Self { mtu: usize::MAX, ..Self::ethernet() }
     }
 
-    /// The longest frame of this kind that the sink cuts itself.
+    /// The longest frame of this kind that the sink segments itself.
     pub(crate) fn cuts(&self, gso: Gso) -> Option<usize> {
         let takes = match gso {
             Gso::None => false,

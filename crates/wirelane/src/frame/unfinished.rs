@@ -1,4 +1,4 @@
-//! The pending offload of a packet, and where its frame keeps it.
+//! The pending offload of a packet, and where its frame stores it.
 
 use super::handle::Frame;
 use super::kept;
@@ -6,7 +6,8 @@ use super::marks::Left;
 use super::offload::{Gso, Offload, PartialChecksum, Tunnel};
 
 impl Frame {
-    /// What must be done to the packet before it is sent, such as cutting it; `None` if nothing.
+    /// Offloads to complete before the packet is sent, such as segmentation; `None` if there are
+    /// none.
     #[inline(always)]
     pub fn offload(&self) -> Option<Offload> {
         match self.meta().marks.left() {
@@ -25,7 +26,7 @@ impl Frame {
         checksum.map(|place| Offload { checksum: Some(place), ..Offload::default() })
     }
 
-    /// Its checksum may be partial: then it holds the sum of the pseudo-header.
+    /// Its checksum may be partial: then it contains the sum of the pseudo-header.
     #[inline(always)]
     pub(crate) fn suspect_checksum(&mut self) {
         self.set_left(Left::Perhaps);
@@ -48,8 +49,8 @@ impl Frame {
         self.meta().marks.left() != Left::Nothing
     }
 
-    /// Completes a partial checksum, if there is one. False, and nothing changed, if that is
-    /// impossible or not all that is pending.
+    /// Completes a partial checksum, if there is one. False, without a change, if that is
+    /// impossible or other offloads are pending.
     pub(crate) fn finish(&mut self) -> bool {
         let finished = match self.offload() {
             None => true,
@@ -70,8 +71,8 @@ impl Frame {
         self.offload().and_then(|offload| offload.checksum)
     }
 
-    /// Sets the pending offload, with offsets from the packet's first byte. Kept in the headroom:
-    /// false, and nothing changed, if that is too small.
+    /// Sets the pending offload, with offsets from the packet's first byte. It is stored in the
+    /// headroom: false, without a change, if that is too small.
     #[must_use = "without headroom nothing was changed"]
     pub fn set_offload(&mut self, offload: Offload) -> bool {
         if offload.is_none() {
@@ -85,7 +86,7 @@ impl Frame {
         fits
     }
 
-    /// Moves the offsets of the offload by `n` bytes, as the packet's first byte moves.
+    /// Moves the offsets of the offload by `n` bytes, together with the packet's first byte.
     pub(super) fn shift_offload(&mut self, n: isize) {
         if self.meta().marks.left() != Left::Offload {
             return;

@@ -1,50 +1,49 @@
-//! Who still uses a block of a mapped ring, and the ring itself.
+//! Counts the users of the blocks of a mapped ring, and of the ring itself.
 //!
-//! A block changes hands as a whole, but its packets are dropped one by one and on any thread.
-//! So each block counts its users: one per packet, and one for the receiver while it walks the
-//! block. Whoever ends the last use gives the block back, exactly once, after all others are done
-//! with it, and then says so: until then one use stays counted, so that the receiver cannot take
-//! the old contents for new ones. The ring counts its users the same way, but per *open block*: a
-//! packet on its own costs the ring nothing.
+//! Blocks are returned as a whole, but their packets are dropped one by one and on any thread. So
+//! each block counts its users: one per packet, and the receiver while it reads the block. The last
+//! user returns the block, exactly once, and then marks it as returned. Until then, one use remains
+//! counted, so that the receiver cannot mistake the old contents for new ones. The ring counts its
+//! users in the same way, but per *open block*, so packets alone do not change that count.
 
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
-/// The use that remains while the block is given back.
+/// The use that remains until the block has been returned.
 const GIVING_BACK: u32 = 1;
 
 /// The users of each block.
 pub(crate) struct Blocks(Box<[CachePadded<AtomicU32>]>);
 
 impl Blocks {
-    /// `count` blocks that nobody uses.
+    /// `count` unused blocks.
     pub(crate) fn new(count: u32) -> Self {
         Self((0..count).map(|_| CachePadded(AtomicU32::new(0))).collect())
     }
 
-    /// The receiver begins to walk `block`, which nobody uses, with `packets` packets in it: that
-    /// many users, and itself.
+    /// The receiver starts to read the unused `block` with `packets` packets. Its users are
+    /// the packets and the receiver.
     #[inline]
     pub(crate) fn open(&self, block: usize, packets: u32) {
-        // Whoever gives packets back got them from this thread, and so sees this store.
+        // Threads that return packets got them from this thread, and so see this store.
         self.0[block].store(packets + 1 + GIVING_BACK, Ordering::Relaxed);
     }
 
-    /// `users` users of `block` are done with it; true if they were the last, who then give it back
-    /// and call [`Blocks::given_back`].
+    /// Removes `users` users of `block`. True if they were the last: the caller must return the
+    /// block and then call [`Blocks::given_back`].
     #[inline]
     pub(crate) fn close(&self, block: usize, users: u32) -> bool {
-        // Release: what we did to the packets comes first. Acquire: the last one gives away what
-        // all others have used.
+        // Release: our accesses to the packets happen before. Acquire: the last user returns memory
+        // that all others have used.
         self.0[block].fetch_sub(users, Ordering::AcqRel) == users + GIVING_BACK
     }
 
-    /// The block's new owner knows that it has it.
+    /// Marks the block as returned, after its new owner has it.
     #[inline]
     pub(crate) fn given_back(&self, block: usize) {
         self.0[block].store(0, Ordering::Release);
     }
 
-    /// Whether `block` is in use; if not, it has been given back.
+    /// Whether `block` is in use. If not, it has been returned.
     #[inline]
     pub(crate) fn in_use(&self, block: usize) -> bool {
         self.0[block].load(Ordering::Acquire) != 0
@@ -60,20 +59,20 @@ impl Users {
         Self(AtomicU32::new(1))
     }
 
-    /// One more; the caller is a user, so the ring is there.
+    /// Adds a user. The caller is a user, so the ring exists.
     #[inline]
     pub(crate) fn enter(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less; true if it was the last, which then frees the ring.
+    /// Removes a user. True if it was the last: the caller must free the ring.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
-/// Whether the accesses to the cells are sound is what these models find out.
+/// These models check that the accesses to the cells are sound.
 #[cfg(all(test, loom))]
 #[allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 mod loom_tests {
@@ -84,7 +83,8 @@ mod loom_tests {
     const KERNEL: u32 = 0;
     const USER: u32 = 1;
 
-    /// One ring of one block, with the block's status word, its bytes, and a count of frees.
+    /// One ring of one block, with the block's status word, its bytes, and counts of releases and
+    /// frees.
     struct Model {
         blocks: Blocks,
         users: Users,
@@ -111,7 +111,7 @@ mod loom_tests {
             })
         }
 
-        /// What the ring does with packets that come back.
+        /// The ring's handling of returned packets.
         fn give(&self, users: u32) {
             if self.blocks.close(0, users) {
                 self.released.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ mod loom_tests {
         fn leave(&self) {
             if self.users.leave() {
                 self.freed.fetch_add(1, Ordering::Relaxed);
-                // Freeing touches everything; loom complains if anybody still might.
+                // Freeing accesses everything; loom reports other possible accesses.
                 for cell in &self.bytes {
                     cell.with_mut(|byte| unsafe { *byte = 0 });
                 }
@@ -132,8 +132,8 @@ mod loom_tests {
         }
     }
 
-    /// Two threads drop the packets while the receiver ends its walk and goes: the block is
-    /// released once, the ring freed once, and the memory only after the last use.
+    /// Two threads drop the packets while the receiver stops reading and leaves: the block is
+    /// released once, the ring is freed once, and the memory only after the last use.
     #[test]
     fn loom_released_once_and_freed_once() {
         loom::model(|| {
@@ -158,7 +158,7 @@ mod loom_tests {
         });
     }
 
-    /// The receiver looks at a block whose last packet is being dropped: it never takes the old
+    /// The receiver checks a block whose last packet is being dropped: it never mistakes the old
     /// contents for new ones.
     #[test]
     fn loom_old_contents_are_not_new_ones() {
@@ -179,7 +179,7 @@ mod loom_tests {
         });
     }
 
-    /// The kernel takes a released block and writes to it: only after every packet is dropped.
+    /// The kernel takes a released block and writes to it, only after every packet was dropped.
     #[test]
     fn loom_the_kernel_waits_for_the_last_packet() {
         loom::model(|| {

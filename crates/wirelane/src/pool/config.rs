@@ -1,18 +1,18 @@
-//! The shape of a pool.
+//! The configuration of a pool.
 
 use crate::error::{Error, Result};
 
-/// Shape of a pool.
+/// The configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Number of chunks, each of which holds one frame; 1 to 2²⁴.
+    /// Number of chunks, one per frame; 1 to 2²⁴.
     pub chunks: u32,
-    /// Bytes per chunk, headroom included: a power of two from 256 to 65536, or in a region any
+    /// Bytes per chunk, including headroom: a power of two from 256 to 65536 or, in a region, any
     /// number from 2048 to 524288.
     pub chunk_size: u32,
-    /// Bytes kept free before a packet, for headers that are prepended; less than the chunk.
+    /// Bytes before a packet that are kept free for prepended headers; less than the chunk.
     pub headroom: u32,
-    /// NUMA node to take the memory from; any when `None`. In a region: that of the region.
+    /// NUMA node of the memory; any with `None`. In a region, the region's node applies.
     pub numa_node: Option<u32>,
 }
 

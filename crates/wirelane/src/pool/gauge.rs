@@ -1,10 +1,10 @@
-//! Reading a pool from other threads.
+//! Reads a pool from other threads.
 
 use super::returns::Returns;
 use crate::sync::{Arc, AtomicU32, Ordering};
 
-/// A reading of a pool from outside: at most one batch old while the pool is in use, exact when it
-/// is not or is gone.
+/// The fill level of a pool for other threads: at most one batch old while the pool is in use,
+/// exact when it is idle or dropped.
 #[derive(Clone)]
 pub(crate) struct PoolGauge {
     pub(super) size: u32,
@@ -24,7 +24,7 @@ impl PoolGauge {
         self.size
     }
 
-    /// Frames not in use.
+    /// Number of free frames.
     pub(crate) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed) + self.returns.count()
     }

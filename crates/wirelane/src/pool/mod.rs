@@ -1,4 +1,4 @@
-//! Frame memory: one pool per queue.
+//! The memory of frames: one pool per queue.
 //!
 //! ```text
 //!                   Pool::take                      Frame dropped, on any thread
@@ -7,18 +7,17 @@
 //!         └────────────────── all at once, when free is empty ────────────┘
 //! ```
 //!
-//! One thread owns the pool and takes frames out of a list that only it sees. Frames come back
-//! from any thread onto the *returned* list, a run of frames in one atomic step; the owner takes
-//! that whole list when its own is empty. So a frame costs less than one atomic operation on
-//! the way round, and queues share nothing.
+//! One thread owns the pool and takes frames from a private list. Any thread returns frames to the
+//! *returned* list, a run of frames in one atomic operation. The owner takes that whole list when
+//! its own is empty. So a frame costs less than one atomic operation per use, and queues share no
+//! state.
 //!
-//! A pool has memory of its own ([`Pool::new`]) or, in a port, a part of a region that it shares
-//! with other pools ([`shared_memory`](crate::port::shared_memory)). A region is what a kernel can
-//! register as a whole (an AF_XDP UMEM), so that a frame of any of its pools can be sent through
-//! any socket that knows the region, uncopied.
+//! A pool has private memory ([`Pool::new`]) or, in a port, a part of a region shared with other
+//! pools ([`shared_memory`](crate::port::shared_memory)). A kernel can register a region as a whole
+//! (an AF_XDP UMEM). Any socket with that region can then send frames of any of its pools without a
+//! copy.
 //!
-//! The memory lives until the last pool of its region is dropped *and* every frame is back, whoever
-//! is last.
+//! The memory lives until the last pool of its region is dropped *and* every frame is returned.
 
 pub(crate) mod blocks;
 mod config;

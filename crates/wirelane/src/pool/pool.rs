@@ -1,4 +1,4 @@
-//! The owner's side of a pool, and what outlives it.
+//! The owner's side of a pool, and the state that outlives it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -12,35 +12,36 @@ use crate::frame::{Batch, Frame, Marks, Meta, Owner};
 use crate::mask::Class;
 use crate::sync::{Arc, AtomicU32, Ordering};
 
-/// The owner's side of a pool. It may move to another thread, but only one thread can use it.
+/// The owner's side of a pool. It may move to another thread, but only one thread at a time can use
+/// it.
 pub struct Pool {
     shared: NonNull<Shared>,
-    /// Our own free list: the first chunk, and how many there are.
+    /// The private free list: its first chunk, and its length.
     head: u32,
     free: u32,
-    /// `free` for other threads to read; written once per batch.
+    /// `free` for other threads, updated once per batch.
     gauge: Arc<AtomicU32>,
 }
 
 // SAFETY: the pool is the only user of the free list; what others touch of `Shared` is atomic.
 unsafe impl Send for Pool {}
 
-/// What outlives the pool while frames are in use.
+/// The state that outlives the pool while frames are in use.
 #[repr(C)]
 struct Shared {
     owner: Owner,
     returns: Arc<Returns>,
-    /// One per chunk. A raw pointer, because frames refer to single elements.
+    /// One slot per chunk. A raw pointer, because frames refer to single elements.
     slots: NonNull<Slot>,
     region: Region,
     config: PoolConfig,
 }
 
 impl Pool {
-    /// Maps and prepares the memory: huge pages where the machine has some, plain ones otherwise.
+    /// Maps and prepares the memory: huge pages if the machine has some, otherwise normal pages.
     ///
     /// # Errors
-    /// A shape outside the documented limits; the system refuses the memory.
+    /// The configuration is outside the documented limits, or the system refuses the memory.
     pub fn new(config: PoolConfig) -> Result<Self> {
         config.check()?;
         let size = config.chunk_size;
@@ -53,10 +54,11 @@ impl Pool {
         Self::carve(&region, config)
     }
 
-    /// Takes the memory out of `region`, where it stays: it is given back with the region.
+    /// Takes the memory from `region`, which owns it.
     ///
     /// # Errors
-    /// A shape outside the documented limits; the region has too little left.
+    /// The configuration is outside the documented limits, or the region has too little memory
+    /// left.
     pub(crate) fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
         config.check()?;
         if !(GRAIN..=524_288).contains(&config.chunk_size) {
@@ -105,8 +107,8 @@ impl Pool {
         Ok(Self { shared, head: 0, free: chunks, gauge: Arc::new(AtomicU32::new(chunks)) })
     }
 
-    /// Adds up to `n` empty frames to `batch`, as far as it has room and the pool has frames;
-    /// returns how many.
+    /// Adds up to `n` empty frames to `batch`, as far as the batch has room and the pool has
+    /// frames; returns their number.
     #[inline]
     pub fn take(&mut self, batch: &mut Batch, n: usize) -> usize {
         let n = n.min(batch.room());
@@ -121,8 +123,8 @@ impl Pool {
         n
     }
 
-    /// Lets frames that have come back be taken before all others: they are still in the caches.
-    /// Without it every frame of the pool is used in turn.
+    /// Makes returned frames the next ones to be taken, because they are still in the caches.
+    /// Otherwise, all frames of the pool are used in turn.
     #[inline]
     pub(crate) fn recall(&mut self) {
         let (first, count) = self.shared().returns.take_all();
@@ -134,29 +136,29 @@ impl Pool {
         }
     }
 
-    /// One empty frame; `None` when all are in use.
+    /// One empty frame; `None` if all are in use.
     pub fn take_one(&mut self) -> Option<Frame> {
         let frame = self.pop()?;
         self.publish();
         Some(frame)
     }
 
-    /// Number of frames the pool was made with.
+    /// Number of frames of the pool.
     pub fn size(&self) -> u32 {
         self.shared().config.chunks
     }
 
-    /// Frames that nobody uses now. Equal to [`Pool::size`] when every frame is back.
+    /// Number of unused frames. Equal to [`Pool::size`] when every frame was returned.
     pub fn free(&self) -> u32 {
         self.free + self.shared().returns.count()
     }
 
-    /// What the memory is a part of.
+    /// The region of the memory.
     pub(crate) fn region(&self) -> &Region {
         &self.shared().region
     }
 
-    /// Reads the number of free frames from other threads, also after the pool is gone.
+    /// Reads the number of free frames from other threads, also after the pool was dropped.
     pub(crate) fn gauge(&self) -> PoolGauge {
         let returns = Arc::clone(&self.shared().returns);
         PoolGauge { size: self.size(), free: Arc::clone(&self.gauge), returns }
@@ -168,7 +170,7 @@ impl Pool {
         unsafe { self.shared.as_ref() }
     }
 
-    /// Takes the first chunk of the free list; `None` when all are in use.
+    /// Takes the first chunk of the free list; `None` if all are in use.
     #[inline(always)]
     fn pop(&mut self) -> Option<Frame> {
         if self.free == 0 && !self.collect() {
@@ -195,7 +197,7 @@ impl Pool {
         }
     }
 
-    /// Takes over what has come back; false if nothing has.
+    /// Takes the returned frames; false if there are none.
     fn collect(&mut self) -> bool {
         (self.head, self.free) = self.shared().returns.take_all();
         self.free > 0
@@ -209,7 +211,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // From here on our own list counts among what came back.
+        // From here on, the private list counts as returned.
         self.gauge.store(0, Ordering::Relaxed);
         // SAFETY: the free list is ours, and is not used any more.
         if unsafe { self.shared().returns.close(self.head, self.free, self.size()) } {
@@ -219,7 +221,7 @@ impl Drop for Pool {
     }
 }
 
-/// Puts frames on the returned list; the last one of a pool that is gone frees the memory.
+/// Returns frames to the list. The last frame of a dropped pool frees the memory.
 unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
     let shared = owner.cast::<Shared>();
     // SAFETY: frames keep their pool's memory alive, and these are given up by the caller.

@@ -1,4 +1,4 @@
-//! Frames taken, given back, and outliving their pool.
+//! Frames that are taken and returned, and that outlive their pool.
 
 use super::*;
 
@@ -36,14 +36,14 @@ fn what_comes_back_is_used_again_first() {
     used.sort_unstable();
     again.sort_unstable();
     assert_eq!(used, again);
-    // The others follow, each once; nothing is there to recall.
+    // The others follow, each once. There is no returned frame.
     pool.recall();
     assert_eq!((pool.take(&mut batch, 8), pool.free()), (6, 0));
     let mut all: Vec<_> = batch.iter().map(start).collect();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 8);
-    // Into an empty list.
+    // With an empty private list.
     batch.clear();
     pool.recall();
     assert_eq!((pool.take(&mut batch, 9), pool.free()), (8, 0));
@@ -81,7 +81,7 @@ fn what_is_left_to_do_stays_with_the_packet() {
     let checksum = Some(PartialChecksum { start: 34, offset: 16 });
     let offload = Offload { gso: Gso::Tcp4, size: 1448, checksum, ..Offload::default() };
     assert!(frame.set_offload(offload) && frame.offload() == Some(offload));
-    // It takes a part of the headroom, and counts from the first byte.
+    // It uses a part of the headroom, and its offsets start at the first byte.
     let kept = OFFLOAD_BYTES;
     assert!(!frame.prepend(64 - kept + 1) && frame.prepend(64 - kept));
     let start = |frame: &Frame| frame.offload().unwrap().checksum.unwrap().start as usize;

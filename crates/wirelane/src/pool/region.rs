@@ -1,18 +1,18 @@
-//! Memory that several pools share, and the table that finds the frame of an address in it.
+//! Memory that several pools share, and the table that maps its addresses to frames.
 //!
 //! ```text
-//!   memory   │ pool A: 2048-byte chunks │ pool B: 2048 │ pool C: 16384-byte chunks │ not carved │
+//!   memory   │ pool A: 2048-byte chunks │ pool B: 2048 │ pool C: 16384-byte chunks │ free │
 //!   grains   │0│1│2│3│ …                                                                        │
-//!   slots    one cache line per chunk: its Meta, where it lies, and who has it
+//!   slots    one cache line per chunk: its Meta, its offset, and its state in flight
 //! ```
 //!
-//! A kernel that has the memory registered speaks of packets by their offset from its start. A
-//! grain is a part of the memory no larger than the smallest chunk; the table of grains says which
-//! chunk lies there, so that an offset becomes a frame by a shift and a load.
+//! A kernel with this memory registered refers to packets by their offset from its start. A grain
+//! is a part of the memory no larger than the smallest chunk. The table of grains maps each grain
+//! to its chunk, so that finding the frame of an offset takes a shift and a load.
 //!
-//! While there is no [`Frame`] of a chunk, it is *in flight* in a ring of a socket, which a [`Tag`]
-//! names. An offset that comes out of a ring is taken for a frame only if the chunk is in flight in
-//! that very ring. So nothing that a driver does wrong can make two frames of one chunk.
+//! A chunk without a [`Frame`] may be *in flight* in a ring of a socket, which a [`Tag`]
+//! identifies. An offset from a ring becomes a frame only if the chunk is in flight in the same
+//! ring. So no driver error can create two frames of one chunk.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -25,24 +25,25 @@ use crate::frame::{Frame, Marks, Meta};
 use crate::memory;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering};
 
-/// Bytes of a grain of a region that is shared: the least that a UMEM chunk can have.
+/// Bytes of a grain of a shared region: the minimum size of a UMEM chunk.
 pub(super) const GRAIN: u32 = 2048;
 
-/// A mapping from which pools take their chunks. A handle: the memory goes with the last one, the
-/// last pool and the last frame.
+/// A handle to a mapping from which pools take their chunks. The mapping ends with the last handle,
+/// pool and frame.
 #[derive(Clone)]
 pub(crate) struct Region(Arc<Inner>);
 
 struct Inner {
     memory: Mapping,
     shift: u32,
-    /// By grain, the slot of the chunk that covers its first byte or else begins in it.
+    /// For each grain, the slot of the chunk that covers its first byte or, if there is none,
+    /// starts in it.
     grains: Box<[AtomicU32]>,
-    /// As many as there are grains: a chunk has at least one.
+    /// As many as grains: each chunk has at least one.
     slots: NonNull<Slot>,
-    /// Some chunk begins in the middle of a grain.
+    /// Whether some chunk starts in the middle of a grain.
     unaligned: AtomicBool,
-    /// The first byte that is not carved.
+    /// The first byte that no pool has taken.
     carved: Mutex<usize>,
     tags: AtomicU32,
 }
@@ -52,14 +53,15 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// What is kept of a chunk. `meta` comes first: a pointer to one is a pointer to the other.
+/// The state of a chunk. `meta` comes first: a pointer to one is a pointer to the other.
 #[repr(C, align(64))]
 pub(super) struct Slot {
     meta: Meta,
-    /// Offset of the chunk; atomic because a lookup may look at its neighbour's.
+    /// Offset of the chunk; atomic because a lookup may read the neighbour's.
     chunk: std::sync::atomic::AtomicU64,
     size: u32,
-    /// Where the chunk is in flight, and in how many pieces: 0, or `tag:24 | pieces:8`.
+    /// The ring in which the chunk is in flight, and its number of pieces: 0, or
+    /// `tag:24 | pieces:8`.
     in_flight: std::sync::atomic::AtomicU32,
 }
 
@@ -78,18 +80,18 @@ impl Slot {
     }
 }
 
-/// Names a ring in which frames are in flight.
+/// Identifies a ring in which frames are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u32);
 
-/// What an address that came out of a ring stands for.
+/// The meaning of an address from a ring.
 #[derive(Debug)]
 pub(crate) enum Returned {
-    /// The frame, whole again.
+    /// The complete frame.
     Frame(Frame),
-    /// One of the pieces that a frame was lent in; others are still out.
+    /// A piece of a frame; others are still in flight.
     Piece,
-    /// Nothing that is in flight in this ring.
+    /// No frame in flight in this ring.
     Stranger,
 }
 
@@ -98,21 +100,22 @@ const NONE: u32 = u32::MAX;
 const PIECES: u32 = 8;
 
 impl Region {
-    /// Most bytes of a region, so that chunks can be counted in 32 bits.
+    /// The most bytes of a region, so that 32 bits can count its chunks.
     const MOST: usize = 1 << 40;
 
-    /// Maps `bytes`, rounded up to whole pages: huge pages where the machine has some.
+    /// Maps `bytes`, rounded up to whole pages: huge pages if the machine has some.
     ///
     /// # Errors
-    /// There is not so much memory: asked before it is taken, because who takes too much is killed.
+    /// There is too little memory. This is checked first, because a process that takes too much is
+    /// killed.
     pub(crate) fn new(bytes: usize, numa_node: Option<u32>) -> Result<Self> {
         Self::with_grain(|| format!("frame memory of {bytes} bytes"), bytes, GRAIN, numa_node)
     }
 
-    /// Bytes that a pool of so many chunks takes of a region at most.
+    /// The most bytes of a region that a pool of this configuration takes.
     pub(crate) fn bytes_for(chunks: u32, chunk_size: u32) -> usize {
         let size = chunk_size as usize;
-        // What cannot cross a huge page is lost at its end.
+        // The end of a huge page is lost if the next chunk would cross it.
         let packed = if chunk_size.is_power_of_two() {
             chunks as usize * size
         } else {
@@ -121,7 +124,7 @@ impl Region {
         packed + chunk_size.next_power_of_two().max(page_size() as u32) as usize
     }
 
-    /// As [`Region::new`], for `object`.
+    /// Like [`Region::new`], for `object`.
     pub(super) fn with_grain(
         object: impl Fn() -> String,
         bytes: usize,
@@ -136,7 +139,7 @@ impl Region {
         let options = Options { prefault: true, numa_node, no_huge: false };
         let (memory, _) = Mapping::anonymous(bytes, options).map_err(failed)?;
         let count = memory.len() >> shift;
-        let none = || Error::failed(object(), "there is no memory for what is kept of each frame");
+        let none = || Error::failed(object(), "there is no memory for the state of each frame");
         let mut grains = Vec::new();
         grains.try_reserve_exact(count).map_err(|_| none())?;
         grains.extend((0..count).map(|_| AtomicU32::new(NONE)));
@@ -160,17 +163,17 @@ impl Region {
         carved.map_or(0, |carved| self.0.memory.len().saturating_sub(carved))
     }
 
-    /// Bytes of the whole region.
+    /// Bytes of the region.
     pub(crate) fn size(&self) -> usize {
         self.0.memory.len()
     }
 
-    /// Whether both are handles to the same memory.
+    /// Whether both are handles to the same region.
     pub(crate) fn is_same(&self, other: &Region) -> bool {
         std::ptr::eq(self.base().as_ptr(), other.base().as_ptr())
     }
 
-    /// What the memory is made of.
+    /// The kind of pages of the memory.
     pub(crate) fn kind(&self) -> PageKind {
         self.0.memory.kind()
     }
@@ -181,13 +184,13 @@ impl Region {
         self.0.memory.as_non_null()
     }
 
-    /// A name for a ring, which no other ring of the region has; `None` after 2²⁴ of them.
+    /// A tag for a ring, unique in the region; `None` after 2²⁴ tags.
     pub(crate) fn tag(&self) -> Option<Tag> {
         let tag = self.0.tags.fetch_add(1, Ordering::Relaxed);
         (tag < 1 << (u32::BITS - PIECES)).then_some(Tag(tag))
     }
 
-    /// Where the packet of `frame` lies, if that is in this region.
+    /// Offset of the packet of `frame`, if it is in this region.
     #[inline(always)]
     pub(crate) fn address(&self, frame: &Frame) -> Option<u64> {
         let data = frame.data();
@@ -195,8 +198,8 @@ impl Region {
         (offset < self.0.memory.len()).then_some(offset as u64)
     }
 
-    /// Puts `frame` in flight in the ring `tag`, in so many pieces (1 to 255): as many addresses in
-    /// it have to come back. Returns where its chunk begins.
+    /// Puts `frame` in flight in the ring `tag`, in `pieces` pieces (1 to 255): this number of
+    /// addresses in it must be returned. Returns the offset of its chunk.
     ///
     /// # Safety
     /// The frame is of this region: [`Region::address`] knows where it lies, or its pool was carved
@@ -212,7 +215,7 @@ impl Region {
         }
     }
 
-    /// Takes back what lies at `address`.
+    /// Takes back the chunk at `address`.
     ///
     /// # Safety
     /// The kernel has given the address back through the ring `tag`, and no longer uses the chunk.
@@ -234,8 +237,8 @@ impl Region {
         Returned::Piece
     }
 
-    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if it
-    /// is not in flight in the ring `tag`, or the packet would not lie in it.
+    /// Takes back a chunk with a packet of `len` bytes at `address`. `None` if the chunk is not in
+    /// flight in the ring `tag`, or the packet would not be inside it.
     ///
     /// # Safety
     /// As for [`Region::take_back`].
@@ -267,8 +270,7 @@ impl Region {
         }
     }
 
-    /// Takes back everything that is in flight in the ring `tag`, and says how many frames that
-    /// were.
+    /// Takes back all frames in flight in the ring `tag`, and returns their number.
     ///
     /// # Safety
     /// The kernel no longer uses the ring, nor what is in flight in it.
@@ -290,9 +292,9 @@ impl Region {
         frames
     }
 
-    /// The slots of `count` new chunks of `size` bytes, one after the other; `None` if there is not
-    /// enough left. Chunks of other sizes than powers of two lie side by side, but do not cross a
-    /// huge page.
+    /// The slots of `count` new chunks of `size` bytes, in order; `None` if there is too little
+    /// memory. Chunks whose size is not a power of two are contiguous, but do not cross a huge
+    /// page.
     pub(super) fn carve(&self, count: u32, size: u32) -> Option<NonNull<Slot>> {
         let inner = &*self.0;
         let mut carved = inner.carved.lock().ok()?;
@@ -317,7 +319,7 @@ impl Region {
                 (*slot).chunk.store(chunk as u64, Ordering::Relaxed);
             }
             for grain in chunk >> inner.shift..=(chunk + size - 1) >> inner.shift {
-                // The chunk that covers a grain's first byte came first.
+                // The chunk that covers the grain's first byte was entered first.
                 if inner.grains[grain].load(Ordering::Relaxed) == NONE {
                     inner.grains[grain].store(index as u32, Ordering::Relaxed);
                 }
@@ -332,7 +334,7 @@ impl Region {
         Some(unsafe { inner.slots.add(first) })
     }
 
-    /// The slot of the chunk in which `address` lies.
+    /// The slot of the chunk at `address`.
     #[inline(always)]
     fn slot(&self, address: u64) -> Option<NonNull<Slot>> {
         let inner = &*self.0;

@@ -39,8 +39,8 @@ fn reclaim(region: &Region, tag: Tag) -> u64 {
     unsafe { region.reclaim(tag) }
 }
 
-/// Pools of one region, of chunks of every kind, share no byte, and every byte of a chunk leads to
-/// it.
+/// Pools of one region with chunks of different sizes share no byte, and every byte of a chunk maps
+/// to it.
 #[test]
 fn chunks_are_apart_and_found_by_every_address() {
     let shapes = [(8, 2048), (5, 3000), (3, 16384), (7, 2049), (4, 4096), (9, 2048), (3, 65536)];
@@ -85,7 +85,7 @@ fn chunks_are_apart_and_found_by_every_address() {
     }
 }
 
-/// What a ring does not have it cannot give back, nor twice.
+/// A ring returns only frames in flight in it, and only once.
 #[test]
 fn only_what_is_in_flight_comes_back() {
     let region = region(&[(4, 2048)]);
@@ -96,7 +96,7 @@ fn only_what_is_in_flight_comes_back() {
     assert!(matches!(take_back(&region, at, ours), Returned::Stranger), "it is in use");
     lend(&region, frame, ours, 3);
     assert!(matches!(take_back(&region, at, theirs), Returned::Stranger));
-    assert!(receive(&region, at, 1, ours).is_none(), "it is to be sent, in pieces");
+    assert!(receive(&region, at, 1, ours).is_none(), "it is in flight in pieces");
     for address in [u64::MAX, region.size() as u64, region.size() as u64 - 1] {
         assert!(matches!(take_back(&region, address, ours), Returned::Stranger), "{address}");
         assert!(receive(&region, address, 1, ours).is_none());
@@ -122,7 +122,7 @@ fn a_ring_that_ends_gives_everything_back() {
     }
     let gauge = a.gauge();
     drop(a);
-    assert_eq!(gauge.free(), 4, "what came back counts without its pool, too");
+    assert_eq!(gauge.free(), 4, "returned frames count without their pool, too");
     assert_eq!((reclaim(&region, first), reclaim(&region, first)), (6, 0));
     assert_eq!((gauge.free(), b.free()), (7, 7));
     assert_eq!(reclaim(&region, second), 2);

@@ -1,14 +1,14 @@
-//! The list of chunks that have come back to a pool.
+//! The list of chunks returned to a pool.
 //!
-//! A stack of chunk indices: any thread pushes a chain in one compare-and-swap, the owner takes
-//! the whole stack in one swap. Because nobody pops single elements, a stack that changed and
-//! changed back is as good as one that never changed, so there is no ABA problem to solve.
+//! A stack of chunk indices: any thread pushes a chain with one compare-and-swap, and the owner
+//! takes the whole stack with one swap. No thread pops single elements, so a stack that changed and
+//! changed back is equivalent to an unchanged one: there is no ABA problem.
 #![allow(unsafe_code)]
 
 use crate::sync::{AtomicU64, CachePadded, Ordering, UnsafeCell};
 
-/// The state word: `closed:1 | count:31 | first:32`. The count lets whoever brings the last
-/// chunk of a closed pool know that it was the last, in the same atomic step.
+/// The state word: `closed:1 | count:31 | first:32`. With the count, the thread that returns the
+/// last chunk of a closed pool detects this in the same atomic operation.
 const CLOSED: u64 = 1 << 63;
 const ONE: u64 = 1 << 32;
 const COUNT: u64 = CLOSED - ONE;
@@ -16,7 +16,7 @@ const FIRST: u64 = ONE - 1;
 
 pub(super) struct Returns {
     state: CachePadded<AtomicU64>,
-    /// The chunk after this one, on whichever list the chunk is.
+    /// For each chunk, the next one in its list.
     links: Box<[UnsafeCell<u32>]>,
 }
 
@@ -27,8 +27,8 @@ unsafe impl Sync for Returns {}
 unsafe impl Send for Returns {}
 
 impl Returns {
-    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list.
-    /// `None` without memory.
+    /// An empty list. The links chain all `chunks` from 0 on, as the owner's first free list.
+    /// `None` if memory runs out.
     pub(super) fn new(chunks: u32) -> Option<Self> {
         let mut links = Vec::new();
         links.try_reserve_exact(chunks as usize).ok()?;
@@ -36,7 +36,7 @@ impl Returns {
         Some(Self { state: CachePadded(AtomicU64::new(0)), links: links.into() })
     }
 
-    /// The chunk after `index`; the last one's is arbitrary.
+    /// The chunk after `index`. For the last chunk, the value is arbitrary.
     ///
     /// # Safety
     /// The caller owns the chunk `index`.
@@ -46,7 +46,7 @@ impl Returns {
         self.links[index as usize].with(|link| unsafe { *link })
     }
 
-    /// Gives `chunks` back; true if the pool is closed and these were the last of its `size`.
+    /// Returns `chunks`. True if the pool is closed and these were the last of its `size`.
     ///
     /// # Safety
     /// The caller owns the chunks, each once, and gives them up.
@@ -67,9 +67,9 @@ impl Returns {
         unsafe { self.push(first, last, count, 0, size) }
     }
 
-    /// Takes everything that has come back: the first chunk and how many there are.
+    /// Takes all returned chunks: the first one, and their number.
     pub(super) fn take_all(&self) -> (u32, u32) {
-        // Only the owner takes and only the owner closes, so the closed bit is not set here.
+        // Only the owner takes, and only the owner closes, so the closed bit is not set here.
         let state = if self.state.load(Ordering::Relaxed) & COUNT == 0 {
             0
         } else {
@@ -79,7 +79,7 @@ impl Returns {
     }
 
     /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] returned,
-    /// before the chain that begins with `then`.
+    /// before the chain that starts with `then`.
     ///
     /// # Safety
     /// The caller owns both.
@@ -91,13 +91,13 @@ impl Returns {
         }
     }
 
-    /// How many chunks have come back and were not taken.
+    /// The number of returned chunks that were not taken.
     pub(super) fn count(&self) -> u32 {
         ((self.state.load(Ordering::Relaxed) & COUNT) >> 32) as u32
     }
 
-    /// Takes back the free list of the owner (`count` chunks from `first` on), which ends; true if
-    /// no chunk of the pool's `size` is in use any more.
+    /// Returns the free list of the owner, `count` chunks from `first` on, and closes the pool.
+    /// True if no chunk of the pool's `size` is in use.
     ///
     /// # Safety
     /// The caller is the owner, of the list as well.
@@ -122,7 +122,7 @@ impl Returns {
         (1..count).fold(first, |last, _| unsafe { self.next(last) })
     }
 
-    /// Puts a chain in front; true if the pool is closed and complete.
+    /// Pushes a chain. True if the pool is closed and complete.
     ///
     /// # Safety
     /// The caller owns the chain and gives it up.
@@ -133,7 +133,8 @@ impl Returns {
             // SAFETY: the caller owns it until it is in front.
             unsafe { self.link(last, (old & FIRST) as u32) };
             let new = ((old & !FIRST) + count * ONE) | close | u64::from(first);
-            // Acquire as well, because the last one frees what all the others have used.
+            // Acquire as well, because the thread that returns the last chunk frees memory that all
+            // others have used.
             match self.state.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return new & !FIRST == CLOSED | (u64::from(size) * ONE),
                 Err(now) => old = now,

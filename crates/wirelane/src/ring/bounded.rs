@@ -11,10 +11,10 @@ use super::slots::Slots;
 use super::stats::{End, Entry, HandleStats, Registry};
 use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 
-/// A ring as seen from the side: how full it is, and what its handles went through.
+/// A view of a ring: its fill level, and the counters of its handles.
 ///
-/// The parameters say how many handles may work at each end: `P` for the producers, `C` for the
-/// consumers, [`Single`](super::Single) or [`Multi`]. Any thread may look.
+/// The parameters are the number of handles at each end, [`Single`](super::Single) or [`Multi`]:
+/// `P` for the producers, `C` for the consumers. Any thread may use it.
 ///
 /// ```
 /// use wirelane::ring::{Multi, Ring, Single};
@@ -48,31 +48,31 @@ pub struct Ring<T, P: Side = Multi, C: Side = Multi> {
     sides: PhantomData<fn() -> (P, C)>,
 }
 
-/// A producer's handle. `Clone` if the side is [`Multi`]; `Send`, but not `Sync`.
+/// A producer's handle. `Clone` if the side is [`Multi`]; It is `Send`, but `!Sync`.
 pub struct Enqueuer<T, P: Side, C: Side> {
     handle: Handle<T>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
-/// A consumer's handle. `Clone` if the side is [`Multi`]; `Send`, but not `Sync`.
+/// A consumer's handle. `Clone` if the side is [`Multi`]; It is `Send`, but `!Sync`.
 pub struct Dequeuer<T, P: Side, C: Side> {
     handle: Handle<T>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
-/// Slots that belong to one producer until it commits them; elements are built in place.
+/// Slots that belong to one producer until it commits them; elements are constructed in place.
 ///
-/// Consumers see nothing of it before [`Reservation::commit`], and nothing that was reserved
-/// later either: other producers' commits wait for this one. So fill and commit at once, and do
-/// not hold two reservations of one ring in one thread. Dropping a reservation sends nothing and
-/// blocks nobody, also while a panic unwinds; leaking one (`mem::forget`) blocks the ring.
+/// Consumers see its elements only after [`Reservation::commit`]. Later reservations and commits of
+/// other producers become visible only after it, too. So fill and commit it soon, and do not hold
+/// two reservations of one ring in one thread. Dropping a reservation, also in a panic, sends no
+/// elements and blocks no producer; leaking one (`mem::forget`) blocks the ring.
 pub struct Reservation<'a, T, P: Side, C: Side> {
     enqueuer: &'a mut Enqueuer<T, P, C>,
     claim: Claim,
     written: u64,
 }
 
-/// What all handles share.
+/// The state that all handles share.
 struct Shared<T> {
     producers: CachePadded<Indices>,
     consumers: CachePadded<Indices>,
@@ -81,7 +81,7 @@ struct Shared<T> {
     registry: Registry,
 }
 
-/// What both kinds of handle are made of.
+/// The common part of both kinds of handle.
 struct Handle<T> {
     shared: Arc<Shared<T>>,
     entry: std::sync::Arc<Entry>,
@@ -96,7 +96,7 @@ impl<T: Send, P: Side, C: Side> Ring<T, P, C> {
         Self::bounded_at(capacity, 0)
     }
 
-    /// A ring whose indices start at `start`: tests start just before the wrap.
+    /// A ring whose indices start at `start`. Tests start just before the wrap.
     pub fn bounded_at(capacity: usize, start: u64) -> (Enqueuer<T, P, C>, Dequeuer<T, P, C>) {
         let size = capacity.clamp(1, 1 << 30).next_power_of_two();
         let shared = Arc::new(Shared {
@@ -114,29 +114,29 @@ impl<T: Send, P: Side, C: Side> Ring<T, P, C> {
 }
 
 impl<T, P: Side, C: Side> Ring<T, P, C> {
-    /// How many elements it holds when full.
+    /// The most elements that it can hold.
     pub fn capacity(&self) -> usize {
         self.shared.slots.size() as usize
     }
 
-    /// How many elements are in it: published and not yet given up by a consumer.
+    /// The number of elements in it: published and not yet released by a consumer.
     pub fn len(&self) -> usize {
         self.shared.len()
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The counters of all handles that were ever made, in the order of their making.
+    /// The counters of all handles ever made, in order of creation.
     pub fn stats(&self) -> Vec<HandleStats> {
         self.shared.registry.stats()
     }
 }
 
 impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
-    /// Moves one element into the ring; gives it back if the ring is full.
+    /// Moves one element into the ring, or returns it if the ring is full.
     #[inline]
     pub fn enqueue(&mut self, item: T) -> Result<(), T> {
         let Some(claim) = self.claim(1, 1) else { return Err(item) };
@@ -146,8 +146,8 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
         Ok(())
     }
 
-    /// Moves elements from the front of `items` into the ring while there is room.
-    /// Returns how many were moved; the rest stays in `items`.
+    /// Moves elements from the front of `items` into the ring while there is room. Returns their
+    /// number; the others stay in `items`.
     #[inline]
     pub fn enqueue_bulk(&mut self, items: &mut Vec<T>) -> usize {
         self.enqueue_vec(1, items)
@@ -219,7 +219,8 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
 }
 
 impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
-    /// The index behind all that is published: what this handle has enqueued is below it.
+    /// The index after all published elements. All elements that this handle has enqueued are below
+    /// it.
     pub(crate) fn published(&self) -> u64 {
         self.handle.shared.producers.published(Ordering::Acquire)
     }
@@ -229,31 +230,31 @@ impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
         Ring { shared: Arc::clone(&self.handle.shared), sides: PhantomData }
     }
 
-    /// How many elements the ring holds when full.
+    /// The most elements that the ring can hold.
     pub fn capacity(&self) -> usize {
         self.handle.shared.slots.size() as usize
     }
 
-    /// How many elements are in the ring.
+    /// The number of elements in the ring.
     #[inline]
     pub fn len(&self) -> usize {
         self.handle.shared.len()
     }
 
-    /// Whether nothing is in the ring.
+    /// Whether the ring is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What this handle went through.
+    /// The counters of this handle.
     pub fn stats(&self) -> HandleStats {
         self.handle.entry.stats()
     }
 }
 
 impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
-    /// Takes the oldest element out.
+    /// Takes the oldest element.
     #[inline]
     pub fn dequeue(&mut self) -> Option<T> {
         loop {
@@ -272,14 +273,14 @@ impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
         }
     }
 
-    /// Moves up to `max` elements to the end of `into`, oldest first; returns how many.
+    /// Moves up to `max` elements to the end of `into`, oldest first; returns their number.
     #[inline]
     pub fn dequeue_bulk(&mut self, into: &mut Vec<T>, max: usize) -> usize {
         self.dequeue_vec(1, max, into)
     }
 
-    /// Moves `count` elements to the end of `into`, or none if there are not as many. After a
-    /// [`Reservation`] was given up half-way, it may be fewer.
+    /// Moves `count` elements to the end of `into`, or none if there are fewer. After a partly
+    /// committed [`Reservation`], it may move fewer.
     #[inline]
     pub fn dequeue_exact(&mut self, into: &mut Vec<T>, count: usize) -> usize {
         self.dequeue_vec(count, count, into)
@@ -287,7 +288,7 @@ impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
 
     #[inline(always)]
     fn dequeue_vec(&mut self, min: usize, max: usize, into: &mut Vec<T>) -> usize {
-        // Before anything is claimed, because it may fail.
+        // Before the claim, because it may fail.
         into.reserve(max.min(self.capacity()));
         loop {
             let Some(claim) = self.claim(min.max(1), max) else { return 0 };
@@ -337,46 +338,46 @@ impl<T, P: Side, C: Side> Dequeuer<T, P, C> {
         Ring { shared: Arc::clone(&self.handle.shared), sides: PhantomData }
     }
 
-    /// How many elements the ring holds when full.
+    /// The most elements that the ring can hold.
     pub fn capacity(&self) -> usize {
         self.handle.shared.slots.size() as usize
     }
 
-    /// How many elements are in the ring.
+    /// The number of elements in the ring.
     #[inline]
     pub fn len(&self) -> usize {
         self.handle.shared.len()
     }
 
-    /// Whether nothing is in the ring.
+    /// Whether the ring is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What this handle went through.
+    /// The counters of this handle.
     pub fn stats(&self) -> HandleStats {
         self.handle.entry.stats()
     }
 }
 
 impl<T: Send, P: Side, C: Side> Reservation<'_, T, P, C> {
-    /// How many slots were reserved.
+    /// The number of reserved slots.
     pub fn capacity(&self) -> usize {
         self.claim.count as usize
     }
 
-    /// How many of them are written.
+    /// The number of written slots.
     pub fn len(&self) -> usize {
         self.written as usize
     }
 
-    /// Whether none is written yet.
+    /// Whether no slot is written yet.
     pub fn is_empty(&self) -> bool {
         self.written == 0
     }
 
-    /// Writes the next slot; gives the element back if all are written.
+    /// Writes the next slot, or returns the element if all are written.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         if self.written == self.claim.count {
@@ -389,7 +390,7 @@ impl<T: Send, P: Side, C: Side> Reservation<'_, T, P, C> {
         Ok(())
     }
 
-    /// Hands what was written to the consumers, and gives back the slots that were not written.
+    /// Publishes the written slots, and releases the others. Returns the number of written slots.
     #[inline]
     pub fn commit(self) -> usize {
         let mut this = ManuallyDrop::new(self);
@@ -404,14 +405,14 @@ impl<T: Send, P: Side, C: Side> Reservation<'_, T, P, C> {
 }
 
 impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
-    /// Publishes the first `written` slots of a claim and leaves the rest to others.
+    /// Publishes the first `written` slots of a claim, and releases the others.
     #[cold]
     fn give_up(&mut self, claim: Claim, written: u64) {
         let Handle { shared, entry, view, .. } = &mut self.handle;
         let kept = if shared.producers.unclaim::<P>(claim, written) {
             Claim { count: written, ..claim }
         } else {
-            // Others have claimed slots behind ours: consumers must step over the rest.
+            // Others have claimed later slots: consumers must skip the rest of this one.
             let start = claim.start.wrapping_add(written);
             shared.add_hole(Claim { start, count: claim.count - written });
             claim
@@ -424,7 +425,7 @@ impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
 
 impl<T, P: Side, C: Side> Drop for Reservation<'_, T, P, C> {
     fn drop(&mut self) {
-        /// Gives the slots up, even if dropping an element panics.
+        /// Releases the slots, even if dropping an element panics.
         struct GiveUp<'a, 'b, T, P: Side, C: Side>(&'a mut Reservation<'b, T, P, C>);
         impl<T, P: Side, C: Side> Drop for GiveUp<'_, '_, T, P, C> {
             fn drop(&mut self) {
@@ -470,21 +471,21 @@ impl<T, P: Side, C: Side> Clone for Ring<T, P, C> {
 impl<T> Shared<T> {
     #[inline]
     fn len(&self) -> usize {
-        // Consumers first, so that the distance is never negative; it may be too large by what
-        // came and went in between.
+        // Consumers first, so that the difference is never negative. It may be too large by
+        // elements that passed in between.
         let from = self.consumers.published(Ordering::Acquire);
         let to = self.producers.published(Ordering::Acquire);
         to.wrapping_sub(from).min(self.slots.size()) as usize
     }
 
-    /// Remembers a range that is claimed and will never be written. Call before publishing it.
+    /// Records a claimed range that will never be written. Call it before publishing the range.
     fn add_hole(&self, hole: Claim) {
         let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         holes.push(hole);
         self.producers.holes.store(holes.len() as u64, Ordering::Relaxed);
     }
 
-    /// The written parts of a consumer's claim, in order. Its holes are forgotten.
+    /// The written parts of a consumer's claim, in order. Removes its holes.
     #[cold]
     fn filled(&self, claim: Claim) -> Vec<Claim> {
         let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

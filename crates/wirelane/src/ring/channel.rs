@@ -1,4 +1,4 @@
-//! A bounded channel between two threads, on top of the [cursor](super::cursor).
+//! A bounded channel between two threads, based on the [cursor](super::cursor).
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use super::cursor::{Consumer, Producer};
 use crate::sync::{Arc, AtomicBool, AtomicU32, CachePadded, Ordering, UnsafeCell};
 
-/// The ring behind a [`channel`]: indices on cache lines of their own, then the slots.
+/// The ring of a [`channel`]: indices on separate cache lines, then the slots.
 struct Shared<T> {
     producer: CachePadded<AtomicU32>,
     consumer: CachePadded<AtomicU32>,
@@ -38,7 +38,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     channel_at(capacity, 0)
 }
 
-/// A channel whose indices start at `start`: tests start just before the wrap.
+/// A channel whose indices start at `start`. Tests start just before the wrap.
 pub(super) fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Receiver<T>) {
     let size = capacity.clamp(1, 1 << 30).next_power_of_two() as u32;
     let shared = Arc::new(Shared {
@@ -57,8 +57,8 @@ pub(super) fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Re
 }
 
 impl<T: Send> Sender<T> {
-    /// Moves elements from the front of `items` into the ring while there is room.
-    /// Returns how many were moved; the rest stays in `items`.
+    /// Moves elements from the front of `items` into the ring while there is room. Returns their
+    /// number; the others stay in `items`.
     pub fn send(&mut self, items: &mut Vec<T>) -> usize {
         let n = self.cursor.reserve(u32::try_from(items.len()).unwrap_or(u32::MAX));
         for (i, item) in items.drain(..n as usize).enumerate() {
@@ -72,7 +72,7 @@ impl<T: Send> Sender<T> {
         n as usize
     }
 
-    /// Moves one element into the ring; gives it back if the ring is full.
+    /// Moves one element into the ring, or returns it if the ring is full.
     pub fn send_one(&mut self, item: T) -> Result<(), T> {
         if self.cursor.reserve(1) == 0 {
             return Err(item);
@@ -84,12 +84,12 @@ impl<T: Send> Sender<T> {
         Ok(())
     }
 
-    /// How many elements would fit now, up to `wanted`.
+    /// The number of elements that fit now, up to `wanted`.
     pub fn room(&mut self, wanted: usize) -> usize {
         self.cursor.reserve(u32::try_from(wanted).unwrap_or(u32::MAX)) as usize
     }
 
-    /// How many elements the ring holds when full.
+    /// The most elements that the ring can hold.
     pub fn capacity(&self) -> usize {
         self.shared.slots.len()
     }
@@ -102,7 +102,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T: Send> Receiver<T> {
-    /// Moves up to `max` elements to the end of `into`, oldest first; returns how many.
+    /// Moves up to `max` elements to the end of `into`, oldest first; returns their number.
     pub fn receive(&mut self, into: &mut Vec<T>, max: usize) -> usize {
         let n = self.cursor.available(u32::try_from(max).unwrap_or(u32::MAX));
         into.reserve(n as usize);
@@ -124,9 +124,9 @@ impl<T: Send> Receiver<T> {
         self.cursor.available(1) > 0
     }
 
-    /// Whether the sender is gone and everything it sent has been received.
+    /// Whether the sender is gone and all its elements have been received.
     pub fn is_finished(&mut self) -> bool {
-        // Order matters: what was sent before the close is visible once the close is.
+        // The order matters: elements sent before the close are visible once the close is.
         self.shared.closed.load(Ordering::Acquire) && self.cursor.available(1) == 0
     }
 }
@@ -219,7 +219,7 @@ mod loom_tests {
         });
     }
 
-    /// A sleeper never misses the element that was sent while it went to sleep.
+    /// A sleeper never misses an element that was sent while it fell asleep.
     #[test]
     fn loom_doorbell_loses_no_wakeup() {
         loom::model(|| {

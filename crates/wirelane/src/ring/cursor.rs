@@ -1,11 +1,11 @@
 //! The cursor over a pair of `u32` indices with one producer and one consumer.
 //!
-//! The cursors know nothing of where indices and slots live, so the same code drives our own
+//! The cursors do not know where indices and slots are stored. So the same code serves our
 //! [`channel`](super::channel) and the rings that a kernel maps into the process (AF_XDP's fill,
-//! completion, RX and TX), whose indices are of 32 bits.
+//! completion, RX and TX), whose indices have 32 bits.
 //!
-//! Each side keeps its own index in a register and a cached copy of the other side's, and reads
-//! the shared one only when the cached copy shows too little (the watermark).
+//! Each side keeps its own index in a register and a cached copy of the other side's index. It
+//! reads the shared index only when the cached copy shows too few elements (the watermark).
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -18,9 +18,10 @@ pub(crate) struct Producer {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     size: u32,
-    /// Our index: the shared one, or ahead of it by what is written and not yet published.
+    /// The next index to write: the shared one, plus the slots written and not yet published.
     next: u32,
-    /// The consumer's index as last seen, plus `size`: the first index that is not ours.
+    /// The consumer's index when last read, plus `size`: the first index that this side must not
+    /// write.
     limit: u32,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Consumer {
     consumer: NonNull<AtomicU32>,
     size: u32,
     next: u32,
-    /// The producer's index as last seen: the first index that is not ours.
+    /// The producer's index when last read: the first index that this side must not read.
     limit: u32,
 }
 
@@ -42,7 +43,7 @@ unsafe impl Send for Producer {}
 unsafe impl Send for Consumer {}
 
 impl Producer {
-    /// Starts at the index that stands in `producer`.
+    /// Starts at the index in `producer`.
     ///
     /// # Safety
     /// Both pointers stay valid while this cursor lives, no other producer exists for them, and
@@ -60,7 +61,7 @@ impl Producer {
         Self { producer, consumer, size, next, limit: seen.wrapping_add(size) }
     }
 
-    /// How many of `wanted` slots may be written now, from [`Producer::slot`] on.
+    /// How many of `wanted` slots may be written now, starting at [`Producer::slot`].
     #[inline]
     pub(crate) fn reserve(&mut self, wanted: u32) -> u32 {
         let mut free = self.limit.wrapping_sub(self.next);
@@ -79,7 +80,7 @@ impl Producer {
         (self.next.wrapping_add(i) & (self.size - 1)) as usize
     }
 
-    /// Hands the first `n` reserved and written slots to the consumer.
+    /// Publishes the first `n` reserved and written slots.
     #[inline]
     pub(crate) fn publish(&mut self, n: u32) {
         assert!(n <= self.limit.wrapping_sub(self.next), "more than was reserved");
@@ -90,7 +91,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Starts at the index that stands in `consumer`.
+    /// Starts at the index in `consumer`.
     ///
     /// # Safety
     /// Both pointers stay valid while this cursor lives, no other consumer exists for them, and
@@ -108,7 +109,7 @@ impl Consumer {
         Self { producer, consumer, size, next, limit }
     }
 
-    /// How many of `wanted` elements may be read now, from [`Consumer::slot`] on.
+    /// How many of `wanted` elements may be read now, starting at [`Consumer::slot`].
     #[inline]
     pub(crate) fn available(&mut self, wanted: u32) -> u32 {
         let mut ready = self.limit.wrapping_sub(self.next);
@@ -126,7 +127,7 @@ impl Consumer {
         (self.next.wrapping_add(i) & (self.size - 1)) as usize
     }
 
-    /// Gives the first `n` available slots back to the producer.
+    /// Releases the first `n` available slots.
     #[inline]
     pub(crate) fn release(&mut self, n: u32) {
         assert!(n <= self.limit.wrapping_sub(self.next), "more than there was");

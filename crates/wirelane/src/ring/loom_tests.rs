@@ -1,24 +1,25 @@
-//! Every interleaving of few threads and few elements in the bulk ring.
+//! Every interleaving of a few threads and elements in the bulk ring.
 //!
-//! All start just before the indices wrap. Threads try a bounded number of times, which keeps the
-//! models exhaustive in seconds; what is left is moved when they have ended.
+//! All models start just before the indices wrap. Threads try a bounded number of times, which
+//! keeps the models exhaustive in seconds; remaining elements are moved after the threads have
+//! ended.
 
 use super::*;
 use crate::sync::thread;
 
 const START: u64 = u64::MAX;
 
-/// Receives what is there in batches of up to `max`.
+/// Receives the available elements in batches of up to `max`.
 fn drain<P: Side, C: Side>(rx: &mut Dequeuer<u32, P, C>, got: &mut Vec<u32>, max: usize) {
     while rx.dequeue_bulk(got, max) > 0 {}
 }
 
-/// The elements of one producer: those between its number and the next multiple of ten.
+/// The elements of one producer: its number and the following ones up to the next multiple of ten.
 fn of(producer: u32, got: &[u32]) -> Vec<u32> {
     got.iter().copied().filter(|item| item / 10 == producer / 10).collect()
 }
 
-/// Two producers that do not both fit and a consumer.
+/// Two producers whose elements do not all fit, and a consumer.
 #[test]
 fn loom_ring_two_producers() {
     loom::model(|| {
@@ -46,7 +47,7 @@ fn loom_ring_two_producers() {
     });
 }
 
-/// A producer whose elements do not fit at once and two consumers.
+/// A producer whose elements do not fit at once, and two consumers.
 #[test]
 fn loom_ring_two_consumers() {
     loom::model(|| {
@@ -95,7 +96,7 @@ fn loom_ring_two_and_two() {
     });
 }
 
-/// One producer commits half of what it reserved, or nothing, while another sends.
+/// One producer commits half of its reservation, or none of it, while another sends.
 #[test]
 fn loom_ring_reservations_given_up() {
     for written in [0, 1] {

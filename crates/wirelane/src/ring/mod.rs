@@ -2,14 +2,14 @@
 //!
 //! | type | producers × consumers | use it for |
 //! |---|---|---|
-//! | [`channel()`] | 1 × 1, and either end may be gone | packets and chunks from one thread to another |
+//! | [`channel()`] | 1 × 1, either may be dropped | packets and chunks from one thread to another |
 //! | [`Ring`] | 1 or many × 1 or many, by type | queueing: bulk, reserve and commit, statistics |
 //!
-//! All of them are arrays of a power-of-two number of slots between two free-running indices.
-//! The producers own the slots `consumer + size ..` ahead of theirs, the consumers those behind
-//! the producers' index. Each handle keeps a cached copy of the other side's index and reads the
-//! shared one only when the cached copy shows too little (the watermark): in steady state one
-//! cache line moves per batch, not per element.
+//! Both are arrays of a power-of-two number of slots with two free-running indices. The producers
+//! own the slots from their index up to `consumer + size`, the consumers the slots from their index
+//! up to the producers'. Each handle keeps a cached copy of the other side's index and reads the
+//! shared one only when the cached copy shows too few elements (the watermark). In steady state,
+//! one cache line moves per batch instead of per element.
 //!
 //! ```text
 //!      consumer                producer
@@ -32,20 +32,19 @@
 //!                                                store its end there
 //! ```
 //!
-//! So batches become visible in the order in which they were claimed, and B waits for A. When A
-//! has been preempted, B gives the CPU away instead of spinning; [`Ring::stats`] says who waited
-//! and who was waited for. When A gives up slots it has claimed, because a [`Reservation`] is cut
-//! short or dropped, the head goes back; if B has claimed behind it, A's slots become a hole that
-//! consumers step over.
+//! So batches become visible in the order of their claims, and B waits for A. If A was preempted, B
+//! yields the CPU instead of spinning; [`Ring::stats`] counts waits and the handles that caused
+//! them. If A releases claimed slots, because a [`Reservation`] is partly filled or dropped, the
+//! head moves back. If B has a later claim, A's slots become a hole that consumers skip.
 //!
-//! # Why a ring of our own
+//! # Why no existing crate
 //!
 //! No crate has a multi-producer ring with bulk operations, reservations or stall detection;
 //! crossbeam's `ArrayQueue` takes five to eight times as long per element at 32 per batch. For one
-//! producer and one consumer, `rtrb` is about as fast as ours (within a tenth for single elements,
-//! a fifth behind at 32 per batch; `cargo bench -p wirelane-bench --bench ring` compares). It is
-//! not used because what it would replace stays anyway: the cursor also drives rings that a kernel
-//! maps, and `Single` is not other code but the same code without the compare-and-swap.
+//! producer and one consumer, `rtrb` is about as fast (within a tenth for single elements, a fifth
+//! behind at 32 per batch; compared by `cargo bench -p wirelane-bench --bench ring`). It would not
+//! replace any code: the cursor also drives rings that a kernel maps, and `Single` is the same code
+//! without the compare-and-swap.
 
 mod bounded;
 mod channel;

@@ -1,15 +1,15 @@
-//! One side of a ring: claiming a range of indices, and publishing it in order.
+//! One side of a ring: claims ranges of indices, and publishes them in order.
 
 use super::stats::{End, Entry, Registry};
 use crate::sync::{AtomicU64, Ordering, thread};
 
-/// How many threads work at one side of a ring: [`Single`] or [`Multi`].
+/// The number of handles at one side of a ring: [`Single`] or [`Multi`].
 pub trait Side: sealed::Sealed + Send + 'static {
     /// Whether there may be more than one handle.
     const MULTI: bool;
 }
 
-/// One handle: no compare-and-swap, no waiting.
+/// One handle, without compare-and-swap and waiting.
 #[derive(Debug, Clone, Copy)]
 pub enum Single {}
 
@@ -31,33 +31,33 @@ mod sealed {
     impl Sealed for super::Multi {}
 }
 
-/// The shared indices of one side. Indices of 64 bits never wrap in practice, so a handle that
-/// slept through any number of elements is not fooled by an index or a cached copy that came round
-/// again; with 32 bits that would take a few seconds.
+/// The shared indices of one side. Indices of 64 bits never wrap in practice. So a handle that
+/// slept through any number of elements cannot mistake an old index or cached copy for a current
+/// one; with 32 bits, a wrap takes a few seconds.
 #[derive(Debug)]
 pub(super) struct Indices {
-    /// The first index that nobody of this side has claimed. Only used by [`Multi`] sides.
+    /// The first unclaimed index. Only [`Multi`] sides use it.
     head: AtomicU64,
-    /// The first index that is not published: the other side may use everything below.
+    /// The first unpublished index: the other side may use all lower ones.
     tail: AtomicU64,
-    /// How many ranges below the tail are known to be empty; see `Holes`.
+    /// Number of known holes below the tail; see `Shared::add_hole`.
     pub(super) holes: AtomicU64,
 }
 
-/// What one handle knows of both sides.
+/// One handle's knowledge of both sides.
 #[derive(Debug, Clone)]
 pub(super) struct View {
-    /// Our own index, if we are the only handle of our side.
+    /// The next index, if this is the only handle of its side.
     next: u64,
-    /// The first index that is not ours, as last seen.
+    /// The first index that this side must not use, when last read.
     limit: u64,
-    /// Where the last attempt stood that found too little.
+    /// The start of the last failed claim.
     refused: u64,
     /// Whether there were holes below `limit` when it was read.
     pub(super) holes: bool,
 }
 
-/// A range of indices that one handle owns until it is published.
+/// A range of indices that one handle owns until it publishes them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
     pub(super) start: u64,
@@ -70,9 +70,9 @@ impl Claim {
         self.start.wrapping_add(self.count)
     }
 
-    /// What is left of it, in order, without what is in `other` too.
+    /// The parts of it, in order, that are not in `other`.
     pub(super) fn without(self, other: Self) -> impl Iterator<Item = Self> {
-        // Relative to our start, signed: the two are less than a ring apart.
+        // Signed and relative to the start: the two are less than a ring apart.
         let place =
             |index: u64| (index.wrapping_sub(self.start) as i64).clamp(0, self.count as i64) as u64;
         let (from, to) = (place(other.start), place(other.end()));
@@ -92,12 +92,12 @@ impl Indices {
         self.tail.load(order)
     }
 
-    /// Gives the indices of `claim` from `kept` on back, if nobody has claimed any after them.
+    /// Releases the indices of `claim` from `kept` on, unless later ones are claimed.
     pub(super) fn unclaim<S: Side>(&self, claim: Claim, kept: u64) -> bool {
         let to = claim.start.wrapping_add(kept);
-        // Release: what we did to the slots is done when a peer claims them.
+        // Release: our accesses to the slots happen before a peer claims them.
         let (order, failed) = (Ordering::Release, Ordering::Relaxed);
-        // A single side moves nothing but its view, and that only when it publishes.
+        // A single side changes only its view, when it publishes.
         !S::MULTI || self.head.compare_exchange(claim.end(), to, order, failed).is_ok()
     }
 }
@@ -112,9 +112,8 @@ impl View {
         }
     }
 
-    /// Claims between `min` and `max` indices of `own`, as many as there are. What is ours ends
-    /// `ahead` indices after the `other` side's tail: the size of the ring for producers, 0 for
-    /// consumers.
+    /// Claims at least `min` and at most `max` indices of `own`. The limit is `ahead` indices after
+    /// the `other` side's tail: the size of the ring for producers, 0 for consumers.
     #[inline(always)]
     pub(super) fn claim<S: Side>(
         &mut self,
@@ -126,12 +125,12 @@ impl View {
     ) -> Option<Claim> {
         let mut start = if S::MULTI { own.head.load(Ordering::Relaxed) } else { self.next };
         loop {
-            // Signed, because a cached limit may be behind: other handles of our side may have
-            // seen more and claimed beyond it. A `start` that is behind makes the distance too
-            // large, but then the compare-and-swap fails.
+            // Signed, because a cached limit may be old: other handles of our side may have read a
+            // newer one and claimed beyond it. An old `start` makes the distance too large, but
+            // then the compare-and-swap fails.
             let mut ready = self.limit.wrapping_sub(start) as i64;
             if ready < max as i64 {
-                // Acquire: what the other side did to the slots below is done.
+                // Acquire: the other side's accesses to the slots below have happened.
                 self.limit = other.tail.load(Ordering::Acquire).wrapping_add(ahead);
                 // After the tail: holes below it were counted before it was published.
                 self.holes = other.holes.load(Ordering::Relaxed) != 0;
@@ -146,8 +145,8 @@ impl View {
             if !S::MULTI {
                 return Some(claim);
             }
-            // Slots change hands through the tails. Acquire is for those that a peer has claimed,
-            // used and unclaimed.
+            // The tails transfer slots between the sides. This acquire is for slots that a peer
+            // claimed, used and unclaimed.
             let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
             match own.head.compare_exchange_weak(start, claim.end(), order, failed) {
                 Ok(_) => {
@@ -160,9 +159,9 @@ impl View {
         }
     }
 
-    /// Somebody who asks in a loop takes the line away from the peer that is about to publish on
-    /// it, again and again: half of the throughput of two cores, or more. So whoever asks again
-    /// after a refusal waits for as long as it takes to move a line. The first one is for free.
+    /// A handle that retries in a loop takes the cache line from the peer that is about to publish
+    /// on it: this costs half of the throughput of two cores, or more. So a second failed attempt
+    /// waits about as long as a cache line takes to move. The first one does not wait.
     #[cold]
     fn refuse(&mut self, start: u64) {
         if self.refused == start {
@@ -171,7 +170,7 @@ impl View {
         self.refused = start;
     }
 
-    /// Hands `claim` to the other side, after all earlier ones.
+    /// Publishes `claim` after all earlier claims.
     #[inline(always)]
     pub(super) fn publish<S: Side>(
         &mut self,
@@ -179,7 +178,7 @@ impl View {
         claim: Claim,
         (entry, registry, end): (&Entry, &Registry, End),
     ) {
-        // Acquire: our release below stands for the peers' slots before ours as well.
+        // Acquire: our release below also publishes the peers' earlier slots.
         if S::MULTI && own.tail.load(Ordering::Acquire) != claim.start {
             publish_late(own, claim, entry, registry, end);
         } else {
@@ -191,10 +190,10 @@ impl View {
 
 /// Publishes after the earlier claims of other handles.
 ///
-/// If we had to give the CPU away for that, others have probably claimed behind us, and wait as we
-/// did. Were we to go on at once, our next claim would be behind theirs, and from then on every
-/// batch would cost a change of threads: a convoy, which does not end by itself. So we let those
-/// through that are behind us now.
+/// If this thread had to yield, other threads have probably made later claims, and wait, too. If it
+/// continued at once, its next claim would come after their claims, and each further batch would
+/// cost a thread switch: a convoy, which does not end by itself. So it waits for the claims that are
+/// after its own now.
 #[cold]
 fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry, end: End) {
     entry.waits.add(1);
@@ -204,7 +203,7 @@ fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry,
     });
     own.tail.store(claim.end(), Ordering::Release);
     if stalled {
-        // Not for ever: whoever is behind us may be a reservation of our own thread.
+        // With a limit: a later claim may be a reservation of this thread.
         let behind = own.head.load(Ordering::Relaxed);
         wait_until(&own.tail, behind, Some(SPINS + YIELDS), |_| ());
     }
@@ -212,13 +211,13 @@ fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry,
 
 /// Some tens of nanoseconds.
 const PAUSES: u32 = 4;
-/// A peer that runs publishes within this many turns: some microseconds.
+/// A running peer publishes within this many turns: some microseconds.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
-/// A peer that still has not run after so many yields waits for more than a CPU.
+/// A peer that has not run after this many yields is not only waiting for a CPU.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// Waits until `tail` has reached `index`, or for `limit` turns, and gives the CPU away after some.
-/// Whether it did; the first time it calls `stalled` with the index that does not move.
+/// Waits until `tail` has reached `index`, for at most `limit` turns, and yields after some turns.
+/// Returns whether it yielded. At the first yield it calls `stalled` with the index of the tail.
 fn wait_until(tail: &AtomicU64, index: u64, limit: Option<u32>, stalled: impl Fn(u64)) -> bool {
     let mut turn = 0;
     loop {
@@ -239,7 +238,7 @@ fn pause(_turn: u32) {
     thread::yield_now();
 }
 
-/// A thread of a higher priority that only yields keeps the CPU, so in the end it sleeps.
+/// A yielding thread of a higher priority keeps the CPU, so it sleeps in the end.
 #[cfg(not(loom))]
 fn pause(turn: u32) {
     match turn {

@@ -1,7 +1,7 @@
-//! The slots of a ring: aligned to cache lines, with a guard line after the last one.
+//! The slots of a ring, aligned to cache lines and followed by a guard line.
 //!
-//! The guard keeps whatever the allocator puts behind the slots off the lines that the last slots
-//! are on, and off the pair that the adjacent-line prefetcher would pull with them.
+//! The guard separates the last slots from the following heap object: they share neither a cache
+//! line nor a pair of lines that the adjacent-line prefetcher loads.
 #![allow(unsafe_code)]
 
 /// Slots in plain memory, copied in runs.
@@ -25,8 +25,8 @@ mod imp {
     unsafe impl<T: Send> Sync for Slots<T> {}
 
     impl<T> Slots<T> {
-        /// `size` slots, a power of two. As with `Vec`, it is a panic to ask for more than there
-        /// are addresses, and an abort to ask for more than there is memory.
+        /// `size` slots, a power of two. Like `Vec`, it panics if the size exceeds the address
+        /// space, and aborts if memory runs out.
         pub(in super::super) fn new(size: usize) -> Self {
             debug_assert!(size.is_power_of_two());
             let slots = Layout::array::<T>(size).and_then(|slots| slots.align_to(LINES));
@@ -41,7 +41,7 @@ mod imp {
             Self { first: first.cast(), mask: size - 1, layout }
         }
 
-        /// How many slots there are.
+        /// The number of slots.
         #[inline(always)]
         pub(in super::super) fn size(&self) -> u64 {
             self.mask as u64 + 1
@@ -81,8 +81,8 @@ mod imp {
             }
         }
 
-        /// Asks for the lines of the batch after the next one, to write: the consumers' core has
-        /// them, and a compare-and-swap would wait until the writes before it have them here.
+        /// Prefetches the lines of the batch after the next one for writing. The consumers' core
+        /// has them, and a compare-and-swap would wait until the previous writes have them here.
         #[inline(always)]
         fn fetch_ahead(&self, index: u64, count: usize) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -124,7 +124,7 @@ mod imp {
     }
 }
 
-/// The same in loom's cells, which know who touches a slot while somebody else does.
+/// The same with loom's cells, which detect concurrent accesses to a slot.
 #[cfg(loom)]
 mod imp {
     use crate::sync::UnsafeCell;

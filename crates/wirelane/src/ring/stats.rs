@@ -1,4 +1,4 @@
-//! What became of the handles of a ring: retries, waits, and who kept others waiting.
+//! Counters of a ring's handles: retries, waits, and stalls of other handles.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::sync::Counter;
 use crate::sync::lock;
 
-/// The end of a ring that a handle works at.
+/// The end of a handle in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The handle is an [`Enqueuer`](super::Enqueuer).
@@ -15,32 +15,32 @@ pub enum End {
     Dequeue,
 }
 
-/// What one handle of a [`Ring`](super::Ring) went through; all are counts since it was made.
+/// The counters of one handle of a [`Ring`](super::Ring), since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandleStats {
-    /// Which end it works at.
+    /// Its end.
     pub end: End,
-    /// The number of the handle: 0 is the first one of its end, and clones count up.
+    /// The number of the handle: 0 is the first one of its end; clones have the next numbers.
     pub id: u32,
-    /// Compare-and-swaps on the shared index that another handle won.
+    /// Failed compare-and-swaps on the shared index, which another handle won.
     pub retries: u64,
-    /// Batches whose publication had to wait for an earlier batch of another handle.
+    /// Batches that were published after a wait for an earlier batch of another handle.
     pub waits: u64,
-    /// Waits so long that the other thread must have been preempted, so the CPU was given away.
+    /// Waits in which the thread yielded the CPU, because the other one was probably preempted.
     pub stalled: u64,
-    /// How often this handle was the one that others stalled on: it was preempted (or its
-    /// [`Reservation`](super::Reservation) was kept) between claiming slots and publishing them.
+    /// How often other handles stalled on this one: it was preempted between claiming slots and
+    /// publishing them, or its [`Reservation`](super::Reservation) was kept.
     pub stalled_others: u64,
 }
 
-/// The counters of one handle, on cache lines of their own.
+/// The counters of one handle, on separate cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Entry {
     end: End,
     id: u32,
-    /// The first index of the slots that the handle claimed last: how a waiter finds whom it
-    /// waits for.
+    /// The first index of the handle's last claim, by which a waiter finds the handle that it waits
+    /// for.
     pub(super) claimed: AtomicU64,
     pub(super) retries: Counter,
     pub(super) waits: Counter,
@@ -61,7 +61,7 @@ impl Entry {
     }
 }
 
-/// The handles of a ring. Locked when handles come, when somebody asks, and once per stall.
+/// The handles of a ring. The lock is taken for each new handle, each query and each stall.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Mutex<Vec<Arc<Entry>>>);
 
@@ -72,7 +72,7 @@ impl Registry {
         let entry = Arc::new(Entry {
             end,
             id,
-            // No index that a ring which starts at 0 will ever reach.
+            // An index that a ring starting at 0 never reaches.
             claimed: AtomicU64::new(u64::MAX),
             retries: Counter::default(),
             waits: Counter::default(),
@@ -83,8 +83,8 @@ impl Registry {
         entry
     }
 
-    /// Blames the handle of `end` that has claimed `index`, unless it is `waiter`. A handle that
-    /// was preempted before it could write down what it had claimed is not found.
+    /// Counts a stall for the handle of `end` that has claimed `index`, unless it is `waiter`. A
+    /// handle that was preempted before it recorded its claim is not found.
     pub(super) fn blame(&self, waiter: &Entry, end: End, index: u64) {
         let entries = self.lock();
         let held = |entry: &&Arc<Entry>| {

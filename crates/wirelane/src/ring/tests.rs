@@ -24,7 +24,7 @@ impl<P: Side, C: Side> FifoUnderTest for Bulk<P, C> {
     }
 }
 
-/// The same through reservations that are made too large, given up, and cut short.
+/// The same through reservations that are too large, dropped, or partly filled.
 struct Reserving<P: Side, C: Side>(Enqueuer<u64, P, C>, Dequeuer<u64, P, C>);
 
 impl<P: Side, C: Side> FifoUnderTest for Reserving<P, C> {
@@ -49,7 +49,7 @@ impl<P: Side, C: Side> FifoUnderTest for Reserving<P, C> {
     }
 }
 
-/// Near the wrap of 64 bits what the oracle means near the wrap of 32.
+/// The position near the 64-bit wrap that corresponds to the oracle's near the 32-bit wrap.
 fn wide(start: u32) -> u64 {
     start as i32 as i64 as u64
 }
@@ -111,7 +111,7 @@ fn all_or_nothing() {
     assert_eq!((rx.dequeue(), rx.dequeue(), got), (Some(4), None, vec![1, 2, 3]));
 }
 
-/// A handle whose cached index is many rounds old neither overwrites nor invents.
+/// A handle whose cached index is many rounds old neither overwrites nor invents elements.
 #[test]
 fn a_handle_that_slept_is_not_fooled() {
     let (mut tx, mut rx) = Ring::<u64, Multi, Multi>::bounded(4);
@@ -127,7 +127,7 @@ fn a_handle_that_slept_is_not_fooled() {
     assert_eq!((got, late_rx.dequeue(), rx.dequeue()), (vec![7, 7, 7, 8], None, None));
 }
 
-/// Elements that count how many of them there are.
+/// Elements that are counted by their `Arc`.
 fn counted() -> (Arc<()>, impl Fn(usize) -> Vec<Arc<()>>) {
     let element = Arc::new(());
     let source = Arc::clone(&element);
@@ -155,7 +155,7 @@ fn what_is_left_in_the_ring_is_dropped_once() {
     what_is_left_is_dropped_once::<Multi, Multi>();
 }
 
-/// A producer gives up what it reserved while others have reserved behind it.
+/// A producer drops a reservation after others have made later ones.
 #[test]
 fn a_hole_is_stepped_over() {
     for (written, committed) in [(0, true), (2, true), (3, true), (2, false), (3, false)] {
@@ -167,7 +167,7 @@ fn a_hole_is_stepped_over() {
         make(written).into_iter().for_each(|item| reservation.push(item).unwrap());
         thread::scope(|scope| {
             let waiting = scope.spawn(|| behind.enqueue_bulk(&mut make(9)));
-            // It has claimed all that is left before it waits for us.
+            // It has claimed all remaining slots before it waits for us.
             wait_for(&ring, |handle| handle.waits > 0);
             if committed {
                 assert_eq!(reservation.commit(), written);
@@ -188,7 +188,7 @@ fn a_hole_is_stepped_over() {
     }
 }
 
-/// Waits until some handle is as asked.
+/// Waits until `is` holds for some handle.
 fn wait_for<T>(ring: &Ring<T>, mut is: impl FnMut(&HandleStats) -> bool) {
     while !ring.stats().iter().any(&mut is) {
         thread::yield_now();
@@ -211,7 +211,7 @@ fn a_panic_while_filling_blocks_nobody() {
     assert_eq!(Arc::strong_count(&element), 2);
 }
 
-/// Dropping an element panics: the ring goes on, and the other elements are not lost twice.
+/// If dropping an element panics, the ring still works, and the other elements are dropped once.
 #[test]
 fn a_panic_while_dropping_blocks_nobody() {
     struct Bad(bool);
@@ -231,7 +231,7 @@ fn a_panic_while_dropping_blocks_nobody() {
     assert_eq!(rx.dequeue_bulk(&mut Vec::new(), 8), 4);
 }
 
-/// Whoever keeps others waiting between reserving and committing is named.
+/// The handle that stalls others between reserving and committing is counted.
 #[test]
 fn a_stalled_peer_is_named() {
     let (mut tx, mut rx) = Ring::<u32, Multi, Multi>::bounded(8);
@@ -259,8 +259,8 @@ fn elements_of_no_size() {
     assert_eq!((rx.dequeue(), rx.dequeue_bulk(&mut Vec::new(), 9)), (Some(()), 3));
 }
 
-/// What came out: how many of each producer, and a fingerprint that no loss and no duplicate can
-/// leave as it was but by a chance of 2⁻⁶⁴.
+/// The account of received elements: their number per producer, and a fingerprint that a loss or a
+/// duplicate leaves unchanged only with a chance of 2⁻⁶⁴.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Account {
     count: u64,
@@ -282,8 +282,9 @@ impl Account {
     }
 }
 
-/// Producers send by all means there are, in random portions, while `more`; consumers take random
-/// portions. Every element arrives once, and those of one producer in order at each consumer.
+/// Producers send in every way, in random portions, while `more` returns true; consumers take
+/// random portions. Every element arrives once, and elements of one producer arrive in order at
+/// each consumer.
 fn soak<P: Side, C: Side>(
     producers: Vec<Enqueuer<(usize, u64), P, C>>,
     consumers: Vec<Dequeuer<(usize, u64), P, C>>,
@@ -329,7 +330,7 @@ fn send_all<P: Side, C: Side>(
         let moved = match random.below(8) {
             0 => usize::from(tx.enqueue(batch[0]).is_ok()),
             1 => batch.len() * usize::from(tx.enqueue_slice(&batch)),
-            // Reserved too much, or given up.
+            // Reserved too many slots, or dropped the reservation.
             2 | 3 => tx.reserve(batch.len()).map_or(0, |mut reservation| {
                 let written = random.below(portion + 1) as usize;
                 batch.iter().take(written).for_each(|item| _ = reservation.push(*item));
@@ -354,7 +355,7 @@ fn receive_all<P: Side, C: Side>(
     let mut random = Random::new(1000 + id as u64);
     let (mut accounts, mut batch) = (vec![Account::default(); producers], vec![]);
     loop {
-        // Order matters: what was sent before the producers ended is visible once that is.
+        // The order matters: elements sent before the producers ended are visible once the end is.
         let last = !running();
         match random.below(8) {
             0 => batch.extend(rx.dequeue()),
@@ -395,7 +396,7 @@ fn soak_eight_to_two() {
     soak(vec![tx; 8], vec![rx; 2], |count| count < EACH);
 }
 
-/// The long one: `WIRELANE_SOAK_SECONDS=600 cargo test --release -p wirelane --lib -- --ignored
+/// The long soak: `WIRELANE_SOAK_SECONDS=600 cargo test --release -p wirelane --lib -- --ignored
 /// --nocapture soak_for`.
 #[test]
 #[ignore = "takes as long as WIRELANE_SOAK_SECONDS says, 600 by default"]

@@ -91,8 +91,8 @@ impl CoalesceCounters {
         &self.alone[reason as usize]
     }
 
-    /// Merged frames of one class: its segments are their packets, its lengths and bytes are those
-    /// of the packets.
+    /// Merged frames of one class: `segments` counts their packets, lengths and bytes are of the
+    /// frames.
     pub fn class(&self, class: SegmentClass) -> &ClassCounters {
         &self.classes[class as usize]
     }
@@ -130,8 +130,8 @@ pub struct CoalesceStats {
     pub merged: u64,
     /// Packets in these frames that had a partial checksum.
     pub partial: u64,
-    /// Merged frames by class: its segments are their packets, its lengths and bytes are those of
-    /// the packets.
+    /// Merged frames by class: `segments` counts their packets, lengths and bytes are of the
+    /// frames.
     pub classes: Vec<ClassStats>,
     /// Held frames and single packets that were passed on, by reason.
     pub flushed: Vec<ReasonStats>,
