@@ -82,7 +82,7 @@ impl Pace {
         let measure = match (rate, speed) {
             (None, None) => Measure::Nothing,
             (Some(_), Some(_)) => {
-                let cause = "packets have one pace";
+                let cause = "only one of them can apply";
                 return Err(Error::usage("rate, speed", cause).help("write one of them"));
             }
             (None, Some(speed)) if speed > 0.0 && speed.is_finite() => {
@@ -118,7 +118,7 @@ impl Pace {
             Measure::Times { speed, newest, elapsed } => {
                 let time = time.filter(|time| *time > 0).ok_or_else(|| {
                     let error = Error::usage("speed", "a packet has no time of its own");
-                    error.help("send frames of `read`, or write rate= instead")
+                    error.help("send frames from `read`, or use rate= instead")
                 })?;
                 match *newest {
                     Some(before) if time >= before => *elapsed += time - before,
@@ -169,7 +169,7 @@ impl Measure {
             wirelane_gen::Rate::Bits(bits) => Self::Bits(second / bits, 0, 0),
             wirelane_gen::Rate::Share(share) => {
                 let link = link.filter(|link| *link > 0).ok_or_else(|| {
-                    let error = Error::usage("rate", "the speed of the link is not known");
+                    let error = Error::usage("rate", "the link speed is unknown");
                     error.help("write packets or bits per second: '10kpps', '6Gbit'")
                 })?;
                 let overhead = wirelane_gen::Rate::WIRE_OVERHEAD * 8;

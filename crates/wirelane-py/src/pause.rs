@@ -50,7 +50,7 @@ pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
         // Infinity, or longer than the type can represent.
         Err(_) if seconds > 0.0 => Ok(Duration::MAX),
         Err(_) => {
-            let text = format!("{name}: {seconds} is no time; write seconds, from 0 on");
+            let text = format!("{name}: {seconds} is not a valid time; write seconds from 0 on");
             Err(pyo3::exceptions::PyValueError::new_err(text))
         }
     }

@@ -208,7 +208,7 @@ impl Sending<'_> {
         for (frame, packet) in frames.iter_mut().zip(self.packets.iter().skip(self.taken)) {
             if !frame.fill(&packet.data) {
                 let (len, most) = (packet.data.len(), frame.capacity());
-                let cause = format!("it has {len} bytes, and a frame of the port {most}");
+                let cause = format!("it has {len} bytes, a frame of the port at most {most}");
                 self.fault = Some(Error::usage("packet", cause));
                 break;
             }

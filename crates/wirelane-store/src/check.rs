@@ -163,7 +163,8 @@ fn check_index(
             Opened::File(file) => Index::from_file(file, &path).map(|index| index.segment()).ok(),
         };
         if of.is_none() || of != id {
-            let what = "the index is damaged, too: made anew only of a whole segment".into();
+            let what =
+                "the index is damaged, too; only an undamaged segment can be reindexed".into();
             report.damage.push(Damage { path, offset: 0, what });
         }
         return Ok(());
@@ -173,7 +174,7 @@ fn check_index(
     let what = match &found {
         Opened::File(file) if holds(file, &index).map_err(failed)? => return Ok(()),
         Opened::File(_) => "the index is damaged, or of another segment",
-        Opened::Irregular(_) => "the index is no regular file",
+        Opened::Irregular(_) => "the index is not a regular file",
         Opened::Missing => "the index is missing",
     };
     if mending == Mending::Nothing {

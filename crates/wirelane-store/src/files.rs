@@ -213,7 +213,7 @@ fn kind_of(kind: fs::FileType) -> Option<&'static str> {
 
 fn irregular(path: &Path, what: &str) -> Error {
     let error = Error::new(path.display().to_string(), format!("is {what}, not a regular file"));
-    error.help("see who may write to the store's directory")
+    error.help("check who may write to the store's directory")
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ pub(crate) fn mend_prelude(
     match prelude::encode(blocks, *plain, segment, name.is_compressed()) {
         Some(bytes) if bytes.len() as u64 == scan.start => {
             file.write_all_at(&bytes, 0)?;
-            Ok(vec!["the damaged copy of the prelude was written anew".into()])
+            Ok(vec!["the damaged copy of the prelude was rewritten".into()])
         }
         _ => Ok(Vec::new()),
     }

@@ -142,15 +142,15 @@ impl GapKind {
         match self {
             Self::Prelude => "the prelude is damaged; its second copy is whole".into(),
             Self::NoPrelude => {
-                "the prelude is damaged: which interfaces its packets are of is lost".into()
+                "the prelude is damaged: the interfaces of its packets are lost".into()
             }
-            Self::Damaged => "no extent begins here: its header is damaged".into(),
+            Self::Damaged => "the header of an extent is damaged".into(),
             Self::Unwritten => "zeros: an extent was never written".into(),
-            Self::Cut => "the file is cut inside an extent".into(),
-            Self::Mended => {
-                "what was here was damaged, and was taken out when the segment was mended".into()
+            Self::Cut => "the file is truncated inside an extent".into(),
+            Self::Mended => "damaged bytes here were removed when the segment was mended".into(),
+            Self::Short => {
+                "the file is truncated: packets up to the time in its name are missing".into()
             }
-            Self::Short => "the file is cut: packets that its name tells of are missing".into(),
             Self::Unreadable(error) => format!("the disk cannot read it: {error}").into(),
         }
     }

@@ -92,7 +92,7 @@ impl Survey {
             let Content::Packet { record, .. } = block.content else { continue };
             match segment.sources().get(record.interface as usize) {
                 Some(source) => self.index.packet(source.link_type, record.data),
-                None => odd("a packet is of an interface that the prelude lacks".into()),
+                None => odd("a packet refers to an interface that the prelude lacks".into()),
             }
             self.packets += 1;
         }

@@ -55,7 +55,7 @@ unsafe fn init(function: &str, options: *mut OptionsValue, size: usize, forward:
     unsafe {
         call(function, no_error, || {
             let value = OptionsValue { size, ..OptionsValue::new(forward) };
-            put_sized(options, size, value, "options is NULL, or their size is wrong")?;
+            put_sized(options, size, value, "options is NULL, or its size is wrong")?;
             Ok(0)
         })
     }

@@ -158,7 +158,7 @@ unsafe fn give_copy(
 /// `list` is null or may be written.
 unsafe fn give(handle: &Handle, numbers: &[c_int], list: *mut *mut c_int) -> c_int {
     if list.is_null() {
-        return handle.fail("there is no place for the list");
+        return handle.fail("the pointer for the list is null");
     }
     // SAFETY: the copy has the room of all numbers; `list` may be written, by contract.
     unsafe {

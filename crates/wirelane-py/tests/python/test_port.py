@@ -181,7 +181,7 @@ def test_wrong_paces_are_refused():
         ({"rate": "5"}, "5Mpps"),
         ({"rate": "50%"}, "link"),
         ({"speed": -1}, "no speed"),
-        ({"rate": 1, "speed": 1}, "one pace"),
+        ({"rate": 1, "speed": 1}, "only one of them"),
     ]:
         with pytest.raises(wirelane.UsageError, match=words):
             wirelane.send("sim:1", [udp(1)], **wrong)

@@ -99,10 +99,10 @@ impl Header {
 
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, Fault> {
         if !bytes.starts_with(&MAGIC) {
-            return Err("it is no index of a segment");
+            return Err("it is not an index of a segment");
         }
         if word(bytes, 4) != VERSION {
-            return Err("it is of another version of the format");
+            return Err("it has another format version");
         }
         if !is_whole(&bytes[..HEADER_LEN - 4], word(bytes, HEADER_LEN - 4)) {
             return Err("its header is damaged");

@@ -232,8 +232,7 @@ impl Failure {
         match self {
             Self::Io(error) => Error::io(Path::new(name), "read", &error),
             Self::Fault(fault) => {
-                let help =
-                    "the segment is whole without it; `wirelane extract --reindex` makes it again";
+                let help = "the segment is intact; `wirelane extract --reindex` rebuilds the index";
                 Error::new(name, fault).help(help)
             }
         }

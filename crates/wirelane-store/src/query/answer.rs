@@ -197,7 +197,7 @@ impl Taker for Collector {
         if self.found.capacity() * (size_of::<FlowId>() + 1) > self.memory {
             let cause = format!("more than {} of them match", self.found.len());
             let error = Error::new("conversations", cause);
-            return Err(error.help("ask for fewer by the expression, or for less time"));
+            return Err(error.help("narrow the expression or the time"));
         }
         Ok(ControlFlow::Continue(()))
     }

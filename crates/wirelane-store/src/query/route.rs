@@ -203,7 +203,8 @@ impl<'a> Route<'a> {
         // The order relies on the names of unopened segments.
         if opened.segment.name().times.is_some_and(|(oldest, _)| next.header.oldest < oldest) {
             let path = opened.segment.path().into();
-            let what = "it has packets older than its name says: the order may be wrong".into();
+            let what =
+                "it has packets older than the time in its name: the order may be wrong".into();
             merge(&mut report.damage, &[Damage { path, offset: next.offset, what }]);
         }
         let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {

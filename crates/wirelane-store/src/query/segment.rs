@@ -71,7 +71,7 @@ impl Segment {
         match scan.prelude.map(|(blocks, _)| sources_of(blocks, &new.path)) {
             Some(Ok(sources)) => new.sources = sources,
             Some(Err(_)) => {
-                new.damaged(0, "its interfaces are not known: the prelude is none".into());
+                new.damaged(0, "its interfaces are unknown: the prelude is invalid".into());
                 return Ok(Some(new));
             }
             None => return Ok(Some(new)),
@@ -148,17 +148,17 @@ impl Segment {
             || plain > EXTENT_SIZE
             || (!compressed && header.plain != header.payload)
         {
-            return Err(damage("its extent is longer than one can be".into()));
+            return Err(damage("its extent exceeds the maximum length".into()));
         }
         match loader.read(&self.file, extent, compressed) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(damage("its extent is cut short".into()));
+                return Err(damage("its extent is truncated".into()));
             }
             Err(error) => return Err(damage(format!("its extent cannot be read: {error}").into())),
         }
         if !header.matches(loader.payload()) {
-            return Err(damage("its extent is damaged: the checksum is another one".into()));
+            return Err(damage("its extent is damaged: wrong checksum".into()));
         }
         let Some(compression) = self.name.compression else { return Ok(loader.payload()) };
         match loader.decompress(compression, plain) {

@@ -92,11 +92,11 @@ impl Sieve {
                 .map_err(|bad| format!("at byte {} of its blocks: {}", bad.offset, bad.what))?;
             let Content::Packet { record, .. } = block.content else { continue };
             let Some(interface) = interfaces.get(record.interface as usize) else {
-                return Err("a packet names an interface that was not described".into());
+                return Err("a packet refers to an unknown interface".into());
             };
             let time = record.timestamp;
             if time < extent.header.oldest || extent.header.newest < time {
-                return Err("a packet is outside of the times of its extent".into());
+                return Err("a packet is outside the times of its extent".into());
             }
             if !self.wants(&record, interface) {
                 continue;

@@ -154,7 +154,7 @@ impl FinisherParts {
             let Some(file) = file else { return Ok(()) };
             let survey = survey(name, path.clone(), file)?;
             if !survey.is_whole() {
-                let what = "is not what was written to it: it stays without an index";
+                let what = "differs from the data written to it: it gets no index";
                 return Err(Error::new(path.display().to_string(), what));
             }
             self.write_index(name, &survey.into_index())?;

@@ -197,11 +197,9 @@ impl StoreWriter {
         });
         let (most, what, help) = match (limits.max_bytes, disk) {
             (Some(most), _) if most < least => (most, "its limit", "raise the limit to that"),
-            (_, Some(most)) if most < least => (
-                most,
-                "all that may be taken of its disk",
-                "leave less of it free, or take another",
-            ),
+            (_, Some(most)) if most < least => {
+                (most, "the usable part of its disk", "keep less of it free, or use another disk")
+            }
             _ => return Ok(()),
         };
         let cause = format!(

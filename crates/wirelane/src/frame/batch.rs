@@ -94,8 +94,8 @@ impl Batch {
         self.frames.retain_mut(keep);
     }
 
-    /// Applies `verdicts` to the frames from `first` on: keeps frames with a non-zero verdict, in
-    /// order, and releases the others.
+    /// Applies one verdict per frame, from `first` on: keeps frames with a non-zero verdict, in
+    /// order, and releases the others. Frames after the last verdict stay.
     pub(crate) fn retain_at(&mut self, first: usize, verdicts: &[u32]) {
         let Some(frames) = self.frames.get_mut(first..) else { return };
         let mut kept = 0;
