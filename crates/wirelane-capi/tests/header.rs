@@ -1,4 +1,4 @@
-//! `include/wirelane.h` is what cbindgen makes of the crate. `WIRELANE_BLESS=1` writes it anew.
+//! Compares `include/wirelane.h` with cbindgen's output. `WIRELANE_BLESS=1` rewrites it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-/* Prints all devices with what libpcap knows of them, the default device, and the networks of the arguments. */
+/* Prints all devices with their properties, the default one, and the arguments' networks. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netpacket/packet.h>

@@ -1,4 +1,4 @@
-/* Reads from a device whose packets never end, in every way that must end: a line for each. */
+/* Reads from a device with endless packets by every call that must return: a line for each. */
 #include <pcap/pcap.h>
 #include <stdio.h>
 

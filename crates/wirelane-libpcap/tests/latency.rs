@@ -1,4 +1,4 @@
-//! How soon a program has a packet.
+//! The time until a program receives a packet.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::path::Path;
@@ -11,9 +11,9 @@ use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{c, packets, privileged, tools};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So many packets may be late on a busy machine before one must not be.
+/// The most packets that may be late on a busy machine before one must be in time.
 const TRIES: u64 = 2000;
-/// A block of packets takes a millisecond at least, and its ring another one for the others.
+/// In blocks, a packet would take at least a millisecond, and another one to wait for other rings.
 const SOON: i64 = 900_000;
 
 #[test]
@@ -38,7 +38,7 @@ fn privileged_packets_come_one_by_one_in_immediate_mode_and_with_short_timeouts(
         let came = |n: u64| {
             tap.write((n % 4) as usize, &packets::udp4(n).build());
             let until = Instant::now() + PATIENCE;
-            // The line of the last one may be half there.
+            // The last line may be incomplete.
             while ages(&process).len() <= n as usize {
                 assert!(Instant::now() < until, "{}", process.stderr());
                 std::thread::sleep(Duration::from_micros(500));

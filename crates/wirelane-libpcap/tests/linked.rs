@@ -15,7 +15,7 @@ fn the_name_by_which_programs_ask_for_libpcap_is_found_already() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = directory.join("linked");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linked.c");
-    // The linker leaves a library out of which nothing is used.
+    // Without it, the linker would omit the unused library.
     let link = ["-Wl,--no-as-needed".as_ref(), "-lpcap".as_ref()];
     c::compile("gcc", &program, [&[source.as_os_str()][..], &link].concat());
 

@@ -1,4 +1,4 @@
-//! Packets above 128 KiB, as of BIG TCP.
+//! Packets above 128 KiB, such as those of BIG TCP.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

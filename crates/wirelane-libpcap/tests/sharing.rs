@@ -38,7 +38,7 @@ impl Programs {
         Self { processes }
     }
 
-    /// The sequence numbers that each has, when all have `count` between them. None has more.
+    /// The sequence numbers of each process, once they have `count` together, which is all.
     fn finish(mut self, count: usize) -> Vec<Vec<u64>> {
         let lines = |process: &ChildGuard| process.stdout().lines().count().saturating_sub(1);
         let (first, others) = self.processes.split_at_mut(1);
@@ -161,7 +161,7 @@ fn privileged_four_processes_have_a_queue_each() {
     }
 }
 
-/// Each program filters its own share; one that shares nothing has everything.
+/// Each program filters its own share; a program that does not share gets every packet.
 #[test]
 fn privileged_filters_are_each_programs_own() {
     if !privileged::require() || !tools::require("gcc") {

@@ -1,4 +1,4 @@
-//! Where the system's libpcap is missing, and where the program has loaded it as well.
+//! Programs without the system's libpcap, and programs that have also loaded it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -57,8 +57,8 @@ fn the_systems_library_calls_itself() {
     assert_eq!(answers[5..], ["dead: a handle", "any: a handle"]);
 }
 
-/// Memory that one library gets and another one frees is of one allocator: AddressSanitizer ends
-/// the program otherwise, and for a leak.
+/// Memory that one library allocates and another one frees is from one allocator. Otherwise, and
+/// for a leak, AddressSanitizer ends the program.
 #[test]
 fn the_allocator_of_the_program_is_everybodys() {
     if !tools::require("gcc") {
@@ -71,7 +71,7 @@ fn the_allocator_of_the_program_is_everybodys() {
     assert_eq!(answers[2..5], READ);
 }
 
-/// The variable names the file, and the drop-in itself is not taken for it.
+/// The variable names the file, and the drop-in itself is not accepted.
 #[test]
 fn the_drop_in_is_no_library_of_the_system() {
     let ours = Library::Ours.file().display().to_string();

@@ -11,7 +11,7 @@ use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::run;
 use wirelane_testkit::tools;
 
-/// Told by it, a libpcap is the drop-in (`wirelane_os::pcap::system`).
+/// The symbol that identifies the drop-in (`wirelane_os::pcap::system`).
 const OURS_ALONE: &str = "wirelane_libpcap";
 
 fn exported(library: &Path) -> BTreeSet<String> {
@@ -39,7 +39,7 @@ fn exported_symbols_are_those_of_libpcap() {
     assert!(missing.is_empty() && more.is_empty(), "missing: {missing:?}, too much: {more:?}");
 }
 
-/// On a system with a later version this names what that one has more.
+/// On a system with a later version, this lists its additional symbols.
 #[test]
 fn the_list_is_not_behind_the_system() {
     if !tools::require("nm") {

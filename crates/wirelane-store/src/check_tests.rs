@@ -16,7 +16,7 @@ use crate::scan::scan;
 
 const KINDS: [Option<Compression>; 3] = [None, Some(Compression::Lz4), Some(Compression::Zstd)];
 
-/// Packets of a size, all different, and nowhere many zeros.
+/// Packets of one size, all different, and without long runs of zeros.
 fn packets(first: u64, count: u64) -> Vec<Packet> {
     let packet = |number: u64| {
         let mut data = vec![0; 60 + (number * 37 % 900) as usize];
@@ -62,7 +62,7 @@ fn only(directory: &Directory) -> (PathBuf, SegmentName, Vec<Extent>) {
     (path, entry.name, extents)
 }
 
-/// Packets that any tool would read of a file; it must be whole for that.
+/// Number of packets in a file, which must be readable for any tool.
 fn read(path: &Path) -> usize {
     let mut reader = CaptureReader::open(path).unwrap();
     let mut count = 0;
@@ -85,7 +85,7 @@ fn a_segment_of_a_dead_recorder_is_finished() {
         assert_eq!((report.segments, report.packets), (2, 360));
         assert_eq!(report.mended.len(), 1, "{report:?}");
         assert_eq!(all(&directory), before);
-        // As if the recorder had finished it.
+        // As the recorder would have finished it.
         let other = tempfile::tempdir().unwrap();
         let whole = [segment(1, compression), segment(2, compression)];
         store(other.path(), &whole);
@@ -209,7 +209,7 @@ fn files_without_a_segment_go() {
     }
     let before = files(temp.path()).len();
     assert_eq!(run_check(&directory).mended.len(), 3);
-    // The lock came, three went.
+    // The lock file was added, and three files were removed.
     assert_eq!(files(temp.path()).len(), before + 1 - 3);
 }
 
@@ -294,7 +294,7 @@ fn a_cut_segment_keeps_what_is_before_the_cut() {
             for (number, extent) in extents.iter().enumerate() {
                 let (at, payload) = (extent.offset as usize, extent.header.payload as usize);
                 let used = at + head + payload;
-                // At it, in its header, behind that, in its content, before its end, in the
+                // At its start, in and after its header, in its content, before its end, in the
                 // padding.
                 for (cut, count) in [
                     (at, 0),
@@ -318,7 +318,7 @@ fn a_cut_segment_keeps_what_is_before_the_cut() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever is damaged: what is found was recorded, what is missing is named, and mending
+    /// For any damage, found packets were recorded, missing parts are reported, and repair
     /// changes neither.
     #[test]
     fn an_answer_is_never_wrong(

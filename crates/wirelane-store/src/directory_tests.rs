@@ -41,7 +41,7 @@ fn what_is_no_store_is_refused() {
     assert!(Directory::open(&temp.path().join("missing")).is_err());
     fs::write(temp.path().join("notes.txt"), "x").unwrap();
     assert!(Directory::open(temp.path()).is_err());
-    // A copy of some segments is one.
+    // A copy of some segments is a store.
     fs::write(temp.path().join(finished(1).file_name()), "x").unwrap();
     let copy = Directory::open(temp.path()).unwrap();
     assert_eq!((copy.id(), copy.segments().unwrap().len()), (None, 1));

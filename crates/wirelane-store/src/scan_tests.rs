@@ -8,7 +8,7 @@ use crate::extent::{padding, padding_len};
 
 const ID: u64 = 0x1122_3344_5566_7788;
 
-/// A segment of extents with these payloads, and where they are.
+/// A segment of extents with these payloads, and the extents.
 fn segment(payloads: &[Vec<u8>], compressed: bool) -> (Vec<u8>, Vec<Extent>) {
     let mut file = prelude::encode(&[7; 300], 300, ID, compressed).unwrap();
     let mut extents = Vec::new();
@@ -115,7 +115,7 @@ fn extents_that_never_came_are_told_from_damage() {
     assert_eq!(scanned.extents, [&extents[..1], &extents[3..]].concat());
     let gap = |kind| Gap { offset: from as u64, len: (to - from) as u64, kind };
     assert_eq!(scanned.gaps, [gap(GapKind::Unwritten)]);
-    // Half of one came.
+    // One is half written.
     holes[to - 4096..to].fill(3);
     assert_eq!(scan(&holes[..], false).unwrap().gaps, [gap(GapKind::Damaged)]);
     // As a file, with holes that are skipped.

@@ -20,7 +20,7 @@ const LANES: u64 = 2;
 const PACKETS: u64 = 24_000;
 const START: u64 = 1_795_400_504_000_000_000;
 
-/// Lane and number of a packet; its time follows from these.
+/// Lane and number of a packet, which determine its time.
 type Name = (u64, u64);
 
 fn time(name: Name) -> u64 {
@@ -63,7 +63,7 @@ fn of_lane(found: &[Name], lane: u64) -> Vec<u64> {
     found.iter().filter(|name| name.0 == lane).map(|name| name.1).collect()
 }
 
-/// Records on all lanes while `look` is called again and again.
+/// Records on all lanes, and calls `look` repeatedly.
 fn record(path: &Path, options: StoreOptions, mut look: impl FnMut(&StoreStatus)) {
     let mut store = StoreWriter::create(path, options).unwrap();
     let source = Source::new("eth0", Class::Rx, Some(0));

@@ -1,4 +1,4 @@
-/* Version 1 of the interface: what programs that were compiled with it rely on. On a 64-bit machine. */
+/* Version 1 of the interface, on which compiled programs rely. On a 64-bit machine. */
 #include <wirelane.h>
 
 #define SIZE(type, size) _Static_assert(sizeof(type) == size, #type)

@@ -1,4 +1,4 @@
-//! The examples: short, without a warning, and right.
+//! The examples: short, without warnings, and correct.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -46,7 +46,7 @@ fn count_counts_every_packet() {
         let counted = run(&mut program.command(["sim:4?count=20000"]));
         assert_eq!(sum(&counted), 20_000, "{counted}");
         assert!(counted.contains("longest packet: 64 bytes"), "{counted}");
-        // A program, because compiling an expression needs libpcap.
+        // The filter is a program, because compiling an expression needs libpcap.
         let nothing = run(&mut program.command(["sim:2?count=1000", "1,6 0 0 0"]));
         assert_eq!(sum(&nothing), 0, "{nothing}");
     });

@@ -1,4 +1,4 @@
-/* What the tests in C share: an expectation that names its line, and a call that has to work. */
+/* Shared by the tests in C: an expectation that reports its line, and a call that must succeed. */
 #ifndef EXPECT_H
 #define EXPECT_H
 
@@ -17,7 +17,7 @@
         }                                                                                            \
     } while (0)
 
-/* The call works, and says so in `error`, which has this name. */
+/* The call succeeds, and sets `error`, which has this name. */
 #define WORKS(call)                                                                                  \
     do {                                                                                             \
         int status_ = (call);                                                                        \
@@ -27,7 +27,7 @@
         }                                                                                            \
     } while (0)
 
-/* The call fails like this, and `error` says the same and why. */
+/* The call fails with this status, and `error` has the same status and a reason. */
 #define FAILS(expected, call)                                                                        \
     do {                                                                                             \
         memset(&error, 0xaa, sizeof error);                                                          \

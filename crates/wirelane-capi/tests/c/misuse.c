@@ -98,7 +98,7 @@ static void opening(void) {
     EXPECT(error.os_error == 19); /* ENODEV */
     EXPECT(wirelane_open("sim:x", NULL, &port, NULL) == WIRELANE_ERROR_USAGE);
 
-    /* Forgotten, or filled with anything. */
+    /* Uninitialised: zeros, or other bytes. */
     memset(&options, 0, sizeof options);
     FAILS(ARGUMENT, wirelane_open("sim:1", &options, &port, &error));
     memset(&options, 0xff, sizeof options);
@@ -134,7 +134,7 @@ static void ends(void) {
     FAILS(ARGUMENT, wirelane_batch_new(1, NULL, &error));
     WORKS(wirelane_batch_new(1, &batch, &error));
 
-    /* One kind of handle for another. */
+    /* A handle of another kind. */
     EXPECT(wirelane_rx_receive((wirelane_rx){tx.id}, batch) == HANDLE);
     EXPECT(wirelane_rx_receive(rx, (wirelane_batch){rx.id}) == HANDLE);
     EXPECT(wirelane_close((wirelane_port){rx.id}) == HANDLE);
@@ -170,7 +170,7 @@ static void ends(void) {
     wirelane_rx_stats stats;
     FAILS(ARGUMENT, wirelane_port_rx_stats(port, 99, &stats, sizeof stats, &error));
 
-    /* Of an empty batch. */
+    /* Packets of an empty batch. */
     uint8_t byte = 0;
     EXPECT(wirelane_batch_fill(batch, 0, &byte, 1) == ARGUMENT);
     EXPECT(wirelane_batch_set_len(batch, 0, 1) == ARGUMENT);

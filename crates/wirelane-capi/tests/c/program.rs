@@ -14,7 +14,7 @@ pub(crate) const BUILDS: [(&str, &[&str]); 4] = [
     ("clang", &["-fsanitize=address,undefined", "-fno-omit-frame-pointer"]),
 ];
 
-/// A compiled program, while its directory is there.
+/// A compiled program, removed with its directory.
 pub(crate) struct Program {
     pub(crate) directory: TempDir,
     path: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library as cargo builds it with the tests of its package, beside them.
+/// The library that cargo builds with the tests of its package, in the same directory.
 pub(crate) fn library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libwirelane_capi.so");
     assert!(library.is_file(), "{}: cargo build -p wirelane-capi", library.display());

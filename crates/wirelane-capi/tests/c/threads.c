@@ -1,4 +1,4 @@
-/* What threads may do at the same time, and what is refused without harm. */
+/* Concurrent calls of threads, and calls that are safely refused. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@ static wirelane_rx rx;
 static atomic_int done;
 static atomic_ullong received, busy;
 
-/* Any thread may ask and change the port. */
+/* Any thread may query and change the port. */
 static void *manage(void *argument) {
     wirelane_error error;
     (void)argument;
@@ -93,7 +93,7 @@ static void together(void) {
     EXPECT(wirelane_close(port) == WIRELANE_OK);
 }
 
-/* Waiting beside descriptors of the program, with and without a time. */
+/* Waiting together with descriptors of the program, with and without a timeout. */
 static void waiting(void) {
     wirelane_error error;
     uint64_t ready = 9;

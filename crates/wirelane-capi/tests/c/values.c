@@ -1,4 +1,4 @@
-/* Packets, their metadata and changes to them: what is sent into a file is read from it again. */
+/* Packets, their metadata and changes to them, written to a file and read back. */
 #include "expect.h"
 
 #define QUEUE_0 WIRELANE_RX, 0
@@ -7,7 +7,7 @@
 static wirelane_error error;
 static char spec[4096];
 
-/* An IPv4 packet with UDP, from 10.0.0.1 to 10.0.0.2, with right checksums. */
+/* An IPv4 packet with UDP, from 10.0.0.1 to 10.0.0.2, with correct checksums. */
 static const uint8_t udp[] = {
     2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0,                               /* Ethernet */
     0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0x66, 0xca, 10, 0, 0, 1, 10, 0, 0, 2, /* IPv4 */
@@ -126,7 +126,7 @@ static void read_back(const char *path) {
     EXPECT(wirelane_batch_packets(batch, &packets) == 4 && packets[0]->len == 46);
     EXPECT(wirelane_batch_truncate(batch, 1) == WIRELANE_OK && wirelane_batch_packets(batch, NULL) == 1);
     EXPECT(wirelane_batch_clear(batch) == WIRELANE_OK && wirelane_batch_packets(batch, NULL) == 0);
-    /* One sender alone: as a program, since compiling an expression needs libpcap. */
+    /* One sender only. The filter is a program, because compiling an expression needs libpcap. */
     EXPECT(read_packets(path, "4,32 0 0 26,21 0 1 3232235777,6 0 0 65535,6 0 0 0", batch) == 1);
     EXPECT(wirelane_batch_free(batch) == WIRELANE_OK);
 }

@@ -31,7 +31,7 @@ static uint8_t *start(void)
 	return at;
 }
 
-/* The size stands before it. */
+/* The size is stored before it. */
 static void *take(size_t alignment, size_t size)
 {
 	uint8_t *base = start();
@@ -69,7 +69,7 @@ void free(void *memory)
 
 void *calloc(size_t count, size_t size)
 {
-	/* Fresh pages are clear, and none is used twice. */
+	/* Fresh pages are zero, and no page is reused. */
 	return take(16, count * size);
 }
 

@@ -15,12 +15,12 @@ use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output, run};
 use wirelane_testkit::veth::VethPair;
 
-/// Longer than any test of the suite gives itself.
+/// Longer than the limit of any test in the suite.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Valgrind is slow, and the machine may be busy.
 const LONG_PATIENCE: Duration = Duration::from_secs(280);
 
-/// The suite under ThreadSanitizer, which gives itself more time.
+/// The suite under ThreadSanitizer, whose tests have longer limits.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
 
 /// The compiled suite.
@@ -58,7 +58,7 @@ pub(crate) struct Bench {
 }
 
 impl Suite {
-    /// Once for all tests: named after what it was made of.
+    /// Compiled once for all tests; the name depends on the sources.
     pub(crate) fn compile() -> Self {
         // Two threads of one process would write the same file.
         static COMPILING: Mutex<()> = Mutex::new(());
@@ -116,7 +116,7 @@ fn sources() -> PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite").into()
 }
 
-/// The files of a directory whose names end like that.
+/// The files of a directory whose names have this suffix.
 fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
@@ -151,7 +151,7 @@ impl Bench {
         const FLAGS: [&str; 8] = [
             "--quiet",
             "--vgdb=no",
-            // Children of tests leave without giving anything back.
+            // Children of tests exit without freeing memory.
             "--child-silent-after-fork=yes",
             "--leak-check=full",
             "--errors-for-leak-kinds=definite,indirect,possible",
@@ -184,7 +184,7 @@ impl Bench {
     /// Runs a group over the drop-in under ThreadSanitizer, in one process.
     pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
         let directory = tempfile::tempdir().unwrap();
-        // Not for `ip`, which has no such runtime.
+        // `ip` must not load it: it has no such runtime.
         let mut command = self.ns.command("env");
         let preload = format!("LD_PRELOAD={}", sanitized.library.display());
         command.args([&preload, "SUITE_LIMIT_S=300"]).arg(&self.suite.program);

@@ -1,7 +1,7 @@
-//! Where the drop-in answers otherwise than the system's libpcap, and why. The table of functions
-//! in `docs/libpcap.md` says it to users.
+//! Different answers of the drop-in and the system's libpcap, with reasons. The table of functions
+//! in `docs/libpcap.md` lists them for users.
 
-/// A line of a test of the suite that differs.
+/// A line of a test that differs.
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) test: &'static str,

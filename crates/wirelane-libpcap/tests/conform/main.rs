@@ -49,7 +49,7 @@ macro_rules! groups {
 
 groups! {
     answers: bad breaks dead devices filter info interfaces names options read rights savefile send threads;
-    // Not the bad calls: each is made in a child, which may die of it.
+    // Without the bad calls, each of which runs in a child process that may die.
     valgrind: breaks dead devices filter info interfaces names options read rights savefile send threads
 }
 
@@ -93,8 +93,8 @@ fn privileged_programs_may_have_an_allocator_of_their_own() {
     }
 }
 
-/// `cargo xtask test tsan` builds the drop-in and says where. It may run while all else does: rules
-/// about time may be broken then, and are no concern of this test.
+/// `cargo xtask test tsan` builds the drop-in and sets its path. It may run beside other tests:
+/// rules about time may then be broken, and this test ignores them.
 #[test]
 #[ignore = "needs the drop-in as `cargo xtask test tsan` builds it"]
 fn privileged_thread_sanitizer_finds_no_race() {

@@ -1,4 +1,4 @@
-//! Where programs run: on an interface with four queues, over both libraries at the same time.
+//! Runs programs on an interface with four queues, over both libraries at the same time.
 
 use std::fs;
 use std::iter;
@@ -19,15 +19,15 @@ use wirelane_testkit::veth::VethPair;
 use crate::processes::{self, Quiet};
 use crate::traffic;
 
-/// How long anything may take on a busy machine before a test gives up.
+/// The longest wait on a busy machine before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const QUEUES: u32 = 4;
-/// Packets a second: no reader may lose any.
+/// Packets per second, so that no reader loses any.
 const RATE: &str = "--pps=2000";
-/// The longest time for which programs here let packets wait in a ring, and more.
+/// Longer than these programs let packets wait in a ring.
 const WAIT_IN_RING: Duration = Duration::from_millis(1300);
 
-/// A namespace in which programs listen, and one from which packets come.
+/// A namespace in which programs listen, and one that sends packets.
 pub(crate) struct Bed {
     pub(crate) near: Namespace,
     pub(crate) far: Namespace,
@@ -49,7 +49,7 @@ pub(crate) enum Ending {
 /// The result of a program that ran over one of the libraries.
 pub(crate) struct Run {
     pub(crate) output: Output,
-    /// Where it ran; its files are here.
+    /// Its working directory.
     pub(crate) directory: PathBuf,
     /// Removes the directory, if the bed does not.
     _guard: Option<TempDir>,
@@ -99,7 +99,7 @@ impl Bed {
         self.send(&traffic::frames());
     }
 
-    /// Sends as many bytes of other packets to the interface as fill any ring.
+    /// Sends enough other packets to the interface to fill any ring.
     pub(crate) fn fill_rings(&self) {
         self.send(&traffic::filling());
     }
@@ -121,7 +121,7 @@ impl Bed {
         runs.remove(0)
     }
 
-    /// As [`Self::live`], but several programs at the same time, and other packets.
+    /// Like [`Self::live`], with several programs at the same time and other packets.
     #[track_caller]
     pub(crate) fn watch(
         &self,
@@ -160,7 +160,7 @@ impl Bed {
         self.spawn_with(library, program, args, &[])
     }
 
-    /// As [`Self::spawn`], with these variables in its environment.
+    /// Like [`Self::spawn`], with these environment variables.
     #[track_caller]
     pub(crate) fn spawn_with(
         &self,
@@ -190,7 +190,7 @@ impl Bed {
         fs::write(self.directory.path().join(name), text).unwrap();
     }
 
-    /// Writes [`traffic::frames`] there.
+    /// Writes [`traffic::frames`] to that file.
     pub(crate) fn write_traffic(&self, name: &str) {
         traffic::write(&traffic::frames(), &self.directory.path().join(name));
     }
@@ -216,7 +216,7 @@ impl Bed {
     }
 }
 
-/// A program that has been started.
+/// A running program.
 pub(crate) struct Running {
     library: Library,
     pub(crate) child: ChildGuard,
@@ -224,7 +224,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until it has its sockets on the interface, and looks whether it uses the right
+    /// Waits until it has its sockets on the interface, and checks that it uses the right
     /// library.
     #[track_caller]
     pub(crate) fn wait_until_listening(&mut self) {
@@ -251,12 +251,12 @@ impl Running {
         assert_eq!(loaded, library == Library::Ours, "{library:?}: the other library is loaded");
     }
 
-    /// Waits until it has seen all packets that were sent.
+    /// Waits until it has read all packets that were sent.
     pub(crate) fn wait_until_quiet(&mut self) {
         processes::wait_until_quiet(&mut self.child, WAIT_IN_RING);
     }
 
-    /// Waits for its end, after asking for it once it has seen all packets.
+    /// Ends it once it has read all packets, and waits for its end.
     #[track_caller]
     pub(crate) fn end(mut self, ending: Ending) -> Run {
         if ending != Ending::Itself {
@@ -271,7 +271,7 @@ impl Running {
     }
 }
 
-/// For how long a program with sockets has to be at rest until it is taken to listen.
+/// How long a program with sockets must be idle before it counts as listening.
 const SETTLED: Duration = Duration::from_millis(400);
 
 /// Runs `program ARGS` over both libraries, without a network.
@@ -300,7 +300,7 @@ fn directory() -> TempDir {
     directory
 }
 
-/// Fails with the first line in which two texts differ.
+/// Fails at the first line in which two texts differ.
 #[track_caller]
 pub(crate) fn assert_same(what: &str, stock: &str, ours: &str) {
     if stock == ours {
@@ -324,7 +324,7 @@ pub(crate) fn assert_same(what: &str, stock: &str, ours: &str) {
     }
 }
 
-/// Fails unless both runs ended well, and returns them.
+/// Fails unless both runs succeeded, and returns them.
 #[track_caller]
 pub(crate) fn succeeded(runs: [Run; 2]) -> [Run; 2] {
     for (run, library) in runs.iter().zip(Library::BOTH) {
@@ -339,7 +339,7 @@ pub(crate) fn succeeded(runs: [Run; 2]) -> [Run; 2] {
     runs
 }
 
-/// Fails unless both runs ended with the same status, and said the same.
+/// Fails unless both runs ended with the same status and output.
 #[track_caller]
 pub(crate) fn assert_alike(what: &str, [stock, ours]: &[Run; 2]) {
     assert_same(&format!("{what}: stderr"), &stock.output.stderr, &ours.output.stderr);

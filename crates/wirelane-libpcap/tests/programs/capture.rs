@@ -2,7 +2,7 @@
 
 /// A capture file of the old format, in this machine's byte order.
 pub(crate) struct Capture {
-    /// All of the header: magic, version, snap length, link type.
+    /// The header: magic, version, snap length, link type.
     pub(crate) header: Vec<u8>,
     pub(crate) records: Vec<Record>,
 }

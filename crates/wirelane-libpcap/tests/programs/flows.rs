@@ -1,4 +1,4 @@
-//! Programs that make flows of packets: nfpcapd, argus, softflowd; each with the reader of its
+//! Programs that meter flows: nfpcapd, argus, softflowd; each with the reader of its
 //! files.
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -82,7 +82,7 @@ fn privileged_argus_finds_the_same_flows() {
     let programs: [(&str, &[&str]); 2] = [("argus", &args), ("argus", &filtered)];
     let watch = || bed.watch(&programs, Ending::Terminate, || bed.replay());
     let mut runs = watch();
-    // Now and then argus crashes at its end, over the stock library, too.
+    // argus sometimes crashes at its end, over the stock library, too.
     for _ in 0..2 {
         let crashed = runs.iter().any(|[stock, _]| stock.output.status.signal().is_some());
         if crashed {
@@ -94,7 +94,7 @@ fn privileged_argus_finds_the_same_flows() {
     }
 }
 
-/// softflowd lets packets wait in the ring until a block of it is full: others have to follow.
+/// softflowd leaves packets in the ring until a block of it is full, so other packets must follow.
 #[test]
 fn privileged_softflowd_finds_the_same_flows() {
     if !privileged::require() || !Program::require(&["softflowd", "softflowctl", "tcpreplay"]) {

@@ -25,7 +25,7 @@ pub(crate) fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// How many packet sockets `root` and its descendants have that are bound and running.
+/// The number of bound and running packet sockets of `root` and its descendants.
 pub(crate) fn packet_sockets(root: u32) -> usize {
     let Ok(table) = fs::read_to_string(format!("/proc/{root}/net/packet")) else { return 0 };
     let sockets: HashSet<String> = tree(root).into_iter().flat_map(sockets).collect();
@@ -52,7 +52,7 @@ pub(crate) fn wait_until_quiet(child: &mut ChildGuard, rest: Duration) {
     }
 }
 
-/// Measures for how long a program has been waiting: one that would like to run does not.
+/// Measures how long a program has been idle. A runnable program is not idle.
 pub(crate) struct Quiet {
     since: Instant,
     cpu_time: u64,
@@ -63,7 +63,7 @@ impl Quiet {
         Self { since: Instant::now(), cpu_time: 0 }
     }
 
-    /// For how long nothing has happened in `root` and its descendants.
+    /// How long `root` and its descendants have been idle.
     pub(crate) fn time(&mut self, root: u32) -> Duration {
         let states: Vec<Stat> = tree(root).into_iter().filter_map(stat).collect();
         let time = states.iter().map(|stat| stat.time).sum();
@@ -81,10 +81,10 @@ struct Stat {
     time: u64,
 }
 
-/// The parts of `/proc/PID/stat` that matter here.
+/// The required parts of `/proc/PID/stat`.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any characters.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(Stat {

@@ -1,4 +1,4 @@
-//! Programs that look for something in packets: ngrep, p0f, arpwatch, tcpflow.
+//! Programs that search packets: ngrep, p0f, arpwatch, tcpflow.
 
 use wirelane_testkit::installed::Program;
 use wirelane_testkit::privileged;

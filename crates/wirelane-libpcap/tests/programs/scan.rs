@@ -1,4 +1,4 @@
-//! nmap: it sends by itself, and reads the answers through libpcap.
+//! nmap: it sends through its own sockets, and reads the answers through libpcap.
 
 use std::net::TcpListener;
 

@@ -8,7 +8,7 @@ use crate::bed::{Bed, Ending, assert_same, succeeded};
 use crate::capture::Capture;
 use crate::traffic;
 
-/// Debian's, for which Debian's Scapy is installed.
+/// Debian's Python, for which Debian's Scapy is installed.
 const PYTHON: &str = "/usr/bin/python3";
 const BEGIN: &str = "
 import logging, sys

@@ -58,7 +58,7 @@ fn watch(bed: &Bed, library: Library, threads: u32, options: Option<&str>) -> Ru
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let variables = options.map(|options| ("WIRELANE_PCAP", options));
     let mut running = bed.spawn_with(library, "suricata", &args, variables.as_slice());
-    // All handles are there: nothing is lost, and nothing is counted that only some of them got.
+    // With all handles open, no packet is lost or reaches only some of them.
     running.child.wait_until(PATIENCE, |it| it.stdout().contains("Engine started"));
     running.wait_until_listening();
     bed.replay();

@@ -8,9 +8,9 @@ use crate::bed::{Bed, Ending, assert_alike, assert_same, offline, succeeded};
 use crate::capture::assert_same_packets;
 use crate::traffic;
 
-/// All that it prints of a packet but the time.
+/// Everything that it prints of a packet except the time.
 const ALL: [&str; 8] = ["-i", "@", "-n", "-t", "-e", "-vv", "-XX", "-l"];
-/// Stock counts packets of the other direction, too, which it then drops by itself.
+/// The stock library also counts packets of the other direction, which it then drops itself.
 const COUNTED: &str = "packets received by filter";
 const PROGRAMS: [&str; 2] = ["tcpdump", "tcpreplay"];
 
@@ -125,7 +125,7 @@ fn privileged_tcpdump_tells_directions_apart() {
         assert_eq!(runs[0].output.stdout.matches("ICMP echo").count(), expected);
     }
 
-    // Stock evaluates a new filter itself for the packets of the first block, and cannot know their
+    // The stock library runs a new filter itself on the packets of the first block, without their
     // direction.
     let args = ["inbound", "outbound"].map(|way| [&ALL[..], &[way]].concat());
     let programs: Vec<_> = args.iter().map(|args| ("tcpdump", &args[..])).collect();

@@ -1,4 +1,4 @@
-//! The packets that all programs see: conversations with an answer for every reader.
+//! The packets for all programs: conversations with something to find for every reader.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,9 +10,9 @@ use wirelane_wire::{
     Udp, Vlan, tcp, udp,
 };
 
-/// Web sites that are fetched; each is one TCP connection.
+/// Web sites to fetch, each over one TCP connection.
 const FETCHES: u16 = 24;
-/// Names that are looked up.
+/// Names to look up.
 const LOOKUPS: u16 = 24;
 
 /// All frames, in order.
@@ -75,7 +75,7 @@ impl Host {
     }
 }
 
-/// Where a packet goes: from one host to another.
+/// The endpoints of a packet.
 #[derive(Clone, Copy)]
 struct Way {
     from: Host,
@@ -173,7 +173,7 @@ impl Way {
     }
 
     fn tcp(self, flags: TcpFlags, [sequence, acknowledgment]: [u32; 2], payload: &[u8]) -> Vec<u8> {
-        // As Linux: maximum segment size, selective acknowledgements, time stamps, window scale.
+        // Like Linux: maximum segment size, selective acknowledgements, time stamps, window scale.
         const OPTIONS: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7];
         let options = if flags.contains(TcpFlags::SYN) { &OPTIONS[..] } else { &[] };
         let mut segment = vec![0; 20 + options.len()];

@@ -49,7 +49,7 @@ def test_a_packet_that_was_cut_has_its_length(tmp_path):
 
 
 def test_all_frames_may_be_kept():
-    # More than a port has frames in its pools.
+    # More packets than the frames in a port's pools.
     with wirelane.open("sim:1", count=100_000) as port:
         frames = list(port.frames())
         held = port.stats()["frames"]["held"]

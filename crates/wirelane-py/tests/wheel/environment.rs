@@ -5,15 +5,15 @@ use std::process::Command;
 
 use wirelane_testkit::tools;
 
-/// The version that the wheel is built by.
+/// The version of maturin that builds the wheel.
 const MATURIN: &str = "maturin>=1.9,<2";
 
 /// A separate environment.
 pub(crate) struct Environment(PathBuf);
 
 impl Environment {
-    /// An environment with maturin, which stays in `directory`. `None`, said visibly, without
-    /// Python or the way to PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
+    /// An environment with maturin, which stays in `directory`. `None`, with a message, without
+    /// Python or access to PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
     #[track_caller]
     pub(crate) fn of_tools(directory: &Path) -> Option<Self> {
         if !tools::require("python3") {
@@ -36,7 +36,7 @@ impl Environment {
         None
     }
 
-    /// A new one, without any package but pip.
+    /// A new environment with pip only.
     pub(crate) fn new(path: &Path) -> Self {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(path));
         Self(path.to_owned())
@@ -63,7 +63,7 @@ impl Environment {
     }
 }
 
-/// Runs a command, which must succeed; what it printed.
+/// Runs a command, which must succeed, and returns its output.
 #[track_caller]
 pub(crate) fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -23,7 +23,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     let wheel = build(&tools, directory.path());
     let empty = Environment::new(&directory.path().join("environment"));
 
-    // It is whole without any other package.
+    // It works without any other package.
     empty.install(&[wheel.to_str().unwrap()]);
     let code = "import wirelane; print(sum(map(len, wirelane.open('sim:2', count=1000))))";
     let counted = succeed(empty.python().args(["-I", "-c", code]));
@@ -37,7 +37,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     eprintln!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
 }
 
-/// Builds the wheel as the tests themselves were built, so that both share what is compiled.
+/// Builds the wheel with the profile of the tests, so that both share compiled crates.
 fn build(tools: &Environment, out: &Path) -> PathBuf {
     let mut maturin = Command::new(tools.program("maturin"));
     maturin.args(["build", "--quiet", "--locked", "--out"]).arg(out);
@@ -60,7 +60,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo builds: `target/debug/deps` has this program.
+/// Cargo's target directory: this program is in `target/debug/deps`.
 fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }

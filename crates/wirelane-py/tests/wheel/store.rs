@@ -12,10 +12,10 @@ use wirelane_testkit::packets;
 const START: u64 = 1_795_401_704_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const PACKETS: u64 = 6000;
-/// As many have the same addresses.
+/// Number of packets with the same addresses.
 const PER_HOST: u64 = 1000;
 
-/// Writes it, and gives its path back.
+/// Writes the store, and returns its path.
 pub(crate) fn write(path: &Path) -> &Path {
     let options = StoreOptions { segment_bytes: 4 << 20, ..StoreOptions::default() };
     let mut writer = StoreWriter::create(path, options).unwrap();

@@ -44,8 +44,8 @@ impl Extents {
         set
     }
 
-    /// Fails if the plan misses an extent with a packet that the program accepts. How many extents
-    /// it leaves out.
+    /// Fails if the plan misses an extent with a packet that the program accepts. Returns how many
+    /// extents it leaves out.
     fn check(&self, program: &Program) -> usize {
         let plan = Plan::new(program);
         let interpreter = Interpreter::new(program).unwrap();
@@ -164,7 +164,7 @@ fn extents(link_type: u16, most: usize) -> impl Strategy<Value = Extents> {
         .prop_map(move |packets| Extents::new(link_type, packets))
 }
 
-/// Expressions; what makes no sense together is refused by libpcap.
+/// Expressions; libpcap refuses senseless combinations.
 fn expression() -> impl Strategy<Value = String> {
     let direction = select(&["", "src ", "dst ", "src and dst "]);
     let protocol = select(&["", "ip ", "ip6 ", "arp "]);
@@ -204,7 +204,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// Numbers that are compared with.
+/// Numbers for comparisons.
 fn number() -> impl Strategy<Value = u32> + Clone {
     select(&[
         0x0800u32,
@@ -235,7 +235,7 @@ fn number() -> impl Strategy<Value = u32> + Clone {
     ])
 }
 
-/// Programs that libpcap would not make, of the loads and numbers that matter.
+/// Programs that libpcap would not generate, with the relevant loads and numbers.
 fn program() -> impl Strategy<Value = Program> {
     let offset = select(&[
         12u32, 12, 14, 16, 18, 20, 20, 22, 23, 24, 26, 30, 34, 38, 40, 42, 46, 50, 54, 56, 0, 6, 2,
@@ -268,7 +268,7 @@ fn program() -> impl Strategy<Value = Program> {
 /// A change of a program: position, kind, and a number for it.
 type Change = (prop::sample::Index, u8, u32);
 
-/// Leaves checks out, looks elsewhere, compares with something else.
+/// Removes tests, loads from other offsets, compares with other numbers.
 fn change(program: &Program, changes: &[Change]) -> Option<Program> {
     let mut ops = program.ops().to_vec();
     for (at, how, number) in changes {
@@ -350,7 +350,7 @@ fn the_corpus_misses_nothing() {
     assert!(left_out > 0);
 }
 
-/// Where ways multiply, their number is bounded: a list of IPv6 addresses has one for each prefix.
+/// The number of paths is bounded: a list of IPv6 addresses has one for each prefix.
 #[test]
 fn the_longest_programs_are_narrowed() {
     let address = |i: u128, last: u128| {

@@ -7,10 +7,10 @@ fn plan(expression: &str, link_type: u16) -> Plan {
     Plan::new(&compile(expression, link_type, 65_535).unwrap())
 }
 
-/// The terms depend on the order in which libpcap tests, which is the same since 1.0.
+/// The terms depend on the order of libpcap's tests, which is unchanged since 1.0.
 #[test]
 fn what_the_index_knows_is_asked() {
-    // Where the outer tag is in the bytes.
+    // With the outer tag in the bytes.
     const TAG: &str = "(type 0x8100 or type 0x88a8)";
     const HOST: &str = "address 10.0.0.1";
     const PORTS: &str = "(protocol 132 or protocol 6 or protocol 17)";
@@ -133,7 +133,7 @@ fn what_was_not_checked_is_not_asked() {
     const PORT: Step<'_> = (&behind(14, 14), Cond::Equal, 443, true);
     for (steps, asked) in [
         (&[V4, TCP, WHOLE, PORT][..], "type 0x0800 and protocol 6 and port 443"),
-        // Any fragment may have such bytes there.
+        // Any fragment may have these bytes at this offset.
         (&[V4, TCP, PORT], "type 0x0800 and protocol 6"),
         (&[V4, TCP, (&[half(20)], Cond::Set, 0x0fff, false), PORT], "type 0x0800 and protocol 6"),
         (&[V4, TCP, (&[half(20)], Cond::Set, 0x1fff, true), PORT], "type 0x0800 and protocol 6"),
@@ -157,12 +157,12 @@ fn what_was_not_checked_is_not_asked() {
             &[V6, (&[byte(20)], Cond::Equal, 44, true), (&[byte(54)], Cond::Equal, 17, true)],
             "type 0x86dd and protocol 44 and protocol 17",
         ),
-        // The second tag, where there may be none.
+        // The second tag, which may be missing.
         (&[TAGGED, (&[half(18)], Cond::Equal, 5, true)], "type 0x8100"),
         (&[TAGGED, (&[half(14)], Cond::Equal, 0xa005, true)], "type 0x8100 and vlan 5"),
         (&[TAGGED, V4], "none"),
         (&[V4, (&[byte(23)], Cond::Equal, 0x106, true)], "none"),
-        // All is known: the conversation.
+        // All parts are known, so the flow is.
         (
             &[
                 V4,

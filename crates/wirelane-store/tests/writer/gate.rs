@@ -1,4 +1,4 @@
-//! With a gate, only what is around a trigger is written.
+//! With a gate, only packets around triggers are written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn at(second: u64) -> Read {
     Read { timestamp: START + second * SECOND, ..packet(second) }
 }
 
-/// A packet per second, and triggers at some.
+/// Writes a packet per second, with triggers at some seconds.
 fn run(buffer: usize, seconds: u64, triggers: &[u64]) -> (Vec<u64>, wirelane_store::LaneReport) {
     let scratch = Scratch::in_memory();
     let gate = Arc::new(Gate::new(Duration::from_secs(10), Duration::from_secs(20)));

@@ -47,7 +47,7 @@ fn bytes_are_limited_and_the_oldest_go_first() {
     let stranger = scratch.path().join("notes.pcapng");
     std::fs::write(&stranger, vec![7; 3 << 20]).unwrap();
     let limits = Limits { max_bytes: Some(20 * MIB), ..Limits::default() };
-    // The stranger is not counted.
+    // Other files are not counted.
     let most = (20 + 3 + 4) * MIB;
     write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= most, "{}", size(&scratch)));
     assert_eq!(std::fs::read(&stranger).unwrap().len(), 3 << 20);
@@ -97,7 +97,7 @@ fn privileged_a_disk_that_can_never_hold_two_segments_is_refused() {
     assert!(error.contains("10485760 bytes") && error.contains("16777216"), "{error}");
 }
 
-/// With segments of the usual size none would ever be made.
+/// With segments of the usual size, not even one would fit.
 #[test]
 fn privileged_where_there_is_little_room_segments_are_shorter() {
     if !privileged::require() {
@@ -119,7 +119,7 @@ fn privileged_where_there_is_little_room_segments_are_shorter() {
     assert_eq!((report.total().written.packets, report.troubles), (200_000, 0));
     let short = report.short_segments.unwrap();
     assert_eq!((short.wanted, short.lanes), (256 * MIB, 2));
-    // 64 MiB are not to stay free: eight segments of each lane.
+    // 64 MiB may be used: eight segments of each lane.
     assert!((63 * MIB..=64 * MIB).contains(&short.room), "{short:?}");
     assert_eq!(short.len, 4 * MIB);
     let segments = scratch.segments();
@@ -152,7 +152,7 @@ fn privileged_what_others_took_is_no_room() {
     assert!(report.segments >= 5, "{report:?}");
 }
 
-/// tmpfs without a limit says that it has 0 bytes of 0.
+/// tmpfs without a limit reports 0 of 0 bytes.
 #[test]
 fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
     if !privileged::require() {
@@ -168,7 +168,7 @@ fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
 fn what_is_too_old_goes_also_without_traffic() {
     let scratch = Scratch::in_memory();
     let limits = Limits { max_age: Some(Duration::from_secs(1)), ..Limits::default() };
-    // Times of packets are of no concern: these are years old.
+    // The times of packets do not matter: these are years old.
     let options = StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() };
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();

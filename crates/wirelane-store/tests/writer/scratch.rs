@@ -15,7 +15,7 @@ use wirelane_pcap::{CaptureReader, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
 use wirelane_testkit::tools;
 
-/// Where a store is.
+/// The location of a store.
 pub(crate) enum Scratch {
     Directory(TempDir),
     /// A private mount, which ends with this descriptor.
@@ -116,8 +116,8 @@ impl Scratch {
         segments.iter().flat_map(|name| read(&self.path_of(name))).collect()
     }
 
-    /// Every segment is finished and whole, and has an index of its extents, of which the name says
-    /// the truth.
+    /// Every segment is finished and undamaged, has an index of its extents, and has their times in
+    /// its name.
     pub(crate) fn is_sound(&self) {
         for name in self.segments().into_values().flatten() {
             let path = self.path_of(&name);

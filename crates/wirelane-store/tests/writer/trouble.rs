@@ -16,7 +16,7 @@ fn options(limits: Limits) -> StoreOptions {
     StoreOptions { segment_bytes: 4 * MIB, buffer: 4 << 20, limits, ..StoreOptions::default() }
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 fn wait_for(status: &StoreStatus, is_so: impl Fn(&StoreReport) -> bool) {
     while !is_so(&status.report()) {
         std::thread::sleep(Duration::from_millis(1));
@@ -26,7 +26,7 @@ fn wait_for(status: &StoreStatus, is_so: impl Fn(&StoreReport) -> bool) {
 #[test]
 fn what_the_disk_does_not_take_is_told() {
     let scratch = Scratch::in_memory();
-    // All but 16 MiB stay free, and others have those.
+    // Only 16 MiB may be used, and another file occupies them.
     let stranger = scratch.path().join("stranger");
     std::fs::write(&stranger, vec![1; 16 << 20]).unwrap();
     let total = wirelane_os::disk::space(std::fs::File::open(&stranger).unwrap()).unwrap().total;
@@ -131,7 +131,7 @@ fn privileged_what_could_not_be_written_is_written_when_it_can_be() {
     if !privileged::require() || !has_tools {
         return;
     }
-    // A disk that cannot reserve is found full while it is written.
+    // If space cannot be reserved, a write finds that the disk is full.
     let scratch = Scratch::without_reservation(64);
     let stranger = scratch.path().join("stranger");
     std::fs::write(&stranger, vec![1; 49 << 20]).unwrap();

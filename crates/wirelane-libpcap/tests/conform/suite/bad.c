@@ -23,7 +23,7 @@ static void attempt(const char *name, void (*call)(void))
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
-		/* Whoever waits for ever is ended. */
+		/* Ends a call that hangs. */
 		alarm(5);
 		call();
 		fflush(NULL);
@@ -63,7 +63,7 @@ static void no_program(void)
 
 static void no_error_buffer(void)
 {
-	/* Nothing goes wrong, so nobody writes there. */
+	/* Without an error, the buffer is not written. */
 	pcap_t *p = pcap_create(device, NULL);
 	pcap_close(p);
 	p = pcap_open_live(device, 96, 0, 10, NULL);
@@ -172,7 +172,7 @@ static void closed_descriptor_then_closed(void)
 
 static void replaced_descriptor(void)
 {
-	/* A program that closes what is not its own, and opens something else. */
+	/* A program that closes the library's descriptor, and reuses its number. */
 	pcap_t *p = live_at_once();
 	int fd = pcap_fileno(p);
 	close(fd);
@@ -212,7 +212,7 @@ static void sizes_of_nothing(void)
 
 static void without_memory(void)
 {
-	/* A ring that cannot be had. */
+	/* A ring for which there is no memory. */
 	char errors[PCAP_ERRBUF_SIZE] = "";
 	pcap_t *p = pcap_create(device, errors);
 	pcap_set_buffer_size(p, 2000000000);
@@ -252,7 +252,7 @@ static void jump_out_of_a_callback(void)
 	send_from(peer, 0, 5);
 	if (setjmp(back) == 0)
 		pcap_loop(p, -1, jump, NULL);
-	/* The packet comes again, or is over. */
+	/* The packet is delivered again, or counts as read. */
 	say("loop: %d", pcap_loop(p, 4, see, (u_char *)&seen));
 	must(seen.count == 4);
 	pcap_close(p);

@@ -1,4 +1,4 @@
-/* pcap_breakloop from everywhere. */
+/* pcap_breakloop() from callbacks, signal handlers and threads. */
 #define GROUP "breaks"
 #include "suite.h"
 
@@ -17,7 +17,7 @@ TEST(a_break_before_a_loop_ends_it_once, "pcap_breakloop pcap_loop")
 	pcap_breakloop(p);
 	must(pcap_loop(p, -1, see, (u_char *)&seen) == PCAP_ERROR_BREAK);
 	must(seen.count == 0);
-	/* The flag is off again. */
+	/* The flag is cleared. */
 	send_from(peer, 0, 3);
 	must(pcap_loop(p, 3, see, (u_char *)&seen) == 0);
 	pcap_breakloop(p);
@@ -64,7 +64,7 @@ TEST(a_break_in_a_callback_ends_after_this_packet, "pcap_breakloop pcap_loop pca
 	send_from(peer, 0, 10);
 	must(pcap_loop(stopper.p, -1, stop_after, (u_char *)&stopper) == PCAP_ERROR_BREAK);
 	must(stopper.seen.count == 4);
-	/* The rest is not lost. */
+	/* The remaining packets are not lost. */
 	must(pcap_loop(stopper.p, 6, stop_after, (u_char *)&stopper) == 0);
 	must(stopper.seen.count == 10 && stopper.seen.numbers[9] == 9);
 	pcap_close(stopper.p);
@@ -74,7 +74,7 @@ TEST(a_break_with_the_last_packet_of_a_count, "pcap_breakloop pcap_loop")
 {
 	struct stopper stopper = {.p = live(), .after = 5};
 	send_from(peer, 0, 10);
-	/* Both ends at once: which is told differs between libraries and moments. */
+	/* Both end the loop at once. The status depends on the library and on timing. */
 	int status = pcap_loop(stopper.p, 5, stop_after, (u_char *)&stopper);
 	must(status == PCAP_ERROR_BREAK || status == 0);
 	must(stopper.seen.count == 5);
@@ -118,7 +118,7 @@ TEST(a_thread_breaks_a_loop_that_waits, "pcap_breakloop pcap_loop pcap_dispatch 
 			only_ours(to_break);
 			int64_t start = now_ms();
 			pthread_create(&thread, NULL, break_soon, &ms);
-			/* A timeout may end the last two before. */
+			/* In the last two kinds, a timeout may return before the break. */
 			while (status == 0)
 				status = kind == 0   ? pcap_loop(to_break, -1, see, (u_char *)&seen)
 					 : kind == 1 ? pcap_dispatch(to_break, -1, see, (u_char *)&seen)
@@ -158,7 +158,7 @@ TEST(a_signal_handler_breaks_a_loop, "pcap_breakloop pcap_loop")
 {
 	for (int flags = 0; flags <= 1; flags++) {
 		struct seen seen = {0};
-		/* System calls are restarted, or not. */
+		/* With and without restarting system calls. */
 		struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags ? SA_RESTART : 0};
 		sigaction(SIGUSR1, &action, NULL);
 		to_break = live();

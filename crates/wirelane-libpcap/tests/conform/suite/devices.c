@@ -1,4 +1,4 @@
-/* Which interfaces there are. */
+/* Lists interfaces. */
 #define GROUP "devices"
 #include "suite.h"
 
@@ -106,7 +106,7 @@ TEST(no_lookup_in_programs_that_initialise, "pcap_init pcap_lookupdev")
 	errors[0] = 0;
 	char *name = pcap_lookupdev(errors);
 	say("name: %s, %s", name ? name : "(null)", errors);
-	/* The rest works. */
+	/* Other functions work. */
 	struct seen seen = {0};
 	pcap_t *p = live();
 	send_from(peer, 0, 3);

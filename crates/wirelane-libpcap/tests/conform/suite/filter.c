@@ -1,4 +1,4 @@
-/* Expressions, programs, and what they let through. */
+/* Expressions, programs, and the packets that they accept. */
 #define GROUP "filter"
 #include "suite.h"
 
@@ -189,7 +189,7 @@ TEST(wrong_programs_are_refused, "pcap_setfilter")
 
 TEST(a_programs_result_cuts_no_packet, "pcap_setfilter")
 {
-	/* Only the snapshot length of the handle does, or both: the answers are compared. */
+	/* The handle's snapshot length truncates packets, the program may, too: compare. */
 	struct bpf_insn forty[] = {BPF_STMT(BPF_RET | BPF_K, 60)};
 	struct bpf_program program = {1, forty};
 	struct seen seen = {0};
@@ -241,7 +241,7 @@ TEST(filters_of_tagged_frames, "pcap_setfilter pcap_compile")
 
 TEST(programs_of_the_ring_before_a_filter_see_tags, "pcap_setfilter")
 {
-	/* These are filtered by the library, not by the kernel. */
+	/* The library filters these packets instead of the kernel. */
 	const char *const filters[] = {"udp dst port 4747", "vlan", "vlan 5", "vlan and udp dst port 4747", "not vlan"};
 	for (unsigned i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
 		uint8_t frame[FRAME + 4];

@@ -1,4 +1,4 @@
-/* What a live handle says about itself. */
+/* The properties of a live handle. */
 #define GROUP "info"
 #include "suite.h"
 

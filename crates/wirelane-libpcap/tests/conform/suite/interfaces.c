@@ -1,4 +1,4 @@
-/* Reading while interfaces come and go. */
+/* Reading while interfaces appear and disappear. */
 #define GROUP "interfaces"
 #include "suite.h"
 
@@ -33,7 +33,7 @@ TEST(an_interface_that_goes_down_and_up, "pcap_dispatch")
 	read_until(p, &seen, 3);
 	must(seen.count == 3);
 	shell("ip link set %s down", doomed);
-	/* An error at most once; then it goes on. */
+	/* An error at most once; then reading continues. */
 	int failures = 0;
 	for (int i = 0; i < 20; i++) {
 		failures += pcap_dispatch(p, -1, see, (u_char *)&seen) < 0;

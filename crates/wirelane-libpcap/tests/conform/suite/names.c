@@ -100,7 +100,7 @@ TEST(ports_and_protocols, "pcap_nametoport pcap_nametoportrange pcap_nametoproto
 	}
 }
 
-/* Of <pcap/namedb.h> in the past; exported still. */
+/* Formerly declared in <pcap/namedb.h>, and still exported. */
 struct eproto {
 	const char *s;
 	u_short p;

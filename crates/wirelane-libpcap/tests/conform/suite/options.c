@@ -85,7 +85,7 @@ TEST(buffers_of_many_sizes, "pcap_set_buffer_size")
 		must(pcap_set_buffer_size(p, sizes[i]) == 0);
 		int status = pcap_activate(p);
 		say("activate with %d: %d, %s", sizes[i], status, pcap_geterr(p));
-		/* In a small one of the system's library, a packet may find no room. */
+		/* A small ring of the system's library may have no room for a packet. */
 		if (status == 0 && sizes[i] >= 1 << 20) {
 			only_ours(p);
 			send_from(peer, 0, 5);
@@ -199,7 +199,7 @@ TEST(opening_in_one_step, "pcap_open_live")
 	}
 }
 
-/* What each function says before activation. */
+/* The results of each function before activation. */
 TEST(before_activation,
      "pcap_datalink pcap_datalink_ext pcap_list_datalinks pcap_set_datalink pcap_snapshot pcap_is_swapped "
      "pcap_major_version pcap_minor_version pcap_bufsize pcap_fileno pcap_file pcap_get_selectable_fd "
@@ -290,7 +290,7 @@ static int open_descriptors(void)
 TEST(closing_leaves_no_descriptor, "pcap_close pcap_activate")
 {
 	char errors[PCAP_ERRBUF_SIZE];
-	/* What a library keeps for itself is there after the first time. */
+	/* A library opens its permanent descriptors the first time. */
 	pcap_close(live());
 	int before = open_descriptors();
 	for (int i = 0; i < 3; i++) {

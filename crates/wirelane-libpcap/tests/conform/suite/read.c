@@ -98,7 +98,7 @@ TEST(a_packet_stays_until_the_next_one_is_asked_for, "pcap_next pcap_next_ex")
 	while ((status = pcap_next_ex(p, &at, &bytes)) == 0)
 		;
 	must(status == 1);
-	/* What comes meanwhile must not take its place, however much it is. */
+	/* Later packets must not overwrite it, however many arrive. */
 	send_from(peer, 100, 2000);
 	check_frame(p, at, bytes, 0);
 	struct pcap_stat stats;
@@ -117,7 +117,7 @@ TEST(packets_are_cut_at_the_snapshot_length, "pcap_set_snaplen pcap_next_ex")
 		must(pcap_snapshot(p) == lengths[i]);
 		struct pcap_pkthdr *at;
 		const u_char *bytes;
-		/* Without a filter: while the system's library filters itself, it sees no more than it may show. */
+		/* Without a filter: a filter of the system's library sees only the captured bytes. */
 		send_from(peer, 3, 1);
 		int status = pcap_next_ex(p, &at, &bytes);
 		must(status == 1);
@@ -176,7 +176,7 @@ static void check_times(int precision)
 	must(pcap_loop(p, 500, watch, (u_char *)&times) == 0);
 	must(times.count == 500 && times.in_order);
 	must(times.last_ns >= before.tv_sec * 1000000000LL + before.tv_usec * 1000LL);
-	/* The kernel may be late to take the last ones. */
+	/* The kernel may be late to take the last packets. */
 	must(times.last_ns <= (after.tv_sec + 2) * 1000000000LL);
 	pcap_close(p);
 }
@@ -244,7 +244,7 @@ TEST(a_descriptor_is_readable_when_packets_are, "pcap_get_selectable_fd pcap_dis
 			if (poll_fd.revents != POLLIN || got < 0)
 				break;
 		}
-		/* Quiet once all is read. */
+		/* Not readable once all packets are read. */
 		must(poll(&poll_fd, 1, 30) == 0);
 	}
 	must(seen.count == 30);
@@ -255,7 +255,7 @@ TEST(a_descriptor_is_readable_when_packets_are, "pcap_get_selectable_fd pcap_dis
 
 TEST(a_descriptor_does_not_spin_while_packets_are_left, "pcap_get_selectable_fd pcap_dispatch")
 {
-	/* What is left behind by a count is announced, or can be read without being announced; never lost. */
+	/* Packets left after a count may make the descriptor readable; none is lost. */
 	struct seen seen = {0};
 	pcap_t *p = live_at_once();
 	struct pollfd poll_fd = {.fd = pcap_get_selectable_fd(p), .events = POLLIN};
@@ -311,7 +311,7 @@ TEST(a_timeout_delivers_what_is_there, "pcap_set_timeout pcap_dispatch")
 
 TEST(without_a_timeout_packets_still_come, "pcap_set_timeout pcap_loop")
 {
-	/* A timeout of 0 waits for a buffer to fill, or less: enough packets come out in any case. */
+	/* A timeout of 0 may wait until a buffer is full: enough packets are delivered in any case. */
 	struct seen seen = {0};
 	pcap_t *p = created();
 	pcap_set_timeout(p, 0);
@@ -357,12 +357,12 @@ static void call_back(u_char *user, const struct pcap_pkthdr *header, const u_ch
 	in->answers[2] = pcap_snapshot(in->p);
 	in->answers[3] = pcap_getnonblock(in->p, errors);
 	in->answers[4] = (int)strlen(pcap_geterr(in->p));
-	/* Goes out at the device; the peer has it. */
+	/* Sent on the device, and received by the peer. */
 	frame[37] = 0;
 	in->answers[5] = pcap_sendpacket(in->p, frame, sizeof(frame));
 	in->answers[6] = pcap_inject(in->p, frame, sizeof(frame));
 	in->answers[7] = pcap_fileno(in->p) >= 0;
-	/* The packet is still what it was. */
+	/* The packet is unchanged. */
 	must(number_of(bytes, header->caplen) == (int64_t)in->seen.numbers[in->seen.count - 1]);
 }
 
@@ -418,7 +418,7 @@ TEST(handles_on_one_interface_see_the_same, "pcap_loop")
 
 TEST(packets_that_come_slowly_wait_to_be_read, "pcap_set_immediate_mode pcap_dispatch pcap_stats")
 {
-	/* A program that looks after something else for a while, in which a packet comes now and then. */
+	/* A program is busy for a while, in which some packets arrive. */
 	struct seen seen = {0};
 	struct pcap_stat stats;
 	pcap_t *p = live_at_once();

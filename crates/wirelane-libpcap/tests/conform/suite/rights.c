@@ -1,4 +1,4 @@
-/* Without rights. A process that gives them up has them no more, so this is a group of its own. */
+/* Without privileges. A process cannot regain dropped privileges, so this is a separate group. */
 #define GROUP "rights"
 #include "suite.h"
 

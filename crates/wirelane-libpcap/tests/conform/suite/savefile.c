@@ -1,4 +1,4 @@
-/* Savefiles: writing, reading, and what is no savefile. */
+/* Savefiles: writing, reading, and invalid files. */
 #define GROUP "savefile"
 #include "suite.h"
 
@@ -180,7 +180,7 @@ TEST(appending, "pcap_dump_open_append")
 	uint8_t frame[FRAME];
 	build(frame, sizeof(frame), 9);
 	make("append.pcap");
-	/* To a file, and to one that is made. */
+	/* To an existing file, and to a new one. */
 	const char *names[] = {"append.pcap", "new.pcap", "new.pcap"};
 	for (int i = 0; i < 3; i++) {
 		pcap_t *p = live();
@@ -193,7 +193,7 @@ TEST(appending, "pcap_dump_open_append")
 		say("size %d: %ld", i, size_of(names[i]));
 		pcap_close(p);
 	}
-	/* What does not fit. */
+	/* Files that cannot be appended to. */
 	write_file("short.pcap", "\xd4\xc3\xb2\xa1", 4);
 	write_file("other.pcap", "this is a text, and it is longer than a header", 46);
 	pcap_t *p = pcap_open_dead(DLT_RAW, 2048);
@@ -278,7 +278,7 @@ static void swap_and_show(const char *magic, const char *name)
 	char errors[PCAP_ERRBUF_SIZE] = "";
 	uint8_t bytes[24 + 16 + 60] = {0};
 	memcpy(bytes, magic, 4);
-	/* Version 2.4, 2048 bytes at most, Ethernet; 60 of 80 bytes; all the other way round. */
+	/* Version 2.4, 2048 bytes at most, Ethernet; 60 of 80 bytes; in big-endian order. */
 	memcpy(bytes + 4, "\x00\x02\x00\x04", 4);
 	memcpy(bytes + 16, "\x00\x00\x08\x00\x00\x00\x00\x01", 8);
 	memcpy(bytes + 24, "\x65\x53\xf1\x00\x00\x01\xe2\x40\x00\x00\x00\x3c\x00\x00\x00\x50", 16);

@@ -64,7 +64,7 @@ TEST(sizes_that_cannot_be_sent, "pcap_inject pcap_sendpacket")
 	static uint8_t large[70000];
 	pcap_t *p = live();
 	build(large, 1514, 1);
-	/* The texts contain that of errno. */
+	/* The texts contain the text of errno. */
 	errno = 0;
 	SAY(p, pcap_inject(p, large, 0));
 	errno = 0;
@@ -85,7 +85,7 @@ TEST(sizes_that_cannot_be_sent, "pcap_inject pcap_sendpacket")
 	SAY(p, pcap_inject(p, large, 9000));
 	SAY(p, pcap_sendpacket(p, large, 65536));
 	SAY(p, pcap_sendpacket(p, large, 70000));
-	/* And it goes on. */
+	/* Sending still works. */
 	SAY(p, pcap_sendpacket(p, large, 100));
 	pcap_close(p);
 }
@@ -111,7 +111,7 @@ TEST(an_interface_that_is_down_sends_nothing, "pcap_inject")
 	shell("ip link set %s down", doomed);
 	SAY(p, pcap_inject(p, frame, sizeof(frame)));
 	shell("ip link set %s up", doomed);
-	/* The first one may still tell that it was down. */
+	/* The first packet may still return the error that it was down. */
 	pcap_inject(p, frame, sizeof(frame));
 	must(pcap_inject(p, frame, sizeof(frame)) == FRAME);
 	pcap_close(p);
@@ -182,7 +182,7 @@ TEST(a_direction_and_a_filter, "pcap_setdirection pcap_setfilter")
 	must(pcap_setfilter(p, &program) == 0);
 	pcap_freecode(&program);
 	must(pcap_setdirection(p, PCAP_D_INOUT) == 0);
-	/* The system's library filters the first packets itself, and cannot tell their direction. */
+	/* The system's library filters the first packets itself, and does not know their direction. */
 	struct seen first = {0};
 	for (int i = 0; i < 3; i++)
 		send_from(device, 1, 20);
@@ -264,14 +264,14 @@ TEST(lost_packets_are_counted, "pcap_stats pcap_set_buffer_size")
 	pcap_set_immediate_mode(p, 1);
 	must(pcap_activate(p) == 0);
 	only_ours(p);
-	/* More than any ring holds: in this mode, a block lasts for a millisecond. */
+	/* More packets than fit any ring: in this mode, a block lasts for a millisecond. */
 	for (int i = 0; i < 100; i++)
 		send_from(peer, i * 1000, 1000);
 	char errors[PCAP_ERRBUF_SIZE];
 	must(pcap_setnonblock(p, 1, errors) == 0);
 	read_all(p, &seen);
 	must(pcap_stats(p, &stats) == 0);
-	/* Received includes what was dropped (packet(7), PACKET_STATISTICS). */
+	/* The received packets include the dropped ones (packet(7), PACKET_STATISTICS). */
 	must(stats.ps_recv == 100000);
 	must(stats.ps_drop > 0);
 	must(stats.ps_recv == seen.count + stats.ps_drop);
@@ -307,7 +307,7 @@ TEST(promiscuous_handles_count_what_the_interface_drops, "pcap_stats pcap_set_pr
 
 TEST(frames_for_others_are_seen_in_promiscuous_mode_only, "pcap_set_promisc")
 {
-	/* A veth interface filters no addresses; the mode still shows. */
+	/* A veth interface filters no addresses, but reports the mode. */
 	shell("ip -d link show %s | grep -q 'promiscuity 0'", device);
 	pcap_t *p = created();
 	pcap_set_promisc(p, 1);

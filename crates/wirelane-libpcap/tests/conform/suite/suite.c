@@ -1,4 +1,4 @@
-/* What the tests share. */
+/* Functions that the tests share. */
 #include "suite.h"
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ void say(const char *format, ...)
 	vprintf(format, args);
 	va_end(args);
 	putchar('\n');
-	/* What a test has said is known even if it crashes. */
+	/* Output is flushed, so that it is available even if a test crashes. */
 	fflush(stdout);
 }
 
@@ -128,7 +128,7 @@ static void put16(uint8_t *at, unsigned value)
 void build(uint8_t *frame, size_t length, uint32_t number)
 {
 	memset(frame, 0, length);
-	/* To a group address, so that no interface refuses it; from one that is administered locally. */
+	/* To a group address, which every interface accepts, from a locally administered one. */
 	memcpy(frame, "\x01\x00\x5e\x7f\x00\x01\x02\x57\x4c\x00\x00\x01", 12);
 	put16(frame + 12, ETHERTYPE_IP);
 	uint8_t *ip = frame + 14;
@@ -136,7 +136,7 @@ void build(uint8_t *frame, size_t length, uint32_t number)
 	put16(ip + 2, length - 14);
 	ip[8] = 1;
 	ip[9] = IPPROTO_UDP;
-	/* Flows differ in the source port: a card spreads them over its queues. */
+	/* Flows differ in the source port, so that a card spreads them over its queues. */
 	memcpy(ip + 12, "\xc6\x33\x64\x01\xef\xff\x00\x01", 8);
 	uint32_t sum = 0;
 	for (int i = 0; i < 20; i += 2)
@@ -153,7 +153,7 @@ void build(uint8_t *frame, size_t length, uint32_t number)
 int64_t number_of(const uint8_t *frame, size_t length)
 {
 	uint32_t number;
-	/* Behind a tag of a VLAN as well. */
+	/* Also after a VLAN tag. */
 	size_t tag = length > 16 && frame[12] == 0x81 && frame[13] == 0 ? 4 : 0;
 	if (length < 46 + tag || frame[12 + tag] != 8 || frame[13 + tag] != 0)
 		return -1;
@@ -210,7 +210,7 @@ void see(u_char *user, const struct pcap_pkthdr *header, const u_char *bytes)
 
 void read_until(pcap_t *p, struct seen *seen, int count)
 {
-	/* Under valgrind and on a busy machine all takes long. */
+	/* Under valgrind and on a busy machine, everything is slow. */
 	int64_t end = now_ms() + 30000;
 	while (seen->count < count && now_ms() < end) {
 		struct pollfd poll_fd = {.fd = pcap_get_selectable_fd(p), .events = POLLIN};
@@ -275,7 +275,7 @@ void shell(const char *format, ...)
 	}
 }
 
-/* Tests that hang end here. */
+/* Ends tests that hang. */
 static unsigned limit_s(void)
 {
 	const char *limit = getenv("SUITE_LIMIT_S");
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 		return list();
 	if (argc < 6)
 		return 2;
-	/* Commands of the shell do not run over the library that is tested. */
+	/* Shell commands must not use the library under test. */
 	unsetenv("LD_PRELOAD");
 	const char *group = argv[1], *name = argv[2];
 	device = argv[3];

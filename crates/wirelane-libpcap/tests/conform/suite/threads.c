@@ -1,4 +1,4 @@
-/* What several threads may do at once. */
+/* Concurrent calls of several threads. */
 #define GROUP "threads"
 #include "suite.h"
 
@@ -43,7 +43,7 @@ static void *own_handle(void *number)
 {
 	struct seen seen = {0};
 	pcap_t *p = live();
-	/* All see what each of them sends. */
+	/* Each handle sees the packets of all threads. */
 	send_from(peer, 1000 * (uint32_t)(intptr_t)number, 100);
 	must(pcap_loop(p, 100, see, (u_char *)&seen) == 0);
 	struct pcap_stat stats;
@@ -163,7 +163,7 @@ static void *dump_own(void *number)
 	char errors[PCAP_ERRBUF_SIZE];
 	struct pcap_pkthdr header = {.caplen = FRAME, .len = FRAME};
 	uint8_t frame[FRAME];
-	/* A path of its own: path_of() is for one thread. */
+	/* A separate path, because path_of() is for one thread. */
 	char path[4200];
 	snprintf(path, sizeof(path), "%s/thread-%d.pcap", directory, (int)(intptr_t)number);
 	pcap_t *p = pcap_open_dead(DLT_EN10MB, 2048);
@@ -238,7 +238,7 @@ TEST(a_thread_may_end_in_a_callback, "pcap_loop pcap_close")
 	send_from(peer, 0, 5);
 	must(pthread_join(thread, &result) == 0);
 	must(result && strcmp(result, "left") == 0);
-	/* Others go on with the handle: with the same packet or the next one. */
+	/* Another thread continues with the handle, with the same packet or the next one. */
 	must(pcap_loop(shared, 4, see, (u_char *)&seen) == 0);
 	must(seen.count == 4);
 	pcap_close(shared);
@@ -247,7 +247,7 @@ TEST(a_thread_may_end_in_a_callback, "pcap_loop pcap_close")
 static void *send_without_end(void *number)
 {
 	(void)number;
-	/* Twenty seconds, if nobody says when. */
+	/* Twenty seconds, unless it is stopped. */
 	int64_t end = now_ms() + 20000;
 	while (!atomic_load(&done) && now_ms() < end)
 		send_from(peer, 0, 1000);
@@ -263,7 +263,7 @@ TEST(a_dispatch_ends_while_packets_come_without_end, "pcap_dispatch")
 	pthread_create(&thread, NULL, send_without_end, NULL);
 	for (int i = 0; i < 5; i++) {
 		struct seen seen = {0};
-		/* One buffer at most (pcap_dispatch(3)). */
+		/* At most one buffer (pcap_dispatch(3)). */
 		must(pcap_dispatch(p, -1, see, (u_char *)&seen) >= 0);
 		must(!atomic_load(&done));
 	}

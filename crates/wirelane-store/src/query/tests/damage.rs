@@ -36,7 +36,7 @@ fn files(scratch: &tempfile::TempDir) -> Vec<PathBuf> {
     files
 }
 
-/// All packets of the answer were recorded, in their order; how many are missing.
+/// Checks that all packets of the answer were recorded, in order. Returns how many are missing.
 fn missing(found: &[Packet], all: &[Packet]) -> usize {
     let mut rest = all.iter();
     for packet in found {

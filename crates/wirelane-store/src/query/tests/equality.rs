@@ -1,4 +1,4 @@
-//! Answers are what tcpdump finds in the segments merged into one file, byte for byte.
+//! Answers equal tcpdump's for the segments merged into one file, byte for byte.
 
 use std::fs::File;
 use std::io::Write;
@@ -88,7 +88,7 @@ fn tcpdump(path: &Path, expression: &str) -> Option<Vec<u8>> {
     (!is_refused).then_some(output.stdout)
 }
 
-/// A packet as the kernel shows it to a filter, without the outer tag; whether it had one.
+/// A packet as the kernel's filter sees it, without the outer tag, and whether it had one.
 fn untagged(packet: &Packet) -> (Packet, bool) {
     let mut packet = packet.clone();
     let is_tagged = packet.data.len() >= 16

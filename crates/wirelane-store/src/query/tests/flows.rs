@@ -11,7 +11,7 @@ use super::stores::{Packet, SegmentFile, in_order, store};
 use crate::index::FlowId;
 use crate::query::{Query, count, run};
 
-/// Packets of this number of conversations, one after the other, and some that belong to none.
+/// Packets of this number of conversations, one after the other, and some without a conversation.
 fn segments(flows: u16, indexed: bool) -> Vec<SegmentFile> {
     let packet = |at: u64| {
         let data = match at % 10 {

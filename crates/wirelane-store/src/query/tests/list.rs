@@ -1,4 +1,4 @@
-//! Where answers may be.
+//! Lists of candidate segments.
 
 use wirelane_testkit::packets;
 
@@ -45,7 +45,7 @@ fn the_list_tells_what_the_index_knows() {
     let counted = count(&stores, &query).unwrap();
     assert_eq!((counted.packets, counted.extents_read), (5, 1));
 
-    // The same by keys, which are no filter: the whole extent is in the answer.
+    // The same by keys, which do not filter: the whole extent is in the answer.
     let key = Keys::Term(Term::equal(Field::Port, port));
     for (keys, packets, read) in [
         (key.clone(), 10, 1),

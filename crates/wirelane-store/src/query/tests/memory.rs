@@ -1,4 +1,4 @@
-//! Order within little memory.
+//! The order of answers with little memory.
 
 use std::ops::ControlFlow;
 
@@ -74,7 +74,7 @@ proptest! {
 
 #[test]
 fn a_store_of_one_time_is_read_again_instead_of_held() {
-    // Every extent has packets of all times: nothing can be handed over before all are read.
+    // Every extent has packets of all times: all must be read before one is passed on.
     let packet = |at: u64| Packet::new(0, 1000 + at * 7919 % 1000, &[at as u8; 9000]);
     let packets: Vec<_> = (0..2000).map(packet).collect();
     let extents: Vec<_> = packets.chunks(100).map(<[_]>::to_vec).collect();

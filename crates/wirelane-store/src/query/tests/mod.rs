@@ -22,7 +22,7 @@ fn comment(options: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok()
 }
 
-/// All that a query finds.
+/// All packets that a query finds.
 pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
     let mut found = Vec::new();
     let report = run(stores, query, |packet| {

@@ -1,4 +1,4 @@
-//! Stores for tests, written as the format says and without the writer.
+//! Stores for tests, written from the format's definition without the writer.
 
 use std::fs;
 use std::path::Path;
