@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// Removes what a failing test leaves.
+    /// Removes the lab of a failed test.
     struct Cleanup<'a>(&'a NamedLab);
 
     impl Drop for Cleanup<'_> {

@@ -294,7 +294,7 @@ mod tests {
             (&seen[0]["tx"][0]["packets"], &seen[0]["handles"][0]["ps_recv"]),
             (&json!(3), &json!(5))
         );
-        // No position means nothing.
+        // Positions without an end are ignored.
         status.received(1);
         status.received(usize::MAX);
     }

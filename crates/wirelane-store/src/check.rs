@@ -21,13 +21,13 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Segments that were read.
+    /// Number of segments read.
     pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Their extents that are whole.
+    /// Number of their undamaged extents.
     pub extents: u64,
-    /// Packets in these.
+    /// Packets in the undamaged extents.
     pub packets: u64,
     /// Repairs made.
     pub mended: Vec<Mended>,
@@ -35,9 +35,9 @@ pub struct CheckReport {
     pub damage: Vec<Damage>,
     /// Repairs that failed, because the system refused.
     pub failed: Vec<String>,
-    /// Why nothing was mended: for example, a recorder is at work.
+    /// Why no repairs were made: for example, a recorder is running.
     pub only_looked: Option<String>,
-    /// Segments that are being written, and were left alone.
+    /// Number of segments being written, which were not checked.
     pub being_written: u64,
 }
 

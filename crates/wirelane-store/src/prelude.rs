@@ -175,7 +175,7 @@ mod tests {
             }
             // Both copies and the last header; the rest is padding, or a second header.
             assert!(seen >= 2 * blocks.len() + ExtentHeader::COMPRESSED_LEN, "{seen}");
-            // Damage in both copies leaves nothing to trust.
+            // With damage in both copies, no blocks are found.
             let mut damaged = bytes.clone();
             damaged[5] ^= 1;
             damaged[400 + HEAD + ExtentHeader::BODY + 5] ^= 1;

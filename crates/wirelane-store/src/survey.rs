@@ -17,7 +17,7 @@ use crate::scan::{GapKind, Scan, scan};
 pub(crate) struct Survey {
     /// The scan of its headers.
     pub(crate) scan: Scan,
-    /// Its extents that are whole.
+    /// Undamaged extents.
     pub(crate) whole: Vec<Extent>,
     /// Damaged extents, with reasons.
     pub(crate) bad: Vec<(Extent, Damage)>,

@@ -1,9 +1,9 @@
 //! The filter and direction of a capture.
 //!
 //! ```text
-//!  packet:      the kernel runs the program as it stands, on packets as it has them. Those that were in the
-//!               rings before meet it here, until the clock has passed the change
-//!  other ports  every packet meets it here, as machine code where there is any
+//!  packet:      the kernel runs the program unchanged. Packets that were in the rings before the
+//!               change are filtered here
+//!  other ports  every packet is filtered here, by machine code if available
 //! ```
 //!
 //! The kernel removes the outer VLAN tag before it runs the program, and the port restores it. The
@@ -206,7 +206,7 @@ mod tests {
         let vlan = Program::parse(1, VLAN_5).unwrap();
         assert!(run(&vlan, &tagged(5)) && run(&vlan, &tagged(0x6005)));
         assert!(!run(&vlan, &tagged(6)) && !run(&vlan, &[0; 64]));
-        // `ip` looks at the type behind the addresses, where the kernel has that behind the tag.
+        // `ip` reads the type after the addresses, where the kernel stores the type after the tag.
         let ip = Program::parse(1, "4,40 0 0 12,21 0 1 2048,6 0 0 200,6 0 0 0").unwrap();
         assert!(run(&ip, &tagged(5)));
     }

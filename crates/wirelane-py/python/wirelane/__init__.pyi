@@ -28,7 +28,8 @@ __all__ = [
     "send",
 ]
 
-# Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame. `collections.abc.Buffer` needs Python 3.12.
+# Anything with a buffer: bytes, bytearray, memoryview, numpy arrays, Frame.
+# `collections.abc.Buffer` needs Python 3.12.
 _Buffer = Any
 
 # A datetime with its time zone (also pandas.Timestamp), or nanoseconds since 1970.
@@ -70,9 +71,11 @@ def read(
     count: int | None = None,
     columns: list[str] | None = None,
 ) -> Port | Search:
-    """Opens a capture file (pcap or pcapng, also compressed), or searches a directory that `wirelane record` has written.
+    """Opens a capture file (pcap or pcapng, also compressed), or searches a directory of
+    `wirelane record`.
 
-    The packets of a directory are in order of time. If parts are damaged, an error follows the last packet.
+    The packets of a directory are in order of time. If parts are damaged, an error follows the last
+    packet.
 
     filter: selects packets, in tcpdump's language. In a directory, the index narrows the search.
     start, end: for a directory, only packets from `start` on, and before `end`.
@@ -88,11 +91,13 @@ def send(
     rate: float | str | None = None,
     speed: float | None = None,
 ) -> int:
-    """Sends packets through a port, or opens one with this spec. Returns the number of packets sent.
+    """Sends packets through a port, or opens one with this spec. Returns the number of packets
+    sent.
 
     A file (`'file:out.pcapng'`) is a port, too, and keeps the times of frames.
 
-    rate: an even rate: packets per second, or '10kpps', '6Gbit' or '80%' of the link; by default unlimited.
+    rate: an even rate: packets per second, or '10kpps', '6Gbit' or '80%' of the link; by default
+        unlimited.
     speed: replays the frames' times: 1 keeps the intervals between them, 2 is twice as fast.
     """
 
@@ -107,15 +112,20 @@ def flows(
     max_flows: int = 1_000_000,
     count: int | None = None,
 ) -> Flows:
-    """Meters the two-way flows of a port or file, with a thread per queue, or of a directory of `wirelane record`.
+    """Meters the two-way flows of a port or file, with a thread per queue, or of a directory of
+    `wirelane record`.
 
     start, end: for a directory, only packets from `start` on, and before `end`.
 
-    A flow ends `idle` seconds after its last packet; a longer flow is exported every `active` seconds.
+    A flow ends `idle` seconds after its last packet; a longer flow is exported every `active`
+    seconds.
     """
 
 class Packets:
-    """Packets of a port or a directory, as batches. It is an Arrow stream, too: `polars.DataFrame(port)`."""
+    """Packets of a port or a directory, as batches.
+
+    It is an Arrow stream, too: `polars.DataFrame(port)`.
+    """
 
     @property
     def column_names(self) -> list[str]:
@@ -124,7 +134,8 @@ class Packets:
     def ended(self) -> bool:
         """Whether all packets were taken."""
     def batches(self, rows: int = 8192, wait: float = 0.1) -> Batches:
-        """Batches of at most `rows` packets, or fewer once the first packet has waited for `wait` seconds."""
+        """Batches of at most `rows` packets, or fewer once the first packet has waited for `wait`
+        seconds."""
     def batch(self, rows: int = 8192, wait: float = 0.1, timeout: float | None = None) -> Batch | None:
         """The next batch; None at the end, or if no packet arrives within `timeout` seconds."""
     def frames(self) -> Frames:
@@ -190,13 +201,17 @@ class Search(Packets):
     """Packets that a search of a directory of `wirelane record` finds, in order of time."""
 
     def stats(self) -> dict[str, Any] | None:
-        """Counts of the packets found, the segments read, and the damage; None while it runs, or if it failed."""
+        """Counts of the packets found and the segments read, and the damage; None while it runs,
+        or if it failed."""
     def stop(self) -> None:
         """Stops the search. Packets found before can still be taken."""
 
 @final
 class Batch:
-    """Packets or flows as Arrow columns: `pyarrow.record_batch(batch)`, `polars.DataFrame(batch)`, without a copy."""
+    """Packets or flows as Arrow columns, without a copy.
+
+    For example `pyarrow.record_batch(batch)` or `polars.DataFrame(batch)`.
+    """
 
     @property
     def column_names(self) -> list[str]: ...
@@ -212,7 +227,8 @@ class Batches(Iterator[Batch]):
 
 @final
 class Frame:
-    """One packet: a buffer, as in `memoryview(frame)`, `bytes(frame)` or `numpy.frombuffer(frame, 'u1')`.
+    """One packet: a buffer, for `memoryview(frame)`, `bytes(frame)` or
+    `numpy.frombuffer(frame, 'u1')`.
 
     It owns its bytes, and stays valid after its port is closed.
     """

@@ -167,7 +167,7 @@ mod tests {
         decode(&mut rest, universe, Some(&mut set)).expect("a set");
         assert!(rest.is_empty());
         assert_eq!(set.iter().map(|it| it as u32).collect::<Vec<_>>(), extents);
-        // Passing over it reads as many bytes, and sees what is too large.
+        // Skipping it reads the same bytes, and detects extents that are too large.
         let mut rest = &bytes[..];
         assert!(decode(&mut rest, universe, None).is_some() && rest.is_empty());
         if let Some(last) = extents.last() {

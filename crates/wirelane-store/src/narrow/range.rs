@@ -71,7 +71,7 @@ fn is_low(bits: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// Over all bytes: what is inside the range, and how far it could be narrower.
+    /// Every byte that compares so is inside the range.
     #[test]
     fn ranges_hold_every_byte_that_compares_so() {
         for key_mask in [0xff, 0xf0, 0x0f, 0x3f] {

@@ -167,7 +167,7 @@ mod tests {
         [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()].concat()
     }
 
-    /// A frame of a pool of one, with `headroom`, before whose packet lie `hints`.
+    /// The frame of a pool of one, with `hints` directly before its packet.
     fn frame(pool: &mut Pool, hints: &[u8]) -> Frame {
         let mut batch = Batch::new(1);
         assert_eq!(pool.take(&mut batch, 1), 1);

@@ -85,7 +85,7 @@ impl Offload {
 mod tests {
     use super::*;
 
-    /// Every kind, tunnel and set of flags, with numbers that tell their places apart.
+    /// Every kind, tunnel and set of flags, with numbers that differ at each offset.
     fn all() -> Vec<Offload> {
         let place = PartialChecksum { start: 0x1234, offset: 0x5678 };
         let udp = Tunnel::Udp { transport: 0x9abc, network: 0xdef0 };

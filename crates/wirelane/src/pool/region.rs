@@ -1,7 +1,7 @@
 //! Memory that several pools share, and the table that maps its addresses to frames.
 //!
 //! ```text
-//!   memory   │ pool A: 2048-byte chunks │ pool B: 2048 │ pool C: 16384-byte chunks │ free │
+//!   memory   │ pool A: 2048-byte chunks │ pool B: 2048 │ pool C: 16384-byte chunks │ free       │
 //!   grains   │0│1│2│3│ …                                                                        │
 //!   slots    one cache line per chunk: its Meta, its offset, and its state in flight
 //! ```

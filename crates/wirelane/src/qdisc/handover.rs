@@ -303,8 +303,8 @@ mod loom_tests {
         }
     }
 
-    /// Two producers: nothing is left behind without a later call, nothing is lost or doubled, and
-    /// each producer's order holds. Exhaustive when `preemptions` is `None`.
+    /// Two producers: no item is stranded, lost or doubled, and each producer's order holds.
+    /// Exhaustive with `preemptions` of `None`.
     fn model(
         (first, second): (&'static [&'static [u32]], &'static [&'static [u32]]),
         bypass: bool,

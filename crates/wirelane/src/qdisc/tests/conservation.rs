@@ -165,7 +165,7 @@ proptest! {
                         } else {
                             dropped += 1;
                         }
-                        // Lockless: the whole batch passes, if the queue was empty when it came.
+                        // Lockless: the whole batch passes if the queue was empty before it.
                         let waiting = match name.split(',').next() {
                             Some("fifo") if name.ends_with("batch") => usize::MAX,
                             Some("fifo") => 1,

@@ -213,7 +213,7 @@ fn what_waits_in_the_ring_is_pending_and_counted_at_the_end() {
             assert!(flushes < 10, "{spec}: {} pending", handle.pending());
         }
         assert!(flushes > 0 && seen.frames.lock().unwrap().len() == 8, "{spec}: {flushes}");
-        // Nothing leaves any more.
+        // No frame leaves any more.
         seen.completes.store(0, Ordering::Relaxed);
         assert_eq!(handle.send(source.frames(1, 100), 0).accepted, 1, "{spec}");
         handle.flush(flushes).unwrap();
