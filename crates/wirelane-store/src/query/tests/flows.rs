@@ -74,5 +74,5 @@ fn more_conversations_than_memory_has_room_for_are_refused() {
     let stores = [store(scratch.path(), &segments(500, true))];
     let query = Query { flows: true, memory: 1000, ..Query::all() };
     let error = run(&stores, &query, |_| std::ops::ControlFlow::Continue(())).unwrap_err();
-    assert!(error.to_string().contains("ask for fewer"), "{error}");
+    assert!(error.to_string().contains("narrow the expression"), "{error}");
 }
