@@ -2,8 +2,7 @@
  *
  *     cc forward.c $(pkg-config --cflags --libs wirelane) -pthread -o forward && sudo ./forward eth0 eth1
  *
- * RX queue i is forwarded to TX queue i of the other port, modulo their number. The program ends when both ports
- * end, or at ^C. */
+ * Forwards RX queue i to TX queue i (modulo their number) until both ports end, or until ^C. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
