@@ -50,7 +50,8 @@ impl Search {
 
 #[pymethods]
 impl Search {
-    /// Counts of the packets found and the segments read; None while it runs, or if it failed.
+    /// Counts of the packets found and the segments read, and the damage met; None while it runs,
+    /// or if it failed.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Some(report) = py.detach(|| self.belt.report()) else {
             return Ok(py.None().into_bound(py));

@@ -28,7 +28,7 @@ pub(crate) struct Ends {
     from: usize,
     /// Counts receptions, to treat all ends fairly.
     turn: u32,
-    /// Number of packets still to receive.
+    /// Number of packets still to take.
     left: u64,
 }
 

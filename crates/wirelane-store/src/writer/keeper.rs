@@ -30,7 +30,8 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(crate) enum Request {
     /// A lane needs its next segment.
     Open(Arc<Door>),
-    /// A segment is finished; without a name, it was empty and was deleted.
+    /// A segment is finished, or has its index only now. It has no name if it was empty and was
+    /// deleted, or if finishing it failed.
     Finished { number: u64, name: Option<SegmentName> },
     /// A lane has ended, and does not need the segments that it requested.
     End { lane: u32, next: Option<Ready>, ready: Receiver<Ready> },

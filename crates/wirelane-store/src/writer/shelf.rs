@@ -88,7 +88,7 @@ impl Shelf {
         }
     }
 
-    /// Ends a segment; without a name, it was deleted.
+    /// Ends a segment. It has no name if it was deleted, or if finishing it failed.
     pub(crate) fn finish(
         &mut self,
         number: u64,
