@@ -262,7 +262,7 @@ typedef struct {
     uint16_t link_type;
     // 1: the port waits for the program, so that a slow program loses no packets.
     uint8_t lossless;
-    // 1: the port has no end until it is stopped.
+    // 1: packets may arrive until the port is stopped.
     uint8_t endless;
     // MAC address of the interface.
     uint8_t mac[6];
@@ -396,7 +396,7 @@ uint32_t wirelane_abi_version(void);
 // The version of the loaded library, such as "0.1.0".
 const char *wirelane_version(void);
 
-// A short text for a status. It is never freed.
+// A short, static text for a status.
 const char *wirelane_status_text(int status);
 
 // Sets the options to the defaults: receive copies of all packets. `size` is

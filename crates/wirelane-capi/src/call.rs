@@ -1,4 +1,4 @@
-//! The frame of every exported function: panics do not unwind into C, and errors become values.
+//! The wrapper of every exported function: panics do not unwind into C, and errors become values.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};

@@ -9,7 +9,7 @@
 //!
 //! * `exports`: the functions, one file per kind of handle.
 //! * `handles`, `table`: handles are numbers that are never used twice, and guard their objects.
-//! * `error`, `call`: errors as values; the frame of every function.
+//! * `error`, `call`: errors as values; the wrapper of every function.
 //! * `options`, `mask`, `port`, `batch`, `rewrite`: structures for C, and their conversion.
 
 // The documentation of each function states its contract for C.

@@ -40,7 +40,7 @@ pub struct InfoValue {
     pub link_type: u16,
     /// 1: the port waits for the program, so that a slow program loses no packets.
     pub lossless: u8,
-    /// 1: the port has no end until it is stopped.
+    /// 1: packets may arrive until the port is stopped.
     pub endless: u8,
     /// MAC address of the interface.
     pub mac: [u8; 6],

@@ -23,7 +23,7 @@ pub extern "C" fn wirelane_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// A short text for a status. It is never freed.
+/// A short, static text for a status.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_status_text(status: c_int) -> *const c_char {
     c_text(status).as_ptr()

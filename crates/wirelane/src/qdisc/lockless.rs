@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   no runner, and the ring is empty ─▶ bypass: directly into the TX ring
-//!   no runner                         ─▶ enqueue in bulk, then run: dequeue in bulk, transmit
+//!   no runner                        ─▶ enqueue in bulk, then run: dequeue in bulk, transmit
 //!   another producer is the runner   ─▶ enqueue in bulk, and make the runner look again
 //! ```
 //!

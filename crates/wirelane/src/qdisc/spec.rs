@@ -1,4 +1,9 @@
 //! The syntax of a discipline:
+//!
+//! ```text
+//! noqueue[:n]|fifo|bulk[:n]|pfifo_fast[:n]|lockless[:nobypass]
+//!     [,limit=N|Nk][,enqueue=frame|batch][,bql=on|off][,tsq=Nk]
+//! ```
 
 use std::fmt;
 use std::str::FromStr;

@@ -70,8 +70,8 @@ pub(super) struct LaneCounters {
 
 /// A snapshot of the counters of a discipline and its TX queue.
 ///
-/// Accepted frames are either `bypassed` or `enqueued`, and `enqueued = dequeued + dropped.purged +
-/// backlog_packets`.
+/// Accepted frames are either `bypassed` or `enqueued`, and
+/// `enqueued = dequeued + dropped.purged + backlog_packets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]

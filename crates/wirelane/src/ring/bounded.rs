@@ -48,13 +48,13 @@ pub struct Ring<T, P: Side = Multi, C: Side = Multi> {
     sides: PhantomData<fn() -> (P, C)>,
 }
 
-/// A producer's handle. `Clone` if the side is [`Multi`]; It is `Send`, but `!Sync`.
+/// A producer's handle. It is `Send`, but `!Sync`, and `Clone` if the side is [`Multi`].
 pub struct Enqueuer<T, P: Side, C: Side> {
     handle: Handle<T>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
-/// A consumer's handle. `Clone` if the side is [`Multi`]; It is `Send`, but `!Sync`.
+/// A consumer's handle. It is `Send`, but `!Sync`, and `Clone` if the side is [`Multi`].
 pub struct Dequeuer<T, P: Side, C: Side> {
     handle: Handle<T>,
     sides: PhantomData<fn() -> (P, C)>,
@@ -62,9 +62,9 @@ pub struct Dequeuer<T, P: Side, C: Side> {
 
 /// Slots that belong to one producer until it commits them; elements are constructed in place.
 ///
-/// Consumers see its elements only after [`Reservation::commit`]. Later reservations and commits of
-/// other producers become visible only after it, too. So fill and commit it soon, and do not hold
-/// two reservations of one ring in one thread. Dropping a reservation, also in a panic, sends no
+/// Consumers see its elements only after [`Reservation::commit`], and later reservations only after
+/// it: other producers' commits wait for this one. So fill and commit it soon, and do not hold two
+/// reservations of one ring in one thread. Dropping a reservation, also in a panic, sends no
 /// elements and blocks no producer; leaking one (`mem::forget`) blocks the ring.
 pub struct Reservation<'a, T, P: Side, C: Side> {
     enqueuer: &'a mut Enqueuer<T, P, C>,
