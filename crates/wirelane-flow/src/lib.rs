@@ -12,6 +12,8 @@
 //! take memory from.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod community;
 mod compact;
 mod fields;

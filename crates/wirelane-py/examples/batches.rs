@@ -8,7 +8,7 @@ use wirelane::pcap::{Direction, Record};
 use wirelane::port::{self, OpenOptions};
 use wirelane::session::interfaces::interfaces;
 use wirelane::{Batch, Error, Result, pipeline};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 
 fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_default();

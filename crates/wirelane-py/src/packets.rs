@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use wirelane::{Error, Result};
-use wirelane_arrow::Packets as Rows;
+use wirelane_flow::arrow::Packets as Rows;
 
 use crate::batch::{self, Batch};
 use crate::error::OrRaise as _;

@@ -47,7 +47,7 @@ impl Port {
 
     fn start(
         mut port: wirelane::port::Port,
-        mut rows: wirelane_arrow::Packets,
+        mut rows: wirelane_flow::arrow::Packets,
         count: Option<u64>,
     ) -> wirelane::Result<Self> {
         let rx = port.rx()?;

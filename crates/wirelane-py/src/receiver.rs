@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use wirelane::{Batch, Error, Result};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 
 use crate::intake::{Intake, Taken};
 use crate::step::Step;

@@ -112,7 +112,7 @@ impl Flows {
     }
 
     fn start(halt: Halt, meter: impl FnOnce(Rows) -> Result<JoinHandle<Ended>>) -> Result<Self> {
-        let columns = wirelane_arrow::Flows::new();
+        let columns = wirelane_flow::arrow::Flows::new();
         let schema = columns.schema();
         let (sink, receiver) = Rows::new(columns);
         let metering = Mutex::new(Some(meter(sink)?));

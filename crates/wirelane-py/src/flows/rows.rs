@@ -15,7 +15,7 @@ pub(super) const UNWANTED: &str = "Python takes no more of them";
 
 /// Collects flows in batches, and sends them to Python.
 pub(super) struct Rows {
-    columns: wirelane_arrow::Flows,
+    columns: wirelane_flow::arrow::Flows,
     rows: Vec<Flow>,
     /// `None` after the end.
     sender: Option<SyncSender<RecordBatch>>,
@@ -23,7 +23,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// The collector, and the receiver of its batches.
-    pub(super) fn new(columns: wirelane_arrow::Flows) -> (Self, Receiver<RecordBatch>) {
+    pub(super) fn new(columns: wirelane_flow::arrow::Flows) -> (Self, Receiver<RecordBatch>) {
         let (sender, receiver) = sync_channel(WAITING);
         let rows = Vec::with_capacity(ROWS);
         (Self { columns, rows, sender: Some(sender) }, receiver)

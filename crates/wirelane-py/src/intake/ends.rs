@@ -8,7 +8,7 @@ use wirelane::pipeline;
 use wirelane::port::{Port, PortInfo, Rx};
 use wirelane::session::interfaces::{Placing, interfaces};
 use wirelane::{Batch, Frame, Result};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 
 use super::{Data, Intake, Taken};
 

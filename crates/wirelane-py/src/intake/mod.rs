@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wirelane::{Class, Result};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 
 /// Receives packets, which wait until they become frames or rows.
 pub(crate) trait Intake: Send {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Direction, Record, Source};
 use wirelane::{Class, Result, threads};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 use wirelane_store::Directory;
 use wirelane_store::query::{self, Query};
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use wirelane::{Error, Result};
-use wirelane_arrow::{Interfaces, Packets};
+use wirelane_flow::arrow::{Interfaces, Packets};
 use wirelane_pcap::{Record, Source};
 
 use super::stream::Outlet;

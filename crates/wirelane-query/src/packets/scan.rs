@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use serde::{Deserialize, Serialize};
 use wirelane::Result as Outcome;
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 use wirelane_os::halt::Halt;
 use wirelane_store::{Directory, Plan, Report};
 

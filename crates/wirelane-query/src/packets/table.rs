@@ -10,7 +10,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use wirelane::{Error, Result as Outcome};
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 
 use super::asked::Asked;
 use super::places::Places;

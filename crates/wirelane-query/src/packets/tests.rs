@@ -7,7 +7,7 @@ use arrow_array::types::{UInt8Type, UInt16Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, in_list, lit};
 use datafusion::prelude::ident;
-use wirelane_arrow::Packets;
+use wirelane_flow::arrow::Packets;
 use wirelane_os::Class;
 use wirelane_pcap::{Direction, Record, Source};
 use wirelane_store::{Field, Keys, keys};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use wirelane_arrow::{Flows, Packets};
+use wirelane_flow::arrow::{Flows, Packets};
 
 /// A kind of rows, and of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

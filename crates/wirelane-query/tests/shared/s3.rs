@@ -13,7 +13,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// A program of the workspace, as it lies beside `wirelane-query`.
 pub(crate) fn program(name: &str) -> Command {
     let path = Path::new(env!("CARGO_BIN_EXE_wirelane-query")).with_file_name(name);
-    assert!(path.is_file(), "no {}: cargo build -p wirelane-cli -p wirelane-s3", path.display());
+    let build = "cargo build -p wirelane-cli -p wirelane-testkit";
+    assert!(path.is_file(), "no {}: {build}", path.display());
     Command::new(path)
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_arrow::{Interfaces, Packets};
+use wirelane_flow::arrow::{Interfaces, Packets};
 use wirelane_pcap::{CaptureReader, Record, pipe};
 
 use crate::sink::layout;

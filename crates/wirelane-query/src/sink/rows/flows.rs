@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-use wirelane_arrow::Flows;
 use wirelane_flow::Flow;
+use wirelane_flow::arrow::Flows;
 
 use super::kind::{Kind, Rows};
 

@@ -31,7 +31,7 @@ const ROWS: usize = 128;
 /// Makes batches of packets.
 ///
 /// ```
-/// use wirelane_arrow::{Interfaces, Packets};
+/// use wirelane_flow::arrow::{Interfaces, Packets};
 /// use wirelane_pcap::CaptureReader;
 ///
 /// # fn batches(path: &str) -> Result<(), Box<dyn std::error::Error>> {

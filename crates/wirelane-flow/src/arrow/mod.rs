@@ -1,4 +1,4 @@
-//! Flows and packets as columns of Arrow: what Parquet, SQL and Python see.
+//! Flows and packets as columns of Arrow, which Parquet, SQL and Python read.
 
 mod flows;
 mod interfaces;

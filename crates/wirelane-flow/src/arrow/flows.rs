@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::{Fields, Flow, write_community_id};
 use arrow_array::builder::{
     StringBuilder, TimestampNanosecondBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
     UInt64Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use wirelane_flow::{Fields, Flow, write_community_id};
 
 /// What times are in: nanoseconds since 1970.
 const ZONE: &str = "UTC";
@@ -264,14 +264,14 @@ mod tests {
 
     #[test]
     fn every_field_has_a_column_of_its_kind() {
-        let half = wirelane_flow::Half { packets: 1, ..wirelane_flow::Half::default() };
+        let half = crate::Half { packets: 1, ..crate::Half::default() };
         let address = IpAddr::from([1, 2, 3, 4]);
         let mut flow = Flow { forward: half.clone(), reverse: half, ..Flow::default() };
         flow.handshake_rtt = Some(1);
         flow.key.protocol = wirelane_wire::Protocol::TCP;
         (flow.key.vlan, flow.key.inner_vlan) = (Some(1), Some(2));
-        flow.key.tunnel = Some(wirelane_flow::Tunnel {
-            kind: wirelane_flow::TunnelKind::Gre,
+        flow.key.tunnel = Some(crate::Tunnel {
+            kind: crate::TunnelKind::Gre,
             source: address,
             destination: address,
             id: Some(7),

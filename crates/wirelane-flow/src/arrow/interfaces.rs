@@ -2,7 +2,7 @@
 
 use wirelane_pcap::{Record, Source};
 
-use crate::packets::Packets;
+use super::packets::Packets;
 
 /// By number of the interface in a capture, its number in [`Packets`]. Each capture has its own.
 #[derive(Clone, Debug, Default)]

@@ -112,7 +112,7 @@ fn every_header_has_its_columns() {
 /// A packet and its flow have the same ID: in both directions, also for fragments and ICMP.
 #[test]
 fn community_ids_are_those_of_flows() {
-    use wirelane_flow::{Meter, MeterConfig, Packet, Room, write_community_id};
+    use crate::{Meter, MeterConfig, Packet, Room, write_community_id};
     let ends = [[10, 0, 0, 9], [10, 0, 0, 1]];
     let ip = |[from, to]: [[u8; 4]; 2]| link().ipv4(from.into(), to.into());
     let back = [ends[1], ends[0]];

@@ -1,6 +1,6 @@
 //! Both ends of a packet, from which its Community ID is computed.
 
-use wirelane_flow::{community_digest, write_community_id};
+use crate::{community_digest, write_community_id};
 use wirelane_wire::Protocol;
 
 use super::key::{Hash, Key};
