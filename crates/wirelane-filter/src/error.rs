@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use wirelane_os::error::OsError;
-use wirelane_os::text::sentence;
+use wirelane_wire::text::sentence;
 
 /// Result of what makes or prepares a filter. Running one cannot fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,7 +7,7 @@ use std::{fmt, thread};
 
 use wirelane_os::packet::SockFilter;
 use wirelane_os::pcap::{self, Libpcap, View};
-use wirelane_os::text::is_hostile;
+use wirelane_wire::text::is_hostile;
 
 use crate::check::{self, MAX_INSTRUCTIONS};
 use crate::error::Error;

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use wirelane_os::date;
-use wirelane_os::text::{escaped, is_hostile};
+use wirelane_wire::date;
+use wirelane_wire::text::{escaped, is_hostile};
 
 use crate::community::write_community_id;
 use crate::fields::Fields;

@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use wirelane_os::text::is_hostile;
+use wirelane_wire::text::is_hostile;
 
 use crate::protocol::{Field, Kind, Protocol};
 use crate::table;

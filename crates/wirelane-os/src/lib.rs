@@ -18,9 +18,7 @@ pub mod board;
 pub mod bpf;
 pub mod cgroup;
 pub mod child;
-pub mod class;
 pub mod clock;
-pub mod date;
 pub mod disk;
 pub mod error;
 pub mod ethtool;
@@ -45,7 +43,6 @@ pub mod privilege;
 pub mod process;
 pub mod signal;
 pub mod sysfs;
-pub mod text;
 pub mod tun;
 pub mod watch;
 pub mod xdp;
@@ -53,7 +50,6 @@ pub mod xdp;
 mod netlink;
 mod socket;
 
-pub use class::Class;
 pub use error::{OsError, Result};
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use pcap_file::pcapng::{PcapNgReader, PcapNgWriter};
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::pcapng::{self, PcapngReader};
 use wirelane_pcap::{CaptureWriter, Direction, Record, Section, Source, WriterOptions};
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::{
     CaptureReader, CaptureWriter, Compression, CompressionOptions, Direction, Record, Source,
     WriterOptions,

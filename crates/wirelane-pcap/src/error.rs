@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 
 use rustix::io::Errno;
-use wirelane_os::text::escaped;
+use wirelane_wire::text::escaped;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or
 /// `standard output`.

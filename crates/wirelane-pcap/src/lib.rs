@@ -27,6 +27,7 @@
 //! and errors that name a place.
 
 mod access;
+mod class;
 #[cfg(feature = "compression")]
 mod compress;
 mod compression;
@@ -57,6 +58,7 @@ mod uncompressed;
 mod writer;
 
 pub use access::Access;
+pub use class::Class;
 pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
 pub use format::FileFormat;

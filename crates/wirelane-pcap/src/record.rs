@@ -1,7 +1,7 @@
 //! What a capture file holds: packets, the interfaces they came from, and the counters of those
 //! interfaces.
 
-use wirelane_os::Class;
+use crate::class::Class;
 
 /// The link type of Ethernet frames (LINKTYPE_ETHERNET).
 pub const LINK_TYPE_ETHERNET: u16 = 1;

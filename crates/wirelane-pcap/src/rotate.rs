@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wirelane_os::{Class, date};
+use wirelane_wire::date;
 
+use crate::class::Class;
 use crate::compression::Compression;
 use crate::identity::FileId;
 use crate::record::Source;

@@ -10,8 +10,8 @@ mod tools;
 use std::io::Read;
 use std::path::Path;
 
+use crate::class::Class;
 use proptest::prelude::*;
-use wirelane_os::Class;
 
 use super::compress::Compressor;
 use super::decompress::decompress;

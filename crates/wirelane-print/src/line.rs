@@ -3,8 +3,8 @@
 //! A line takes less than a microsecond, so numbers are not formatted by `std::fmt`, which takes
 //! longer than all the rest.
 
-use wirelane_os::text::is_hostile;
 use wirelane_wire::MacAddr;
+use wirelane_wire::text::is_hostile;
 
 /// Two digits for each byte.
 const DIGITS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f\

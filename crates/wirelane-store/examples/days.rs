@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wirelane_filter::Filter;
-use wirelane_os::{Class, clock};
+use wirelane_os::clock;
+use wirelane_pcap::Class;
 use wirelane_pcap::{Direction, Record, Source};
 use wirelane_store::query::{self, Query};
 use wirelane_store::{Directory, LaneWriter, Limits, Result, StoreOptions, StoreWriter};

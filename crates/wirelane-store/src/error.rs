@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use wirelane_os::error::{OsError, errno_name};
-use wirelane_os::text;
 use wirelane_pcap::CaptureError;
+use wirelane_wire::text;
 
 /// The result of working with a store.
 pub type Result<T> = std::result::Result<T, Error>;

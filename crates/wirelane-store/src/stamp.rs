@@ -1,6 +1,6 @@
 //! Times in file names: `20261123T024144.123456789Z`, which is ISO 8601 in UTC, without colons.
 
-use wirelane_os::date;
+use wirelane_wire::date;
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;

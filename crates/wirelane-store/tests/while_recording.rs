@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::{Compression, CompressionOptions, Direction, Record, Source};
 use wirelane_store::query::{count, list, run};
 use wirelane_store::{

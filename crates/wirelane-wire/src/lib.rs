@@ -13,6 +13,8 @@
 //! Multi-byte fields are big-endian on the wire and host integers here. Buffers always start at the
 //! first byte of the header; [`EthernetView::payload`] and its siblings step to the next one.
 //!
+//! [`text`] shows what others wrote, and [`date`] a day: for the crates that print.
+//!
 //! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`],
 //! [`icmpv4`], [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then
 //! [`checksum`], and finally [`link`], [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all
@@ -32,6 +34,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -63,6 +66,9 @@ pub mod link;
 pub mod packet;
 pub mod rewrite;
 pub mod rss;
+
+pub mod date;
+pub mod text;
 
 mod error;
 mod field;

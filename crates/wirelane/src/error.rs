@@ -10,10 +10,10 @@ use std::{fmt, io};
 use rustix::io::Errno;
 use wirelane_filter::ExpressionError;
 use wirelane_os::error::OsError;
-pub use wirelane_os::text::brief;
-use wirelane_os::text::sentence;
 use wirelane_pcap::CaptureError;
 use wirelane_wire::WireError;
+pub use wirelane_wire::text::brief;
+use wirelane_wire::text::sentence;
 
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

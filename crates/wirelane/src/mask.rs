@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-pub use wirelane_os::Class;
+pub use wirelane_pcap::Class;
 
 /// The highest queue number a set can name, plus one. Linux allows 4096 (`MAX_TX_QUEUES` of tun,
 /// the largest of any driver in 6.18, is below).

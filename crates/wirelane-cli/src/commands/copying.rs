@@ -12,7 +12,7 @@ use wirelane::pcap::{
     MergeControl, MergeReport, MergedInput, Record, Source, Verdict, merge_selected,
 };
 use wirelane::{Error, Result};
-use wirelane_os::text::printable_lines;
+use wirelane_wire::text::printable_lines;
 
 use crate::output::{self, grouped, plural, sized};
 use crate::overwrite;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wirelane::clock;
 use wirelane_os::board::{self, Shown};
-use wirelane_os::text;
+use wirelane_wire::text;
 
 use super::request::Identity;
 

@@ -17,9 +17,9 @@ use std::io::{self, Write as _};
 
 use serde::Serialize;
 use wirelane::{Error, Result};
-use wirelane_os::text::{printable_json, printable_lines};
+use wirelane_wire::text::{printable_json, printable_lines};
 
-pub(crate) use wirelane_os::text::printable;
+pub(crate) use wirelane_wire::text::printable;
 
 /// Writes one line for users; several on a narrow terminal. A failure to write it is no error.
 pub fn line(text: Arguments<'_>) {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::termios::tcgetwinsize;
 use wirelane::halt::is_in_foreground;
-use wirelane_os::text::printable;
+use wirelane_wire::text::printable;
 
 /// What stands there, and the columns and rows of the terminal by then.
 static SCREEN: Mutex<Screen> = Mutex::new(Screen { lines: Vec::new(), size: (0, 0) });

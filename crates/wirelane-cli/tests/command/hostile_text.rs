@@ -2,8 +2,8 @@
 //! characters that a terminal would obey, and ends no line.
 
 use tempfile::tempdir;
-use wirelane_os::text::is_hostile;
 use wirelane_testkit::files::below;
+use wirelane_wire::text::is_hostile;
 
 use super::foreign::{block, option, words};
 use super::*;
@@ -101,7 +101,7 @@ fn every_line_passes_through_one_place() {
         }
     }
     let known = [
-        // Each passes its lines through `wirelane_os::text`.
+        // Each passes its lines through `wirelane_wire::text`.
         "commands/copying.rs",
         "commands/flows/program.rs",
         "commands/verify.rs",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wirelane_os::text::is_hostile;
+use wirelane_wire::text::is_hostile;
 
 /// Why a flow file is refused: where, what is wrong, and what is supported. One line.
 #[derive(Clone, Debug, PartialEq, Eq)]

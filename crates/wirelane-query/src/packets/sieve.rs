@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use wirelane::filter::Engine;
 use wirelane::{Error, Result};
 use wirelane_filter::{Filter, Metadata, Packet, Program};
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 
 /// Bytes that compiled expressions accept: what tcpdump says.

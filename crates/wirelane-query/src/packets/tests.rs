@@ -8,8 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, in_list, lit};
 use datafusion::prelude::ident;
 use wirelane_flow::arrow::Packets;
-use wirelane_os::Class;
-use wirelane_pcap::{Direction, Record, Source};
+use wirelane_pcap::{Class, Direction, Record, Source};
 use wirelane_store::{Field, Keys, keys};
 use wirelane_wire::{MacAddr, Tcp, packet};
 

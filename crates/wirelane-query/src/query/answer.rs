@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use wirelane::{Error, Result};
-use wirelane_os::text::printable_lines;
+use wirelane_wire::text::printable_lines;
 
 use super::output::{Format, Target, Writer};
 use super::reading::Reading;

@@ -132,7 +132,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped += "&gt;",
             '\'' => escaped += "&apos;",
             '"' => escaped += "&quot;",
-            letter if wirelane_os::text::is_hostile(letter) => escaped.push('\u{fffd}'),
+            letter if wirelane_wire::text::is_hostile(letter) => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process;
 
-use wirelane_os::date;
+use wirelane_wire::date;
 
 const NANOSECONDS_PER_HOUR: u64 = 3_600_000_000_000;
 

@@ -89,7 +89,7 @@ pub struct Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let object = format!("{} at byte {}", self.path.display(), self.offset);
-        wirelane_os::text::sentence(f, &object, &self.what, None)
+        wirelane_wire::text::sentence(f, &object, &self.what, None)
     }
 }
 

@@ -99,7 +99,7 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane_os::Class;
+    use wirelane_pcap::Class;
     use wirelane_pcap::{Direction, Record};
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::mount::{
     fsopen,
 };
 use tempfile::TempDir;
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::{CaptureReader, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
 use wirelane_testkit::tools;

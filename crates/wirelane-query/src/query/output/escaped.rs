@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use rustix::termios::tcgetwinsize;
-use wirelane_os::text::{escaped, is_hostile, printable_json};
+use wirelane_wire::text::{escaped, is_hostile, printable_json};
 
 use super::format::Format;
 

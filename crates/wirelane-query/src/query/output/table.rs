@@ -115,7 +115,7 @@ pub(crate) fn width(batch: &RecordBatch) -> Result<usize, ArrowError> {
 
 /// Text of packets must not move the cursor.
 fn clean(text: &str) -> String {
-    text.chars().flat_map(wirelane_os::text::escaped).collect()
+    text.chars().flat_map(wirelane_wire::text::escaped).collect()
 }
 
 fn is_number(kind: &DataType) -> bool {

@@ -144,7 +144,7 @@ fn no_answer_commands_the_terminal() {
         let mut command = Command::new("script");
         let shown = process::output(command.args(["-qec", &line, "/dev/null"]));
         assert!(shown.status.success(), "{}", shown.stdout);
-        let hostile = |c: char| wirelane_os::text::is_hostile(c) && !matches!(c, '\r' | '\n');
+        let hostile = |c: char| wirelane_wire::text::is_hostile(c) && !matches!(c, '\r' | '\n');
         assert!(!shown.stdout.contains(hostile), "{format}: {:?}", shown.stdout);
         let ended = process::output(&mut query(&[sql, "--format", format], &[]));
         assert_eq!(ended.stdout.contains(raw), format == "csv", "{format}: {:?}", ended.stdout);
@@ -166,7 +166,7 @@ fn every_line_passes_through_one_rule() {
         "main.rs",
         "packets/leftovers.rs",
         "query/mod.rs",
-        // Through `wirelane_os::text`, or figures only.
+        // Through `wirelane_wire::text`, or figures only.
         "query/answer.rs",
         "query/output/escaped.rs",
         "query/output/target.rs",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use wirelane_os::Class;
+use wirelane_pcap::Class;
 use wirelane_pcap::{
     Access, Compression, CompressionOptions, Direction, FrameCompressor, Record, Section, Source,
     pcapng,

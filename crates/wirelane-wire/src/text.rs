@@ -1,8 +1,10 @@
 //! Foreign text in our messages: on one line, cut if long, and without the characters that a
 //! terminal would obey. [`is_hostile`] is the one rule for these.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::{self, Write as _};
 
 /// Whether this character would mislead a terminal or its reader: it moves the cursor, changes
 /// colours or titles, ends a line, changes the order of the text around it, or is there without
