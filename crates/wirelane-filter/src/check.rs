@@ -1,7 +1,7 @@
 //! The kernel's rules for classic programs: `bpf_check_basics_ok`, `bpf_check_classic` and
 //! `check_load_and_stores` of `net/core/filter.c`. What passes here the kernel takes.
 
-use wirelane_os::packet::SockFilter;
+use crate::instruction::Instruction;
 
 use crate::disassembly::Disassembly;
 use crate::error::Error;
@@ -14,7 +14,7 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 ///
 /// # Errors
 /// A usage error: which instruction breaks which rule, with the number that is too large.
-pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+pub(crate) fn decode(program: &[Instruction]) -> Result<Vec<Op>, Error> {
     if program.len() > MAX_INSTRUCTIONS {
         let len = program.len();
         let cause = format!("it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}");
@@ -33,7 +33,7 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
 ///
 /// # Errors
 /// As [`decode`].
-pub(crate) fn decode_written(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+pub(crate) fn decode_written(program: &[Instruction]) -> Result<Vec<Op>, Error> {
     if program.is_empty() {
         return Err(Error::invalid("filter", "it has no instructions"));
     }
@@ -49,11 +49,11 @@ pub(crate) fn decode_written(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
 
 /// The operations of a program that breaks one rule only: it loads scratch memory that no store has
 /// set.
-pub(crate) fn forgetful(program: &[SockFilter]) -> Option<Vec<Op>> {
+pub(crate) fn forgetful(program: &[Instruction]) -> Option<Vec<Op>> {
     operations(program).ok().filter(|ops| memory(ops).is_err())
 }
 
-fn operations(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+fn operations(program: &[Instruction]) -> Result<Vec<Op>, Error> {
     let mut ops = Vec::with_capacity(program.len());
     for (at, insn) in program.iter().enumerate() {
         let after = program.len() - at - 1;
@@ -62,18 +62,18 @@ fn operations(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     Ok(ops)
 }
 
-fn refused(at: usize, insn: SockFilter, cause: String) -> Error {
+fn refused(at: usize, insn: Instruction, cause: String) -> Error {
     let text = Disassembly { at, insn }.to_string();
     let text = text.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
     Error::invalid(format!("filter instruction {at} ({text})"), cause)
 }
 
 /// One instruction on its own, with `after` others behind it.
-fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
+fn operation(insn: Instruction, after: usize) -> Result<Op, String> {
     let Some(op) = Op::decode(insn) else {
-        let SockFilter { code, k, .. } = insn;
+        let Instruction { code, k, .. } = insn;
         return Err(match k.checked_sub(ANCILLARY) {
-            Some(field) if Op::decode(SockFilter { k: 0, ..insn }).is_some() => {
+            Some(field) if Op::decode(Instruction { k: 0, ..insn }).is_some() => {
                 format!(
                     "offset {} is before the packet and is no ancillary field {field}",
                     k as i32

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use wirelane_os::packet::SockFilter;
+use crate::instruction::Instruction;
 
 use crate::op::{ALU_CODES, COND_CODES, Op, code};
 
 /// One line of `tcpdump -d`: libpcap's `bpf_image`.
 pub(crate) struct Disassembly {
     pub(crate) at: usize,
-    pub(crate) insn: SockFilter,
+    pub(crate) insn: Instruction,
 }
 
 impl fmt::Display for Disassembly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, insn: SockFilter { code, jt, jf, k } } = *self;
+        let Self { at, insn: Instruction { code, jt, jf, k } } = *self;
         let (name, operand) = names(code, k, at);
         write!(f, "({at:03}) {name:<8} ")?;
         if code & code::CLASS == code::JMP && code != code::JA && name != UNKNOWN {
@@ -31,7 +31,7 @@ const UNKNOWN: &str = "unimp";
 fn names(code: u16, k: u32, at: usize) -> (&'static str, String) {
     // libpcap prints numbers as signed, except where they are likely to be bits.
     let signed = k as i32;
-    let absolute = || match Op::decode(SockFilter { code, jt: 0, jf: 0, k }) {
+    let absolute = || match Op::decode(Instruction { code, jt: 0, jf: 0, k }) {
         Some(Op::LoadAncillary(field)) => format!("[{}]", field.name()),
         Some(Op::Alu(..)) => "[xor_x]".to_owned(),
         _ => format!("[{signed}]"),

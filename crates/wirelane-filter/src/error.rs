@@ -1,9 +1,8 @@
 //! What can go wrong with a filter, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, io};
 
-use wirelane_os::error::OsError;
 use wirelane_wire::text::sentence;
 
 /// Result of what makes or prepares a filter. Running one cannot fail.
@@ -37,7 +36,38 @@ pub struct ErrorParts {
     /// The next step for the user, if there is one.
     pub help: Option<Cow<'static, str>>,
     /// The system call behind it.
-    pub source: Option<OsError>,
+    pub source: Option<Refused>,
+}
+
+/// A system call that failed.
+#[derive(Debug)]
+pub struct Refused {
+    /// The call.
+    pub call: &'static str,
+    /// What it was applied to.
+    pub object: String,
+    /// What the system answered.
+    pub source: io::Error,
+}
+
+impl Refused {
+    /// The call that this thread made last has failed.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn last(call: &'static str, object: impl Into<String>) -> Self {
+        Self { call, object: object.into(), source: io::Error::last_os_error() }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}): {}", self.call, self.object, self.source)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
 }
 
 impl Error {
@@ -49,7 +79,7 @@ impl Error {
         Self::new(ErrorKind::Failed, object.into(), cause.into())
     }
 
-    pub(crate) fn os(object: impl Into<String>, source: OsError) -> Self {
+    pub(crate) fn system(object: impl Into<String>, source: Refused) -> Self {
         let mut error = Self::failed(object, source.to_string());
         error.0.source = Some(source);
         error

@@ -5,12 +5,13 @@ use std::ffi::CString;
 use std::ops::Range;
 use std::{fmt, thread};
 
-use wirelane_os::packet::SockFilter;
-use wirelane_os::pcap::{self, Libpcap, View};
 use wirelane_wire::text::is_hostile;
 
 use crate::check::{self, MAX_INSTRUCTIONS};
 use crate::error::Error;
+use crate::instruction::Instruction;
+use crate::libpcap::{self, Libpcap, View};
+use crate::links;
 use crate::op::Op;
 use crate::program::Program;
 use crate::tag;
@@ -29,8 +30,8 @@ use crate::tag;
 /// makes a loop of.
 pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
     let fail = |message: String| ExpressionError::new(expression, message);
-    let library = pcap::library().map_err(|reason| {
-        fail(format!("no libpcap to compile it: {reason}")).help(pcap::INSTALL)
+    let library = libpcap::library().map_err(|reason| {
+        fail(format!("no libpcap to compile it: {reason}")).help(libpcap::INSTALL)
     })?;
     let text = CString::new(expression).map_err(|error| {
         let at = error.nul_position();
@@ -39,7 +40,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
     // Only `vlan` is compiled to something else.
     let is_beside = tag::position(link_type).is_some();
     let view = if is_beside && expression.contains("vlan") { View::Kernel } else { View::Bytes };
-    let link = pcap::links::dlt(link_type);
+    let link = links::dlt(link_type);
     let compiler = Compiler { library, link_type: link, view, snaplen };
     let compile = |compiler: &Compiler| {
         let plain = compiler.compile(&text, false)?;
@@ -69,7 +70,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
             let program = Program::new(link_type, instructions).map_err(refused)?;
             if is_beside { program.for_bytes().map_err(refused) } else { Ok(program) }
         }
-        Err(message) if message == pcap::NO_FLAGS => {
+        Err(message) if message == libpcap::NO_FLAGS => {
             let compiler = Compiler { view: View::Bytes, ..compiler };
             let instructions = compile(&compiler);
             let instructions =
@@ -83,7 +84,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
 /// Scratch memory that a program loads before it has stored it is 0 at first: libpcap adds to such
 /// a cell in programs for the kernel as `vlan and pppoes`, which the kernel refuses, and has set
 /// another one to 0 twice (`gen_vlan_bpf_extensions`, libpcap 1.10).
-fn cleared(mut program: Vec<SockFilter>) -> Vec<SockFilter> {
+fn cleared(mut program: Vec<Instruction>) -> Vec<Instruction> {
     let Some(ops) = check::forgetful(&program) else { return program };
     let loads = ops.iter().filter_map(|op| match *op {
         Op::LoadMemory(cell) | Op::LoadXMemory(cell) => Some(cell),
@@ -206,7 +207,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn compile(&self, expression: &CString, optimize: bool) -> Result<Vec<SockFilter>, String> {
+    fn compile(&self, expression: &CString, optimize: bool) -> Result<Vec<Instruction>, String> {
         let snaplen = i32::try_from(self.snaplen).unwrap_or(i32::MAX);
         self.library.compile(expression, (self.link_type, self.view), snaplen, optimize)
     }

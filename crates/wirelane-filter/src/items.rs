@@ -1,6 +1,6 @@
 //! Instructions that are being written, with labels in place of distances.
 
-use wirelane_os::packet::SockFilter;
+use crate::instruction::Instruction;
 
 use crate::op::{Cond, Op, Operand};
 
@@ -92,7 +92,7 @@ impl Items {
 
     /// Fills in the distances. A conditional jump reaches 255 instructions; where that is not
     /// enough, unconditional ones follow it.
-    pub(crate) fn finish(self) -> Vec<SockFilter> {
+    pub(crate) fn finish(self) -> Vec<Instruction> {
         const REACH: usize = u8::MAX as usize;
         // By item, whether its two jumps are long. Long ones only become more, so this ends.
         let mut long = vec![(false, false); self.items.len()];

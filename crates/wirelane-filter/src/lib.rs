@@ -16,7 +16,8 @@
 //! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift
 //! by 32 or more gives 0.
 //!
-//! Nothing here opens an interface: packets are bytes that the caller has.
+//! Nothing here opens an interface: packets are bytes that the caller has. Of the system it takes
+//! executable memory and the library libpcap, both on Linux only; the rest works everywhere.
 //!
 //! ```
 //! use wirelane_filter::jit::Jit;
@@ -47,18 +48,21 @@
 //! | [`compile`], [`Filter`] | from what a user writes |
 //! | [`Interpreter`], [`jit`] | running one in user space |
 //! | [`translate`], [`Program::for_socket`] | handing one to the kernel |
-//! | [`Comparison`] | one program in all engines: do they agree? |
 
 mod check;
-mod compare;
 mod disassembly;
+pub mod ebpf;
 mod error;
 mod expression;
 mod facts;
 mod fold;
+mod instruction;
 mod interpreter;
 mod items;
 pub mod jit;
+#[cfg_attr(not(target_os = "linux"), path = "no_libpcap.rs")]
+pub mod libpcap;
+pub mod links;
 pub mod op;
 mod packet;
 mod program;
@@ -71,12 +75,11 @@ mod translate;
 mod writer;
 
 pub use self::check::MAX_INSTRUCTIONS;
-pub use self::compare::{Comparison, Count};
-pub use self::error::{Error, ErrorKind, ErrorParts, Result};
+pub use self::error::{Error, ErrorKind, ErrorParts, Refused, Result};
 pub use self::expression::{ExpressionError, compile};
+pub use self::instruction::Instruction;
 pub use self::interpreter::Interpreter;
 pub use self::packet::{Metadata, Packet};
 pub use self::program::Program;
 pub use self::source::Filter;
 pub use self::translate::{Buffers, Ending, translate};
-pub use wirelane_os::packet::SockFilter as Instruction;

@@ -1,6 +1,6 @@
 //! Instructions of classic BPF, decoded: one name per thing that an instruction can do.
 
-use wirelane_os::packet::SockFilter;
+use crate::instruction::Instruction;
 
 /// Cells of scratch memory, `BPF_MEMWORDS` of `linux/filter.h`.
 pub const MEMORY_CELLS: u32 = 16;
@@ -247,8 +247,8 @@ pub(crate) const COND_CODES: [(u16, Cond, &str); 4] = [
 impl Op {
     /// What an instruction does; `None` for a code that the kernel does not know
     /// (`chk_code_allowed` of `net/core/filter.c`) or an unknown ancillary load.
-    pub fn decode(insn: SockFilter) -> Option<Self> {
-        let SockFilter { code, jt, jf, k } = insn;
+    pub fn decode(insn: Instruction) -> Option<Self> {
+        let Instruction { code, jt, jf, k } = insn;
         let operand = if code & code::SOURCE_X != 0 { Operand::X } else { Operand::K(k) };
         let operation = code & code::OPERATION;
         Some(match code {
@@ -294,8 +294,8 @@ impl Op {
     }
 
     /// The instruction that does this.
-    pub fn encode(self) -> SockFilter {
-        let plain = |code, k| SockFilter { code, jt: 0, jf: 0, k };
+    pub fn encode(self) -> Instruction {
+        let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
         let source = |operand| match operand {
             Operand::K(k) => (0, k),
             Operand::X => (code::SOURCE_X, 0),
@@ -328,7 +328,7 @@ impl Op {
                 let operation = COND_CODES.iter().find(|entry| entry.1 == cond);
                 let (source, k) = source(operand);
                 let code = code::JMP | source | operation.map_or(0, |entry| entry.0);
-                SockFilter { code, jt, jf, k }
+                Instruction { code, jt, jf, k }
             }
             Op::Return(k) => plain(code::RET_K, k),
             Op::ReturnA => plain(code::RET_A, 0),

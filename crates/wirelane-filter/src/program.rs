@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use wirelane_os::packet::SockFilter;
+use crate::instruction::Instruction;
 
 use crate::check;
 use crate::disassembly::Disassembly;
@@ -18,7 +18,7 @@ use crate::op::{Ancillary, Op};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     link_type: u16,
-    instructions: Vec<SockFilter>,
+    instructions: Vec<Instruction>,
     ops: Vec<Op>,
     /// The one that it was made of, which has packets as the kernel's socket filter.
     of_kernel: Option<Box<Program>>,
@@ -31,13 +31,13 @@ impl Program {
     ///
     /// # Errors
     /// A usage error: which instruction breaks which rule of the kernel.
-    pub fn new(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
+    pub fn new(link_type: u16, instructions: Vec<Instruction>) -> Result<Self> {
         let ops = check::decode(&instructions)?;
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
     }
 
     /// One that was written here, which the kernel does not get.
-    pub(crate) fn written(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
+    pub(crate) fn written(link_type: u16, instructions: Vec<Instruction>) -> Result<Self> {
         let ops = check::decode_written(&instructions)?;
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
     }
@@ -96,7 +96,7 @@ impl Program {
                     }
                 }
             };
-            instructions.push(SockFilter {
+            instructions.push(Instruction {
                 code: next("code", u16::MAX.into())? as u16,
                 jt: next("jt", u8::MAX.into())? as u8,
                 jf: next("jf", u8::MAX.into())? as u8,
@@ -119,7 +119,7 @@ impl Program {
     }
 
     /// The instructions: 1 to 4096, or more in one for bytes that looks for tags.
-    pub fn instructions(&self) -> &[SockFilter] {
+    pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
@@ -181,7 +181,7 @@ struct Decimal<'a>(&'a Program);
 impl fmt::Display for Decimal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0.instructions.len())?;
-        for SockFilter { code, jt, jf, k } in &self.0.instructions {
+        for Instruction { code, jt, jf, k } in &self.0.instructions {
             writeln!(f, "{code} {jt} {jf} {k}")?;
         }
         Ok(())

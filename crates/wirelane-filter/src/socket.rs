@@ -7,12 +7,12 @@
 
 use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
+use crate::instruction::Instruction;
 use crate::op::{Ancillary, Cond, Op};
 use crate::program::Program;
 use crate::tag::{self, Tag};
 use crate::tags::concerns_tags;
 use crate::writer::{Target, Writer};
-use wirelane_os::packet::SockFilter;
 
 impl Program {
     /// Instructions for `SO_ATTACH_FILTER` on a packet socket, which accept at most `snaplen`
@@ -20,7 +20,7 @@ impl Program {
     ///
     /// # Errors
     /// A usage error: they are too many, or need a cell of scratch memory and the program uses all.
-    pub fn for_socket(&self, snaplen: u32) -> Result<Vec<SockFilter>> {
+    pub fn for_socket(&self, snaplen: u32) -> Result<Vec<Instruction>> {
         let program = self.of_kernel();
         let tag_at = tag::position(program.link_type());
         let concerned = tag_at.filter(|tag_at| concerns_tags(program, *tag_at));
@@ -54,7 +54,7 @@ impl Program {
 
     /// The instructions as they stand, for packets as the kernel has them, which accept at most
     /// `snaplen` bytes where the program names a number. They do not rely on what is in A at first.
-    pub fn verbatim(&self, snaplen: u32) -> Vec<SockFilter> {
+    pub fn verbatim(&self, snaplen: u32) -> Vec<Instruction> {
         let ops = self.of_kernel().ops();
         let clears = matches!(ops.first(), Some(Op::LoadAbsolute(..) | Op::LoadImmediate(_)));
         let clear = (!clears).then(|| Op::LoadImmediate(0).encode());

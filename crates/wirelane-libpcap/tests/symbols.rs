@@ -11,7 +11,7 @@ use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::run;
 use wirelane_testkit::tools;
 
-/// The symbol that identifies the drop-in (`wirelane_os::pcap::system`).
+/// The symbol that identifies the drop-in (`wirelane_filter::libpcap::system`).
 const OURS_ALONE: &str = "wirelane_libpcap";
 
 fn exported(library: &Path) -> BTreeSet<String> {

@@ -106,7 +106,7 @@ impl From<wirelane_filter::Error> for Error {
         let parts = error.into_parts();
         let mut new = Self::new(parts.object, parts.cause);
         new.0.help = parts.help;
-        new.0.errno = parts.source.and_then(|source| source.errno());
+        new.0.errno = parts.source.and_then(|refused| refused.source.raw_os_error());
         new
     }
 }

@@ -153,7 +153,9 @@ impl From<wirelane_filter::Error> for Error {
     fn from(error: wirelane_filter::Error) -> Self {
         let parts = error.into_parts();
         let mut error = match (parts.kind, parts.source) {
-            (_, Some(source)) => Self::os(parts.object, source),
+            (_, Some(wirelane_filter::Refused { call, object, source })) => {
+                Self::os(parts.object, OsError { call, object, source })
+            }
             (wirelane_filter::ErrorKind::Invalid, None) => Self::usage(parts.object, parts.cause),
             (_, None) => Self::failed(parts.object, parts.cause),
         };

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use wirelane_filter::libpcap;
 use wirelane_os::bpf;
-use wirelane_os::pcap;
 
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
@@ -138,8 +138,8 @@ pub fn filter(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    if let Err(reason) = pcap::library() {
-        let reason = format!("no libpcap to compile expressions: {reason}; {}", pcap::INSTALL);
+    if let Err(reason) = libpcap::library() {
+        let reason = format!("no libpcap to compile expressions: {reason}; {}", libpcap::INSTALL);
         report.skip(SUITE, "libpcap", reason);
         return Ok(());
     }
@@ -260,7 +260,7 @@ impl FilterCase {
         let interpreter = per_packet(window, || {
             packets().for_each(|packet| _ = black_box(self.interpreter.run(&packet)));
         });
-        let libpcap = pcap::library().ok();
+        let libpcap = libpcap::library().ok();
         let libpcap = libpcap.and_then(|library| library.interpreter(self.program.instructions()));
         let libpcap = libpcap.map(|libpcap| {
             per_packet(window, || {

@@ -3,8 +3,7 @@
 
 use std::mem::transmute;
 
-use wirelane_os::executable::Executable;
-
+use super::executable::Executable;
 use super::layout::{Context, Layout};
 use super::{aarch64, emit, x86_64};
 use crate::error::{Error, Result};
@@ -13,6 +12,7 @@ use crate::program::Program;
 
 /// Whether there is machine code for this processor.
 pub const AVAILABLE: bool = cfg!(all(
+    target_os = "linux",
     any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")),
     not(miri)
 ));
@@ -58,7 +58,7 @@ impl Jit {
         let emit::Emitted { bytes, instructions, single, takes_records } =
             emitted.ok_or_else(|| Error::failed("filter", "the machine code became too long"))?;
         let code = Executable::new(&bytes)
-            .map_err(|error| Error::os("machine code of a filter", error))?;
+            .map_err(|refused| Error::system("machine code of a filter", refused))?;
         Ok(Self { code, instructions, single, takes_records })
     }
 

@@ -18,10 +18,14 @@ mod aarch64;
 mod code;
 mod dead;
 mod emit;
+#[cfg_attr(not(target_os = "linux"), path = "no_executable.rs")]
+mod executable;
 mod flow;
 mod forward;
 mod function;
 mod graph;
+#[cfg(target_os = "linux")]
+mod instruction_cache;
 mod layout;
 mod sets;
 mod x86_64;

@@ -1,6 +1,6 @@
 //! Instructions of eBPF that grow, and jumps whose distance is not known yet.
 
-use wirelane_os::bpf::insn::{Insn, Reg};
+use crate::ebpf::{Insn, Reg};
 
 use super::target::Ending;
 use crate::error::{Error, Result};

@@ -24,7 +24,7 @@
 //! A packet in several buffers shows its first one: a load beyond it rejects, while the length is
 //! that of the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
 
-use wirelane_os::bpf::insn::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
+use crate::ebpf::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
 
 use super::code::{Code, Label};
 use super::target::{Buffers, Ending};

@@ -3,9 +3,9 @@
 use std::os::unix::net::UnixDatagram;
 
 use wirelane_filter::jit::{self, Jit};
+use wirelane_filter::libpcap;
 use wirelane_filter::{Buffers, Ending, Interpreter, Metadata, Packet, Program, translate};
 use wirelane_os::bpf::{self, Load, ProgramType};
-use wirelane_os::pcap;
 
 /// What every packet comes with: what a test run of XDP on `lo` says.
 pub(crate) const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
@@ -70,7 +70,7 @@ fn libpcap(program: &Program) -> Option<Run<'_>> {
     if !program.ancillary().is_empty() {
         return None;
     }
-    let library = pcap::library().unwrap();
+    let library = libpcap::library().unwrap();
     let interpreter = library.interpreter(program.instructions()).expect("a valid program");
     Some(Box::new(move |packet| Some(interpreter.run(packet.data, packet.wire_len))))
 }

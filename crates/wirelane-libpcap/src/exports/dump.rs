@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use libc::FILE;
-use wirelane_os::pcap::links::link_type;
+use wirelane_filter::links::link_type;
 
 use super::facts::Facts;
 use super::guard;
@@ -364,7 +364,7 @@ const _: () = assert!(size_of::<FileHeader>() == 24 && size_of::<RecordHeader>()
 mod tests {
     use std::mem::transmute;
 
-    use wirelane_os::pcap::system::system;
+    use wirelane_filter::libpcap::system::system;
 
     use super::*;
     use crate::real::{self, Pcap, Real};

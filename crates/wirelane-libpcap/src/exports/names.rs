@@ -218,7 +218,7 @@ fn give(address: [u8; 6]) -> *mut u8 {
 mod tests {
     use std::mem::transmute;
 
-    use wirelane_os::pcap::system::system;
+    use wirelane_filter::libpcap::system::system;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::guard;
 use crate::abi::status;
 
-/// `wirelane_os::pcap::system` tells this library from libpcap by this symbol.
+/// `wirelane_filter::libpcap::system` tells this library from libpcap by this symbol.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub(crate) static wirelane_libpcap: u8 = 1;
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn pcap_init(options: c_uint, error: *mut c_char) -
 mod tests {
     use std::mem::transmute;
 
-    use wirelane_os::pcap::system::system;
+    use wirelane_filter::libpcap::system::system;
 
     use super::*;
     use crate::real;

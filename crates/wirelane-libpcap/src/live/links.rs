@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::fs;
 
-use wirelane_os::pcap::links::dlt;
+use wirelane_filter::links::dlt;
 
 /// `DLT_…` of Wirelane's ports.
 const EN10MB: c_int = 1;

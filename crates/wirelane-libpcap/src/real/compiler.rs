@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use wirelane_os::pcap::{self, NO_FLAGS};
+use wirelane_filter::libpcap::{self, NO_FLAGS};
 
 use super::functions::{Functions, Pcap};
 
@@ -33,7 +33,7 @@ pub(crate) fn open(functions: &Functions, target: &Target) -> Result<*mut Pcap, 
     if let Some(handle) = NonNull::new(pcap).filter(|_| in_kernel) {
         // SAFETY: the handle is open, new, and of the one library that there is.
         let looks_beside =
-            pcap::library().map(|library| unsafe { library.look_beside(handle.cast()) });
+            libpcap::library().map(|library| unsafe { library.look_beside(handle.cast()) });
         if !matches!(looks_beside, Ok(true)) {
             // SAFETY: it is open, and not used any more.
             unsafe { (functions.pcap_close)(pcap) };

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::NonNull;
 
-use wirelane_os::pcap::system::System;
+use wirelane_filter::libpcap::system::System;
 
 use crate::abi::{Handler, Interface, PacketHeader, Program, Statistics};
 

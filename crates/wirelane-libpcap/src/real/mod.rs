@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use wirelane_os::pcap::{INSTALL, system};
+use wirelane_filter::libpcap::{INSTALL, system};
 
 pub(crate) use compiler::{Target, open as compiler};
 pub(crate) use functions::{Functions, Pcap};

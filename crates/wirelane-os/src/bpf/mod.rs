@@ -11,9 +11,7 @@
 
 pub mod asm;
 pub mod btf;
-pub mod insn;
 
-mod disassembly;
 mod link;
 mod map;
 mod mode;
@@ -28,12 +26,12 @@ mod tests;
 use std::io;
 
 pub use asm::{AsmError, Assembler, Label};
-pub use insn::{Alu, Cond, Insn, Reg, Size};
 pub use link::{Attached, Link, attached, program_exists};
 pub use map::{Map, MapKind, possible_cpus};
 pub use mode::XdpMode;
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};
+pub use wirelane_filter::ebpf::{self as insn, Alu, Cond, Insn, Reg, Size};
 pub use words::Words;
 
 use crate::memory;

@@ -229,19 +229,7 @@ pub struct PacketMreq {
 layout!(PacketMreq, 16, { ifindex: 0, kind: 4, alen: 6, address: 8 });
 
 /// `struct sock_filter`: one instruction of classic BPF.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SockFilter {
-    /// Operation.
-    pub code: u16,
-    /// Instructions to skip when true.
-    pub jt: u8,
-    /// Instructions to skip when false.
-    pub jf: u8,
-    /// Operand.
-    pub k: u32,
-}
-layout!(SockFilter, 8, { code: 0, jt: 2, jf: 3, k: 4 });
+pub use wirelane_filter::Instruction as SockFilter;
 
 /// `struct sock_fprog`. Its padding is a field: valgrind reports bytes that nobody wrote, though
 /// the kernel does not read them.

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use wirelane::Result;
+use wirelane::filter::Comparison;
 use wirelane::pcap::CaptureReader;
-use wirelane_filter::{Comparison, Program};
+use wirelane_filter::Program;
 
 use crate::output::plural;
 

@@ -2,19 +2,19 @@
 //!
 //! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and
 //! `pcap/bpf.h`, unchanged since libpcap 0.8.
+#![allow(unsafe_code)]
 
 mod binding;
 mod cache;
 mod functions;
 mod header;
-pub mod links;
 pub mod system;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::packet::SockFilter;
+use crate::instruction::Instruction;
 
 pub use self::beside::NO_FLAGS;
 use self::functions::{Code, ERROR_SIZE, Functions};
@@ -80,7 +80,7 @@ impl Libpcap {
         (link_type, view): (i32, View),
         snaplen: i32,
         optimize: bool,
-    ) -> Result<Vec<SockFilter>, String> {
+    ) -> Result<Vec<Instruction>, String> {
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         // Where a header begins with an address family, that of IPv6 is another one on each system.
         // libpcap looks for those of all systems that make such packets if they are of a file, as
@@ -158,7 +158,7 @@ impl Libpcap {
 
     /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds that it is not
     /// valid.
-    pub fn interpreter<'a>(&'a self, program: &'a [SockFilter]) -> Option<Interpreter<'a>> {
+    pub fn interpreter<'a>(&'a self, program: &'a [Instruction]) -> Option<Interpreter<'a>> {
         let len = c_int::try_from(program.len()).ok()?;
         // SAFETY: the instructions live through the call.
         let valid = unsafe { (self.functions.validate)(program.as_ptr(), len) } != 0;
@@ -170,7 +170,7 @@ impl Libpcap {
 #[derive(Clone, Copy, Debug)]
 pub struct Interpreter<'a> {
     library: &'a Libpcap,
-    program: &'a [SockFilter],
+    program: &'a [Instruction],
 }
 
 impl Interpreter<'_> {

@@ -5,7 +5,7 @@ use std::mem::transmute;
 use std::ptr::NonNull;
 
 use super::system;
-use crate::packet::SockFilter;
+use crate::instruction::Instruction;
 
 /// As the library has them.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ type Close = unsafe extern "C" fn(*mut c_void);
 type Compile = unsafe extern "C" fn(*mut c_void, *mut Code, *const c_char, c_int, u32) -> c_int;
 type FreeCode = unsafe extern "C" fn(*mut Code);
 type LastError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
-type Filter = unsafe extern "C" fn(*const SockFilter, *const u8, c_uint, c_uint) -> c_uint;
-type Validate = unsafe extern "C" fn(*const SockFilter, c_int) -> c_int;
+type Filter = unsafe extern "C" fn(*const Instruction, *const u8, c_uint, c_uint) -> c_uint;
+type Validate = unsafe extern "C" fn(*const Instruction, c_int) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
-/// `struct bpf_program`. Instructions have the layout of [`SockFilter`].
+/// `struct bpf_program`. Instructions have the layout of [`Instruction`].
 #[repr(C)]
 pub(super) struct Code {
     pub(super) len: c_uint,
-    pub(super) instructions: *mut SockFilter,
+    pub(super) instructions: *mut Instruction,
 }
 
 /// `PCAP_ERRBUF_SIZE`.

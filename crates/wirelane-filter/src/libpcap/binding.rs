@@ -130,7 +130,7 @@ unsafe fn write(slot: *mut usize, address: usize) -> Result<(), String> {
         if slot.read() == address {
             return Ok(());
         }
-        let page_size = rustix::param::page_size();
+        let page_size = libc::sysconf(libc::_SC_PAGESIZE) as usize;
         let page = (slot.addr() & !(page_size - 1)) as *mut c_void;
         if libc::mprotect(page, page_size, libc::PROT_READ | libc::PROT_WRITE) != 0 {
             return Err(format!("mprotect: {}", std::io::Error::last_os_error()));

@@ -1,13 +1,18 @@
 //! Makes written code executable: on x86-64 nothing to do, because CPUs keep caches coherent; on
 //! aarch64 caches and pipelines are flushed.
 
+#![allow(unsafe_code)]
+
+#[cfg(any(not(target_arch = "aarch64"), miri))]
+use crate::error::Refused;
+
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(super) use aarch64::publish;
 
 /// After it every thread that is told of the `len` bytes at `code` may run them.
 #[cfg(any(not(target_arch = "aarch64"), miri))]
 #[expect(clippy::unnecessary_wraps, reason = "fails on processors that need it")]
-pub(super) fn publish(_code: *const u8, _len: usize) -> crate::error::Result<()> {
+pub(super) fn publish(_code: *const u8, _len: usize) -> Result<(), Refused> {
     Ok(())
 }
 
@@ -16,11 +21,11 @@ mod aarch64 {
     use std::arch::asm;
     use std::sync::OnceLock;
 
-    use crate::error::{OsError, Result};
+    use crate::error::Refused;
 
     /// After it every thread that is told of the `len` bytes at `code`, which are readable, may run
     /// them.
-    pub(in crate::executable) fn publish(code: *const u8, len: usize) -> Result<()> {
+    pub(in crate::jit) fn publish(code: *const u8, len: usize) -> Result<(), Refused> {
         clean(code.addr(), len);
         synchronise_threads()
     }
@@ -60,7 +65,7 @@ mod aarch64 {
     /// already. A filter may be made where another one was that a thread has just left.
     ///
     /// Linux 4.16. The process says once that it will ask.
-    fn synchronise_threads() -> Result<()> {
+    fn synchronise_threads() -> Result<(), Refused> {
         const REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 6;
         const PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 5;
         static REGISTERED: OnceLock<()> = OnceLock::new();
@@ -71,11 +76,11 @@ mod aarch64 {
         membarrier(PRIVATE_EXPEDITED_SYNC_CORE, "SYNC_CORE")
     }
 
-    fn membarrier(command: libc::c_int, name: &str) -> Result<()> {
+    fn membarrier(command: libc::c_int, name: &str) -> Result<(), Refused> {
         // SAFETY: the call touches no memory.
         match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
             0 => Ok(()),
-            _ => Err(OsError::last("membarrier", name)),
+            _ => Err(Refused::last("membarrier", name)),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::insn::{Alu, CALL, Cond, END, EXIT, Insn, JA, MODE_MEM, SOURCE_REG, Size, class};
+use super::{Alu, CALL, Cond, END, EXIT, Insn, JA, MODE_MEM, SOURCE_REG, Size, class};
 
 /// The operation of arithmetic, or the condition of a jump.
 const OPERATION: u8 = 0xf0;
@@ -112,7 +112,7 @@ impl Insn {
 
 #[cfg(test)]
 mod tests {
-    use super::super::insn::Reg::*;
+    use super::super::Reg::*;
     use super::*;
 
     #[test]

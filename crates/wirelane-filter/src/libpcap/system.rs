@@ -201,9 +201,9 @@ mod tests {
         // SAFETY: the handle is open, and the slots are not changed.
         unsafe { binding::bind_to_itself(system.handle) }.unwrap();
         assert!(
-            crate::pcap::library()
+            crate::libpcap::library()
                 .unwrap()
-                .compile(c"tcp port 80", (1, crate::pcap::View::Bytes), 96, true)
+                .compile(c"tcp port 80", (1, crate::libpcap::View::Bytes), 96, true)
                 .is_ok()
         );
     }

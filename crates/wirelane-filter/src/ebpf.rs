@@ -4,6 +4,8 @@
 //!   code:8 │ dst:4 src:4 │ off:16 │ imm:32      a 64-bit immediate takes two of them
 //! ```
 
+mod disassembly;
+
 /// One instruction, laid out as `struct bpf_insn` of `linux/bpf.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -240,7 +242,7 @@ impl Insn {
     }
 
     /// Calls the function of the kernel with this number
-    /// ([`kernel_function`](super::btf::kernel_function)), with R1 to R5 as arguments; its result
+    /// (its type in the BTF of the kernel), with R1 to R5 as arguments; its result
     /// is in R0. Linux 5.13.
     pub const fn call_kernel(function: u32) -> Self {
         // BPF_PSEUDO_KFUNC_CALL

@@ -1,16 +1,13 @@
 //! One program in every engine: do they agree?
 
+use wirelane_filter::jit::Jit;
+use wirelane_filter::op::Op;
+use wirelane_filter::{
+    Buffers, Ending, Instruction, Interpreter, Metadata, Packet, Program, libpcap, translate,
+};
 use wirelane_os::bpf;
-use wirelane_os::packet::SockFilter;
-use wirelane_os::pcap;
 
 use crate::error::{Error, Result};
-use crate::interpreter::Interpreter;
-use crate::jit::Jit;
-use crate::op::Op;
-use crate::packet::{Metadata, Packet};
-use crate::program::Program;
-use crate::translate::{Buffers, Ending, translate};
 
 /// One program in every engine, over the packets that it is given.
 ///
@@ -21,7 +18,7 @@ pub struct Comparison<'a> {
     asks_length: bool,
     interpreter: (Interpreter, Count),
     jit: (Option<Jit>, Count),
-    libpcap: (Option<pcap::Interpreter<'a>>, Count),
+    libpcap: (Option<libpcap::Interpreter<'a>>, Count),
     kernel: (Option<bpf::Program>, Count),
 }
 
@@ -59,8 +56,8 @@ impl<'a> Comparison<'a> {
             asks_length,
             interpreter: (Interpreter::new(program)?, own),
             jit: present("jit", Jit::new(program).map_err(|error| error.to_string())),
-            libpcap: present("libpcap", libpcap(program)),
-            kernel: present("kernel", kernel(program)),
+            libpcap: present("libpcap", of_libpcap(program)),
+            kernel: present("kernel", of_kernel(program)),
         })
     }
 
@@ -117,16 +114,16 @@ fn present<E>(engine: &'static str, found: Result<E, String>) -> (Option<E>, Cou
     (found, Count { engine, missing, ..Count::default() })
 }
 
-fn libpcap(program: &Program) -> Result<pcap::Interpreter<'_>, String> {
+fn of_libpcap(program: &Program) -> Result<libpcap::Interpreter<'_>, String> {
     if let Some(field) = program.ancillary().first() {
         return Err(format!("it cannot read {}, which is not in the packet", field.name()));
     }
-    let library = pcap::library().map_err(|reason| format!("{reason}; {}", pcap::INSTALL))?;
-    let instructions: &[SockFilter] = program.instructions();
+    let library = libpcap::library().map_err(|reason| format!("{reason}; {}", libpcap::INSTALL))?;
+    let instructions: &[Instruction] = program.instructions();
     library.interpreter(instructions).ok_or_else(|| "it refuses the program".to_owned())
 }
 
-fn kernel(program: &Program) -> Result<bpf::Program, String> {
+fn of_kernel(program: &Program) -> Result<bpf::Program, String> {
     const ETHERNET: u16 = 1;
     if program.link_type() != ETHERNET {
         return Err("XDP programs see Ethernet only".to_owned());
@@ -145,7 +142,7 @@ fn kernel(program: &Program) -> Result<bpf::Program, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Ancillary, Cond, Operand, Width};
+    use wirelane_filter::op::{Ancillary, Cond, Operand, Width};
 
     fn program(load: Op) -> Program {
         let cond = Op::Branch { cond: Cond::Set, operand: Operand::K(1), jt: 0, jf: 1 };

@@ -1,18 +1,25 @@
 //! Memory for machine code: written once, then executable and never writable again.
+#![allow(unsafe_code)]
 
-mod instruction_cache;
+use std::ptr::{self, NonNull};
 
-use crate::error::{OsError, Result};
-use crate::mmap::{Mapping, Options};
+use super::instruction_cache;
+use crate::error::Refused;
 
 /// Machine code in memory that is readable and executable; unmapped when dropped.
 ///
 /// At no time is it writable and executable (W^X).
 #[derive(Debug)]
-pub struct Executable {
-    mapping: Mapping,
+pub(super) struct Executable {
+    /// Where the mapping begins.
+    first: NonNull<u8>,
     len: usize,
 }
+
+// SAFETY: it owns its mapping, which nothing changes until it is dropped.
+unsafe impl Send for Executable {}
+// SAFETY: as above.
+unsafe impl Sync for Executable {}
 
 impl Executable {
     /// Copies `code` into memory of its own.
@@ -21,31 +28,46 @@ impl Executable {
     /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) where a
     /// security policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On aarch64
     /// what membarrier(2) gives where it is missing or forbidden.
-    pub fn new(code: &[u8]) -> Result<Self> {
-        let options = Options { no_huge: true, ..Options::default() };
-        let (mapping, _) = Mapping::anonymous(code.len(), options)?;
+    pub(super) fn new(code: &[u8]) -> Result<Self, Refused> {
+        let size = || format!("{} bytes of machine code", code.len());
+        let (access, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let first = unsafe { libc::mmap(ptr::null_mut(), code.len(), access, flags, -1, 0) };
+        let first = match NonNull::new(first.cast::<u8>()) {
+            Some(first) if first.as_ptr().cast() != libc::MAP_FAILED => first,
+            _ => return Err(Refused::last("mmap", size())),
+        };
+        let memory = Self { first, len: code.len() };
         // SAFETY: the mapping is at least as long as the code, and nobody else knows it yet.
-        unsafe { mapping.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
+        unsafe { first.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
         let protection = libc::PROT_READ | libc::PROT_EXEC;
         // SAFETY: the range is the mapping's own, which nobody else knows yet; from here on it is
         // only read.
-        let status = unsafe { libc::mprotect(mapping.as_ptr().cast(), mapping.len(), protection) };
+        let status = unsafe { libc::mprotect(first.as_ptr().cast(), code.len(), protection) };
         if status != 0 {
-            return Err(OsError::last("mprotect", format!("{} bytes of machine code", code.len())));
+            return Err(Refused::last("mprotect", size()));
         }
-        instruction_cache::publish(mapping.as_ptr(), code.len())?;
-        Ok(Self { mapping, len: code.len() })
+        instruction_cache::publish(memory.as_ptr(), code.len())?;
+        Ok(memory)
     }
 
     /// The address of the first instruction.
-    pub fn as_ptr(&self) -> *const u8 {
-        self.mapping.as_ptr()
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.first.as_ptr()
     }
 
     /// The code.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: initialised in `new`, readable, and not writable until the mapping goes.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody runs code of it any more.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.len) };
     }
 }
 
@@ -78,6 +100,6 @@ mod tests {
 
     #[test]
     fn no_code_is_refused() {
-        assert_eq!(Executable::new(&[]).unwrap_err().errno(), Some(libc::EINVAL));
+        assert_eq!(Executable::new(&[]).unwrap_err().source.raw_os_error(), Some(libc::EINVAL));
     }
 }

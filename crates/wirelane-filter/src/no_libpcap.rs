@@ -1,0 +1,48 @@
+//! No libpcap: on no system but Linux it is looked for.
+
+use std::ffi::CStr;
+
+use crate::instruction::Instruction;
+
+/// What to say when there is no libpcap.
+pub const INSTALL: &str = "compile the expression on Linux, with `tcpdump -ddd`";
+
+/// Why a handle cannot be made to compile for the kernel's view.
+pub const NO_FLAGS: &str = "there is no kernel that takes tags out of packets";
+
+/// A library that nobody can have.
+#[derive(Debug)]
+pub enum Libpcap {}
+
+/// Where a program finds the outer VLAN tag of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// In its bytes, as in a capture file.
+    Bytes,
+    /// Beside it, as the kernel has it where it filters a socket.
+    Kernel,
+}
+
+/// The library of this system.
+///
+/// # Errors
+/// Always.
+pub fn library() -> Result<&'static Libpcap, String> {
+    Err("this system has none".to_owned())
+}
+
+impl Libpcap {
+    /// Compiles nothing.
+    ///
+    /// # Errors
+    /// There is no library to call it for.
+    pub fn compile(
+        &self,
+        _expression: &CStr,
+        _link: (i32, View),
+        _snaplen: i32,
+        _optimize: bool,
+    ) -> Result<Vec<Instruction>, String> {
+        match *self {}
+    }
+}
