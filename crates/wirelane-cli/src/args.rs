@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use wirelane::pcap::{Compression, CompressionOptions, Section, WriterOptions, parse_size};
 use wirelane::port::Protocols;
-use wirelane::{Error, QueueSet, Result};
+use wirelane::{Error, QueueSet, Result, memory};
 
 /// Which packets to select: the three masks of a capture handle.
 #[derive(Args, Clone, Debug)]
@@ -157,7 +157,7 @@ pub(crate) fn compress(text: &str) -> Result<Compress, String> {
 /// # Errors
 /// They contradict each other.
 pub(crate) fn writer(path: &Path, compress: Option<Compress>) -> Result<WriterOptions> {
-    let options = WriterOptions::of_path(path);
+    let options = WriterOptions { room: memory::for_writers, ..WriterOptions::of_path(path) };
     let Some(Compress(compression)) = compress else { return Ok(options) };
     if let Some(named) = Compression::of_path(path)
         && compression.is_none_or(|asked| asked.compression != named)

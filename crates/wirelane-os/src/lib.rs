@@ -25,7 +25,6 @@ pub mod ethtool;
 pub mod event;
 pub mod file;
 pub mod fork;
-pub mod halt;
 pub mod iface;
 pub mod ifaddrs;
 pub mod link;

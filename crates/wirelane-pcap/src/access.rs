@@ -1,11 +1,10 @@
 //! Who may read what is written: packets hold what people send each other.
 
 use std::io;
-use std::os::fd::AsFd;
 
-use rustix::fs::{Gid, Mode, fchmod, fchown};
+use crate::system::{AsFd, set_access};
 
-/// Permissions of new files. Without more, only the owner reads and writes them, whatever the
+/// Permissions of new files, on Unix. Without more, only the owner reads and writes them, whatever the
 /// umask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
@@ -44,7 +43,7 @@ impl Access {
     /// # Errors
     /// As of fchown(2) and fchmod(2): the user is not in the group, or not the owner.
     pub fn apply(self, file: impl AsFd) -> io::Result<()> {
-        self.set(file, self.file_mode())
+        set_access(file, self.group, self.file_mode())
     }
 
     /// As [`Access::apply`], for a directory.
@@ -52,17 +51,7 @@ impl Access {
     /// # Errors
     /// As there.
     pub fn apply_to_directory(self, directory: impl AsFd) -> io::Result<()> {
-        self.set(directory, self.directory_mode())
-    }
-
-    fn set(self, file: impl AsFd, mode: u32) -> io::Result<()> {
-        // In this order: chown(2) may take permissions away, and the old group must not get those
-        // of the new one.
-        if let Some(group) = self.group {
-            fchown(&file, None, Some(Gid::from_raw(group)))?;
-        }
-        // The mode of open(2) is reduced by the umask.
-        Ok(fchmod(&file, Mode::from_raw_mode(mode))?)
+        set_access(directory, self.group, self.directory_mode())
     }
 }
 

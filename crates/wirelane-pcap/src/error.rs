@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
 
-use rustix::io::Errno;
 use wirelane_wire::text::escaped;
+
+use crate::system::symbol;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or
 /// `standard output`.
@@ -204,35 +205,13 @@ fn cause(error: &io::Error) -> String {
         Some(number) => {
             let text = error.to_string();
             let text = text.split(" (os error").next().unwrap_or(&text);
-            format!("{text} ({})", symbol(number))
+            match symbol(number) {
+                Some(name) => format!("{text} ({name})"),
+                None => format!("{text} (error {number})"),
+            }
         }
         None => error.to_string(),
     }
-}
-
-/// Symbolic names of the errors that opening, reading and writing files meet.
-fn symbol(number: i32) -> String {
-    let known = [
-        (Errno::ACCESS, "EACCES"),
-        (Errno::DQUOT, "EDQUOT"),
-        (Errno::EXIST, "EEXIST"),
-        (Errno::FBIG, "EFBIG"),
-        (Errno::IO, "EIO"),
-        (Errno::ISDIR, "EISDIR"),
-        (Errno::LOOP, "ELOOP"),
-        (Errno::MFILE, "EMFILE"),
-        (Errno::NAMETOOLONG, "ENAMETOOLONG"),
-        (Errno::NOENT, "ENOENT"),
-        (Errno::NOSPC, "ENOSPC"),
-        (Errno::NOTDIR, "ENOTDIR"),
-        (Errno::NXIO, "ENXIO"),
-        (Errno::PERM, "EPERM"),
-        (Errno::ROFS, "EROFS"),
-        (Errno::TXTBSY, "ETXTBSY"),
-    ];
-    let name =
-        known.iter().find(|(errno, _)| errno.raw_os_error() == number).map(|(_, name)| *name);
-    name.map_or_else(|| format!("error {number}"), str::to_owned)
 }
 
 /// The next step, where there is one to name.

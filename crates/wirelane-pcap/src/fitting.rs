@@ -7,10 +7,9 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wirelane_os::memory::{self, Room};
-
 use crate::compression::{Compression, CompressionOptions};
 use crate::pcapng::MAX_PACKET;
+use crate::room::Room;
 
 /// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
 pub(crate) const PER_THREAD: usize = 2;
@@ -61,13 +60,13 @@ impl CompressionOptions {
         THREAD + tables.min(longest.next_power_of_two().saturating_mul(16))
     }
 
-    /// How a writer can compress now.
+    /// How a writer can compress now, in the room that there is.
     ///
     /// # Errors
     /// The memory suffices for nothing.
-    pub(crate) fn fit(self) -> io::Result<Fit> {
+    pub(crate) fn fit(self, room: fn() -> Room) -> io::Result<Fit> {
         let mut shares = shares();
-        let room = memory::room();
+        let room = room();
         let left = shares.left(room.bytes);
         let (threads, chunk) = self
             .fit_into(left / 2)
@@ -112,7 +111,7 @@ impl CompressionOptions {
         };
         let (wanted, had) = (what(self.threads.max(1), full), what(threads, chunk));
         let name = self.compression.name();
-        (wanted != had).then(|| room.limit.note(format_args!("{name} with {had}"), wanted))
+        (wanted != had).then(|| room.note(format_args!("{name} with {had}"), wanted))
     }
 
     fn refuse(self, room: &Room, left: u64) -> io::Error {
@@ -170,7 +169,6 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use wirelane_os::memory::Limit;
     use zstd_safe::{CCtx, CParameter};
 
     use super::*;
@@ -205,7 +203,7 @@ mod tests {
         assert_eq!(fit(90), Some((1, (4 << 20) - MAX_PACKET)));
         assert_eq!(fit(60), Some((1, (2 << 20) - MAX_PACKET)));
         assert_eq!([fit(16), fit(12)], [Some((1, LEAST)), None]);
-        let room = Room { bytes: 5 << 20, limit: Limit::Machine };
+        let room = Room { bytes: 5 << 20, limit: "the machine's memory".to_owned() };
         let note = zstd.note(1, 2 << 20, &room).unwrap();
         let expected = "zstd with 1 thread and frames of 2048 KiB instead of 4 threads and frames \
                         of 4096 KiB: the machine's memory allows no more";

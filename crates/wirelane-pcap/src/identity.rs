@@ -2,14 +2,13 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use crate::error::CaptureError;
+use crate::system;
 
 /// A file by its device and inode: the same through hard and symbolic links, `/dev/stdin` and
-/// redirections.
+/// redirections. Known on Unix only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -34,13 +33,13 @@ impl FileId {
     /// The identity of the input `path`: `-` is standard input.
     #[must_use]
     pub fn of_input(path: &Path) -> Option<Self> {
-        if path.as_os_str() == "-" { Self::open(io::stdin()) } else { Self::at(path) }
+        if path.as_os_str() == "-" { Self::open(system::standard_input()) } else { Self::at(path) }
     }
 
     /// The identity of the output `path`: `-` is standard output.
     #[must_use]
     pub fn of_output(path: &Path) -> Option<Self> {
-        if path.as_os_str() == "-" { Self::open(io::stdout()) } else { Self::at(path) }
+        if path.as_os_str() == "-" { Self::open(system::standard_output()) } else { Self::at(path) }
     }
 
     /// Refuses an output that is one of the inputs. Call this before anything is opened for
@@ -55,8 +54,8 @@ impl FileId {
         }
     }
 
-    fn open(file: impl AsFd) -> Option<Self> {
-        Self::of(&File::from(file.as_fd().try_clone_to_owned().ok()?))
+    fn open(file: io::Result<File>) -> Option<Self> {
+        Self::of(&file.ok()?)
     }
 
     /// The identity of the file of this name itself, even if it is a link.
@@ -65,8 +64,6 @@ impl FileId {
     }
 
     fn told(metadata: &Metadata) -> Option<Self> {
-        let kind = metadata.file_type();
-        let holds = kind.is_file() || kind.is_block_device();
-        holds.then(|| Self { device: metadata.dev(), inode: metadata.ino() })
+        system::identity(metadata).map(|(device, inode)| Self { device, inode })
     }
 }

@@ -6,7 +6,7 @@
 //! [`CaptureWriter`] writes one file or a rotation of files; [`merge_files`] merges finished files
 //! in order of time; [`pipe`] reads what may be silent for long.
 //!
-//! Nothing here knows ports and frames. What is compressed while it is written is compressed by
+//! Nothing here knows ports and frames, and files are read and written on every system. What is compressed while it is written is compressed by
 //! threads of its own; there are no others. Time is passed in; only waiting for a pipe reads a
 //! clock.
 //!
@@ -27,6 +27,7 @@
 //! and errors that name a place.
 
 mod access;
+mod cancel;
 mod class;
 #[cfg(feature = "compression")]
 mod compress;
@@ -52,12 +53,15 @@ pub mod pcapng;
 pub mod pipe;
 mod reader;
 mod record;
+mod room;
 mod rotate;
+mod system;
 #[cfg(not(feature = "compression"))]
 mod uncompressed;
 mod writer;
 
 pub use access::Access;
+pub use cancel::{Cancel, CancelSource};
 pub use class::Class;
 pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
@@ -70,6 +74,7 @@ pub use merge::{MergeControl, MergeReport, MergedInput, Verdict, merge_files, me
 pub use options::WriterOptions;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
+pub use room::Room;
 pub use rotate::{Rotation, parse_size, split_name};
 #[cfg(not(feature = "compression"))]
 pub use uncompressed::{FrameCompressor, FrameDecompressor};

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use wirelane_os::halt::Halt;
-
+use crate::cancel::{Cancel, CancelSource};
 use crate::error::CaptureError;
 use crate::format::FileFormat;
 use crate::losses::Losses;
@@ -47,7 +46,7 @@ pub struct MergeReport {
 /// How the output is written, and what other threads may ask of a merge that runs.
 #[derive(Clone, Debug, Default)]
 pub struct MergeControl {
-    halt: Halt,
+    cancel: Cancel,
     taken: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
     options: Option<WriterOptions>,
@@ -67,10 +66,10 @@ pub enum Verdict {
 }
 
 impl MergeControl {
-    /// `halt` ends it: the output has what was merged until then.
+    /// `cancel` ends it: the output has what was merged until then.
     #[must_use]
-    pub fn new(halt: Halt) -> Self {
-        Self { halt, ..Self::default() }
+    pub fn new(cancel: impl Into<Cancel>) -> Self {
+        Self { cancel: cancel.into(), ..Self::default() }
     }
 
     /// Writes the output like this, whatever its suffix. Its comments come first; what the inputs
@@ -168,7 +167,7 @@ pub fn merge_selected(
     let options = WriterOptions {
         section: section(&streams, options.section),
         inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
-        halt: control.halt.clone(),
+        cancel: control.cancel.clone(),
         ..options
     };
     let sources = sources(&streams, options.format);
@@ -180,10 +179,13 @@ pub fn merge_selected(
     let mut merge = Merge { streams, writer, control, out_of_order: 0, unread: Vec::new() };
     let failure = merge.run(select).err();
     let Merge { mut streams, writer, out_of_order, unread, .. } = merge;
-    let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
+    let stopped = control.cancel.is_asked() && streams.iter().any(|stream| !stream.has_ended);
     let lost = streams.iter().map(Stream::lost).fold(writer.lost(), Losses::plus);
     for (index, standing) in unread {
-        streams.get_mut(index).into_iter().for_each(|one| one.count_rest(standing, &control.halt));
+        streams
+            .get_mut(index)
+            .into_iter()
+            .for_each(|one| one.count_rest(standing, &control.cancel));
     }
     let inputs = streams.into_iter().map(|stream| stream.report).collect();
     let (written, shortage) = (writer.written(), writer.shortage().map(str::to_owned));
@@ -250,11 +252,11 @@ impl Merge<'_> {
         // number.
         let mut heads = BinaryHeap::new();
         for (index, stream) in streams.iter_mut().enumerate() {
-            let time = stream.advance(writer, &control.halt)?;
+            let time = stream.advance(writer, &control.cancel)?;
             heads.extend(time.map(|time| Reverse((time, index))));
         }
         let (mut newest, mut taken) = (0, 0);
-        while let Some(mut head) = heads.peek_mut().filter(|_| !control.halt.is_asked()) {
+        while let Some(mut head) = heads.peek_mut().filter(|_| !control.cancel.is_asked()) {
             let Reverse((time, index)) = *head;
             let Some(stream) = streams.get_mut(index) else { break };
             match stream.verdict(select) {
@@ -276,7 +278,7 @@ impl Merge<'_> {
                 Verdict::Leave => stream.report.left += 1,
                 Verdict::End => break,
             }
-            match stream.advance(writer, &control.halt)? {
+            match stream.advance(writer, &control.cancel)? {
                 Some(time) => *head = Reverse((time, index)),
                 None => drop(PeekMut::pop(head)),
             }
@@ -323,7 +325,7 @@ impl Stream {
             cut: 0,
             damage: None,
         };
-        let reader = pipe::open_waiting(path, &control.halt)?;
+        let reader = pipe::open_waiting(path, &control.cancel)?;
         let section_options = section_options(&reader);
         let (interfaces, snaplen) = (Vec::new(), control.snaplen);
         Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options, snaplen })
@@ -334,7 +336,7 @@ impl Stream {
     fn advance(
         &mut self,
         writer: &mut CaptureWriter,
-        halt: &Halt,
+        cancel: &Cancel,
     ) -> Result<Option<u64>, CaptureError> {
         loop {
             match self.reader.step() {
@@ -342,7 +344,7 @@ impl Stream {
                 Ok(Step::Annex) => {
                     self.reader.annex().map_or(Ok(()), |annex| writer.write_annex(annex))?;
                 }
-                Err(_) if halt.is_asked() => return Ok(None),
+                Err(_) if cancel.is_asked() => return Ok(None),
                 ended => {
                     self.report.damage = ended.err();
                     self.has_ended = true;
@@ -366,12 +368,12 @@ impl Stream {
 
     /// Counts the packets behind the limit, of which `standing` are read already. Gives up at once
     /// on a pipe, which may never end, and on a file after [`LONGEST_COUNT`].
-    fn count_rest(&mut self, standing: u64, halt: &Halt) {
+    fn count_rest(&mut self, standing: u64, cancel: &Cancel) {
         let taken = self.reader.packets();
         let is_file = self.reader.file().is_some();
         let end = Instant::now() + LONGEST_COUNT;
         let is_late = |packets: u64| {
-            packets.is_multiple_of(1024) && (halt.is_asked() || Instant::now() > end)
+            packets.is_multiple_of(1024) && (cancel.is_asked() || Instant::now() > end)
         };
         while is_file && !is_late(self.reader.packets()) {
             match self.reader.advance() {

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use wirelane_os::halt::Halt;
-
 use crate::access::Access;
+use crate::cancel::Cancel;
 use crate::compression::{Compression, CompressionOptions};
 use crate::format::FileFormat;
 use crate::identity::FileId;
 use crate::record::Section;
+use crate::room::Room;
 use crate::rotate::Rotation;
 
 /// Format, compression and rotation of the output, and files that it must not overwrite.
@@ -32,7 +32,9 @@ pub struct WriterOptions {
     /// Who may read what is written.
     pub access: Access,
     /// Ends waiting for the reader of a pipe.
-    pub halt: Halt,
+    pub cancel: Cancel,
+    /// How much memory is left, of which compression takes a part.
+    pub room: fn() -> Room,
     /// What is open already, such as the input of a program. The path names nothing but errors
     /// then, and there is no rotation.
     pub open: Option<Arc<File>>,
@@ -51,7 +53,8 @@ impl WriterOptions {
             fresh: false,
             inputs: Vec::new(),
             access: Access::default(),
-            halt: Halt::default(),
+            cancel: Cancel::default(),
+            room: Room::unlimited,
             open: None,
         }
     }

@@ -7,16 +7,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rustix::fs::{CWD, OFlags, RenameFlags, link, renameat_with, unlink};
-use rustix::io::Errno;
-use wirelane_os::halt::{Halt, NAP};
-
 use crate::access::Access;
+use crate::cancel::{Cancel, CancelSource};
 use crate::error::CaptureError;
 use crate::format::{FileFormat, Refusal};
 use crate::identity::FileId;
@@ -26,6 +21,7 @@ use crate::pcapng::{Annex, MAX_PACKET};
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::spare;
+use crate::system;
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
@@ -68,7 +64,7 @@ pub(crate) struct Output {
     is_file: bool,
     /// It has a reader, who may take nothing.
     is_read: bool,
-    halt: Halt,
+    cancel: Cancel,
     /// Packets in the buffer, and packets in the file.
     pending: u64,
     packets: u64,
@@ -86,8 +82,8 @@ impl Output {
     ///
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
-    /// the sources do not fit into the format; a FIFO had no reader until [`WriterOptions::halt`]
-    /// was requested.
+    /// the sources do not fit into the format; a FIFO had no reader until [`WriterOptions::cancel`]
+    /// was asked.
     ///
     /// `fresh`: under the first name of [`spare`] that is free, which no file had before.
     pub(crate) fn create(
@@ -108,9 +104,9 @@ impl Output {
         headers.map_err(|refusal| refusal.of(&name))?;
         let opened = match &options.open {
             Some(file) => file.try_clone(),
-            None if is_stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            None if is_stdout => system::standard_output(),
             None if fresh => create_new(&mut path),
-            None => open(&path, &options.halt),
+            None => open(&path, &options.cancel),
         };
         let failed = |name: &str, action| {
             let name = name.to_owned();
@@ -124,7 +120,7 @@ impl Output {
         }
         let kind = file.metadata().map_err(failed(&name, "create"))?.file_type();
         let is_file = kind.is_file();
-        let is_read = kind.is_fifo() || kind.is_socket() || file.is_terminal();
+        let is_read = system::is_read(kind) || file.is_terminal();
         if is_file && is_ours {
             if options.access.is_told() {
                 options.access.apply(&file).map_err(failed(&name, "set the access of"))?;
@@ -134,7 +130,7 @@ impl Output {
         Ok(Self {
             is_file,
             is_read,
-            halt: options.halt.clone(),
+            cancel: options.cancel.clone(),
             name,
             path,
             file,
@@ -166,7 +162,7 @@ impl Output {
     pub(crate) fn rename(&mut self, path: &Path) -> bool {
         let (free, renamed) = first_free(path, |to| match to == self.path {
             true => Ok(()),
-            false => rename_new(&self.path, to),
+            false => system::rename_new(&self.path, to),
         });
         let is_taken = free != path;
         if renamed.is_ok() {
@@ -433,7 +429,7 @@ impl Output {
             let at_start = self.bytes == 0 && rest.len() == data.len();
             self.format.whole(rest, limit, at_start).0
         };
-        pipe::write(&self.file, data, &self.halt, whole)
+        pipe::write(&self.file, data, &self.cancel, whole)
     }
 
     /// Settles what a failed write left: `written` bytes of the chunk are in the file. Of what is
@@ -503,37 +499,30 @@ fn first_free<T>(path: &Path, take: impl Fn(&Path) -> io::Result<T>) -> (PathBuf
 /// alone; sets `path` to its name.
 fn create_new(path: &mut PathBuf) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(Access::OWNER);
+    options.write(true).create_new(true);
+    system::set_mode(&mut options, Access::OWNER);
     let opened;
     (*path, opened) = first_free(path, |name| options.open(name));
     opened
 }
 
-/// Renames a file, but replaces none: NFS and some others do so only by a second link.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => link(from, to).and_then(|()| unlink(from))?,
-        outcome => outcome?,
-    }
-    Ok(())
-}
-
 /// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the
 /// reader of a FIFO, which would not open otherwise.
-fn open(path: &Path, halt: &Halt) -> io::Result<File> {
+fn open(path: &Path, cancel: &Cancel) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(Access::OWNER);
-    let is_fifo = path.metadata().is_ok_and(|file| file.file_type().is_fifo());
+    options.write(true).create(true).truncate(false);
+    system::set_mode(&mut options, Access::OWNER);
+    let is_fifo = path.metadata().is_ok_and(|file| system::is_fifo(file.file_type()));
     if is_fifo {
-        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        system::set_nonblocking(&mut options);
     }
     loop {
         match options.open(path) {
-            Err(error) if is_fifo && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-                if halt.ends_waiting() {
+            Err(error) if is_fifo && system::has_no_reader(&error) => {
+                if cancel.ends_waiting() {
                     return Err(io::Error::other("the command ended before anything read from it"));
                 }
-                thread::sleep(NAP);
+                thread::sleep(Cancel::NAP);
             }
             opened => return opened,
         }

@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use crate::compress::Compressor;
 use crate::compression::CompressionOptions;
 use crate::fitting::{Fit, PER_THREAD};
+use crate::room::Room;
 #[cfg(not(feature = "compression"))]
 use crate::uncompressed::Compressor;
 
@@ -61,8 +62,8 @@ impl Packer {
     ///
     /// # Errors
     /// There is no room for them.
-    pub(crate) fn start(options: CompressionOptions) -> io::Result<Self> {
-        let fit = options.fit()?;
+    pub(crate) fn start(options: CompressionOptions, room: fn() -> Room) -> io::Result<Self> {
+        let fit = options.fit(room)?;
         let mut packer = Self {
             threads: Vec::new(),
             sent: 0,
@@ -199,7 +200,7 @@ mod tests {
         for threads in 1..=4 {
             let options =
                 CompressionOptions { threads, ..CompressionOptions::fastest(Compression::Zstd) };
-            let mut packer = Packer::start(options).unwrap();
+            let mut packer = Packer::start(options, Room::unlimited).unwrap();
             let (mut sent, mut received) = (0, 0);
             let mut check = |chunk: Chunk| {
                 assert_eq!(chunk.packets, received);
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn it_ends_with_chunks_on_their_way() {
         let options = CompressionOptions::fastest(Compression::Gzip);
-        let mut packer = Packer::start(options).unwrap();
+        let mut packer = Packer::start(options, Room::unlimited).unwrap();
         while packer.has_room() {
             packer.send(Chunk { plain: vec![1; 1 << 20], ..Chunk::default() }).unwrap();
         }

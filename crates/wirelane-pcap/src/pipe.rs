@@ -3,27 +3,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use wirelane_os::clock;
-use wirelane_os::file::empty_pipe;
-use wirelane_os::halt::{Halt, NAP};
-
+use crate::cancel::{Cancel, CancelSource};
 use crate::error::CaptureError;
 use crate::identity::FileId;
 use crate::reader::CaptureReader;
-
-/// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
-const PAGE: usize = 4096;
+use crate::system::{self, PAGE, wait_to_read, wait_to_write};
 
 /// What is read.
 pub struct Input {
@@ -37,42 +27,42 @@ pub struct Input {
 /// Opens the capture file at `path`; `-` is standard input.
 ///
 /// # Errors
-/// As [`CaptureReader::open`]; or `halt` was requested before the header came.
-pub fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
-    let (reader, waits, file) = begin(path, halt)?;
+/// As [`CaptureReader::open`]; or `cancel` was asked before the header came.
+pub fn open(path: &Path, cancel: impl Into<Cancel>) -> Result<Input, CaptureError> {
+    let (reader, waits, file) = begin(path, cancel.into())?;
     waits.store(file.is_none(), Ordering::Relaxed);
     Ok(Input { reader, pipe: file })
 }
 
-/// As [`open`], but waits for whole packets. Once `halt` is requested, reading fails.
+/// As [`open`], but waits for whole packets. Once `cancel` is asked, reading fails.
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_waiting(path: &Path, halt: &Halt) -> Result<CaptureReader, CaptureError> {
-    Ok(begin(path, halt)?.0)
+pub(crate) fn open_waiting(path: &Path, cancel: &Cancel) -> Result<CaptureReader, CaptureError> {
+    Ok(begin(path, cancel.clone())?.0)
 }
 
 /// The source, whether it is waiting for more, and the descriptor to wait for.
 type Beginning = (CaptureReader, Arc<AtomicBool>, Option<Arc<File>>);
 
-fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
+fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
     let waits = Arc::new(AtomicBool::new(true));
     let (name, opened) = if path.as_os_str() == "-" {
-        ("standard input".into(), io::stdin().as_fd().try_clone_to_owned().map(File::from))
+        ("standard input".into(), system::standard_input())
     } else if std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
         return Ok((CaptureReader::open(path)?, waits, None));
     } else {
         // A FIFO that nobody writes to would not even open.
-        let nonblocking = OFlags::NONBLOCK.bits() as i32;
-        let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
-        (path.display().to_string(), opened)
+        let mut options = OpenOptions::new();
+        system::set_nonblocking(options.read(true));
+        (path.display().to_string(), options.open(path))
     };
     let failed = |source| CaptureError::Open { name: name.clone(), action: "open", source };
     let file = Arc::new(opened.map_err(failed)?);
-    let pipe = Pipe { file: Arc::clone(&file), halt: halt.clone(), waits: Arc::clone(&waits) };
+    let pipe = Pipe { file: Arc::clone(&file), cancel: cancel.clone(), waits: Arc::clone(&waits) };
     let reader = CaptureReader::from_reader(pipe, &name).map_err(|error| match error {
         // Not that anything is wrong with it.
-        CaptureError::Read { source, .. } if halt.ends_waiting() => failed(source),
+        CaptureError::Read { source, .. } if cancel.ends_waiting() => failed(source),
         error => error,
     })?;
     Ok((reader.of_file(FileId::of(&file)), waits, Some(file)))
@@ -86,29 +76,23 @@ fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
 /// once or not at all.
 ///
 /// # Errors
-/// Errors of write(2); `TimedOut` when the reader stalls for longer than `halt` allows.
+/// Errors of write(2); `TimedOut` when the reader stalls for longer than `cancel` allows.
 pub fn write(
     mut file: &File,
     mut data: &[u8],
-    halt: &Halt,
+    cancel: &impl CancelSource,
     whole: impl Fn(&[u8], usize) -> usize,
 ) -> Result<(), (usize, io::Error)> {
     let total = data.len();
-    let nap = Timespec::try_from(NAP).ok();
     let mut standing_since = None;
     // What is left of the blocks that are being written.
     let mut run = 0;
     while !data.is_empty() {
         let fail = |error: io::Error| Err((total - data.len(), error));
-        let mut ready = [PollFd::new(file, PollFlags::OUT)];
-        let mut is_full = match poll(&mut ready, nap.as_ref()) {
-            Ok(0) => true,
-            Err(Errno::INTR) => continue,
-            // What is wrong with it, the write will say.
-            Ok(_) | Err(_) => false,
-        };
+        let Some(has_room) = wait_to_write(file, Cancel::NAP) else { continue };
+        let mut is_full = !has_room;
         if !is_full {
-            let room = empty_pipe(file).unwrap_or(PAGE).max(PAGE);
+            let room = system::empty_pipe(file).unwrap_or(PAGE).max(PAGE);
             if run == 0 {
                 // The next blocks that fit, or one that does not.
                 let limits = (0..).map(|pages| room + pages * PAGE);
@@ -133,7 +117,7 @@ pub fn write(
                 Err(error) => return fail(error),
             }
         }
-        if is_full && halt.gives_up(*standing_since.get_or_insert_with(clock::monotonic_ns)) {
+        if is_full && cancel.gives_up(standing_since.get_or_insert_with(Instant::now).elapsed()) {
             let cause = "the reader takes nothing, and the command is ending";
             return fail(io::Error::new(io::ErrorKind::TimedOut, cause));
         }
@@ -144,15 +128,13 @@ pub fn write(
 /// Whether [`write()`] can write this number of bytes to `file` without waiting for a reader.
 #[must_use]
 pub fn takes_at_once(file: &File, bytes: usize) -> bool {
-    let mut ready = [PollFd::new(file, PollFlags::OUT)];
-    let at_once = Timespec::default();
-    bytes <= PAGE && matches!(poll(&mut ready, Some(&at_once)), Ok(count) if count > 0)
+    bytes <= PAGE && wait_to_write(file, Duration::ZERO) == Some(true)
 }
 
 /// Bytes that may be long in coming.
 struct Pipe {
     file: Arc<File>,
-    halt: Halt,
+    cancel: Cancel,
     /// Nothing is there yet: wait for it.
     waits: Arc<AtomicBool>,
 }
@@ -160,17 +142,15 @@ struct Pipe {
 impl Read for Pipe {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
-            if self.halt.ends_waiting() {
+            if self.cancel.ends_waiting() {
                 return Err(io::Error::other("stopped while it was silent"));
             }
             let waits = self.waits.load(Ordering::Relaxed);
-            let nap = Timespec::try_from(if waits { NAP } else { Duration::ZERO }).ok();
-            let mut descriptors = [PollFd::new(&*self.file, PollFlags::IN)];
-            match poll(&mut descriptors, nap.as_ref()) {
-                Ok(0) if !waits => return Err(io::ErrorKind::WouldBlock.into()),
-                Ok(0) | Err(Errno::INTR) => continue,
-                // What is wrong with it, the read will say.
-                Ok(_) | Err(_) => {}
+            let longest = if waits { Cancel::NAP } else { Duration::ZERO };
+            match wait_to_read(&self.file, longest) {
+                Some(false) if !waits => return Err(io::ErrorKind::WouldBlock.into()),
+                Some(false) | None => continue,
+                Some(true) => {}
             }
             match (&*self.file).read(bytes) {
                 Err(error) if waits && error.kind() == io::ErrorKind::WouldBlock => {}
@@ -184,13 +164,31 @@ impl Read for Pipe {
 mod tests {
     use super::*;
 
+    /// Ends everything at once.
+    #[derive(Clone, Debug, Default)]
+    struct Switch(Arc<AtomicBool>);
+
+    impl CancelSource for Switch {
+        fn is_asked(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn ends_waiting(&self) -> bool {
+            self.is_asked()
+        }
+
+        fn gives_up(&self, _stalled: Duration) -> bool {
+            self.is_asked()
+        }
+    }
+
     #[test]
     fn waiting_ends_with_what_comes_first() {
         let (from, mut to) = io::pipe().unwrap();
-        let halt = Halt::default();
+        let halt = Switch::default();
         let waits = Arc::new(AtomicBool::new(true));
         let file = Arc::new(File::from(std::os::fd::OwnedFd::from(from)));
-        let mut pipe = Pipe { file, halt: halt.clone(), waits: Arc::clone(&waits) };
+        let mut pipe = Pipe { file, cancel: Cancel::new(halt.clone()), waits: Arc::clone(&waits) };
         let (mut bytes, mut rest) = ([0; 8], Vec::new());
         to.write_all(b"bytes").unwrap();
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
@@ -203,12 +201,12 @@ mod tests {
         // Nothing more, until the end.
         thread::scope(|scope| {
             let reader = scope.spawn(|| pipe.read_to_end(&mut rest).unwrap());
-            thread::sleep(2 * NAP);
+            thread::sleep(2 * Cancel::NAP);
             to.write_all(b"more").unwrap();
             drop(to);
             assert_eq!(reader.join().unwrap(), 4);
         });
-        halt.ask();
+        halt.0.store(true, Ordering::Relaxed);
         assert!(pipe.read(&mut bytes).unwrap_err().to_string().contains("stopped"));
     }
 
@@ -216,15 +214,15 @@ mod tests {
     fn writing_ends_for_a_reader_that_takes_nothing() {
         let (mut from, to) = io::pipe().unwrap();
         let to = File::from(std::os::fd::OwnedFd::from(to));
-        let halt = Halt::default();
+        let halt = Switch::default();
         let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
         // As long as nobody asks, it waits; for who is in a hurry, not at all.
         let written = thread::scope(|scope| {
             let writer =
                 scope.spawn(|| write(&to, &data, &halt, |data, limit| data.len().min(limit)));
-            thread::sleep(5 * NAP);
+            thread::sleep(5 * Cancel::NAP);
             assert!(!writer.is_finished());
-            halt.hurry();
+            halt.0.store(true, Ordering::Relaxed);
             let (written, error) = writer.join().unwrap().unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             written

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::compression::Compression;
@@ -15,6 +14,7 @@ use crate::losses::Losses;
 use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
 use crate::pcapng::{Annex, PcapngReader, SECTION_HEADER, Step};
 use crate::record::{OddTimes, Record, Section, Source, Statistics};
+use crate::system::standard_input;
 #[cfg(not(feature = "compression"))]
 use crate::uncompressed::decompress;
 
@@ -40,13 +40,12 @@ impl CaptureReader {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
             let name = "standard input";
-            let opened = io::stdin().as_fd().try_clone_to_owned();
-            let opened = opened.map_err(|source| CaptureError::Open {
+            let opened = standard_input();
+            let file = opened.map_err(|source| CaptureError::Open {
                 name: name.into(),
                 action: "open",
                 source,
             })?;
-            let file = File::from(opened);
             let id = FileId::of(&file);
             return Ok(Self::from_reader(file, name)?.of_file(id));
         }

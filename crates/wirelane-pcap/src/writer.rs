@@ -104,7 +104,7 @@ impl CaptureWriter {
             }
             first = names.insert(Names::new(path, options.rotation.max_files)).next(now);
         }
-        let packer = options.compression.map(Packer::start).transpose();
+        let packer = options.compression.map(|it| Packer::start(it, options.room)).transpose();
         let mut packer = packer.map_err(|source| CaptureError::Open {
             name: path.display().to_string(),
             action: "start the threads that compress",

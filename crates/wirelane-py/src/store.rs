@@ -74,7 +74,7 @@ impl Asked {
         {
             return Err(error.into());
         }
-        Ok(Query { from, to, filter, halt: halt.clone(), ..Query::all() })
+        Ok(Query { from, to, filter, cancel: halt.into(), ..Query::all() })
     }
 
     /// # Errors

@@ -80,8 +80,9 @@
 pub mod checksum;
 pub mod error;
 pub mod frame;
+pub mod halt;
 pub mod mask;
-mod memory;
+pub mod memory;
 pub mod pool;
 pub mod qdisc;
 pub mod ring;
@@ -108,7 +109,7 @@ pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 #[cfg(not(loom))]
 pub use port::steering::placement;
-pub use wirelane_os::{clock, halt};
+pub use wirelane_os::clock;
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;

@@ -10,6 +10,13 @@ use wirelane_os::memory::{Limit, Room, address_space, room};
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
+/// What is left now, for [`WriterOptions::room`](wirelane_pcap::WriterOptions::room).
+#[must_use]
+pub fn for_writers() -> wirelane_pcap::Room {
+    let Room { bytes, limit } = room();
+    wirelane_pcap::Room { bytes, limit: limit.to_string() }
+}
+
 /// Amounts below this are not checked.
 const SMALL: usize = 256 << 10;
 /// Less than a process takes anyway: of this only the limit of the address space is asked, because

@@ -24,8 +24,8 @@ use datafusion::physical_plan::{
 };
 use serde::{Deserialize, Serialize};
 use wirelane::Result as Outcome;
+use wirelane::halt::Halt;
 use wirelane_flow::arrow::Packets;
-use wirelane_os::halt::Halt;
 use wirelane_store::{Directory, Plan, Report};
 
 use super::ask::Ask;

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_os::halt::Halt;
 use wirelane_store::{Damage, Directory, Query, Report, query};
 
 use super::ask::Ask;
@@ -31,8 +31,8 @@ pub(super) fn search(
         None => (None, &[][..]),
     };
     let keys = asked.ask.as_ref().map(Ask::keys);
-    let (from, to, halt) = (asked.from, asked.to, halt.clone());
-    let query = Query { from, to, filter, keys, memory, halt, ..Query::all() };
+    let (from, to, cancel) = (asked.from, asked.to, halt.into());
+    let query = Query { from, to, filter, keys, memory, cancel, ..Query::all() };
     let report = if only_counts && rest.is_empty() && asked.ask.is_none() {
         let report = query::count(stores, &query).map_err(failed)?;
         rows.count(report.packets)?;

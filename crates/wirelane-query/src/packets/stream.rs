@@ -10,7 +10,7 @@ use datafusion::physical_plan::metrics::Count;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
-use wirelane_os::halt::Halt;
+use wirelane::halt::Halt;
 
 /// Batches that wait to be taken: reading goes on meanwhile.
 const WAITING: usize = 4;

@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
     fn go(&mut self, sieve: &Sieve, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
         self.report.passes += u32::from(sieve.aim != Aim::Flows);
         let Self { query, atlas, pace, report } = self;
-        let work = Work { threads: query.threads, halt: &query.halt, pace };
+        let work = Work { threads: query.threads, cancel: &query.cancel, pace };
         let (opened, extents) = (report.opened, report.extents);
         (report.opened, report.extents) = (0, 0);
         let flow = pipeline::go(atlas, sieve, work, taker, report);

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use wirelane_pcap::CancelSource;
+
 use super::candidates::candidates;
 use super::engine::Engines;
 use super::opened::Place;
@@ -52,7 +54,7 @@ pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)
     let sieve = Sieve { aim: Aim::Count, from: query.from, to: query.to, keys, flows: None };
     let mut listed = Vec::new();
     for rank in 0..atlas.places.len() as u32 {
-        if query.halt.is_asked() {
+        if query.cancel.is_asked() {
             report.stopped = true;
             break;
         }

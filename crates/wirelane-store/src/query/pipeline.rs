@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use wirelane_os::clock;
-use wirelane_os::halt::{Halt, NAP};
 use wirelane_pcap::Source;
+use wirelane_pcap::{Cancel, CancelSource};
 
 use super::loader::Loader;
 use super::opened::Stop;
@@ -50,7 +50,7 @@ pub(super) trait Taker {
 /// How the threads work.
 pub(super) struct Work<'a> {
     pub(super) threads: usize,
-    pub(super) halt: &'a Halt,
+    pub(super) cancel: &'a Cancel,
     pub(super) pace: &'a mut Pace,
 }
 
@@ -128,7 +128,7 @@ impl Caravan<'_> {
         let most = AHEAD * work.threads.max(1);
         loop {
             while !self.has_ended && self.under_way.len() < most {
-                if work.halt.is_asked() {
+                if work.cancel.is_asked() {
                     report.stopped = true;
                     return Ok(ControlFlow::Break(()));
                 }
@@ -180,7 +180,7 @@ impl Caravan<'_> {
         let bytes = ExtentHeader::disk_len(compressed) as u64 + u64::from(header.payload);
         report.extents_read += 1;
         report.bytes_read += bytes;
-        rest_until(work.pace.due(bytes, clock::monotonic_ns()), work.halt);
+        rest_until(work.pace.due(bytes, clock::monotonic_ns()), work.cancel);
         self.under_way.push_back(header.oldest);
         let job = Job { number: self.sent, stop, window };
         self.sent += 1;
@@ -188,11 +188,11 @@ impl Caravan<'_> {
     }
 }
 
-fn rest_until(due: u64, halt: &Halt) {
-    while !halt.is_asked() {
+fn rest_until(due: u64, cancel: &Cancel) {
+    while !cancel.is_asked() {
         match due.saturating_sub(clock::monotonic_ns()) {
             0 => return,
-            left => thread::sleep(NAP.min(Duration::from_nanos(left))),
+            left => thread::sleep(Cancel::NAP.min(Duration::from_nanos(left))),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use wirelane_filter::Filter;
-use wirelane_os::halt::Halt;
+use wirelane_pcap::Cancel;
 use wirelane_pcap::{Record, Source};
 
 use crate::narrow::Keys;
@@ -32,7 +32,7 @@ pub struct Query {
     /// Threads that read, decompress and filter. More threads than CPUs keep the disk busy.
     pub threads: usize,
     /// Stops the query. Packets found before it were already passed on.
-    pub halt: Halt,
+    pub cancel: Cancel,
 }
 
 impl Query {
@@ -52,7 +52,7 @@ impl Query {
             rate: None,
             memory: 256 << 20,
             threads: threads.clamp(4, 8),
-            halt: Halt::default(),
+            cancel: Cancel::default(),
         }
     }
 

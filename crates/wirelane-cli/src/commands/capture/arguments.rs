@@ -152,12 +152,13 @@ impl CaptureArgs {
                 }
                 (format, _) => format,
             };
-            let options = WriterOptions { format, rotation, access, halt: halt.clone(), ..options };
+            let options = WriterOptions { format, rotation, access, ..options };
             Ok(OutputConfig { path: path.clone(), options, split: self.split })
         };
         let output = self.write.as_ref().map(output).transpose()?;
         Ok(CaptureConfig {
             output,
+            halt: halt.clone(),
             single: self.look.single,
             placement: self.look.placement(&self.session)?,
             packets: self.session.count,

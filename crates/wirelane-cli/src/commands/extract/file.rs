@@ -40,15 +40,15 @@ impl<'a> Output<'a> {
         let options = args::writer(path, compress)?;
         let inputs = stores::files(stores)?;
         overwrite::refuse_files(path, &inputs)?;
-        let options = WriterOptions { inputs, access, halt: halt.clone(), ..options };
+        let options = WriterOptions { inputs, access, cancel: halt.into(), ..options };
         Ok(Self::with(path, options))
     }
 
     /// A pcapng stream into what is open, which errors call `name`.
     pub(crate) fn of_open(open: File, name: &'a Path, halt: &Halt) -> Self {
-        let (open, halt) = (Some(Arc::new(open)), halt.clone());
+        let (open, cancel) = (Some(Arc::new(open)), halt.into());
         let format = FileFormat::Pcapng;
-        Self::with(name, WriterOptions { open, halt, format, ..WriterOptions::of_path(name) })
+        Self::with(name, WriterOptions { open, cancel, format, ..WriterOptions::of_path(name) })
     }
 
     fn with(path: &'a Path, options: WriterOptions) -> Self {

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
         flows: args.flow,
         rate: args.rate,
         memory: args::address_space("--memory", Some(args.memory))?.unwrap_or(usize::MAX),
-        halt: halt.clone(),
+        cancel: (&halt).into(),
         ..Query::all()
     };
     if args.list {

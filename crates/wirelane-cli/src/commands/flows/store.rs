@@ -85,7 +85,7 @@ pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Q
         from: span.from,
         to: span.to,
         filter: stores::filter(written)?,
-        halt: halt.clone(),
+        cancel: halt.into(),
         ..Query::all()
     })
 }

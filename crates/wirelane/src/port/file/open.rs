@@ -13,6 +13,7 @@ use super::source::{Source, large_frames};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::mask::Class;
+use crate::memory;
 use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::accounting::{Accounting, FrameCounts};
@@ -113,7 +114,8 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let halt = options.halt.below();
     let mut writer = WriterOptions {
         inputs: options.inputs.clone(),
-        halt: halt.clone(),
+        cancel: halt.clone().into(),
+        room: memory::for_writers,
         ..WriterOptions::of_path(spec.name.as_ref())
     };
     let mut sources = vec![pcap::Source {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::halt::Halt;
 use crate::pcap::{WriterOptions, Written};
 use crate::placement::Placement;
 use crate::port::{FrameCounts, OpenOptions, PortInfo};
@@ -15,6 +16,8 @@ use crate::stats::QueueStats;
 pub struct CaptureConfig {
     /// Where packets go; `None` only counts them.
     pub output: Option<OutputConfig>,
+    /// Ends waiting for the reader of the output.
+    pub halt: Halt,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
     /// The CPUs of the receiving threads.
@@ -59,6 +62,7 @@ impl Default for CaptureConfig {
     fn default() -> Self {
         Self {
             output: None,
+            halt: Halt::default(),
             single: false,
             placement: Placement::default(),
             packets: None,

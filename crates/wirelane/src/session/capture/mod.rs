@@ -152,7 +152,7 @@ impl Capture {
             limit: None,
             lateness: lateness + SLACK,
             notes: Vec::new(),
-            halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
+            halt: config.output.as_ref().map(|_| config.halt.below()).unwrap_or_default(),
         };
         let is_single = config.single || config.immediate;
         let (spread, placement) = match (is_single, config.is_short()) {
@@ -399,7 +399,8 @@ impl Writers {
             // The user has not named these files.
             fresh: output.options.fresh || output.split,
             inputs: output.options.inputs.iter().cloned().chain(read).collect(),
-            halt: self.halt.clone(),
+            cancel: self.halt.clone().into(),
+            room: memory::for_writers,
             ..output.options.clone()
         });
         let mut view_input = match view {

@@ -49,11 +49,12 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
         output: program.input().map(|input| {
             let input = program::file(input);
             enlarge_pipe(&input, PIPE);
-            let (open, format, halt) = (Some(Arc::new(input)), FileFormat::Pcapng, halt.clone());
+            let (open, format) = (Some(Arc::new(input)), FileFormat::Pcapng);
             let path = Path::new(QUERY.name);
-            let options = WriterOptions { open, format, halt, ..WriterOptions::of_path(path) };
+            let options = WriterOptions { open, format, ..WriterOptions::of_path(path) };
             OutputConfig { path: path.into(), options, split: false }
         }),
+        halt: halt.clone(),
         single: look.single,
         placement: look.placement(&args.session)?,
         packets: args.session.count,

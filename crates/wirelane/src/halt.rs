@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::event::Event;
-use crate::{clock, signal};
+use wirelane_os::event::Event;
+use wirelane_os::{Result, clock, signal};
+use wirelane_pcap::{Cancel, CancelSource};
 
 /// How long a reader may stall once the end was requested, and how long writing may take in all;
 /// nanoseconds.
@@ -22,12 +22,12 @@ const PATIENCE: u64 = 2_000_000_000;
 const LONGEST: u64 = 30_000_000_000;
 
 /// The longest sleep between two checks.
-pub const NAP: Duration = Duration::from_millis(20);
+pub const NAP: Duration = Cancel::NAP;
 
 /// Requests the end, from any thread. Clones share one state.
 ///
 /// ```
-/// use wirelane_os::halt::Halt;
+/// use wirelane::halt::Halt;
 ///
 /// let session = Halt::default();
 /// let file = session.below();
@@ -105,7 +105,7 @@ impl Halt {
     }
 
     /// Descriptors of which at least one is readable once the end was asked for, and stays so: for
-    /// `poll`, `wirelane::pipeline::wait_any` and the like. A signal makes them readable, too, if
+    /// `poll`, `pipeline::wait_any` and the like. A signal makes them readable, too, if
     /// it asks.
     ///
     /// # Errors
@@ -199,6 +199,33 @@ impl Halt {
         state.hurries.load(Ordering::Acquire)
             || state.heeds_signals && signal::requests().0 > 1
             || state.above.as_ref().is_some_and(later)
+    }
+}
+
+impl CancelSource for Halt {
+    fn is_asked(&self) -> bool {
+        self.is_asked()
+    }
+
+    fn ends_waiting(&self) -> bool {
+        self.ends_waiting()
+    }
+
+    fn gives_up(&self, stalled: Duration) -> bool {
+        let stalled = u64::try_from(stalled.as_nanos()).unwrap_or(u64::MAX);
+        self.gives_up(clock::monotonic_ns().saturating_sub(stalled))
+    }
+}
+
+impl From<Halt> for Cancel {
+    fn from(halt: Halt) -> Self {
+        Self::new(halt)
+    }
+}
+
+impl From<&Halt> for Cancel {
+    fn from(halt: &Halt) -> Self {
+        Self::new(halt.clone())
     }
 }
 
