@@ -37,7 +37,7 @@ impl Search {
             let rows = columns(names)?;
             let halt = Halt::default();
             let query = asked.query(&halt)?;
-            let (stored, belt) = Stored::start(store::open(path)?, query, count)?;
+            let (stored, belt) = Stored::start(store::open(path)?, query, halt.clone(), count)?;
             let schema = rows.schema();
             let shared = Shared::new(Receiver::new(stored, rows), schema);
             Ok((shared, Self { belt, halt, path: path.display().to_string() }))

@@ -39,10 +39,10 @@ impl Stored {
     pub(crate) fn start(
         directory: Directory,
         query: Query,
+        halt: Halt,
         count: Option<u64>,
     ) -> Result<(Self, Arc<Belt>)> {
         let belt = Arc::new(Belt::default());
-        let halt = query.halt.clone();
         let ending = Ending(Arc::clone(&belt));
         threads::spawn("wl-search", move || search(&[directory], &query, count, &ending.0))?;
         let (run, interfaces) = (Run::default(), Vec::new());
