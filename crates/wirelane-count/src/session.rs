@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use wirelane::pipeline::{
-    Allowance, Budget, Consumer, Outcome, Running, Spread, Threads, Work, by_thread,
-};
+use wirelane::pipeline::{Consumer, Outcome, Running, Spread, Threads, Work, by_thread};
 use wirelane::placement::Placement;
 use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use wirelane::session::capture::needs_merge;
@@ -143,7 +141,6 @@ impl Counting {
         teller: impl Fn() -> Teller,
         threads: &AtomicUsize,
     ) -> Result<Running<Worker>> {
-        let budget = Arc::new(Budget::new(config.packets));
         let of_port = |(port, inputs): (&Port, Vec<Rx>)| {
             let end = |rx| (Links::of(port.info(), &rx), rx);
             inputs.into_iter().map(end).collect::<Vec<_>>()
@@ -151,13 +148,13 @@ impl Counting {
         let ends = ports.iter().zip(inputs).map(of_port).collect();
         let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
             let (links, rx) = ends.into_iter().unzip();
-            let consumer = Worker { links, teller: teller(), allowance: Allowance::new(&budget) };
-            Work { port, rx, consumer }
+            Work { port, rx, consumer: Worker { links, teller: teller() } }
         };
         let spread = if config.single { Spread::One } else { Spread::Queue };
         let work: Vec<_> = by_thread(ends, spread, |(_, rx)| rx).into_iter().map(work).collect();
         threads.store(work.len(), Ordering::Release);
-        Threads::default().placed(config.placement.clone()).each_alone().start(ports, work)
+        let threads = Threads::default().placed(config.placement.clone()).packets(config.packets);
+        threads.each_alone().start(ports, work)
     }
 
     /// The ports.
@@ -295,12 +292,10 @@ struct Worker {
     /// One per receiving end.
     links: Vec<Links>,
     teller: Teller,
-    allowance: Allowance,
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        self.allowance.spend(batch.len());
         let Some(links) = self.links.get_mut(input) else { return Ok(()) };
         let tables = self.teller.tables();
         for frame in batch.iter() {
@@ -310,21 +305,12 @@ impl Consumer for Worker {
         Ok(())
     }
 
-    fn capacity(&mut self) -> usize {
-        self.allowance.admit(Batch::DEFAULT)
-    }
-
-    fn round(&mut self, _: &[Rx], idle: bool) -> Result<()> {
-        if idle {
-            // Others may have traffic for what we do not use.
-            self.allowance.give_back();
-        }
+    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
         self.teller.answer_if_asked();
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.allowance.give_back();
         self.teller.finish();
         Ok(())
     }

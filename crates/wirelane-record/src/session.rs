@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirelane::halt::Halt;
 use wirelane::pcap::Written;
-use wirelane::pipeline::{Allowance, Budget, Threads, Work, by_queue};
+use wirelane::pipeline::{Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
 use wirelane::session::capture::needs_merge;
 use wirelane::session::interfaces::{Interface, interfaces};
@@ -81,18 +81,14 @@ impl Recording {
             let (packets, placement) = (config.packets, config.placement.clone());
             Receiving::start_in_order(vec![port], groups, packets, config.single, placement, view)?
         } else {
-            let budget = Arc::new(Budget::new(config.packets));
             let lossless = port.info().lossless;
             let mut work = Vec::new();
             for (rx, (ends, interfaces)) in groups.into_iter().zip(ends) {
-                let (journal, allowance) = (journal(interfaces)?, Allowance::new(&budget));
-                work.push(Work {
-                    port: 0,
-                    rx,
-                    consumer: Worker { ends, journal, allowance, lossless },
-                });
+                let consumer = Worker { ends, journal: journal(interfaces)?, lossless };
+                work.push(Work { port: 0, rx, consumer });
             }
-            let threads = Threads::default().placed(config.placement.clone());
+            let threads =
+                Threads::default().placed(config.placement.clone()).packets(config.packets);
             Receiving::Queues(threads.start(vec![port], work)?)
         };
         let status = store.status();

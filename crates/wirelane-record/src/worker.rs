@@ -3,7 +3,7 @@
 use wirelane::Result;
 use wirelane::frame::{Batch, Frame};
 use wirelane::pcap::{Direction, Record};
-use wirelane::pipeline::{Allowance, Consumer};
+use wirelane::pipeline::Consumer;
 use wirelane::port::Rx;
 use wirelane::session::comment::Comment;
 use wirelane::session::interfaces::{Interface, Placing};
@@ -17,7 +17,6 @@ pub(crate) struct Worker {
     /// One per receiving end.
     pub(crate) ends: Vec<End>,
     pub(crate) journal: Journal,
-    pub(crate) allowance: Allowance,
     /// The port waits for us and loses nothing.
     pub(crate) lossless: bool,
 }
@@ -81,7 +80,6 @@ impl End {
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        self.allowance.spend(batch.len());
         let Some(end) = self.ends.get_mut(input) else { return Ok(()) };
         if let Some(lookout) = &mut end.lookout {
             lookout.look(batch, &end.placing);
@@ -104,22 +102,13 @@ impl Consumer for Worker {
         Ok(())
     }
 
-    fn capacity(&mut self) -> usize {
-        self.allowance.admit(Batch::DEFAULT)
-    }
-
-    fn round(&mut self, _: &[Rx], idle: bool) -> Result<()> {
-        if idle {
-            // Others may have traffic for what we do not use.
-            self.allowance.give_back();
-        }
+    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
         self.journal.round();
         Ok(())
     }
 
     /// Hands over the rest and ends the lane.
     fn finish(&mut self) -> Result<()> {
-        self.allowance.give_back();
         self.journal.finish();
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::pipeline::{Allowance, Budget, Outcome, Threads, Work, by_queue};
+use wirelane::pipeline::{Outcome, Threads, Work, by_queue};
 use wirelane::port::{Control, Port, PortInfo, Rx};
 use wirelane::session::capture::needs_merge;
 use wirelane::session::monitor::Monitor;
@@ -58,7 +58,6 @@ impl Metering {
         let (most, note) = fitting::flows(config.max_flows, tables)?;
         let collector = Collector::joining(sinks, tables, config.meter, most, lossless)?;
         let room = Arc::new(Room::new(most));
-        let budget = Arc::new(Budget::new(config.packets));
         let mut counts = Vec::new();
         let mut work = Vec::new();
         for (port, rx) in groups {
@@ -71,12 +70,11 @@ impl Metering {
             }
             let own = Arc::new(Mutex::new(MeterCounts::default()));
             counts.push(Arc::clone(&own));
-            let allowance = Allowance::new(&budget);
-            let consumer = Worker::new(info, &rx, meter, allowance, &collector, table, own);
+            let consumer = Worker::new(info, &rx, meter, &collector, table, own);
             work.push(Work { port, rx, consumer });
         }
-        let threads = Threads::default().placed(config.placement.clone()).each_alone();
-        let receiving = Receiving::Queues(threads.start(ports, work)?);
+        let threads = Threads::default().placed(config.placement.clone()).packets(config.packets);
+        let receiving = Receiving::Queues(threads.each_alone().start(ports, work)?);
         Ok(Self { receiving, collector: Arc::new(collector), counts, monitor, note })
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use wirelane::Result;
 use wirelane::frame::Batch;
-use wirelane::pipeline::{Allowance, Consumer};
+use wirelane::pipeline::Consumer;
 use wirelane::port::{PortInfo, Rx};
 use wirelane::session::interfaces::{Placing, interfaces};
 
@@ -18,7 +18,6 @@ use crate::parts::{Origin, Parts};
 pub(super) struct Worker {
     ends: Vec<End>,
     meter: Meter,
-    allowance: Allowance,
     /// `None` after the end.
     outbox: Option<Outbox>,
     inbox: Arc<Inbox>,
@@ -42,7 +41,6 @@ impl Worker {
         info: &PortInfo,
         inputs: &[Rx],
         mut meter: Meter,
-        allowance: Allowance,
         collector: &Collector,
         table: usize,
         counts: Arc<Mutex<MeterCounts>>,
@@ -51,7 +49,7 @@ impl Worker {
         let (outbox, inbox) = (Some(collector.outbox(table)), collector.inbox(table));
         let (origins, parts) = (Vec::new(), Parts::default());
         let report = Report::new(counts);
-        Self { ends, meter, allowance, outbox, inbox, origins, parts, time: 0, report }
+        Self { ends, meter, outbox, inbox, origins, parts, time: 0, report }
     }
 
     /// Sends the parts that began and ended, and the time of this table. Without parts it sends the
@@ -70,7 +68,6 @@ impl Worker {
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        self.allowance.spend(batch.len());
         let Self { ends, meter, .. } = self;
         let Some(end) = ends.get_mut(input) else { return Ok(()) };
         for frame in batch.iter() {
@@ -95,22 +92,14 @@ impl Consumer for Worker {
         Ok(())
     }
 
-    fn capacity(&mut self) -> usize {
-        self.allowance.admit(Batch::DEFAULT)
-    }
-
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
         self.outbox.as_ref().map_or(Ok(()), Outbox::check)?;
         let Self { inbox, origins, meter, .. } = self;
         inbox.take(origins);
         origins.drain(..).for_each(|origin| meter.began(&origin));
         self.time = inputs.iter().map(Rx::watermark).min().unwrap_or(0);
-        if idle {
-            // Others may have traffic for what we do not use.
-            self.allowance.give_back();
-            if self.time < u64::MAX {
-                self.meter.advance(self.time);
-            }
+        if idle && self.time < u64::MAX {
+            self.meter.advance(self.time);
         }
         if self.report.is_due(&self.meter) {
             self.send();
@@ -119,7 +108,6 @@ impl Consumer for Worker {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.allowance.give_back();
         if let Some(outbox) = self.outbox.take() {
             outbox.finish(&mut self.meter, std::mem::take(&mut self.parts));
         }

@@ -10,8 +10,8 @@ use wirelane::{Error, Result};
 use wirelane_gen::source::{Departure, Source, SourceError};
 use wirelane_os::clock;
 
-use super::budget::{Allowance, Taken};
 use super::outlet::Outlet;
+use super::quota::{Portion, Taken};
 use crate::pacer::{Pacer, Pacing};
 use crate::session::SendConfig;
 use crate::timing::Departures;
@@ -72,7 +72,7 @@ pub(super) struct LaneSender {
     index: usize,
     outlet: Outlet,
     source: Box<dyn Source>,
-    allowance: Allowance,
+    portion: Portion,
     shared: Arc<Shared>,
     pacing: Pacing,
     /// The times in the schedule of the packets under way to the port.
@@ -93,7 +93,7 @@ impl LaneSender {
     pub(super) fn new(
         index: usize,
         outlet: Outlet,
-        (source, allowance): (Box<dyn Source>, Allowance),
+        (source, portion): (Box<dyn Source>, Portion),
         shared: &Arc<Shared>,
         pacing: Pacing,
     ) -> Self {
@@ -103,7 +103,7 @@ impl LaneSender {
             index,
             outlet,
             source,
-            allowance,
+            portion,
             shared: Arc::clone(shared),
             pacing,
             times: Vec::with_capacity(Pacing::LARGEST_BURST),
@@ -140,7 +140,7 @@ impl LaneSender {
         let deadline = shared.duration.map_or(u64::MAX, last);
         let mut now = clock::monotonic_ns();
         // Do not wait for the time of a packet that will not be sent.
-        while !shared.is_stopping() && now < deadline && !self.allowance.is_spent() {
+        while !shared.is_stopping() && now < deadline && !self.portion.is_spent() {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;
             };
@@ -166,7 +166,7 @@ impl LaneSender {
             let is_burst = self.times.len() == most;
             self.count(pacer, now);
             if is_burst
-                && !self.allowance.is_spent()
+                && !self.portion.is_spent()
                 && let Some(next) = self.next()?
             {
                 pacer.after_burst(next.at, now);
@@ -207,7 +207,7 @@ impl LaneSender {
         let lead = self.outlet.lead();
         let until = pacer.until(now).saturating_add(lead);
         let (mut failure, mut taken, mut skipped) = (None, Taken::One, 0);
-        let allowance = &mut self.allowance;
+        let portion = &mut self.portion;
         let (times, source, shared) = (&mut self.times, &mut self.source, &self.shared);
         let duration = shared.duration.unwrap_or(u64::MAX);
         let at = Cell::new(0);
@@ -223,7 +223,7 @@ impl LaneSender {
                 if pacer.due(next.at) > until || next.at >= duration {
                     return None;
                 }
-                taken = allowance.take();
+                taken = portion.take();
                 if taken != Taken::One {
                     return None;
                 }

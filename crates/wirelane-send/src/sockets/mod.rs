@@ -8,9 +8,9 @@
 //! A thread shares nothing with the others: each has its part of the packets, and the schedule says
 //! when each packet leaves. Packets are written in place, into the slot of a ring or into a frame.
 
-mod budget;
 mod lane;
 mod outlet;
+mod quota;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,10 +23,10 @@ use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::clock;
 
-use self::budget::Allowance;
 pub(crate) use self::lane::LaneEnd;
 use self::lane::{LaneSender, Shared};
 use self::outlet::Outlet;
+use self::quota::Portion;
 use crate::engine::Engine;
 use crate::session::{
     MakeSource, Progress, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
@@ -67,10 +67,10 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
     let shared = Arc::new(Shared::new(ends.len(), config));
     let of = u32::try_from(ends.len()).unwrap_or(u32::MAX);
     let mut jobs = Vec::new();
-    let allowances = budget::allowances(config.packets, ends.len());
+    let portions = quota::portions(config.packets, ends.len());
     let mut places = XpsBindings::new(&config.placement);
-    for ((index, tx), allowance) in (0..).zip(ends).zip(allowances) {
-        let packets = (sources(Lane { index, of })?, allowance);
+    for ((index, tx), portion) in (0..).zip(ends).zip(portions) {
+        let packets = (sources(Lane { index, of })?, portion);
         let outlet = Outlet::new(tx, port.info(), config)?;
         let place = places.next(&mut port, outlet.queue());
         let job = job(index, (outlet, place), packets, &shared, config);
@@ -96,7 +96,7 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
 fn job(
     index: u32,
     (mut outlet, place): (Outlet, Option<XpsBinding>),
-    packets: (Box<dyn Source>, Allowance),
+    packets: (Box<dyn Source>, Portion),
     shared: &Arc<Shared>,
     config: &SendConfig,
 ) -> impl FnOnce() -> LaneEnd + Send + use<> {

@@ -6,14 +6,13 @@
 //!   [`Halt`](crate::halt::Halt).
 //! * [`wait_any`] is for programs with an event loop of their own.
 
-mod budget;
 mod consumer;
 mod forwarder;
+mod quota;
 mod run;
 mod running;
 mod wait;
 
-pub use self::budget::{Allowance, Budget};
 pub use self::consumer::Consumer;
 pub use self::forwarder::{Changing, Forwarder};
 pub use self::run::{run, run_with};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
+use super::quota::Portion;
 use super::wait::wait;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
@@ -38,19 +39,23 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_with(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
-    run_until(inputs, consumer, None)
+    run_until(inputs, consumer, None, Portion::of(None))
 }
 
-/// As [`run_with`]; once `stopped` has happened a sleeping loop asks its ends again.
+/// As [`run_with`], and at most `portion` packets; once `stopped` has happened a sleeping loop asks
+/// its ends again.
 pub(super) fn run_until(
     inputs: &mut [Rx],
     consumer: &mut impl Consumer,
     stopped: Option<&Event>,
+    mut portion: Portion,
 ) -> Result<()> {
     let mut errors = Errors::default();
-    if let Err(error) = receive(inputs, consumer, stopped, &mut errors) {
+    if let Err(error) = receive(inputs, consumer, stopped, &mut portion, &mut errors) {
         errors.add(error);
     }
+    // Other threads need not wait until this consumer has handed over what it has.
+    drop(portion);
     if let Err(error) = consumer.finish() {
         errors.add(error);
     }
@@ -76,6 +81,7 @@ fn receive(
     inputs: &mut [Rx],
     consumer: &mut impl Consumer,
     stopped: Option<&Event>,
+    portion: &mut Portion,
     errors: &mut Errors,
 ) -> Result<()> {
     let mut batch = Batch::default();
@@ -85,12 +91,12 @@ fn receive(
         let mut idle = true;
         rounds = if rounds < ROUNDS_UNASKED { rounds + 1 } else { 0 };
         for (input, rx) in inputs.iter_mut().enumerate() {
-            let capacity = consumer.capacity();
+            let capacity = portion.admit(consumer.capacity());
             if capacity == 0 {
                 return Ok(());
             }
             batch.set_limit(capacity);
-            if rx.receive(&mut batch) > 0 {
+            if receive_within(rx, &mut batch, portion) > 0 {
                 idle = false;
                 consumer.consume(input, &mut batch)?;
                 batch.clear();
@@ -99,6 +105,9 @@ fn receive(
             {
                 errors.add(error);
             }
+        }
+        if idle {
+            portion.give_back();
         }
         consumer.round(inputs, idle)?;
         if !idle {
@@ -114,6 +123,18 @@ fn receive(
             Err(error) => errors.add(error),
         }
     }
+}
+
+/// Receives a batch and counts its packets, those that became part of others included.
+#[inline]
+fn receive_within(rx: &mut Rx, batch: &mut Batch, portion: &mut Portion) -> usize {
+    if !portion.is_limited() {
+        return rx.receive(batch);
+    }
+    let merged = rx.counters().merged.value();
+    let received = rx.receive(batch);
+    portion.spend(received + (rx.counters().merged.value() - merged) as usize);
+    received
 }
 
 #[cfg(test)]

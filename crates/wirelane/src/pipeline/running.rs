@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
+use super::quota::{Portion, Quota};
 use super::run::run_until;
 use super::wait::wait_any;
 use crate::error::{Error, Result};
@@ -45,12 +46,13 @@ pub fn spawn<C: Consumer + Send + 'static>(
     Threads::default().spawn(port, make)
 }
 
-/// How threads are started: on which CPUs, and what ends them.
+/// How threads are started: on which CPUs, for how many packets, and what ends them.
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
     placement: Option<Placement>,
     halt: Halt,
     each_alone: bool,
+    packets: Option<u64>,
 }
 
 impl Threads {
@@ -72,6 +74,15 @@ impl Threads {
     #[must_use]
     pub fn each_alone(self) -> Self {
         Self { each_alone: true, ..self }
+    }
+
+    /// Ends after the first `packets` that any of the threads receives: exactly so many, unless it
+    /// is `None`. A packet that became part of another counts. To receive the first in order of
+    /// time from several ends takes a merge, such as that of a
+    /// [capture](crate::session::capture).
+    #[must_use]
+    pub fn packets(self, packets: Option<u64>) -> Self {
+        Self { packets, ..self }
     }
 
     /// As [`spawn`].
@@ -123,14 +134,16 @@ impl Threads {
             asked: Event::new()?,
         });
         let each_alone = self.each_alone;
+        let quota = self.packets.map(|packets| Arc::new(Quota::new(packets)));
         let mut counters = Vec::new();
         let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
-            let stop = Arc::clone(&stop);
+            let (stop, portion) = (Arc::clone(&stop), Portion::of(quota.as_ref()));
             let run = move || {
                 let on_panic = OnPanic(&stop);
                 let mut consumer = make(&inputs);
-                let failure = run_until(&mut inputs, &mut consumer, Some(&stop.asked)).err();
+                let stopped = Some(&stop.asked);
+                let failure = run_until(&mut inputs, &mut consumer, stopped, portion).err();
                 drop(on_panic);
                 match stop.controls.get(port).filter(|_| each_alone) {
                     _ if failure.is_none() => {}
@@ -214,8 +227,9 @@ impl<C> Outcome<C> {
 impl<C: Send + 'static> Running<C> {
     /// Waits until all threads have ended, `timeout` has passed, or the end was requested
     /// ([`Threads::until`]); true if they have ended. Threads end when all receiving ends have
-    /// ended, when no consumer has capacity left, and after an error. With a time it also returns
-    /// after a signal, which may be what the caller waits for.
+    /// ended, when enough packets were received ([`Threads::packets`]), when no consumer has
+    /// capacity left, and after an error. With a time it also returns after a signal, which may be
+    /// what the caller waits for.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         self.wait_or(timeout, &[])
     }

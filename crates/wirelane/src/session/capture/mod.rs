@@ -60,7 +60,7 @@ use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{FileFormat, Section, WriterOptions, Written};
-use crate::pipeline::{Allowance, Budget, Job, Running, Spread, Threads, by_thread, thread_name};
+use crate::pipeline::{Job, Running, Spread, Threads, by_thread, thread_name};
 use crate::port::{Backend, Control, FileMetadata, FrameCounts, Port, PortInfo, Rx};
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
@@ -173,21 +173,20 @@ impl Capture {
         };
         let (limit, immediate) = (writers.limit.clone(), config.immediate);
         let writing = writers.opener.as_ref().and_then(|opener| opener.helped());
-        let budget = Arc::new(Budget::new(config.packets.filter(|_| !is_merged)));
         let job = |(port, ends): (usize, Vec<End>)| {
             let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
-            let allowance = Allowance::new(&budget);
             let limit = limit.clone();
             let promise = immediate.then(|| Promise::new(lateness));
             let writing = writing.clone();
-            let make = move |_: &[Rx]| Worker { routes, allowance, limit, promise, writing };
+            let make = move |_: &[Rx]| Worker { routes, limit, promise, writing };
             Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let zip =
             |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
         let ends = inputs.into_iter().zip(routes).map(zip).collect();
         let jobs = by_thread(ends, spread, |(rx, _): &End| rx).into_iter().map(job);
-        let threads = Threads::default().placed(placement).each_alone();
+        let packets = config.packets.filter(|_| !is_merged);
+        let threads = Threads::default().placed(placement).packets(packets).each_alone();
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.opener.clone().filter(|opener| opener.writes()) {
             None => monitor,

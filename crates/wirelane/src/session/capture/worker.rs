@@ -11,7 +11,6 @@ use super::writing::Writing;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pcap::Direction;
-use crate::pipeline::Allowance;
 use crate::pipeline::Consumer;
 use crate::port::Rx;
 use crate::session::interfaces::Placing;
@@ -55,7 +54,6 @@ impl Quota {
 pub(super) struct Worker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
-    pub(super) allowance: Allowance,
     /// Applied behind the merge.
     pub(super) limit: Option<Arc<Limit>>,
     /// For immediate delivery.
@@ -66,7 +64,6 @@ pub(super) struct Worker {
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
             route.take(batch)?;
         }
@@ -77,7 +74,7 @@ impl Consumer for Worker {
         if self.limit.as_ref().is_some_and(|limit| limit.is_reached()) {
             return 0;
         }
-        self.allowance.admit(Batch::DEFAULT)
+        Batch::DEFAULT
     }
 
     fn longest_sleep(&self) -> Option<Duration> {
@@ -86,10 +83,6 @@ impl Consumer for Worker {
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
-        if idle {
-            // Others may have traffic for what we do not use.
-            self.allowance.give_back();
-        }
         for (route, rx) in self.routes.iter_mut().zip(inputs) {
             let time = rx.watermark();
             route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
@@ -110,7 +103,6 @@ impl Consumer for Worker {
 
     /// Hands over the rest and ends the lanes.
     fn finish(&mut self) -> Result<()> {
-        self.allowance.give_back();
         let mut bells: Vec<Arc<Doorbell>> = Vec::new();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();

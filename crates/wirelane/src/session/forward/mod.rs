@@ -59,7 +59,7 @@ pub use self::switches::PortSwitches;
 use self::tx_path::TxPaths;
 use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
-use crate::pipeline::{Allowance, Budget, Job, Running, Threads};
+use crate::pipeline::{Job, Running, Threads};
 use crate::port::steering::pairing;
 use crate::port::{
     Control, FrameCounts, Port, PortInfo, Rx, XpsBindings, XpsWatch, tx_queue_notes,
@@ -105,7 +105,6 @@ impl Forward {
             ..Monitor::default()
         };
         let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
-        let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
         let (mut jobs, mut places) = (Vec::new(), XpsBindings::new(&config.placement));
         let all_switches = (0..ports.len())
@@ -171,10 +170,8 @@ impl Forward {
                     endless,
                     swap: config.swap || from == to,
                 };
-                let allowance = Allowance::new(&budget);
                 let signals = Arc::clone(&signals);
-                let make =
-                    move |inputs: &[Rx]| Worker::new(inputs, path, direction, allowance, signals);
+                let make = move |inputs: &[Rx]| Worker::new(inputs, path, direction, signals);
                 jobs.push(Job { name: format!("wl-fwd{from}-{position}"), port: from, rx, make });
             }
         }
@@ -185,7 +182,8 @@ impl Forward {
         // With how their ends are bound to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
         let watch = places.watch();
-        let running = Threads::default().placed(places.placement()).launch(ports, jobs)?;
+        let threads = Threads::default().placed(places.placement()).packets(config.packets);
+        let running = threads.launch(ports, jobs)?;
         Ok(Self {
             running,
             monitor,

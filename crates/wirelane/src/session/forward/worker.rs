@@ -8,7 +8,6 @@ use super::signals::Signals;
 use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
-use crate::pipeline::Allowance;
 use crate::pipeline::Consumer;
 use crate::port::{Backend, PortInfo, Rx};
 use crate::stats::RxCounters;
@@ -21,8 +20,6 @@ pub(super) struct Worker {
     tx_path: TxPath,
     /// Of the receiving ends, by position.
     counters: Vec<Arc<RxCounters>>,
-    /// What they had merged when they were last asked.
-    merged: Vec<u64>,
     /// The source waits for us: nothing is lost by making it wait.
     lossless: bool,
     /// The sink keeps the wire length of a packet that was cut, and gains from being left alone.
@@ -30,7 +27,6 @@ pub(super) struct Worker {
     swap: bool,
     /// The source does not end by itself.
     endless: bool,
-    allowance: Allowance,
     signals: Arc<Signals>,
     sink: String,
     /// The outlet has failed.
@@ -57,34 +53,21 @@ impl Worker {
         inputs: &[Rx],
         tx_path: TxPathBuilder,
         direction: Direction,
-        allowance: Allowance,
         signals: Arc<Signals>,
     ) -> Self {
         Self {
             tx_path: tx_path.build(),
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
-            merged: vec![0; inputs.len()],
             lossless: direction.source.lossless,
             is_file: direction.sink.backend == Backend::File,
             swap: direction.swap,
             endless: direction.endless,
-            allowance,
             signals,
             sink: direction.sink.spec,
             failed: false,
             errors: Vec::new(),
             cut: 0,
         }
-    }
-
-    /// Packets that became part of others since the last call.
-    fn merged(&mut self, input: usize) -> usize {
-        let (Some(counters), Some(seen)) = (self.counters.get(input), self.merged.get_mut(input))
-        else {
-            return 0;
-        };
-        let now = counters.merged.value();
-        (now - std::mem::replace(seen, now)) as usize
     }
 
     /// Takes out what cannot be sent: what was cut before it got here, which sent on would be
@@ -138,8 +121,6 @@ impl Worker {
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        let merged = self.merged(input);
-        self.allowance.spend(batch.len() + merged);
         self.filter(input, batch);
         let sent = self.send(input, batch).inspect_err(|_| self.failed = true);
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
@@ -149,19 +130,11 @@ impl Consumer for Worker {
         sent
     }
 
-    fn capacity(&mut self) -> usize {
-        self.allowance.admit(Batch::DEFAULT)
-    }
-
     fn longest_sleep(&self) -> Option<Duration> {
         (self.tx_path.pending() > 0).then_some(RETRY)
     }
 
     fn round(&mut self, _inputs: &[Rx], idle: bool) -> Result<()> {
-        if idle {
-            // Others may have traffic for what we do not use.
-            self.allowance.give_back();
-        }
         let flush = self.tx_path.pending() > 0 && (idle || !self.is_file);
         if flush {
             self.tx_path.flush().inspect_err(|_| self.failed = true)?;
@@ -170,7 +143,6 @@ impl Consumer for Worker {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.allowance.give_back();
         if self.failed {
             self.tx_path.abandon();
         } else {

@@ -1,4 +1,4 @@
-//! A number of packets that several threads share: exactly so many are made by all together.
+//! A number of packets that several threads share: all together make exactly so many.
 //!
 //! Each thread has an equal part, so that all of them end at the same time in the schedule. One
 //! whose packets end before its part is used leaves the rest to the others.
@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What the threads share.
+/// What threads leave to the others.
 struct Pool {
-    /// What threads have left to the others.
+    /// Packets for any of the threads.
     left: AtomicU64,
     /// Threads that may still leave something.
     unsettled: AtomicUsize,
 }
 
-/// What one thread may make.
-pub(super) struct Allowance {
+/// How many packets one thread may make.
+pub(super) struct Portion {
     /// `None` without a limit.
     pool: Option<Arc<Pool>>,
     own: u64,
@@ -33,24 +33,24 @@ pub(super) enum Taken {
     Nothing,
 }
 
-/// The allowances of so many threads for `limit` packets; any number if `None`.
-pub(super) fn allowances(limit: Option<u64>, threads: usize) -> Vec<Allowance> {
+/// The portions of `limit` packets for `threads` threads; any number if `None`.
+pub(super) fn portions(limit: Option<u64>, threads: usize) -> Vec<Portion> {
     let Some(limit) = limit else {
-        let unlimited = || Allowance { pool: None, own: 0, is_settled: true };
+        let unlimited = || Portion { pool: None, own: 0, is_settled: true };
         return (0..threads).map(|_| unlimited()).collect();
     };
     let pool = Pool { left: AtomicU64::new(0), unsettled: AtomicUsize::new(threads) };
     let (pool, all) = (Arc::new(pool), threads.max(1) as u64);
     let part = |thread: u64| limit / all + u64::from(thread < limit % all);
-    let allowance = |thread| Allowance {
+    let portion = |thread| Portion {
         pool: Some(Arc::clone(&pool)),
         own: part(thread as u64),
         is_settled: false,
     };
-    (0..threads).map(allowance).collect()
+    (0..threads).map(portion).collect()
 }
 
-impl Allowance {
+impl Portion {
     /// Takes one packet.
     #[inline]
     pub(super) fn take(&mut self) -> Taken {
@@ -97,7 +97,7 @@ impl Allowance {
     }
 }
 
-impl Drop for Allowance {
+impl Drop for Portion {
     fn drop(&mut self) {
         self.settle();
     }
@@ -109,11 +109,10 @@ mod tests {
 
     #[test]
     fn each_has_a_part_and_leaves_what_it_does_not_use() {
-        let mut all = allowances(Some(11), 3);
+        let mut all = portions(Some(11), 3);
         let (mut c, mut b, mut a) = (all.pop().unwrap(), all.pop().unwrap(), all.pop().unwrap());
-        let take = |allowance: &mut Allowance| {
-            (0..20).take_while(|_| allowance.take() == Taken::One).count()
-        };
+        let take =
+            |portion: &mut Portion| (0..20).take_while(|_| portion.take() == Taken::One).count();
         assert_eq!((take(&mut a), a.take()), (4, Taken::Later));
         assert_eq!(b.take(), Taken::One);
         drop(b);
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_there_is_no_end() {
-        let mut all = allowances(None, 1);
+        let mut all = portions(None, 1);
         assert!((0..1000).all(|_| all[0].take() == Taken::One && !all[0].is_spent()));
     }
 }
