@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use wirelane::pipeline::{Consumer, Outcome, Running, Spread, Threads, Work, by_thread};
 use wirelane::placement::Placement;
-use wirelane::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use wirelane::port::{FrameCounts, Port, PortInfo, Rx};
+use wirelane::session::Session;
 use wirelane::session::capture::needs_merge;
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
@@ -72,11 +73,21 @@ pub struct CountOutcome {
     pub errors: Vec<Error>,
 }
 
-/// A running count. Dropping it stops it; [`Counting::join`] also returns the outcome.
+/// Where the counted packets come from, and by what they are counted.
+struct Sources {
+    by: Vec<By>,
+    /// The spec of each port.
+    specs: Vec<String>,
+    /// Each interface that is known from the start, with the position of its port.
+    interfaces: Vec<(usize, Interface)>,
+    /// Finds the interfaces that appear later, with the position of the port.
+    placings: Vec<(usize, Placing)>,
+}
+
+/// The threads of a count, and their tables.
 pub struct Counting {
     receiving: Receiving<Worker>,
-    monitor: Monitor,
-    by: Vec<By>,
+    sources: Sources,
     /// What the threads have handed over.
     tables: Mutex<Tables>,
     handed_over: mpsc::Receiver<Tables>,
@@ -84,10 +95,6 @@ pub struct Counting {
     asked: Arc<AtomicU64>,
     /// How many threads are not at an end.
     threads: Arc<AtomicUsize>,
-    /// Each interface that is known from the start, with the position of its port.
-    interfaces: Vec<(usize, Interface)>,
-    /// Finds the interfaces that appear later, with the position of the port.
-    placings: Vec<(usize, Placing)>,
 }
 
 impl Counting {
@@ -95,21 +102,14 @@ impl Counting {
     ///
     /// # Errors
     /// A CPU cannot be used, or a port refuses to start.
-    pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Self> {
+    pub fn start(mut ports: Vec<Port>, config: &CountConfig) -> Result<Session<Self>> {
         let inputs = ports.iter_mut().map(Port::rx).collect::<Result<Vec<Vec<Rx>>>>()?;
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         let room = Tables::new(&config.by, config.keys, config.inner);
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
-        let (mut known, mut placings) = (Vec::new(), Vec::new());
-        for (position, (port, inputs)) in ports.iter().zip(&inputs).enumerate() {
-            let growing =
-                |rx: &Rx| interfaces(port.info(), rx).into_iter().map(|one| (position, one));
-            known.extend(inputs.iter().flat_map(growing));
-            // All receiving ends of a port share the interfaces that it finds later.
-            placings.extend(inputs.first().map(|rx| (position, Placing::of(rx))));
-        }
+        let sources = Sources::new(&ports, &inputs, &config.by);
         let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
         let receiving = if needs_merge(config.packets, &inputs) {
             threads.store(1, Ordering::Release);
@@ -120,17 +120,16 @@ impl Counting {
         } else {
             Receiving::Queues(Self::start_queues(ports, inputs, config, teller, &threads)?)
         };
-        Ok(Self {
+        let handle = receiving.handle();
+        let counting = Self {
             receiving,
-            monitor,
-            by: config.by.clone(),
+            sources,
             tables: Mutex::new(Tables::new(&config.by, config.keys, config.inner)),
             handed_over,
             asked,
             threads,
-            interfaces: known,
-            placings,
-        })
+        };
+        Ok(Session::new(counting, monitor, handle))
     }
 
     /// A thread per queue.
@@ -157,27 +156,6 @@ impl Counting {
         threads.each_alone().start(ports, work)
     }
 
-    /// The ports.
-    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.receiving.ports()
-    }
-
-    /// Masks, filter and stop of each port, for any thread.
-    pub fn controls(&self) -> &[Arc<dyn Control>] {
-        self.receiving.controls()
-    }
-
-    /// Reads all counters, from any thread.
-    pub fn monitor(&self) -> Monitor {
-        self.monitor.clone()
-    }
-
-    /// Waits until the count has ended by itself (enough packets, the end of every source, an
-    /// error), or `timeout` has passed; true if it has ended.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        self.receiving.wait(timeout)
-    }
-
     /// What was counted so far, but for packets of the last moment.
     pub fn counts(&self) -> Vec<Counts> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,52 +167,67 @@ impl Counting {
             let Ok(answer) = self.handed_over.recv_timeout(left) else { break };
             tables.join(answer);
         }
-        let ports: Vec<_> = self.ports().cloned().collect();
-        counts(&self.by, &tables, &all(&self.interfaces, &self.placings), &ports)
+        self.sources.counts(&tables)
+    }
+}
+
+impl Sources {
+    fn new(ports: &[Port], inputs: &[Vec<Rx>], by: &[By]) -> Self {
+        let (mut known, mut placings) = (Vec::new(), Vec::new());
+        for (position, (port, inputs)) in ports.iter().zip(inputs).enumerate() {
+            let of_end =
+                |rx: &Rx| interfaces(port.info(), rx).into_iter().map(|one| (position, one));
+            known.extend(inputs.iter().flat_map(of_end));
+            // All receiving ends of a port share the interfaces that it finds later.
+            placings.extend(inputs.first().map(|rx| (position, Placing::of(rx))));
+        }
+        let specs = ports.iter().map(|port| port.info().spec.clone()).collect();
+        Self { by: by.to_vec(), specs, interfaces: known, placings }
     }
 
-    /// Lets no more packets in, counts those on their way, and reports.
-    pub fn join(self) -> CountOutcome {
-        let Self { receiving, monitor, tables, handed_over, by, interfaces, placings, .. } = self;
-        let Outcome { ports, frames: each, errors, .. } = receiving.join();
-        let queues = monitor.queues();
+    /// What is in `tables`, and what the ports counted.
+    fn counts(&self, tables: &Tables) -> Vec<Counts> {
+        let of = |by: &By| match by {
+            By::Queue => Some(by_queue(&self.all(), &self.specs)),
+            by => tables.counts(*by),
+        };
+        self.by.iter().filter_map(of).collect()
+    }
+
+    /// The interfaces known from the start, then the interfaces that appeared later.
+    fn all(&self) -> Vec<(usize, Interface)> {
+        let later = self.placings.iter().flat_map(|(port, placing)| {
+            placing.later().into_iter().map(|interface| (*port, interface))
+        });
+        self.interfaces.iter().cloned().chain(later).collect()
+    }
+}
+
+impl wirelane::session::Worker for Counting {
+    type Outcome = CountOutcome;
+
+    fn wait(&self, timeout: Duration) -> bool {
+        self.receiving.wait(timeout)
+    }
+
+    fn join(self, monitor: &Monitor) -> CountOutcome {
+        let Outcome { ports, frames: each, errors, .. } = self.receiving.join();
         let mut frames = FrameCounts::default();
         each.into_iter().for_each(|of_port| frames += of_port);
-        let mut tables = tables.into_inner().unwrap_or_else(PoisonError::into_inner);
-        handed_over.try_iter().for_each(|last| tables.join(last));
-        let tables = counts(&by, &tables, &all(&interfaces, &placings), &ports);
-        CountOutcome { tables, ports, queues, frames, errors }
+        let mut tables = self.tables.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.handed_over.try_iter().for_each(|last| tables.join(last));
+        let tables = self.sources.counts(&tables);
+        CountOutcome { tables, ports, queues: monitor.queues(), frames, errors }
     }
-}
-
-/// The interfaces known from the start, then the interfaces that appeared later.
-fn all(first: &[(usize, Interface)], placings: &[(usize, Placing)]) -> Vec<(usize, Interface)> {
-    let later = placings.iter().flat_map(|(port, placing)| {
-        placing.later().into_iter().map(|interface| (*port, interface))
-    });
-    first.iter().cloned().chain(later).collect()
-}
-
-fn counts(
-    by: &[By],
-    tables: &Tables,
-    interfaces: &[(usize, Interface)],
-    ports: &[PortInfo],
-) -> Vec<Counts> {
-    let of = |by: &By| match by {
-        By::Queue => Some(by_queue(interfaces, ports)),
-        by => tables.counts(*by),
-    };
-    by.iter().filter_map(of).collect()
 }
 
 /// The counters of the ports. Queues without packets are left out.
-fn by_queue(interfaces: &[(usize, Interface)], ports: &[PortInfo]) -> Counts {
+fn by_queue(interfaces: &[(usize, Interface)], specs: &[String]) -> Counts {
     let mut sums: BTreeMap<String, Load> = BTreeMap::new();
     let mut add = |port: &str, interface: &str, class: &str, queue: Option<u16>, load| {
         let number = queue.map(|queue| format!(" {queue}")).unwrap_or_default();
         // Interfaces of the same name in several files differ by the file.
-        let name = match (ports.len() > 1, interface) {
+        let name = match (specs.len() > 1, interface) {
             (true, "") => format!("{port}: "),
             (true, interface) => format!("{port}: {interface} "),
             (false, "") => String::new(),
@@ -243,7 +236,7 @@ fn by_queue(interfaces: &[(usize, Interface)], ports: &[PortInfo]) -> Counts {
         let name = format!("{name}{class}{number}").trim_end().to_owned();
         *sums.entry(name).or_default() += load;
     };
-    let spec = |port: usize| ports.get(port).map_or("", |info| info.spec.as_str());
+    let spec = |port: usize| specs.get(port).map_or("", String::as_str);
     for (port, Interface { source, counters }) in interfaces {
         let QueueStats { class, queue, packets, bytes, .. } = counters.snapshot(*port);
         let load = Load { packets, bytes: bytes.unwrap_or(0) };

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wirelane::halt::Halt;
 use wirelane::pcap::Written;
 use wirelane::pipeline::{Threads, Work, by_queue};
-use wirelane::port::{Control, Port, PortInfo, Rx};
+use wirelane::port::{Port, PortInfo, Rx};
+use wirelane::session::Session;
 use wirelane::session::capture::needs_merge;
 use wirelane::session::interfaces::{Interface, interfaces};
 use wirelane::session::monitor::Monitor;
@@ -25,18 +25,15 @@ use crate::order::InOrder;
 use crate::trigger::{Lookout, Trigger};
 use crate::worker::{End, Worker};
 
-/// A running recording. Dropping it stops it; [`Recording::join`] also returns the outcome.
+/// The threads of a recording, and the store that they write to.
 pub struct Recording {
-    /// Ends before the store that it writes to.
+    /// Ends before the store.
     receiving: Receiving<Worker>,
     store: StoreWriter,
     info: PortInfo,
     notes: Vec<String>,
-    control: Arc<dyn Control>,
     status: Arc<StoreStatus>,
-    monitor: Monitor,
     trigger: Option<Trigger>,
-    halt: Halt,
     directory: String,
 }
 
@@ -47,8 +44,8 @@ impl Recording {
     /// # Errors
     /// The store cannot be written, the trigger's filter does not compile for the port, a CPU
     /// cannot be used, or the port refuses to start.
-    pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Self> {
-        let (info, control) = (port.info().clone(), port.control());
+    pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Session<Self>> {
+        let info = port.info().clone();
         let inputs = vec![port.rx()?];
         let trigger = config.trigger.as_ref().map(Trigger::new);
         let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
@@ -102,33 +99,9 @@ impl Recording {
             }
         });
         let directory = directory.display().to_string();
-        Ok(Self {
-            receiving,
-            store,
-            info,
-            notes,
-            control,
-            status,
-            monitor,
-            trigger,
-            halt,
-            directory,
-        })
-    }
-
-    /// The port.
-    pub fn info(&self) -> &PortInfo {
-        &self.info
-    }
-
-    /// Masks and stop, for any thread.
-    pub fn control(&self) -> Arc<dyn Control> {
-        Arc::clone(&self.control)
-    }
-
-    /// Reads all counters of the port, from any thread.
-    pub fn monitor(&self) -> Monitor {
-        self.monitor.clone()
+        let handle = receiving.handle().stopping(move || halt.ask());
+        let recording = Self { receiving, store, info, notes, status, trigger, directory };
+        Ok(Session::new(recording, monitor, handle))
     }
 
     /// Reads what the store does, from any thread.
@@ -145,18 +118,18 @@ impl Recording {
     pub fn trigger(&self) -> Option<Trigger> {
         self.trigger.clone()
     }
+}
 
-    /// Waits until the recording has ended by itself (enough packets, the end of the source, an
-    /// error of the port), or `timeout` has passed; true if it has ended.
-    pub fn wait(&self, timeout: Duration) -> bool {
+impl wirelane::session::Worker for Recording {
+    type Outcome = RecordOutcome;
+
+    fn wait(&self, timeout: Duration) -> bool {
         self.receiving.wait(timeout)
     }
 
-    /// Lets no more packets in, receives and writes those on their way, and reports. It does not
-    /// wait for a disk that takes nothing, but counts what that one did not take.
-    pub fn join(self) -> RecordOutcome {
-        let Self { receiving, store, info, notes, trigger, monitor, halt, directory, .. } = self;
-        halt.ask();
+    /// It does not wait for a disk that takes nothing, but counts what that one did not take.
+    fn join(self, monitor: &Monitor) -> RecordOutcome {
+        let Self { receiving, store, info, notes, trigger, directory, .. } = self;
         let ended = receiving.join();
         let report = store.finish();
         let mut errors = ended.errors;

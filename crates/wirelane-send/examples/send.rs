@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use wirelane::port::{self, OpenOptions};
 use wirelane_gen::{Generator, Lane, Source, Stream};
-use wirelane_send::{SendConfig, Sending, sockets};
+use wirelane_send::{SendConfig, sockets};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = env::args().skip(1).collect();
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map_err(|error| wirelane::Error::usage("packets", error.to_string()))
     };
     let config = SendConfig::default().duration(Duration::from_secs(seconds.parse()?));
-    let sending = Box::new(sockets::start(port, &mut sources, &config)?);
+    let sending = sockets::start(port, &mut sources, &config)?;
 
     // Any thread may look meanwhile.
     while !sending.wait(Duration::from_secs(1)) {

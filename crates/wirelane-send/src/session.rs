@@ -1,22 +1,26 @@
 //! A running session that sends, whichever engine it is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
+use wirelane::pipeline::Handle;
 use wirelane::placement::Placement;
-use wirelane::port::{Backend, Control, FrameCounts, PortInfo};
+use wirelane::port::{Backend, FrameCounts, Port, PortInfo, XpsWatch};
 use wirelane::segment::SegmentStats;
-use wirelane::session::monitor::Monitor;
+use wirelane::session::monitor::{Monitor, Reading};
+use wirelane::session::{Session, Worker};
 use wirelane::stats::TxStats;
+use wirelane::threads::Crew;
 use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::netdev::LinkReader;
 
 use crate::engine::Engine;
 use crate::pacer::Pacing;
-use crate::timing::Timing;
+use crate::timing::{Departures, Timing};
 
 /// How to send. Each field has a setter of the same name.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +40,7 @@ pub struct SendConfig {
     pub cut: bool,
     /// At most so many threads; otherwise one per TX queue.
     pub threads: Option<usize>,
-    /// Ends the wait for a link at the start; then nothing is sent. Later [`Sending::stop`] ends
+    /// Ends the wait for a link at the start; then nothing is sent. Later [`Session::stop`] ends
     /// the session.
     pub halt: Halt,
 }
@@ -71,32 +75,97 @@ setters!(
 /// Makes the packets of one sending thread.
 pub type MakeSource<'a> = dyn FnMut(Lane) -> Result<Box<dyn Source>> + 'a;
 
-/// A running session, whichever engine it is. Dropping it stops it; [`Sending::join`] also returns
-/// the outcome.
-pub trait Sending {
+/// The threads that send through a port, whichever engine it is.
+pub struct Sending {
+    engine: Engine,
+    /// End before the port whose frames they hold.
+    crew: Crew<LaneEnd>,
+    port: Port,
+    lanes: Arc<[LaneProgress]>,
+    /// Of who sends by which TX queue.
+    watch: XpsWatch,
+    notes: Notes,
+}
+
+/// What an engine says at the end of the port that it sent through, and of what it did not send.
+pub(crate) type Notes = Box<dyn Fn(&Port, &SendOutcome) -> Vec<String> + Send + Sync>;
+
+/// What a lane shows while it runs; on cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct LaneProgress {
+    pub(crate) packets: AtomicU64,
+    pub(crate) at: AtomicU64,
+}
+
+/// What a thread leaves.
+pub(crate) struct LaneEnd {
+    pub(crate) departures: Departures,
+    pub(crate) skipped: Skipped,
+    pub(crate) errors: Vec<Error>,
+}
+
+impl Sending {
+    /// The session of threads that run. `stop` ends them.
+    pub(crate) fn session(
+        engine: Engine,
+        crew: Crew<LaneEnd>,
+        port: Port,
+        lanes: &Arc<[LaneProgress]>,
+        watch: XpsWatch,
+        (notes, monitor): (Notes, Monitor),
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> Session<Self> {
+        let handle = Handle::new(vec![port.control()], stop);
+        let sending = Self { engine, crew, port, lanes: Arc::clone(lanes), watch, notes };
+        Session::new(sending, monitor, handle)
+    }
+
     /// Who sends.
-    fn engine(&self) -> Engine;
-
-    /// The port.
-    fn port(&self) -> &PortInfo;
-
-    /// Reads all counters, from any thread.
-    fn monitor(&self) -> Monitor;
-
-    /// Masks, filter and stop of the port, for any thread.
-    fn control(&self) -> Arc<dyn Control>;
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
 
     /// How far it is, from any thread.
-    fn progress(&self) -> Progress;
+    pub fn progress(&self) -> Progress {
+        let packets = self.lanes.iter().map(|lane| lane.packets.load(Ordering::Relaxed)).sum();
+        let at = self.lanes.iter().map(|lane| lane.at.load(Ordering::Relaxed)).max().unwrap_or(0);
+        Progress::new(packets, Duration::from_nanos(at))
+    }
+}
 
-    /// Waits until everything is sent or has failed, at most `timeout`; true if so.
-    fn wait(&self, timeout: Duration) -> bool;
+impl Worker for Sending {
+    type Outcome = SendOutcome;
 
-    /// Makes no more packets. What was made is still sent.
-    fn stop(&self);
+    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue,
+    /// and the threads follow.
+    fn wait(&self, timeout: Duration) -> bool {
+        self.watch.while_waiting(timeout, |slice| self.crew.wait(slice))
+    }
 
-    /// Waits for the end, and reports. Call [`Sending::stop`] before to end it early.
-    fn join(self: Box<Self>) -> SendOutcome;
+    fn join(mut self, monitor: &Monitor) -> SendOutcome {
+        let (mut ends, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ends, &mut errors);
+        let mut outcome = SendOutcome::new(self.engine, self.port.info().clone());
+        let mut departures = Departures::new();
+        for mut end in ends {
+            departures.add(&end.departures);
+            outcome.skipped.too_long += end.skipped.too_long;
+            outcome.skipped.unsent += end.skipped.unsent;
+            errors.append(&mut end.errors);
+        }
+        // An interface that goes away fails at each of its queues.
+        Error::each_once(&mut errors);
+        let Reading { tx, gso, .. } = monitor.read();
+        outcome.tx = tx;
+        outcome.gso = gso.into_iter().map(|(_, queue, stats)| (queue, stats)).collect();
+        outcome.timing = departures.timing();
+        outcome.port.notes.extend((self.notes)(&self.port, &outcome));
+        outcome.port.notes.extend(self.watch.notes(&outcome.port));
+        outcome.errors = errors;
+        outcome.frames = self.port.frames();
+        outcome
+    }
 }
 
 /// How far a session is.

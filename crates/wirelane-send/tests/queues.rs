@@ -10,7 +10,7 @@ use wirelane::port::{self, OpenOptions};
 use wirelane::{Batch, pipeline};
 use wirelane_gen::source::{Departure, Lane, Source, SourceError};
 use wirelane_os::affinity;
-use wirelane_send::{SendConfig, Sending, sockets};
+use wirelane_send::{SendConfig, sockets};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};
@@ -90,7 +90,7 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
         Ok(Box::new(numbered) as Box<dyn Source>)
     };
     let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
-    let bindings = sending.port().tx_queues.clone();
+    let bindings = sending.ports().next().unwrap().tx_queues.clone();
     assert!(bindings.iter().all(|one| one.way == TxWay::Bypass && one.kept), "{bindings:?}");
     let mut moves = 0;
     for _ in 0..MOVES {
@@ -104,7 +104,8 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
             break;
         }
     }
-    let outcome = Box::new(sending).join();
+    assert!(sending.wait(Duration::from_secs(60)));
+    let outcome = sending.join();
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     assert_eq!(outcome.sent(), PACKETS);
     let until = std::time::Instant::now() + Duration::from_secs(60);
@@ -171,7 +172,7 @@ fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
         Ok(Box::new(numbered) as Box<dyn Source>)
     };
     let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
-    let bindings = sending.port().tx_queues.clone();
+    let bindings = sending.ports().next().unwrap().tx_queues.clone();
     let kept = |(at, one): (usize, &wirelane::inspect::TxBinding)| {
         one.way == TxWay::Xps && one.kept && one.cpu == Some(cpus[at])
     };
@@ -201,8 +202,7 @@ fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
     noticed.iter_mut().zip(sent()).for_each(|(noticed, sent)| *noticed = 2 * sent + 2);
     let is_later = |queue: usize| largest(queue as u64) > noticed[queue] + 4000;
     wait_for("more packets of each", &|| (0..2).all(is_later));
-    sending.stop();
-    let outcome = Box::new(sending).join();
+    let outcome = sending.join();
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     while got.lock().unwrap().len() < outcome.sent() as usize {
         assert!(std::time::Instant::now() < until, "not all have come");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use wirelane::port::{self, OpenOptions, Port};
 use wirelane_gen::source::{Departure, Lane, Source, SourceError};
-use wirelane_send::{Pacing, SendConfig, SendOutcome, Sending, sockets};
+use wirelane_send::{Pacing, SendConfig, SendOutcome, sockets};
 
 /// Packets number `next`, `next + of` … below `end`, `gap` nanoseconds apart in all.
 struct Numbered {
@@ -58,7 +58,7 @@ fn open(spec: &str) -> Port {
 
 fn run(port: Port, config: &SendConfig, make: impl Fn(Lane) -> Numbered) -> SendOutcome {
     let mut sources = |lane| Ok(Box::new(make(lane)) as Box<dyn Source>);
-    let sending = Box::new(sockets::start(port, &mut sources, config).unwrap());
+    let sending = sockets::start(port, &mut sources, config).unwrap();
     assert!(sending.wait(Duration::from_secs(60)));
     sending.join()
 }
@@ -99,7 +99,7 @@ fn a_stop_ends_a_long_wait_with_exact_counts() {
     let day = 86_400 * 1_000_000_000;
     let mut sources = |lane| Ok(Box::new(Numbered::new(lane, u64::MAX, day)) as Box<dyn Source>);
     let config = SendConfig::default();
-    let sending = Box::new(sockets::start(open("sim:1"), &mut sources, &config).unwrap());
+    let sending = sockets::start(open("sim:1"), &mut sources, &config).unwrap();
     while sending.progress().packets == 0 {
         assert!(!sending.wait(Duration::from_millis(1)));
     }

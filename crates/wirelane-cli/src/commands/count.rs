@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use wirelane::port::{Backend, Spec};
+use wirelane::session::Session;
 use wirelane::{Error, Result, clock};
 use wirelane_count::{By, CountConfig, Counting, Counts};
 
@@ -201,7 +202,12 @@ impl CountArgs {
 }
 
 /// Waits for the end. Meanwhile a terminal shows the largest rows of the first table.
-fn watch(args: &CountArgs, counting: &Counting, halt: &wirelane::halt::Halt, started: Instant) {
+fn watch(
+    args: &CountArgs,
+    counting: &Session<Counting>,
+    halt: &wirelane::halt::Halt,
+    started: Instant,
+) {
     let monitor = counting.monitor();
     let mut progress = if args.session.quiet { None } else { session::progress(&monitor, started) };
     let wait = |pause| counting.wait(pause);

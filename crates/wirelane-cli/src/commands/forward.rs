@@ -142,7 +142,8 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         monitor: forward.monitor(),
         ports: forward
             .controls()
-            .into_iter()
+            .iter()
+            .cloned()
             .zip(forward.switches())
             .zip(tolls)
             .map(served)

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use wirelane::Result;
 use wirelane::pipeline::{Outcome, Threads, Work, by_queue};
-use wirelane::port::{Control, Port, PortInfo, Rx};
+use wirelane::port::{Port, Rx};
+use wirelane::session::Session;
 use wirelane::session::capture::needs_merge;
 use wirelane::session::monitor::Monitor;
 use wirelane::session::receiving::Receiving;
@@ -19,12 +20,11 @@ use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
 use crate::table::Room;
 
-/// A running metering. Dropping it stops it; [`Metering::join`] also returns the outcome.
+/// The threads that meter, and the one that joins and gives away what they find.
 pub struct Metering {
     receiving: Receiving<Worker>,
     collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
-    monitor: Monitor,
     /// A sentence if memory does not suffice for the requested number of flows.
     note: Option<String>,
 }
@@ -39,11 +39,12 @@ impl Metering {
         mut ports: Vec<Port>,
         sinks: Vec<Box<dyn Sink>>,
         config: &FlowConfig,
-    ) -> Result<Self> {
+    ) -> Result<Session<Self>> {
         let inputs = ports.iter_mut().map(Port::rx).collect::<Result<Vec<Vec<Rx>>>>()?;
         let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
         if needs_merge(config.packets, &inputs) {
-            return Self::start_in_order(ports, inputs, monitor, sinks, config);
+            let metering = Self::start_in_order(ports, inputs, sinks, config)?;
+            return Ok(metering.into_session(monitor));
         }
         let groups = |(port, inputs): (usize, Vec<Rx>)| {
             let groups = match config.single && !inputs.is_empty() {
@@ -75,14 +76,19 @@ impl Metering {
         }
         let threads = Threads::default().placed(config.placement.clone()).packets(config.packets);
         let receiving = Receiving::Queues(threads.each_alone().start(ports, work)?);
-        Ok(Self { receiving, collector: Arc::new(collector), counts, monitor, note })
+        let metering = Self { receiving, collector: Arc::new(collector), counts, note };
+        Ok(metering.into_session(monitor))
+    }
+
+    fn into_session(self, monitor: Monitor) -> Session<Self> {
+        let handle = self.receiving.handle();
+        Session::new(self, monitor, handle)
     }
 
     /// One table for the packets of all queues, in order of time.
     fn start_in_order(
         ports: Vec<Port>,
         inputs: Vec<Vec<Rx>>,
-        monitor: Monitor,
         sinks: Vec<Box<dyn Sink>>,
         config: &FlowConfig,
     ) -> Result<Self> {
@@ -95,22 +101,7 @@ impl Metering {
         let FlowConfig { packets, single, ref placement, .. } = *config;
         let placement = placement.clone();
         let receiving = Receiving::start_in_order(ports, inputs, packets, single, placement, view)?;
-        Ok(Self { receiving, collector, counts: vec![counts], monitor, note })
-    }
-
-    /// The ports.
-    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.receiving.ports()
-    }
-
-    /// Masks, filter and stop of each port, for any thread.
-    pub fn controls(&self) -> &[Arc<dyn Control>] {
-        self.receiving.controls()
-    }
-
-    /// Reads all counters of the ports, from any thread.
-    pub fn monitor(&self) -> Monitor {
-        self.monitor.clone()
+        Ok(Self { receiving, collector, counts: vec![counts], note })
     }
 
     /// What became of packets, as of half a second ago at most.
@@ -122,16 +113,18 @@ impl Metering {
     pub fn flows(&self) -> FlowCounts {
         self.collector.counts()
     }
+}
 
-    /// Waits until it has ended by itself (enough packets, the end of the source, an error), or
-    /// `timeout` has passed; true if it has ended.
-    pub fn wait(&self, timeout: Duration) -> bool {
+impl wirelane::session::Worker for Metering {
+    type Outcome = FlowOutcome;
+
+    fn wait(&self, timeout: Duration) -> bool {
         self.receiving.wait(timeout)
     }
 
-    /// Lets no more packets in, ends all flows, gives them away, and reports.
-    pub fn join(self) -> FlowOutcome {
-        let Self { receiving, collector, counts, monitor, note } = self;
+    /// Ends all flows and gives them away.
+    fn join(self, monitor: &Monitor) -> FlowOutcome {
+        let Self { receiving, collector, counts, note } = self;
         collector.hurry();
         let Outcome { mut ports, frames, mut errors, .. } = receiving.join();
         if let Some(first) = ports.first_mut() {

@@ -17,7 +17,7 @@ use super::live::not_sent;
 use super::probe::transmits;
 use super::program::{INTERVAL_SHIFT, Sender};
 use crate::pacer::{Pacer, Pacing};
-use crate::session::{SendConfig, has_no_link, is_down};
+use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped, has_no_link, is_down};
 use crate::timing::Departures;
 
 /// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop
@@ -56,15 +56,7 @@ pub(super) struct Shared {
     pub(super) start: AtomicU64,
     stopping: AtomicBool,
     losses: Mutex<Losses>,
-    pub(super) lanes: Vec<LaneProgress>,
-}
-
-/// What a lane shows while it runs; on cache lines of its own.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct LaneProgress {
-    pub(super) packets: AtomicU64,
-    pub(super) at: AtomicU64,
+    pub(super) lanes: Arc<[LaneProgress]>,
 }
 
 impl Shared {
@@ -190,12 +182,6 @@ impl LaneLengths {
     }
 }
 
-/// What a thread leaves.
-pub(super) struct LaneEnd {
-    pub(super) departures: Departures,
-    pub(super) errors: Vec<Error>,
-}
-
 /// A thread's part of everything.
 pub(super) struct KernelLane {
     lane: Lane,
@@ -230,7 +216,7 @@ impl KernelLane {
         if !errors.is_empty() {
             self.shared.stop();
         }
-        LaneEnd { departures: self.departures, errors }
+        LaneEnd { departures: self.departures, skipped: Skipped::default(), errors }
     }
 
     /// As fast as possible, the streams in turns.

@@ -42,4 +42,4 @@ pub use limits::{MAX_FRAME, MAX_HEAD, MAX_STREAMS};
 pub use live::{LiveSender, Pace, STAMP_BYTES, Sending, Sent};
 pub use probe::can;
 pub use refusal::Refusal;
-pub use sending::{Kernel, start};
+pub use sending::start;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use wirelane::port::{Control, Port, PortInfo};
+use wirelane::port::{Port, XpsBindings};
+use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxCounters;
 use wirelane::threads::Crew;
@@ -15,25 +15,15 @@ use wirelane_gen::{Lane, Rate};
 use wirelane_os::{clock, iface};
 
 use super::field::FieldError;
-use super::lane::{KernelLane, LaneEnd, Share, Shared};
+use super::lane::{KernelLane, Share, Shared};
 use super::live::refused;
 use super::probe::can;
 use super::program::{Parts, Sender};
 use crate::engine::Engine;
-use crate::session::{Progress, SendConfig, SendOutcome, Sending, wait_for_link};
-use crate::timing::Departures;
+use crate::session::{SendConfig, SendOutcome, Sending, wait_for_link};
 
 /// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
 const LEAD: u64 = 2_000_000;
-
-/// The kernel at work.
-pub struct Kernel {
-    crew: Crew<LaneEnd>,
-    /// Says what the interface is; nothing is sent through it.
-    port: Port,
-    monitor: Monitor,
-    shared: Arc<Shared>,
-}
 
 /// Has the kernel send `streams` out of the interface of `port`, with a thread for each TX queue of
 /// the port, or as many as `config` says. With a `key`, packets of templates that reserve bytes are
@@ -47,7 +37,7 @@ pub fn start(
     streams: &[Stream],
     key: Option<Key>,
     config: &SendConfig,
-) -> Result<Kernel> {
+) -> Result<Session<Sending>> {
     let info = port.info();
     let named = |error: &dyn std::fmt::Display| {
         Error::failed(info.spec.as_str(), format!("the kernel cannot send this: {error}"))
@@ -91,7 +81,11 @@ pub fn start(
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
     })?;
-    Ok(Kernel { crew, port, monitor, shared })
+    let watch = XpsBindings::new(&config.placement).watch();
+    let notes = Box::new(|_: &Port, outcome: &SendOutcome| notes(outcome));
+    let lanes = Arc::clone(&shared.lanes);
+    let (engine, stop) = (Engine::Kernel, move || shared.stop());
+    Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
 }
 
 /// The number of packets that each stream sends, `most` in total; every packet if `None`. The
@@ -116,67 +110,16 @@ fn counts(streams: &[Stream], most: Option<u64>) -> Vec<Option<u64>> {
     counts
 }
 
-impl Sending for Kernel {
-    fn engine(&self) -> Engine {
-        Engine::Kernel
-    }
-
-    fn port(&self) -> &PortInfo {
-        self.port.info()
-    }
-
-    fn monitor(&self) -> Monitor {
-        self.monitor.clone()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.port.control()
-    }
-
-    fn progress(&self) -> Progress {
-        let lanes = || self.shared.lanes.iter();
-        let packets = lanes().map(|lane| lane.packets.load(Ordering::Relaxed)).sum();
-        let at = lanes().map(|lane| lane.at.load(Ordering::Relaxed)).max().unwrap_or(0);
-        Progress::new(packets, Duration::from_nanos(at))
-    }
-
-    fn wait(&self, timeout: Duration) -> bool {
-        self.crew.wait(timeout)
-    }
-
-    fn stop(&self) {
-        self.shared.stop();
-    }
-
-    fn join(mut self: Box<Self>) -> SendOutcome {
-        let (mut ends, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ends, &mut errors);
-        let mut outcome = SendOutcome::new(Engine::Kernel, self.port.info().clone());
-        let mut departures = Departures::new();
-        for mut end in ends {
-            departures.add(&end.departures);
-            errors.append(&mut end.errors);
-        }
-        Error::each_once(&mut errors);
-        outcome.tx = self.monitor.read().tx;
-        outcome.timing = departures.timing();
-        let dropped: u64 = outcome.tx.iter().map(|tx| tx.refused).sum();
-        if dropped > 0 {
-            outcome.port.notes.push(format!(
-                "{dropped} packets were dropped by the interface: its ring was full, or the other \
-                 end does not receive"
-            ));
-        }
-        outcome.errors = errors;
-        outcome.frames = self.port.frames();
-        outcome
-    }
-}
-
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// What was not sent.
+fn notes(outcome: &SendOutcome) -> Vec<String> {
+    let dropped: u64 = outcome.tx.iter().map(|tx| tx.refused).sum();
+    let note = || {
+        format!(
+            "{dropped} packets were dropped by the interface: its ring was full, or the other end \
+             does not receive"
+        )
+    };
+    (dropped > 0).then(note).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
@@ -43,7 +43,7 @@ fn stream(recipe: &str, sizes: Option<&str>, reserved: usize) -> Stream {
 fn send(pair: &VethPair, streams: &[Stream], key: Option<Key>, config: &SendConfig) -> SendOutcome {
     let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
     let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
-    let kernel: Box<dyn Sending> = Box::new(start(port, streams, key, config).unwrap());
+    let kernel = start(port, streams, key, config).unwrap();
     assert!(kernel.wait(Duration::from_secs(60)));
     kernel.join()
 }
@@ -212,7 +212,7 @@ fn privileged_an_interface_that_goes_down_or_loses_its_link_is_an_error() {
         let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
         let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
         let config = SendConfig::default();
-        let kernel: Box<dyn Sending> = Box::new(start(port, &[stream], None, &config).unwrap());
+        let kernel = start(port, &[stream], None, &config).unwrap();
         while kernel.monitor().read().tx[0].packets == 0 {
             thread::sleep(MS);
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
+use wirelane::session::Session;
 use wirelane::{Error, Result, clock};
 use wirelane_gen::Lane;
 use wirelane_gen::signature::{self, Key};
@@ -183,7 +184,7 @@ impl Tester {
 
 /// A direction in which packets are under way.
 struct Under {
-    sending: Box<dyn Sending>,
+    sending: Session<Sending>,
     lanes: Vec<Arc<Tally>>,
 }
 
@@ -211,7 +212,7 @@ impl Under {
             let source = traffic.source(load, lane, key)?;
             Ok(Box::new(Tallied::new(source, tally, limit)) as _)
         };
-        let sending = Box::new(sockets::start(port, &mut make, config)?);
+        let sending = sockets::start(port, &mut make, config)?;
         Ok(Self { sending, lanes })
     }
 

@@ -13,7 +13,7 @@ use wirelane_os::clock;
 use super::outlet::Outlet;
 use super::quota::{Portion, Taken};
 use crate::pacer::{Pacer, Pacing};
-use crate::session::SendConfig;
+use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped};
 use crate::timing::Departures;
 
 /// What the threads share.
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     /// On the monotonic clock.
     pub(super) start: AtomicU64,
     stopping: AtomicBool,
-    pub(super) lanes: Vec<LaneProgress>,
+    pub(super) lanes: Arc<[LaneProgress]>,
 }
 
 impl Shared {
@@ -45,14 +45,6 @@ impl Shared {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
-}
-
-/// What a lane shows while it runs; on cache lines of its own.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct LaneProgress {
-    pub(super) packets: AtomicU64,
-    pub(super) at: AtomicU64,
 }
 
 /// The longest sleep, after which a thread looks whether it is to stop, and what has left.
@@ -80,15 +72,6 @@ pub(super) struct LaneSender {
     end: LaneEnd,
 }
 
-/// What a thread leaves.
-pub(crate) struct LaneEnd {
-    pub(crate) departures: Departures,
-    pub(crate) too_long: u64,
-    /// Written, and not taken by the port before the end.
-    pub(crate) unsent: u64,
-    pub(crate) errors: Vec<Error>,
-}
-
 impl LaneSender {
     pub(super) fn new(
         index: usize,
@@ -98,7 +81,7 @@ impl LaneSender {
         pacing: Pacing,
     ) -> Self {
         let departures = Departures::new().leading(outlet.lead());
-        let end = LaneEnd { departures, too_long: 0, unsent: 0, errors: Vec::new() };
+        let end = LaneEnd { departures, skipped: Skipped::default(), errors: Vec::new() };
         Self {
             index,
             outlet,
@@ -128,7 +111,7 @@ impl LaneSender {
         drop(on_panic);
         self.end.errors.extend([sent, left].into_iter().filter_map(Result::err));
         self.end.departures.set_moved(pacer.moved());
-        self.end.unsent = self.outlet.abandon();
+        self.end.skipped.unsent = self.outlet.abandon();
         self.end
     }
 
@@ -241,7 +224,7 @@ impl LaneSender {
             None
         };
         self.outlet.fill(&mut write, &at);
-        self.end.too_long += skipped as u64;
+        self.end.skipped.too_long += skipped as u64;
         failure.map_or(Ok(taken), |error| Err(failed(error)))
     }
 

@@ -14,39 +14,25 @@ mod quota;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use wirelane::port::{Control, Port, PortInfo, XpsBinding, XpsBindings, XpsWatch, tx_queue_notes};
-use wirelane::session::monitor::{Monitor, Reading};
+use wirelane::port::{Port, XpsBinding, XpsBindings, tx_queue_notes};
+use wirelane::session::Session;
+use wirelane::session::monitor::Monitor;
 use wirelane::threads::Crew;
 use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::clock;
 
-pub(crate) use self::lane::LaneEnd;
 use self::lane::{LaneSender, Shared};
 use self::outlet::Outlet;
 use self::quota::Portion;
 use crate::engine::Engine;
 use crate::session::{
-    MakeSource, Progress, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
+    LaneEnd, MakeSource, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
 };
-use crate::timing::Departures;
 
 /// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
 const LEAD: u64 = 2_000_000;
-
-/// Threads that send through a port.
-pub struct Sockets {
-    /// Ends before the port whose frames it holds.
-    crew: Crew<LaneEnd>,
-    port: Port,
-    monitor: Monitor,
-    shared: Arc<Shared>,
-    cut: bool,
-    /// Of who sends by which TX queue.
-    watch: XpsWatch,
-}
 
 /// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources`
 /// makes it for a [`Lane`].
@@ -54,7 +40,11 @@ pub struct Sockets {
 /// # Errors
 /// The port was not opened for transmitting, a source cannot be made, there is not enough memory,
 /// or a thread cannot be started.
-pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) -> Result<Sockets> {
+pub fn start(
+    mut port: Port,
+    sources: &mut MakeSource<'_>,
+    config: &SendConfig,
+) -> Result<Session<Sending>> {
     let mut ends = if config.cut { port.tx_cutting()? } else { port.tx()? };
     if ends.is_empty() {
         let object = format!("port '{}'", port.info().spec);
@@ -89,7 +79,11 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
     })?;
-    Ok(Sockets { crew, port, monitor, shared, cut: config.cut, watch })
+    let cut = config.cut;
+    let notes = Box::new(move |port: &Port, outcome: &SendOutcome| notes(port, outcome, cut));
+    let lanes = Arc::clone(&shared.lanes);
+    let (engine, stop) = (Engine::Sockets, move || shared.stop());
+    Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
 }
 
 /// What the thread of an end does, from its place.
@@ -109,71 +103,13 @@ fn job(
     }
 }
 
-impl Sending for Sockets {
-    fn engine(&self) -> Engine {
-        Engine::Sockets
-    }
-
-    fn port(&self) -> &PortInfo {
-        self.port.info()
-    }
-
-    fn monitor(&self) -> Monitor {
-        self.monitor.clone()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.port.control()
-    }
-
-    fn progress(&self) -> Progress {
-        let lanes = || self.shared.lanes.iter();
-        let packets = lanes().map(|lane| lane.packets.load(Ordering::Relaxed)).sum();
-        let at = lanes().map(|lane| lane.at.load(Ordering::Relaxed)).max().unwrap_or(0);
-        Progress::new(packets, Duration::from_nanos(at))
-    }
-
-    fn wait(&self, timeout: Duration) -> bool {
-        self.watch.while_waiting(timeout, |slice| self.crew.wait(slice))
-    }
-
-    fn stop(&self) {
-        self.shared.stop();
-    }
-
-    fn join(mut self: Box<Self>) -> SendOutcome {
-        let (mut ends, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ends, &mut errors);
-        let mut outcome = SendOutcome::new(Engine::Sockets, self.port.info().clone());
-        let mut departures = Departures::new();
-        for mut end in ends {
-            departures.add(&end.departures);
-            outcome.skipped.too_long += end.too_long;
-            outcome.skipped.unsent += end.unsent;
-            errors.append(&mut end.errors);
-        }
-        // An interface that goes away fails at each of its queues.
-        Error::each_once(&mut errors);
-        let Reading { tx, gso, .. } = self.monitor.read();
-        outcome.tx = tx;
-        outcome.gso = gso.into_iter().map(|(_, queue, stats)| (queue, stats)).collect();
-        outcome.timing = departures.timing();
-        outcome.port.notes.extend(self.port.diagnostics());
-        outcome.port.notes.extend(losses(&outcome, self.cut));
-        let strayed = outcome.tx.iter().map(|tx| (tx.queue, tx.strayed));
-        let queue_notes = tx_queue_notes(&outcome.port, strayed);
-        outcome.port.notes.extend(queue_notes);
-        outcome.port.notes.extend(self.watch.notes(&outcome.port));
-        outcome.errors = errors;
-        outcome.frames = self.port.frames();
-        outcome
-    }
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// What the port says at the end, and what was not sent.
+fn notes(port: &Port, outcome: &SendOutcome, cut: bool) -> Vec<String> {
+    let mut notes = port.diagnostics();
+    notes.extend(losses(outcome, cut));
+    let strayed = outcome.tx.iter().map(|tx| (tx.queue, tx.strayed));
+    notes.extend(tx_queue_notes(&outcome.port, strayed));
+    notes
 }
 
 /// What was not sent, in words.

@@ -8,6 +8,7 @@
 
 mod consumer;
 mod forwarder;
+mod handle;
 mod quota;
 mod run;
 mod running;
@@ -15,6 +16,7 @@ mod wait;
 
 pub use self::consumer::Consumer;
 pub use self::forwarder::{Changing, Forwarder};
+pub use self::handle::Handle;
 pub use self::run::{run, run_with};
 pub(crate) use self::running::{Job, thread_name};
 pub use self::running::{Outcome, Running, Spread, Threads, Work, by_queue, by_thread, spawn};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
+use super::handle::Handle;
 use super::quota::{Portion, Quota};
 use super::run::run_until;
 use super::wait::wait_any;
@@ -257,9 +258,16 @@ impl<C: Send + 'static> Running<C> {
         self.stop.ask();
     }
 
-    /// Whether the end was requested, by [`Running::stop`] or by a failed thread.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.asked.wait(Duration::ZERO)
+    /// Controls the ports and stops them, for any thread.
+    pub fn handle(&self) -> Handle {
+        let stop = Arc::clone(&self.stop);
+        Handle::new(self.stop.controls.clone(), move || stop.ask())
+    }
+
+    /// Whether the end was requested, by [`Running::stop`] or by a failed thread; for any thread.
+    pub(crate) fn stopped(&self) -> impl Fn() -> bool + Send + Sync + use<C> {
+        let stop = Arc::clone(&self.stop);
+        move || stop.asked.wait(Duration::ZERO)
     }
 
     /// What the ports turned out to be.

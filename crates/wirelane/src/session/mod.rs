@@ -1,4 +1,4 @@
-//! Sessions: what the commands `capture` and `forward` run, from open ports to the final counts.
+//! Sessions: one running job, from open ports to the final counts, and the kinds of jobs.
 
 pub mod capture;
 pub mod comment;
@@ -6,4 +6,8 @@ pub mod forward;
 pub mod interfaces;
 pub mod monitor;
 pub mod receiving;
+#[allow(clippy::module_inception, reason = "its main type")]
+mod session;
 mod viewed;
+
+pub use self::session::{Session, Worker};

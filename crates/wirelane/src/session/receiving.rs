@@ -1,20 +1,20 @@
 //! The threads of a session that handles packets: a consumer per queue, or a view behind a merge.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::pipeline::{Outcome, Running};
+use crate::pipeline::{Handle, Outcome, Running};
 use crate::placement::Placement;
-use crate::port::{Control, Port, PortInfo, Rx};
-use crate::session::capture::{Capture, CaptureConfig, View};
+use crate::port::{Port, Rx};
+use crate::session::Session;
+use crate::session::capture::{Capture, CaptureConfig, CaptureOutcome, View};
 
 /// Threads that receive. Dropping it stops them.
 pub enum Receiving<C: Send + 'static> {
     /// The threads of the queues.
     Queues(Running<C>),
     /// One thread behind a merge by time: it alone knows which packets are the first.
-    InOrder(Box<Capture>),
+    InOrder(Box<Session<Capture>>),
 }
 
 impl<C: Send + 'static> Receiving<C> {
@@ -36,20 +36,11 @@ impl<C: Send + 'static> Receiving<C> {
         Capture::start_with_ends(ports, ends, &config, view).map(Box::new).map(Self::InOrder)
     }
 
-    /// The ports.
-    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        let (queues, in_order) = match self {
-            Self::Queues(running) => (Some(running.ports()), None),
-            Self::InOrder(capture) => (None, Some(capture.ports())),
-        };
-        queues.into_iter().flatten().chain(in_order.into_iter().flatten())
-    }
-
-    /// Masks, filter and stop of each port, for any thread.
-    pub fn controls(&self) -> &[Arc<dyn Control>] {
+    /// Controls the ports and stops the threads, for any thread.
+    pub fn handle(&self) -> Handle {
         match self {
-            Self::Queues(running) => running.controls(),
-            Self::InOrder(capture) => capture.controls(),
+            Self::Queues(running) => running.handle(),
+            Self::InOrder(capture) => capture.handle(),
         }
     }
 
@@ -71,14 +62,8 @@ impl<C: Send + 'static> Receiving<C> {
                 running.join()
             }
             Self::InOrder(capture) => {
-                let outcome = capture.join();
-                Outcome {
-                    consumers: Vec::new(),
-                    queues: outcome.queues,
-                    ports: outcome.ports,
-                    frames: vec![outcome.frames],
-                    errors: outcome.errors,
-                }
+                let CaptureOutcome { ports, queues, frames, errors, .. } = capture.join();
+                Outcome { consumers: Vec::new(), queues, ports, frames: vec![frames], errors }
             }
         }
     }

@@ -10,6 +10,7 @@ mod switches;
 mod transfer;
 
 use std::sync::Arc;
+use wirelane::session::Session;
 
 use wirelane::frame::SinkGso;
 use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Switches, Take};
@@ -26,7 +27,7 @@ const WIRE: usize = 1;
 
 /// Two stacks, and Wirelane between them.
 struct World {
-    forward: Forward,
+    forward: Session<Forward>,
     left: Namespace,
     right: Namespace,
 }

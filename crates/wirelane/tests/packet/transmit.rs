@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
+use wirelane::session::Session;
 
 use wirelane::mask::Class;
 use wirelane::port::{self, OpenOptions, Tx};
@@ -243,7 +244,12 @@ fn privileged_control_passes_bulk_on_a_slow_link() {
 }
 
 /// Forwards from a simulated interface to one of the namespace.
-fn forward(ns: &Namespace, source: &str, interface: &str, discipline: Option<&str>) -> Forward {
+fn forward(
+    ns: &Namespace,
+    source: &str,
+    interface: &str,
+    discipline: Option<&str>,
+) -> Session<Forward> {
     let open = |spec: &str, options| {
         let spec = spec.parse().unwrap();
         ns.inside(|| port::open(&spec, &options)).unwrap()

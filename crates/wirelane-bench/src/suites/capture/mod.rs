@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use wirelane::session::Session;
 
 use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
@@ -446,7 +447,7 @@ impl CaptureBed {
 
     /// Until `end`, or there is enough in the file. A machine that is busy elsewhere may leave a
     /// run no time at all: it is longer then.
-    fn wait(&self, capture: &Capture, case: &Condition, end: Instant, stop: &AtomicBool) {
+    fn wait(&self, capture: &Session<Capture>, case: &Condition, end: Instant, stop: &AtomicBool) {
         const SLICE: Duration = Duration::from_millis(5);
         let most = MOST_BYTES / (case.size.max(64) + 32);
         loop {

@@ -35,6 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use wirelane::session::Session;
 
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, affinity, iface, link, netdev};
@@ -198,7 +199,7 @@ impl Trial<'_> {
     }
 
     /// Opens the TAP device and the near end of the cable, and forwards between them.
-    fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Forward> {
+    fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Session<Forward>> {
         let is_handed_on = self.case.offloading.is_handed_on();
         let is_ours = self.case.offloading == Offloading::Wirelane || is_handed_on;
         let inbound = self.case.way == Way::In;
@@ -266,7 +267,7 @@ impl Trial<'_> {
     fn count(
         &self,
         transfer: &Transfer,
-        forward: Option<&Forward>,
+        forward: Option<&Session<Forward>>,
         receiving: &[u32],
     ) -> Result<Option<GsoSample>> {
         let until = |end: Instant| {

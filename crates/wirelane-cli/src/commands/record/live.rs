@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use wirelane::halt::Halt;
+use wirelane::session::Session;
 use wirelane_record::Recording;
 
 use crate::output::headline;
@@ -18,7 +19,7 @@ const MEMORY: f64 = 5.0;
 /// Waits for the end: a signal, the time, or the recording itself. Tells how far it is whenever
 /// SIGUSR1 asks; SIGUSR2 triggers.
 pub(super) fn watch(
-    recording: &Recording,
+    recording: &Session<Recording>,
     view: &StoreView,
     args: &SessionArgs,
     halt: &Halt,
@@ -73,7 +74,12 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(recording: &Recording, view: &'a StoreView, quiet: bool, started: Instant) -> Self {
+    fn new(
+        recording: &Session<Recording>,
+        view: &'a StoreView,
+        quiet: bool,
+        started: Instant,
+    ) -> Self {
         let progress = if quiet { None } else { session::progress(&recording.monitor(), started) };
         Self {
             view,
@@ -86,7 +92,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn update(&mut self, recording: &Recording) {
+    fn update(&mut self, recording: &Session<Recording>) {
         if self.quiet {
             return;
         }

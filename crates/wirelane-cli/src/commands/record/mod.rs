@@ -134,14 +134,16 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let started = Instant::now();
     if !args.session.quiet {
         tell_mended(recording.mended());
-        session::announce_input("recording", recording.info(), args.verbose.verbose);
+        recording
+            .ports()
+            .for_each(|port| session::announce_input("recording", port, args.verbose.verbose));
     }
     let store = StoreView::new(&recording, directory);
     let control = ControlServer::start(Subject {
         command: "record",
         started,
         monitor: recording.monitor(),
-        ports: vec![Served::new(recording.control(), args.look.filter()).guarded_by(toll)],
+        ports: Served::all(recording.controls(), vec![toll], args.look.filter()),
         dropped_privileges: privileges.are_dropped(),
         store: Some(store.clone()),
     });

@@ -2,9 +2,10 @@
 
 use wirelane::Result;
 use wirelane::port::{Port, Spec};
+use wirelane::session::Session;
 use wirelane_gen::Stream;
-use wirelane_send::kernel::{self, Kernel};
-use wirelane_send::{Engine, SendConfig};
+use wirelane_send::kernel;
+use wirelane_send::{Engine, SendConfig, Sending};
 
 use super::arguments::SendArgs;
 use super::content::Content;
@@ -12,7 +13,7 @@ use super::content::Content;
 /// The engine that sends.
 pub(super) struct Choice {
     /// The kernel at work, or the port for sockets.
-    pub(super) sending: Result<Kernel, Port>,
+    pub(super) sending: Result<Session<Sending>, Port>,
     /// Why the kernel does not send by itself, if it might have.
     pub(super) refusal: Option<String>,
 }

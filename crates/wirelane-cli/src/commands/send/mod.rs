@@ -18,6 +18,7 @@ use wirelane::placement::Placement;
 use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
 };
+use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result, clock};
@@ -75,11 +76,11 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let again = || open(args, &target, &placement, &halt).map(|(port, _)| port);
     let choice = engine::choose(args, port, &content, &config, again)?;
     let sending = match choice.sending {
-        Ok(kernel) => Box::new(kernel) as Box<dyn Sending>,
+        Ok(kernel) => kernel,
         Err(port) => {
             privileges.give_away(&[])?;
             let mut sources = |lane| content.source(lane);
-            Box::new(sockets::start(port, &mut sources, &config)?)
+            sockets::start(port, &mut sources, &config)?
         }
     };
     let started = Instant::now();
@@ -89,20 +90,19 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
             output::line(format_args!("kernel refused: {refusal}"));
         }
         let doing = format!("sending ({}) through", sending.engine());
-        session::announce(&doing, sending.port(), verbose);
+        sending.ports().for_each(|port| session::announce(&doing, port, verbose));
     }
     let control = ControlServer::start(Subject {
         command: "send",
         started,
         monitor: sending.monitor(),
-        ports: vec![Served::new(sending.control(), None)],
+        ports: Served::all(sending.controls(), vec![None], None),
         dropped_privileges: privileges.are_dropped(),
         store: None,
     });
     let expected = args.session.count.into_iter().chain(content.packets()).min();
-    watch(sending.as_ref(), args, &halt, started, expected);
+    watch(&sending, args, &halt, started, expected);
     drop(control);
-    sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
     outcome.port.notes.iter_mut().for_each(|note| *note = with_options(note));
@@ -190,7 +190,7 @@ fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Res
 
 /// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
 fn watch(
-    sending: &dyn Sending,
+    sending: &Session<Sending>,
     args: &SendArgs,
     halt: &Halt,
     started: Instant,

@@ -1,12 +1,12 @@
 //! A thread that is kept waiting, as on a busy machine; several files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
 use crate::Class;
 use crate::frame::Batch;
-use crate::pcap::{CaptureReader, CaptureWriter, Direction, Record, Source};
+use crate::pcap::{CaptureReader, CaptureWriter, Direction, Record, Source, WriterOptions};
 use crate::port::{self, OpenOptions, Readiness, Receive};
 
 /// What the thread of the second receiving end sleeps before it looks for the first time: longer

@@ -36,6 +36,7 @@
 
 mod config;
 mod control;
+mod directions;
 mod losses;
 mod offload;
 mod routes;
@@ -52,28 +53,22 @@ use wirelane_os::clock;
 
 pub use self::config::{ForwardConfig, ForwardOutcome};
 use self::control::ReceiverControl;
+use self::directions::Directions;
 use self::losses::{Losses, refusals};
 use self::routes::routes;
 use self::signals::Signals;
 pub use self::switches::PortSwitches;
-use self::tx_path::TxPaths;
-use self::worker::{Direction, Worker};
+use self::worker::Worker;
 use crate::error::{Error, Result};
-use crate::pipeline::{Job, Running, Threads};
-use crate::port::steering::pairing;
-use crate::port::{
-    Control, FrameCounts, Port, PortInfo, Rx, XpsBindings, XpsWatch, tx_queue_notes,
-};
-use crate::qdisc::{Egress, Egresses};
-use crate::segment::CoalesceStats;
+use crate::pipeline::{Handle, Running, Threads};
+use crate::port::{Control, FrameCounts, Port, PortInfo, XpsWatch, tx_queue_notes};
+use crate::qdisc::Egresses;
+use crate::session::Session;
 use crate::session::monitor::{Monitor, Reading};
-use crate::stats::QueueStats;
 
-/// Running threads that forward. Dropping it stops them; [`Forward::join`] also returns the
-/// outcome.
+/// The threads that forward.
 pub struct Forward {
     running: Running<Worker>,
-    monitor: Monitor,
     egresses: Vec<Egresses>,
     /// By port.
     switches: Vec<Option<PortSwitches>>,
@@ -97,118 +92,34 @@ impl Forward {
     /// # Errors
     /// The ports cannot be joined (there is none or more than two, they have different link types
     /// or lack the ends), a CPU cannot be used, or a port refuses to start.
-    pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
+    pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Session<Self>> {
         let routes = routes(&ports, config)?;
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect::<Result<_>>()?;
-        let mut monitor = Monitor {
-            accounting: ports.iter().map(|port| port.accounting()).collect(),
-            ..Monitor::default()
-        };
-        let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
-        let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
-        let (mut jobs, mut places) = (Vec::new(), XpsBindings::new(&config.placement));
-        let all_switches = (0..ports.len())
-            .map(|position| {
-                let switches = Arc::clone(switches(position)?);
-                let route = routes.iter().find(|(_, to)| *to == position);
-                let source = route.map(|(from, _)| ports[*from].control());
-                Some(PortSwitches { switches, source })
-            })
-            .collect();
+        let signals = Arc::<Signals>::default();
+        let switches = switches(&ports, config, &routes);
         let sends = |position| routes.iter().any(|(_, to)| *to == position);
-        let senders = ports.iter().enumerate();
-        let losses = senders
+        let losses = ports
+            .iter()
+            .enumerate()
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
+        let mut directions = Directions::new(&ports, config, &signals);
         for (from, to) in routes {
-            let mut inputs = pairing::received(std::mem::take(&mut received[from]));
-            let merges = switches(from).filter(|switches| switches.can_merge());
-            let sink = ports[to].sink();
-            if let Some(switches) = merges {
-                inputs = offload::merge(&mut monitor, from, inputs, &sink, switches, config)?;
-            }
-            // What was merged, here or by the kernel, has to be cut again.
-            let comes_long = merges.is_some() || ports[from].leaves_cutting();
-            let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
-            let outputs = match cuts {
-                Some(switches) => offload::cut(&mut monitor, to, &mut ports[to], &switches)?,
-                None => ports[to].tx()?,
-            };
-            let (source, sink) = (ports[from].info(), ports[to].info());
-            pairing::check_ends(source, &inputs, sink, &outputs)?;
-            monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
-            monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
-            let endless = ports[from].is_endless();
-            let count = outputs.len();
-            let mut paths = match &config.qdisc {
-                None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
-                Some(spec) => {
-                    let ends = outputs
-                        .into_iter()
-                        .map(|tx| tx_path::watched(tx, &ports[to], config.choice, &mut places));
-                    let queues = ends.map(|tx| Egress::new(spec, tx));
-                    let egresses = Egresses::new(queues, config.choice);
-                    let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
-                    monitor.qdiscs.extend(gauges);
-                    all_egresses.push(egresses.clone());
-                    TxPaths::Queued(egresses, config.choice)
-                }
-            };
-            // Any number of threads may send through a discipline.
-            let threads = if config.qdisc.is_some() { usize::MAX } else { count };
-            let groups = pairing::by_tx_queue(inputs, threads);
-            let infos = (source.clone(), sink.clone());
-            for (position, rx) in groups {
-                let path = paths.builder(position % count, &mut places, &mut ports[to]);
-                let Some(path) = path else { continue };
-                if !endless {
-                    signals.finite.fetch_add(1, Ordering::Relaxed);
-                }
-                let direction = Direction {
-                    source: infos.0.clone(),
-                    sink: infos.1.clone(),
-                    endless,
-                    swap: config.swap || from == to,
-                };
-                let signals = Arc::clone(&signals);
-                let make = move |inputs: &[Rx]| Worker::new(inputs, path, direction, signals);
-                jobs.push(Job { name: format!("wl-fwd{from}-{position}"), port: from, rx, make });
-            }
+            directions.add(&mut ports, std::mem::take(&mut received[from]), (from, to))?;
         }
         // What no direction uses.
         drop(received);
         let unused = ports.iter_mut().filter(|port| port.transmits());
         unused.for_each(|port| drop(port.tx()));
+        let Directions { mut monitor, egresses, mut places, jobs, .. } = directions;
         // With how their ends are bound to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
         let watch = places.watch();
         let threads = Threads::default().placed(places.placement()).packets(config.packets);
         let running = threads.launch(ports, jobs)?;
-        Ok(Self {
-            running,
-            monitor,
-            egresses: all_egresses,
-            switches: all_switches,
-            losses,
-            signals,
-            watch,
-        })
-    }
-
-    /// The ports.
-    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.running.ports()
-    }
-
-    /// Masks, filter and stop of each port, for any thread. Only received packets can be selected:
-    /// none that the host itself sends, and none at a port that only sends.
-    pub fn controls(&self) -> Vec<Arc<dyn Control>> {
-        let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
-        let ports = self.running.open_ports().iter().enumerate();
-        let controls = ports.map(|(position, port)| {
-            Arc::new(ReceiverControl::new(port.control(), port.info(), receives(position)))
-        });
-        controls.map(|control| control as Arc<dyn Control>).collect()
+        let handle = handle(&running, &monitor, &signals);
+        let forward = Self { running, egresses, switches, losses, signals, watch };
+        Ok(Session::new(forward, monitor, handle))
     }
 
     /// The switches of each port while it runs; `None` for one started without switches.
@@ -216,38 +127,103 @@ impl Forward {
         self.switches.clone()
     }
 
-    /// Reads all counters, from any thread.
-    pub fn monitor(&self) -> Monitor {
-        self.monitor.clone()
+    /// The port at this position, with notes on what it did not send, and an error if its interface
+    /// has no link.
+    fn report(&mut self, position: usize, reading: &Reading) -> (PortInfo, Option<Error>) {
+        let port = &self.running.open_ports()[position];
+        let mut info = port.info().clone();
+        info.notes.extend(port.diagnostics());
+        let losses = self.losses[position].as_mut().map(Losses::report);
+        let (note, error) = losses.unwrap_or_default();
+        info.notes.extend(note);
+        let of_port: Vec<_> = reading.tx.iter().filter(|tx| tx.port == position).collect();
+        let cut_here = reading.gso.iter().filter(|(port, ..)| *port == position);
+        let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
+        info.notes.extend(refusals(&info, &of_port, &cut_here));
+        let strayed = of_port.iter().map(|tx| (tx.queue, tx.strayed));
+        let queue_notes = tx_queue_notes(&info, strayed);
+        info.notes.extend(queue_notes);
+        info.notes.extend(self.watch.notes(&info));
+        let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
+        if unfinished > 0 {
+            info.notes.push(format!(
+                "{unfinished} packets were not sent: their sender left segmentation, or a \
+                 checksum other than TCP's and UDP's, to its hardware; `ethtool -K IF tx \
+                 off` on the sending interface avoids this"
+            ));
+        }
+        (info, error)
     }
 
-    /// The counters of every receiving end now.
-    pub fn queues(&self) -> Vec<QueueStats> {
-        self.monitor.queues()
+    /// A note for the user if packets were merged for a port that takes no long frames.
+    fn merged_in_vain(&self, from: usize, reading: &Reading) -> Option<String> {
+        let merged =
+            reading.gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
+        let ports = self.running.open_ports();
+        let to = ports.get(ports.len() - 1 - from).filter(|_| merged)?;
+        to.sink().gso_max.is_none().then(|| {
+            let name = &to.info().spec;
+            format!(
+                "merged packets were segmented again for '{name}', which cannot send long frames"
+            )
+        })
     }
+}
 
-    /// Waits until it has ended by itself (enough packets, every finite source exhausted, an error)
-    /// or `timeout` has passed; true if it has ended.
-    ///
+/// The switches of each port, by position.
+fn switches(
+    ports: &[Port],
+    config: &ForwardConfig,
+    routes: &[(usize, usize)],
+) -> Vec<Option<PortSwitches>> {
+    let of_port = |position: usize| {
+        let switches = Arc::clone(config.switches.get(position)?.as_ref()?);
+        let route = routes.iter().find(|(_, to)| *to == position);
+        let source = route.map(|(from, _)| ports[*from].control());
+        Some(PortSwitches { switches, source })
+    };
+    (0..ports.len()).map(of_port).collect()
+}
+
+/// Controls that select received packets only: none that the host itself sends, and none at a port
+/// that only sends. Unless it has ended by itself, stopping gives frames a limited time to leave.
+fn handle(running: &Running<Worker>, monitor: &Monitor, signals: &Arc<Signals>) -> Handle {
+    let receives = |position| monitor.rx.iter().any(|(of, _)| *of == position);
+    let control = |(position, port): (usize, &Port)| {
+        let control = ReceiverControl::new(port.control(), port.info(), receives(position));
+        Arc::new(control) as Arc<dyn Control>
+    };
+    let controls = running.open_ports().iter().enumerate().map(control).collect();
+    let (threads, signals) = (running.handle(), Arc::clone(signals));
+    let is_stopped = running.stopped();
+    Handle::new(controls, move || {
+        if !is_stopped() && !signals.done.load(Ordering::Acquire) {
+            let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
+            signals.deadline.store(deadline, Ordering::Release);
+        }
+        threads.stop();
+        signals.stopping.store(true, Ordering::Release);
+    })
+}
+
+impl super::Worker for Forward {
+    type Outcome = ForwardOutcome;
+
     /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue,
     /// and the threads follow.
-    pub fn wait(&self, timeout: Duration) -> bool {
+    fn wait(&self, timeout: Duration) -> bool {
+        let is_stopped = self.running.stopped();
         let is_over = |slice| {
             self.running.wait(Some(slice))
-                || self.running.is_stopped()
+                || is_stopped()
                 || self.signals.done.load(Ordering::Acquire)
         };
         self.watch.while_waiting(timeout, is_over)
     }
 
-    /// Lets no more packets in, forwards those on their way, and reports. Unless it had ended by
-    /// itself, packets that have not left after two seconds are counted as errors.
-    pub fn join(mut self) -> ForwardOutcome {
-        if !self.wait(Duration::ZERO) {
-            let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
-            self.signals.deadline.store(deadline, Ordering::Release);
-        }
-        self.stop();
+    /// Unless it had ended by itself, packets that have not left after two seconds are counted as
+    /// errors.
+    fn join(mut self, monitor: &Monitor) -> ForwardOutcome {
         let (mut workers, mut errors) = self.running.end();
         let mut cut = 0;
         for worker in &mut workers {
@@ -258,75 +234,26 @@ impl Forward {
         self.egresses.iter().for_each(Egresses::close);
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
-        let Reading { queues, tx, qdiscs, gso, gro, .. } = self.monitor.read();
-        let frames = FrameCounts::default();
-        let mut outcome =
-            ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, gro, frames, errors };
+        let reading = monitor.read();
         // What still waits in a discipline goes back to its owner.
         self.egresses.clear();
-        for (position, port) in self.running.open_ports().iter().enumerate() {
-            let mut info = port.info().clone();
-            info.notes.extend(port.diagnostics());
-            let losses = self.losses[position].as_mut().map(Losses::report);
-            let (note, error) = losses.unwrap_or_default();
-            info.notes.extend(note);
-            if outcome.errors.is_empty() {
-                outcome.errors.extend(error);
-            }
-            let of_port: Vec<_> = outcome.tx.iter().filter(|tx| tx.port == position).collect();
-            let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
-            let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
-            info.notes.extend(refusals(&info, &of_port, &cut_here));
-            let strayed = of_port.iter().map(|tx| (tx.queue, tx.strayed));
-            let queue_notes = tx_queue_notes(&info, strayed);
-            info.notes.extend(queue_notes);
-            info.notes.extend(self.watch.notes(&info));
-            let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
-            if unfinished > 0 {
-                info.notes.push(format!(
-                    "{unfinished} packets were not sent: their sender left segmentation, or a \
-                     checksum other than TCP's and UDP's, to its hardware; `ethtool -K IF tx \
-                     off` on the sending interface avoids this"
-                ));
+        let mut ports = Vec::new();
+        for position in 0..self.losses.len() {
+            let (mut info, error) = self.report(position, &reading);
+            if errors.is_empty() {
+                errors.extend(error);
             }
             if cut > 0 && position == 0 {
                 info.notes
                     .push(format!("{cut} packets are truncated (snap length) and were not sent"));
             }
-            info.notes.extend(self.merged_in_vain(position, &outcome.gro));
-            outcome.ports.push(info);
+            info.notes.extend(self.merged_in_vain(position, &reading));
+            ports.push(info);
         }
-        self.monitor.frames().into_iter().for_each(|frames| outcome.frames += frames);
-        outcome
-    }
-
-    /// Notes for the user if packets were merged for a port that takes no long frames.
-    fn merged_in_vain(
-        &self,
-        from: usize,
-        gro: &[(usize, Option<u16>, CoalesceStats)],
-    ) -> Option<String> {
-        let merged = gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
-        let ports = self.running.open_ports();
-        let to = ports.get(ports.len() - 1 - from).filter(|_| merged)?;
-        to.sink().gso_max.is_none().then(|| {
-            let name = &to.info().spec;
-            format!(
-                "merged packets were segmented again for '{name}', which cannot send long frames"
-            )
-        })
-    }
-
-    fn stop(&self) {
-        self.running.stop();
-        self.signals.stopping.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for Forward {
-    fn drop(&mut self) {
-        // The threads end when their handle, the first field, is dropped.
-        self.stop();
+        let mut frames = FrameCounts::default();
+        monitor.frames().into_iter().for_each(|of_port| frames += of_port);
+        let Reading { queues, tx, qdiscs, gso, gro, .. } = reading;
+        ForwardOutcome { ports, queues, tx, qdiscs, gso, gro, frames, errors }
     }
 }
 

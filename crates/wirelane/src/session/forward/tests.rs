@@ -6,6 +6,7 @@ use super::*;
 use crate::frame::Batch;
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::{OpenOptions, Protocols, Switches, Transmit, sim};
+use crate::stats::QueueStats;
 
 /// The end of a TX ring that takes only some frames until it is flushed.
 struct NarrowTx {
@@ -59,7 +60,7 @@ fn sim(spec: &str, receive: bool) -> Port {
     sim::open(&spec.parse().unwrap(), &options).unwrap()
 }
 
-fn start(source: &str, room: usize, flushes: usize) -> Forward {
+fn start(source: &str, room: usize, flushes: usize) -> Session<Forward> {
     let sink = narrow(room, flushes);
     let ports: Vec<Port> = vec![sim(source, true), sink];
     Forward::start(ports, &ForwardConfig { one_way: true, ..ForwardConfig::default() }).unwrap()

@@ -1,0 +1,40 @@
+//! What any thread may do with threads that run.
+
+use std::sync::Arc;
+
+use crate::port::Control;
+
+/// Controls ports, and ends the threads that use them; for any thread.
+#[derive(Clone)]
+pub struct Handle {
+    controls: Vec<Arc<dyn Control>>,
+    stop: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Handle {
+    /// `controls` has one of each port; `stop` ends the threads.
+    pub fn new(controls: Vec<Arc<dyn Control>>, stop: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { controls, stop: Arc::new(stop) }
+    }
+
+    /// Stopping also calls `stop`.
+    #[must_use]
+    pub fn stopping(self, stop: impl Fn() + Send + Sync + 'static) -> Self {
+        let first = self.stop;
+        let both = move || {
+            first();
+            stop();
+        };
+        Self { stop: Arc::new(both), ..self }
+    }
+
+    /// Masks, filter and stop of each port.
+    pub fn controls(&self) -> &[Arc<dyn Control>] {
+        &self.controls
+    }
+
+    /// Lets no more packets in, or makes no more. Those on their way are still handled.
+    pub fn stop(&self) {
+        (self.stop)();
+    }
+}
