@@ -7,8 +7,8 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use wirelane::port::{Backend, Spec};
 use wirelane::session::Session;
+use wirelane::session::count::{By, CountConfig, Counting, Counts};
 use wirelane::{Error, Result, clock};
-use wirelane_count::{By, CountConfig, Counting, Counts};
 
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};

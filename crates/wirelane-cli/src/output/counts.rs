@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
-use wirelane_count::{By, Counts, Endpoint, Key, Load, Reason, Row};
+use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Reason, Row};
 
 use super::grouped;
 use super::table::Table;
@@ -275,7 +275,7 @@ impl End {
 }
 
 impl Directions {
-    fn new(by: By, sum: &wirelane_count::Sum) -> Self {
+    fn new(by: By, sum: &wirelane::session::count::Sum) -> Self {
         let of = |load: Load| by.has_directions().then(|| load.into());
         Self { all: sum.all().into(), sent: of(sum.sent), received: of(sum.received) }
     }

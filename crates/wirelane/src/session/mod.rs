@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod comment;
+pub mod count;
 pub mod forward;
 pub mod interfaces;
 pub mod monitor;

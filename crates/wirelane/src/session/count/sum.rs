@@ -31,13 +31,13 @@ pub struct Sum {
     /// Time of the last packet.
     pub last: u64,
     /// The first packet was one of those received.
-    pub(crate) is_reply: bool,
+    pub(super) is_reply: bool,
 }
 
 impl Sum {
     /// Of one packet of so many bytes.
     #[inline]
-    pub(crate) fn one(bytes: u32, time: u64, is_reply: bool) -> Self {
+    pub(super) fn one(bytes: u32, time: u64, is_reply: bool) -> Self {
         let load = Load { packets: 1, bytes: bytes.into() };
         let (sent, received) =
             if is_reply { (Load::default(), load) } else { (load, Load::default()) };
@@ -53,7 +53,7 @@ impl Sum {
     }
 
     /// The same, seen from the other end.
-    pub(crate) fn reversed(self) -> Self {
+    pub(super) fn reversed(self) -> Self {
         Self { sent: self.received, received: self.sent, is_reply: !self.is_reply, ..self }
     }
 }

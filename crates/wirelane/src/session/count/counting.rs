@@ -5,23 +5,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use wirelane::pipeline::{Consumer, Outcome, Running, Spread, Threads, Work, by_thread};
-use wirelane::placement::Placement;
-use wirelane::port::{FrameCounts, Port, PortInfo, Rx};
-use wirelane::session::Session;
-use wirelane::session::capture::needs_merge;
-use wirelane::session::interfaces::{Interface, Placing, interfaces};
-use wirelane::session::monitor::Monitor;
-use wirelane::session::receiving::Receiving;
-use wirelane::stats::QueueStats;
-use wirelane::{Batch, Error, Frame, Result};
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame};
+use crate::pipeline::{Consumer, Outcome, Running, Spread, Threads, Work, by_thread};
+use crate::placement::Placement;
+use crate::port::{FrameCounts, Port, PortInfo, Rx};
+use crate::session::Session;
+use crate::session::capture::needs_merge;
+use crate::session::interfaces::{Interface, Placing, interfaces};
+use crate::session::monitor::Monitor;
+use crate::session::receiving::Receiving;
+use crate::stats::QueueStats;
 
-use crate::by::By;
-use crate::in_order::InOrder;
-use crate::key::Key;
-use crate::sum::{Load, Sum};
-use crate::tables::{Counts, Row, Tables};
-use crate::teller::Teller;
+use super::by::By;
+use super::in_order::InOrder;
+use super::key::Key;
+use super::sum::{Load, Sum};
+use super::tables::{Counts, Row, Tables};
+use super::teller::Teller;
 
 /// Threads look after this time at the latest whether their tables are asked for.
 const ANSWER: Duration = Duration::from_millis(300);
@@ -203,7 +204,7 @@ impl Sources {
     }
 }
 
-impl wirelane::session::Worker for Counting {
+impl crate::session::Worker for Counting {
     type Outcome = CountOutcome;
 
     fn wait(&self, timeout: Duration) -> bool {

@@ -1,8 +1,8 @@
 //! The headers of a packet, decoded once.
 
-use wirelane::wire::flow::Transport;
-use wirelane::wire::link::Link;
-use wirelane::wire::{Addresses, EtherType, Layers, Ports, Protocol, Tunnel, WireError};
+use crate::wire::flow::Transport;
+use crate::wire::link::Link;
+use crate::wire::{Addresses, EtherType, Layers, Ports, Protocol, Tunnel, WireError};
 
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
@@ -55,24 +55,24 @@ impl Reason {
 
 /// What stands before the network header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Front {
-    pub(crate) ethertype: EtherType,
-    pub(crate) vlans: [Option<u16>; 2],
-    pub(crate) internet: Result<Internet, Reason>,
+pub(super) struct Front {
+    pub(super) ethertype: EtherType,
+    pub(super) vlans: [Option<u16>; 2],
+    pub(super) internet: Result<Internet, Reason>,
 }
 
 /// What an IP packet says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Internet {
-    pub(crate) addresses: Addresses,
-    pub(crate) protocol: Protocol,
-    pub(crate) ports: Result<Ports, Reason>,
+pub(super) struct Internet {
+    pub(super) addresses: Addresses,
+    pub(super) protocol: Protocol,
+    pub(super) ports: Result<Ports, Reason>,
 }
 
 /// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: what tunnels carry, and not the
 /// outermost IP header.
 #[inline]
-pub(crate) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, Reason> {
+pub(super) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, Reason> {
     match Link::parse(link_type, data) {
         Link::Network { ethertype, at, outer_vlan, inner_vlan } => {
             let bytes = data.get(at..).unwrap_or_default();

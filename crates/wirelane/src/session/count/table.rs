@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 
-use crate::sum::Sum;
+use super::sum::Sum;
 
 /// How many more keys tables that share it may hold.
-pub(crate) struct Room {
+pub(super) struct Room {
     left: AtomicUsize,
     /// Taken at a time, so that threads seldom meet here.
     portion: usize,
 }
 
 impl Room {
-    pub(crate) fn new(keys: usize) -> Arc<Self> {
+    pub(super) fn new(keys: usize) -> Arc<Self> {
         Arc::new(Self { left: AtomicUsize::new(keys), portion: (keys / 64).clamp(1, 1024) })
     }
 
@@ -31,26 +31,26 @@ impl Room {
 }
 
 /// Sums by key, as long as there is room.
-pub(crate) struct Table<K> {
+pub(super) struct Table<K> {
     sums: HashMap<K, Sum, RandomState>,
     /// What found no room.
-    pub(crate) unplaced: Sum,
+    pub(super) unplaced: Sum,
     share: Share,
 }
 
 impl<K: Hash + Eq + Copy> Table<K> {
-    pub(crate) fn new(room: &Arc<Room>) -> Self {
+    pub(super) fn new(room: &Arc<Room>) -> Self {
         let share = Share { room: Arc::clone(room), granted: 0 };
         Self { sums: HashMap::default(), unplaced: Sum::default(), share }
     }
 
     /// An empty one in the same room.
-    pub(crate) fn next(&self) -> Self {
+    pub(super) fn next(&self) -> Self {
         Self::new(&self.share.room)
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, key: K, sum: Sum) {
+    pub(super) fn add(&mut self, key: K, sum: Sum) {
         match self.sums.get_mut(&key) {
             Some(known) => *known += sum,
             None => self.add_new(key, sum),
@@ -67,7 +67,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
     }
 
     /// Adds all of another one.
-    pub(crate) fn join(&mut self, other: Self) {
+    pub(super) fn join(&mut self, other: Self) {
         let Self { sums, unplaced, share } = other;
         self.unplaced += unplaced;
         if self.sums.is_empty() && self.share.granted == 0 {
@@ -84,11 +84,11 @@ impl<K: Hash + Eq + Copy> Table<K> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.sums.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Sum)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &Sum)> {
         self.sums.iter()
     }
 }

@@ -1,21 +1,21 @@
 //! Counting behind a merge by time, for the first packets of several queues (`-c`).
 
-use wirelane::Result;
-use wirelane::pcap::Record;
-use wirelane::session::capture::View;
-use wirelane::session::interfaces::Interface;
+use crate::error::Result;
+use crate::pcap::Record;
+use crate::session::capture::View;
+use crate::session::interfaces::Interface;
 
-use crate::teller::Teller;
+use super::teller::Teller;
 
 /// Counts packets on the one thread that receives all of them.
-pub(crate) struct InOrder {
+pub(super) struct InOrder {
     teller: Teller,
     /// Of the interfaces.
     link_types: Vec<u16>,
 }
 
 impl InOrder {
-    pub(crate) fn new(teller: Teller) -> Self {
+    pub(super) fn new(teller: Teller) -> Self {
         Self { teller, link_types: Vec::new() }
     }
 }

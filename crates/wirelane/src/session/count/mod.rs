@@ -14,7 +14,7 @@
 //! ```
 //! use std::time::Duration;
 //! use wirelane::port::{self, OpenOptions};
-//! use wirelane_count::{By, CountConfig, Counting, Key};
+//! use wirelane::session::count::{By, CountConfig, Counting, Key};
 //!
 //! # fn main() -> wirelane::Result<()> {
 //! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
@@ -29,18 +29,18 @@
 //! ```
 
 mod by;
+mod counting;
 mod decode;
 mod in_order;
 mod key;
-mod session;
 mod sum;
 mod table;
 mod tables;
 mod teller;
 
 pub use self::by::By;
+pub use self::counting::{CountConfig, CountOutcome, Counting};
 pub use self::decode::Reason;
 pub use self::key::{Endpoint, Key};
-pub use self::session::{CountConfig, CountOutcome, Counting};
 pub use self::sum::{Load, Sum};
 pub use self::tables::{Counts, Row};

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::by::By;
-use crate::decode::{Front, Reason, decode};
-use crate::key::{self, Key, PackedFlow, PackedHost};
-use crate::sum::{Load, Sum};
-use crate::table::{Room, Table};
+use super::by::By;
+use super::decode::{Front, Reason, decode};
+use super::key::{self, Key, PackedFlow, PackedHost};
+use super::sum::{Load, Sum};
+use super::table::{Room, Table};
 
 /// The tables of one thread, or of all together.
-pub(crate) struct Tables {
+pub(super) struct Tables {
     tables: Vec<One>,
     /// Something has to be decoded.
     decodes: bool,
@@ -22,21 +22,21 @@ pub(crate) struct Tables {
 impl Tables {
     /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`]
     /// makes.
-    pub(crate) fn new(by: &[By], keys: usize, inner: bool) -> Self {
+    pub(super) fn new(by: &[By], keys: usize, inner: bool) -> Self {
         let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
         let tables: Vec<_> = tables.collect();
         Self { decodes: !tables.is_empty(), inner, tables }
     }
 
     /// Empty ones in the same room.
-    pub(crate) fn next(&self) -> Self {
+    pub(super) fn next(&self) -> Self {
         let tables = self.tables.iter().map(|one| One::new(one.kind.next())).collect();
         Self { tables, decodes: self.decodes, inner: self.inner }
     }
 
     /// Counts a packet of a LINKTYPE_ value.
     #[inline]
-    pub(crate) fn count(&mut self, link_type: u16, data: &[u8], bytes: u32, time: u64) {
+    pub(super) fn count(&mut self, link_type: u16, data: &[u8], bytes: u32, time: u64) {
         if !self.decodes {
             return;
         }
@@ -51,7 +51,7 @@ impl Tables {
     }
 
     /// Adds all of others, which are of the same kinds.
-    pub(crate) fn join(&mut self, others: Self) {
+    pub(super) fn join(&mut self, others: Self) {
         for (one, other) in self.tables.iter_mut().zip(others.tables) {
             one.kind.join(other.kind);
             for (sum, load) in one.without.iter_mut().zip(other.without) {
@@ -61,7 +61,7 @@ impl Tables {
     }
 
     /// What was counted by this.
-    pub(crate) fn counts(&self, by: By) -> Option<Counts> {
+    pub(super) fn counts(&self, by: By) -> Option<Counts> {
         let one = self.tables.iter().find(|one| one.kind.by() == by)?;
         let without = Reason::ALL.into_iter().zip(one.without);
         let (rows, unplaced) = one.kind.rows();
@@ -268,7 +268,7 @@ mod tests {
         let row = |port: u16| {
             let packets = u64::from(port) * 7 % 100;
             let sent = Load { packets, bytes: packets * packets % 101 };
-            let key = Key::Port(port, wirelane::wire::Protocol::TCP);
+            let key = Key::Port(port, crate::wire::Protocol::TCP);
             Row { key, sum: Sum { sent, ..Sum::default() } }
         };
         let rows: Vec<_> = (0..100).map(row).collect();

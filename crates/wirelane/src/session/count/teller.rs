@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::tables::Tables;
+use super::tables::Tables;
 
 /// The state of a counting thread.
-pub(crate) struct Teller {
+pub(super) struct Teller {
     tables: Tables,
     asked: Arc<AtomicU64>,
     answered: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Teller {
 impl Teller {
     /// `tables` are empty. `asked` is the number of requests for the tables of all threads,
     /// `threads` the number of threads that still run.
-    pub(crate) fn new(
+    pub(super) fn new(
         tables: Tables,
         asked: &Arc<AtomicU64>,
         hand_over: &mpsc::Sender<Tables>,
@@ -29,13 +29,13 @@ impl Teller {
 
     /// Where packets are counted.
     #[inline]
-    pub(crate) fn tables(&mut self) -> &mut Tables {
+    pub(super) fn tables(&mut self) -> &mut Tables {
         &mut self.tables
     }
 
     /// Hands over the counts since the last time, if there is a new request.
     #[inline]
-    pub(crate) fn answer_if_asked(&mut self) {
+    pub(super) fn answer_if_asked(&mut self) {
         let asked = self.asked.load(Ordering::Acquire);
         if asked != self.answered {
             self.answered = asked;
@@ -44,7 +44,7 @@ impl Teller {
     }
 
     /// Hands over the rest: the thread is at its end.
-    pub(crate) fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.answer();
         self.threads.fetch_sub(1, Ordering::AcqRel);
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use wirelane::wire::{Addresses, EtherType, Ports, Protocol};
+use crate::wire::{Addresses, EtherType, Ports, Protocol};
 
 /// What packets are counted under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ impl Display for Endpoint {
 }
 
 /// Packets of IEEE 802.3, whose length stands in place of a type, are all counted under this one.
-pub(crate) const LLC: u16 = 0;
+pub(super) const LLC: u16 = 0;
 
 /// The name of a network layer: that of tcpdump's language where it has one.
 fn network(ethertype: u16, f: &mut Formatter<'_>) -> fmt::Result {
@@ -85,46 +85,46 @@ fn network(ethertype: u16, f: &mut Formatter<'_>) -> fmt::Result {
 
 /// Ethertype and protocol: the latter plus one, so that 0 is none.
 #[inline]
-pub(crate) fn pack_proto(ethertype: EtherType, protocol: Option<Protocol>) -> u64 {
+pub(super) fn pack_proto(ethertype: EtherType, protocol: Option<Protocol>) -> u64 {
     let ethertype = if ethertype.is_length() { LLC } else { ethertype.0 };
     u64::from(ethertype) << 16 | protocol.map_or(0, |protocol| u64::from(protocol.0) + 1)
 }
 
-pub(crate) fn unpack_proto(packed: u64) -> Key {
+pub(super) fn unpack_proto(packed: u64) -> Key {
     let protocol = (packed & 0xffff).checked_sub(1).map(|protocol| Protocol(protocol as u8));
     Key::Proto((packed >> 16) as u16, protocol)
 }
 
 #[inline]
-pub(crate) fn pack_port(port: u16, protocol: Protocol) -> u64 {
+pub(super) fn pack_port(port: u16, protocol: Protocol) -> u64 {
     u64::from(port) << 8 | u64::from(protocol.0)
 }
 
-pub(crate) fn unpack_port(packed: u64) -> Key {
+pub(super) fn unpack_port(packed: u64) -> Key {
     Key::Port((packed >> 8) as u16, Protocol(packed as u8))
 }
 
 /// Each identifier plus one, so that 0 is none.
 #[inline]
-pub(crate) fn pack_vlan([outer, inner]: [Option<u16>; 2]) -> u64 {
+pub(super) fn pack_vlan([outer, inner]: [Option<u16>; 2]) -> u64 {
     let pack = |id: Option<u16>| id.map_or(0, |id| u64::from(id) + 1);
     pack(outer) << 32 | pack(inner)
 }
 
-pub(crate) fn unpack_vlan(packed: u64) -> Key {
+pub(super) fn unpack_vlan(packed: u64) -> Key {
     let id = |packed: u32| packed.checked_sub(1).map(|id| id as u16);
     Key::Vlan([id((packed >> 32) as u32), id(packed as u32)])
 }
 
 /// An address. The first word tells those of IPv4 from those of IPv6.
-pub(crate) type PackedHost = [u64; 3];
+pub(super) type PackedHost = [u64; 3];
 
 const V4: u64 = 4;
 const V6: u64 = 6;
 
 /// Source and destination.
 #[inline]
-pub(crate) fn pack_hosts(addresses: &Addresses) -> [PackedHost; 2] {
+pub(super) fn pack_hosts(addresses: &Addresses) -> [PackedHost; 2] {
     match *addresses {
         Addresses::V4 { source, destination } => {
             [source, destination].map(|address| [V4, 0, u64::from(u32::from(address))])
@@ -143,16 +143,16 @@ fn unpack_address([version, high, low]: PackedHost) -> IpAddr {
     }
 }
 
-pub(crate) fn unpack_host(packed: PackedHost) -> Key {
+pub(super) fn unpack_host(packed: PackedHost) -> Key {
     Key::Host(unpack_address(packed))
 }
 
 /// Version, protocol and ports, then the addresses of both ends; the smaller end first.
-pub(crate) type PackedFlow = [u64; 5];
+pub(super) type PackedFlow = [u64; 5];
 
 /// The flow of a packet, and whether its sender is the second end.
 #[inline]
-pub(crate) fn pack_flow(
+pub(super) fn pack_flow(
     [source, destination]: &[PackedHost; 2],
     protocol: Protocol,
     ports: Option<Ports>,
@@ -174,7 +174,7 @@ pub(crate) fn pack_flow(
 }
 
 /// The flow as its first end sees it, or as the second one does.
-pub(crate) fn unpack_flow([head, a, b, c, d]: PackedFlow, is_reply: bool) -> Key {
+pub(super) fn unpack_flow([head, a, b, c, d]: PackedFlow, is_reply: bool) -> Key {
     let version = head >> 48;
     let end = |high, low, port: u64| Endpoint {
         address: unpack_address([version, high, low]),
