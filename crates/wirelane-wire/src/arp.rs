@@ -2,10 +2,11 @@
 
 use core::net::Ipv4Addr;
 
-use crate::{
-    EtherType, MacAddr, WireError,
-    field::{array, be16, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::ethernet::{EtherType, MacAddr};
+
+use crate::field::{array, be16, put, split, split_mut};
 
 /// Length of a message in bytes.
 pub const LEN: usize = 28;

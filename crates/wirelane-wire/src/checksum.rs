@@ -16,7 +16,9 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{Protocol, WireError};
+use crate::error::WireError;
+
+use crate::protocol::Protocol;
 
 /// A partial internet checksum: a one's complement sum of big-endian 16-bit words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use core::{fmt, net::Ipv6Addr, str::FromStr};
 
-use crate::{
-    WireError,
-    field::{array, be16, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::field::{array, be16, put, split, split_mut};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 14;

@@ -1,6 +1,6 @@
 //! Fields at fixed places of fixed-size headers. Every bound is checked when the crate is compiled.
 
-use crate::WireError;
+use crate::error::WireError;
 
 /// The first `N` bytes and the rest.
 #[inline]

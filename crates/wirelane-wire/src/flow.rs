@@ -5,13 +5,23 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use crate::{
-    EtherType, Ethernet, EthernetView, Ipv4View, Ipv6View, Protocol, Vlan, VlanView, WireError,
-    ethernet,
-    field::{be16, split},
-    link::MAX_TAGS,
-    vlan,
-};
+use crate::{ethernet, vlan};
+
+use crate::error::WireError;
+
+use crate::ethernet::{EtherType, Ethernet, EthernetView};
+
+use crate::field::{be16, split};
+
+use crate::ipv4::Ipv4View;
+
+use crate::ipv6::Ipv6View;
+
+use crate::link::MAX_TAGS;
+
+use crate::protocol::Protocol;
+
+use crate::vlan::{Vlan, VlanView};
 
 /// What all packets of one conversation in one direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

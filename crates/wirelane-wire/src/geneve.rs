@@ -1,9 +1,10 @@
 //! Geneve headers (RFC 8926): a frame or packet in a UDP datagram, with options.
 
-use crate::{
-    EtherType, WireError,
-    field::{be16, be32, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::ethernet::EtherType;
+
+use crate::field::{be16, be32, put, split, split_mut};
 
 /// Length of a header without options in bytes.
 pub const MIN_LEN: usize = 8;

@@ -1,9 +1,10 @@
 //! GRE headers (RFC 2784), with the key and sequence number of RFC 2890.
 
-use crate::{
-    EtherType, WireError,
-    field::{be16, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::ethernet::EtherType;
+
+use crate::field::{be16, put, split, split_mut};
 
 /// Length of a header without optional fields in bytes.
 pub const MIN_LEN: usize = 4;

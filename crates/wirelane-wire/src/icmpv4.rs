@@ -2,11 +2,11 @@
 
 use core::net::Ipv4Addr;
 
-use crate::{
-    WireError,
-    checksum::{Sum, update_sum},
-    field::{array, be16, put, split, split_mut},
-};
+use crate::checksum::{Sum, update_sum};
+
+use crate::error::WireError;
+
+use crate::field::{array, be16, put, split, split_mut};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;

@@ -1,11 +1,12 @@
 //! ICMPv6 (RFC 4443): echo and errors. Neighbour discovery is in [`crate::ndp`].
 
-use crate::{
-    WireError,
-    checksum::{ChecksumState, Sum},
-    field::{array, be16, put, split, split_mut},
-    icmpv4::Echo,
-};
+use crate::checksum::{ChecksumState, Sum};
+
+use crate::error::WireError;
+
+use crate::field::{array, be16, put, split, split_mut};
+
+use crate::icmpv4::Echo;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
@@ -241,7 +242,8 @@ mod tests {
     use core::net::Ipv6Addr;
 
     use super::*;
-    use crate::{Protocol, checksum::pseudo_v6};
+    use crate::checksum::pseudo_v6;
+    use crate::protocol::Protocol;
 
     const BYTES: [u8; 11] = [0x80, 0x00, 0xa9, 0x20, 0x12, 0x34, 0x00, 0x01, b'a', b'b', b'c'];
     const VALUE: Icmpv6 = Icmpv6::EchoRequest(Echo { identifier: 0x1234, sequence: 1 });

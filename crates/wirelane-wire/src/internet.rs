@@ -1,8 +1,13 @@
 //! An IP packet of either version: what its header says, and what it carries.
 
+use crate::error::WireError;
+use crate::ethernet::EtherType;
 use crate::flow::{Addresses, Transport};
+use crate::ipv4::Ipv4View;
+use crate::ipv6::Ipv6View;
+use crate::protocol::Protocol;
 use crate::tunnel::Tunnel;
-use crate::{EtherType, Ipv4View, Ipv6View, Protocol, WireError, gre, ipv6, tcp};
+use crate::{gre, ipv6, tcp};
 
 /// An IP packet.
 #[derive(Clone, Copy, Debug)]

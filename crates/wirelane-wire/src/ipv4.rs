@@ -3,11 +3,13 @@
 
 use core::net::Ipv4Addr;
 
-use crate::{
-    Protocol, WireError,
-    checksum::{Sum, update, update_sum},
-    field::{array, be16, put, split, split_mut, take},
-};
+use crate::checksum::{Sum, update, update_sum};
+
+use crate::error::WireError;
+
+use crate::field::{array, be16, put, split, split_mut, take};
+
+use crate::protocol::Protocol;
 
 /// Length of a header without options in bytes.
 pub const MIN_LEN: usize = 20;

@@ -2,10 +2,11 @@
 
 use core::net::Ipv6Addr;
 
-use crate::{
-    Protocol, WireError,
-    field::{array, be16, be32, put, split, split_mut, take},
-};
+use crate::error::WireError;
+
+use crate::field::{array, be16, be32, put, split, split_mut, take};
+
+use crate::protocol::Protocol;
 
 mod extension;
 

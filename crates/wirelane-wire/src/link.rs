@@ -6,7 +6,10 @@ mod ppp;
 mod wlan;
 
 use self::inside::Inside;
-use crate::{EtherType, EthernetView, VlanView, ethernet, field::split, vlan};
+use crate::ethernet::{EtherType, EthernetView};
+use crate::field::split;
+use crate::vlan::VlanView;
+use crate::{ethernet, vlan};
 
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
 pub(crate) const MAX_TAGS: usize = 8;

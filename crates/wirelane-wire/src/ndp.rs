@@ -3,11 +3,13 @@
 
 use core::net::Ipv6Addr;
 
-use crate::{
-    MacAddr, WireError,
-    checksum::Sum,
-    field::{array, put, split, split_mut, take},
-};
+use crate::checksum::Sum;
+
+use crate::error::WireError;
+
+use crate::ethernet::MacAddr;
+
+use crate::field::{array, put, split, split_mut, take};
 
 /// Length of a message without options in bytes.
 pub const MIN_LEN: usize = 24;
@@ -245,7 +247,9 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::{Icmpv6View, Protocol, checksum::pseudo_v6};
+    use crate::checksum::pseudo_v6;
+    use crate::icmpv6::Icmpv6View;
+    use crate::protocol::Protocol;
 
     const TARGET: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0x0012, 0x3456);
     const SENDER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);

@@ -5,14 +5,25 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{
-    EthernetMut, EthernetView, Icmpv4, Icmpv4Mut, Icmpv4View, Icmpv6, Icmpv6Mut, Icmpv6View,
-    Ipv4Mut, Ipv6Mut, Layers, MacAddr, Protocol, WireError,
-    checksum::{ChecksumState, Sum},
-    flow::Network,
-    ipv6::{self, extensions},
-    tcp, udp,
-};
+use crate::{tcp, udp};
+
+use crate::checksum::{ChecksumState, Sum};
+
+use crate::error::WireError;
+
+use crate::ethernet::{EthernetMut, EthernetView, MacAddr};
+
+use crate::flow::{Layers, Network};
+
+use crate::icmpv4::{Icmpv4, Icmpv4Mut, Icmpv4View};
+
+use crate::icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
+
+use crate::ipv4::Ipv4Mut;
+
+use crate::ipv6::{self, Ipv6Mut, extensions};
+
+use crate::protocol::Protocol;
 
 /// An Ethernet frame whose outermost addresses, TTL and ports can be changed: through VLAN tags and
 /// IPv6 extension headers, in a fragment as far as it has the header. The header checksum of IPv4

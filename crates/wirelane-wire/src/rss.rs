@@ -3,7 +3,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{Addresses, FlowKey};
+use crate::flow::{Addresses, FlowKey};
 
 /// Length of a key in bytes.
 pub const KEY_LEN: usize = 40;

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use crate::{
-    WireError,
-    checksum::{ChecksumState, Sum},
-    field::{array, be16, be32, put, split, split_mut},
-};
+use crate::checksum::{ChecksumState, Sum};
+
+use crate::error::WireError;
+
+use crate::field::{array, be16, be32, put, split, split_mut};
 
 /// Length of a header without options in bytes.
 pub const MIN_LEN: usize = 20;
@@ -399,7 +399,8 @@ mod tests {
     use std::format;
 
     use super::*;
-    use crate::{Protocol, checksum::pseudo_v4};
+    use crate::checksum::pseudo_v4;
+    use crate::protocol::Protocol;
 
     /// A data segment with a maximum-segment-size option and 3 bytes of payload.
     const BYTES: [u8; 27] = [

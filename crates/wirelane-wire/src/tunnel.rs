@@ -1,10 +1,13 @@
 //! What travels in IP packets of others: VXLAN, Geneve, GRE, IP in IP.
 
+use crate::ethernet::EtherType;
+use crate::field::{be16, split};
+use crate::geneve::GeneveView;
+use crate::gre::GreView;
 use crate::link::Link;
-use crate::{
-    EtherType, GeneveView, GreView, Protocol, VxlanView, field::be16, field::split, geneve, udp,
-    vxlan,
-};
+use crate::protocol::Protocol;
+use crate::vxlan::VxlanView;
+use crate::{geneve, udp, vxlan};
 
 /// What Linux takes for VXLAN when it is not told the port.
 const VXLAN_LINUX: u16 = 8472;
@@ -121,7 +124,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::Layers;
+    use crate::flow::Layers;
 
     /// Ethernet, IPv4 of this protocol, and what follows.
     fn frame(protocol: u8, rest: &[u8]) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! UDP headers (RFC 768).
 
-use crate::{
-    WireError,
-    checksum::{ChecksumState, Sum},
-    field::{be16, put, split, split_mut},
-};
+use crate::checksum::{ChecksumState, Sum};
+
+use crate::error::WireError;
+
+use crate::field::{be16, put, split, split_mut};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
@@ -209,7 +209,8 @@ mod tests {
     use core::net::Ipv4Addr;
 
     use super::*;
-    use crate::{Protocol, checksum::pseudo_v4};
+    use crate::checksum::pseudo_v4;
+    use crate::protocol::Protocol;
 
     const BYTES: [u8; 13] = [0x30, 0x39, 0x00, 0x35, 0, 11, 0xf7, 0x04, b'a', b'b', b'c', 0, 0];
     const VALUE: Udp =

@@ -3,10 +3,11 @@
 //! A tag is what follows an EtherType for which [`EtherType::is_vlan`] holds: two bytes of control
 //! information and the EtherType of what comes next, which may be another tag.
 
-use crate::{
-    EtherType, WireError,
-    field::{be16, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::ethernet::EtherType;
+
+use crate::field::{be16, put, split, split_mut};
 
 /// Length of a tag in bytes.
 pub const LEN: usize = 4;

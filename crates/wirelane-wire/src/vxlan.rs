@@ -1,9 +1,8 @@
 //! VXLAN headers (RFC 7348): an Ethernet frame in a UDP datagram.
 
-use crate::{
-    WireError,
-    field::{be32, put, split, split_mut},
-};
+use crate::error::WireError;
+
+use crate::field::{be32, put, split, split_mut};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;

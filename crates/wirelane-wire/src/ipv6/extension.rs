@@ -1,9 +1,10 @@
 //! IPv6 extension headers (RFC 8200 section 4, RFC 4302 for AH).
 
-use crate::{
-    Protocol, WireError,
-    field::{be16, be32, put, split, split_mut, take},
-};
+use crate::error::WireError;
+
+use crate::field::{be16, be32, put, split, split_mut, take};
+
+use crate::protocol::Protocol;
 
 /// Length of a fragment header in bytes.
 pub const FRAGMENT_LEN: usize = 8;

@@ -1,6 +1,6 @@
 //! The content of a frame, as its link header describes it.
 
-use crate::EtherType;
+use crate::ethernet::EtherType;
 
 /// The content behind a link header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! PPP (RFC 1661): alone, in HDLC-like frames (RFC 1662) and in PPPoE (RFC 2516); Cisco HDLC.
 
 use super::inside::Inside;
-use crate::EtherType;
+use crate::ethernet::EtherType;
 
 /// Bytes of a PPPoE header; the first one is version and type, the second one is 0 in sessions.
 const PPPOE_LEN: usize = 6;

@@ -1,7 +1,7 @@
 //! IEEE 802.11, alone and behind the headers in which capturing drivers tell of the radio.
 
 use super::inside::Inside;
-use crate::EtherType;
+use crate::ethernet::EtherType;
 
 /// Bytes before the optional parts: frame control, duration, three addresses, sequence control.
 const LEN: usize = 24;
