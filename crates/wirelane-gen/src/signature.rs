@@ -25,7 +25,7 @@
 //!   x = (x ^ w1) * M1;    check = x >> 32
 //! ```
 
-use crate::Lane;
+use crate::source::Lane;
 
 /// Bytes that a signature takes.
 pub const LEN: usize = 18;

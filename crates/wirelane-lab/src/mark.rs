@@ -7,7 +7,9 @@
 
 use std::fmt;
 
-use super::{LabConfig, Side};
+use super::shape::LabConfig;
+
+use super::site::Side;
 
 /// The mark of one end of a named lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl fmt::Display for Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IPV6_NETWORK, Taps};
+    use crate::shape::{IPV6_NETWORK, Taps};
 
     #[test]
     fn marks_are_read_back_and_fit() {

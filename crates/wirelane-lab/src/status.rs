@@ -9,8 +9,12 @@ use wirelane_os::netns::names::{self, Entry};
 use wirelane_os::{OsError, iface, netns};
 
 use super::mark::Mark;
+use super::named::NamedLab;
 use super::named::{Found, mark_of};
-use super::{LabConfig, NamedLab, Offloads, Process, Side, build, processes};
+use super::processes::Process;
+use super::shape::{LabConfig, Offloads};
+use super::site::Side;
+use super::{build, processes};
 use wirelane::error::Result;
 
 /// A lab, or the remains of one.

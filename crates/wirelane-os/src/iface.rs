@@ -2,7 +2,7 @@
 
 use crate::error::{OsError, Result};
 use crate::ethtool::Ethtool;
-use crate::netdev::LinkReader;
+use crate::netdev::links::LinkReader;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;

@@ -5,13 +5,12 @@
 //! NAPI context, interrupt and thread that serve each of them, while the interface is up.
 
 mod family;
-mod links;
+pub(crate) mod links;
 mod table;
 
 pub use self::family::{
     Napi, NetdevQueue, QueueDirection, XdpFeatures, napis, queues, set_napi_threaded, xdp_features,
 };
-pub(crate) use self::links::xdp_programs;
 pub use self::links::{Link, LinkReader, link, links};
 pub use self::table::LinkTable;
 

@@ -7,7 +7,7 @@ use super::mode::XdpMode;
 use super::program::{self, Program};
 use super::uapi::{self, LinkInfo};
 use crate::error::{OsError, Result};
-use crate::netdev;
+use crate::netdev::links;
 
 /// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and
 /// by the kernel when the process ends, however it does. Linux 5.9.
@@ -154,7 +154,7 @@ impl std::fmt::Display for Attached {
 /// # Errors
 /// `ENODEV`, or what the kernel says.
 pub fn attached(ifindex: u32) -> Result<Option<Attached>> {
-    let Some((mode, id)) = netdev::xdp_programs(ifindex)?.into_iter().next() else {
+    let Some((mode, id)) = links::xdp_programs(ifindex)?.into_iter().next() else {
         return Ok(None);
     };
     let name = by_id(uapi::BPF_PROG_GET_FD_BY_ID, id).ok().and_then(|fd| {

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use super::limit::with_memory;
 use super::uapi::{self, MapCreate, MapElement};
-use super::with_memory;
 use crate::error::{OsError, Result};
 
 /// Which kind of map.

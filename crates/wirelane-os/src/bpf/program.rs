@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::insn::Insn;
+use super::limit::with_memory;
 use super::uapi::{self, ProgramInfo, ProgramLoad};
-use super::with_memory;
 use crate::error::{OsError, Result};
 
 /// What a program is for.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
 use super::*;
-use crate::privilege::Set;
+use crate::privilege::{Capability, Set};
 use crate::testing::{in_new_namespace, privileged};
 use crate::{iface, privilege};
 

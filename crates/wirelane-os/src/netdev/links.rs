@@ -2,7 +2,7 @@
 
 use rustix::net::Protocol;
 
-use crate::bpf::XdpMode;
+use crate::bpf::mode::XdpMode;
 use crate::error::{OsError, Result};
 use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at, u64_at};
 

@@ -5,11 +5,11 @@
 //! members, is the number of the member that gets it, in the order of joining. That member's own
 //! filter still decides. Source: `packet_rcv_fanout` and `fanout_add` in `net/packet/af_packet.c`.
 
+use super::socket::PacketSocket;
 use super::uapi::{SockFilter, SockFprog, option};
-use super::{PacketSocket, Plain};
 use crate::bpf::Program;
 use crate::error::Result;
-use crate::socket;
+use crate::socket::{self, Plain};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// `PACKET_FANOUT_HASH`: a hash of the flow chooses.

@@ -4,8 +4,8 @@
 use std::os::fd::AsFd;
 
 use super::ring::Statistics;
+use super::socket::{PacketSocket, ifindex_i32};
 use super::uapi::{PacketMreq, SockFilter, SockFprog, TpacketStatsV3, option};
-use super::{PacketSocket, ifindex_i32};
 use crate::error::{OsError, Result};
 use crate::socket::{self, Plain};
 

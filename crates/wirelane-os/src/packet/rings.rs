@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::PacketSocket;
 use super::ring::{RingRequest, SlotRingRequest, Version};
+use super::socket::PacketSocket;
 use super::uapi::{TP_FT_REQ_FILL_RXHASH, TpacketReq, TpacketReq3, option};
 use crate::error::Result;
 use crate::mmap::Mapping;

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
-use super::PacketSocket;
+use super::socket::PacketSocket;
 use super::uapi::VirtioNetHdr;
 use crate::error::{OsError, Result};
 

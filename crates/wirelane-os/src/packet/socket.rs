@@ -1,21 +1,6 @@
-//! AF_PACKET sockets with memory-mapped rings.
-//!
-//! The order that loses and mixes nothing: [`PacketSocket::open`] (which receives nothing yet),
-//! version, rings, [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources:
-//! `net/packet/af_packet.c` and `Documentation/networking/packet_mmap.rst` of Linux.
+//! An AF_PACKET socket: opening, binding and waiting.
 
-mod fanout;
-mod options;
-mod ring;
-mod rings;
-mod send;
-mod uapi;
-
-pub use fanout::Fanout;
-pub use options::attach_filter;
-pub use ring::{RingRequest, SlotRingRequest, Statistics, Version};
-pub use uapi::*;
-
+use super::uapi::*;
 use crate::error::{OsError, Result};
 use crate::iface;
 use crate::socket::{self, Plain};
@@ -29,7 +14,7 @@ use std::time::Duration;
 /// An AF_PACKET socket of type `SOCK_RAW`; frames begin with the link-layer header.
 #[derive(Debug)]
 pub struct PacketSocket {
-    fd: OwnedFd,
+    pub(super) fd: OwnedFd,
 }
 
 impl PacketSocket {
@@ -165,7 +150,7 @@ impl PacketSocket {
         Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
     }
 
-    fn wait(&self, what: PollFlags, timeout: Option<Duration>) -> Result<bool> {
+    pub(super) fn wait(&self, what: PollFlags, timeout: Option<Duration>) -> Result<bool> {
         let timeout = timeout.map(|timeout| {
             Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
         });
@@ -184,20 +169,20 @@ impl PacketSocket {
         Ok(ready.intersects(what))
     }
 
-    fn set<T: Plain>(&self, name: i32, value: &T, call: &'static str) -> Result<()> {
+    pub(super) fn set<T: Plain>(&self, name: i32, value: &T, call: &'static str) -> Result<()> {
         socket::set(self.as_fd(), (libc::SOL_PACKET, name), value, call, || self.object())
     }
 
-    fn set_socket(&self, name: i32, value: i32, call: &'static str) -> Result<()> {
+    pub(super) fn set_socket(&self, name: i32, value: i32, call: &'static str) -> Result<()> {
         socket::set(self.as_fd(), (libc::SOL_SOCKET, name), &value, call, || self.object())
     }
 
-    fn error(&self, call: &'static str, errno: i32) -> OsError {
+    pub(super) fn error(&self, call: &'static str, errno: i32) -> OsError {
         OsError::from_errno(call, self.object(), errno)
     }
 
     /// The bound interface's name where there is one.
-    fn object(&self) -> String {
+    pub(super) fn object(&self) -> String {
         self.local_address()
             .ok()
             .and_then(|address| u32::try_from(address.ifindex).ok())
@@ -213,10 +198,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-fn ifindex_i32(ifindex: u32, call: &'static str) -> Result<i32> {
+pub(super) fn ifindex_i32(ifindex: u32, call: &'static str) -> Result<i32> {
     i32::try_from(ifindex)
         .map_err(|_| OsError::from_errno(call, format!("interface index {ifindex}"), libc::ENODEV))
 }
-
-#[cfg(test)]
-mod tests;

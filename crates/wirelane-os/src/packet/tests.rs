@@ -1,9 +1,12 @@
 use super::*;
+use crate::iface;
 use crate::mmap::Mapping;
 use crate::testing;
 use crate::tun::{self, Tap};
+use std::mem::size_of;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const BLOCK: usize = 1 << 16;
 const RING: RingRequest = RingRequest {

@@ -11,7 +11,7 @@ use wirelane::{Error, Result};
 pub(crate) fn runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .enable_all()
-        .thread_stack_size(crate::query::STACK)
+        .thread_stack_size(crate::query::depth::STACK)
         .build()
         .map_err(|error| Error::io("network", "epoll_create", error))
 }

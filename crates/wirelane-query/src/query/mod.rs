@@ -6,7 +6,7 @@ mod asking;
 mod bars;
 mod check;
 mod culprit;
-mod depth;
+pub(crate) mod depth;
 mod epoch;
 mod failure;
 mod hours;
@@ -36,7 +36,6 @@ use tokio::runtime::Runtime;
 use wirelane::{Error, ErrorKind, Result};
 
 pub(crate) use arguments::QueryArgs;
-pub(crate) use depth::STACK;
 
 use asking::Asking;
 use interrupts::Interrupts;
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         tempfile::tempdir().map_err(|error| Error::io("temporary directory", "mkdir", error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .thread_stack_size(STACK)
+        .thread_stack_size(depth::STACK)
         .build()
         .map_err(|error| Error::io("threads", "clone", error))?;
     let interrupts = Interrupts::listen()?;

@@ -11,11 +11,14 @@ use wirelane_os::file;
 use wirelane_os::netdev::{self, Link, Napi, NetdevQueue, QueueDirection};
 use wirelane_os::sysfs::Sysfs;
 
-use super::interrupts::{self, QueueInterrupts};
-use super::{
-    Brief, ByteLimit, Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue,
-    Service, Side, TxQueue, notes, rss, rx_mapping,
+use super::cpus::CpuList;
+use super::interface::{
+    Brief, ByteLimit, Combined, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side,
+    TxQueue,
 };
+use super::interrupts::{self, QueueInterrupts};
+use super::mapping::rx_mapping;
+use super::{notes, rss};
 use crate::error::{Error, Result};
 
 /// What is the same for every interface of a namespace, read when it is first needed.

@@ -1,6 +1,10 @@
 //! Findings: what is unusual about an interface, what it means for a capture, and what to do.
 
-use super::{CpuList, InterfaceQueues, QueueMapping};
+use super::cpus::CpuList;
+
+use super::interface::InterfaceQueues;
+
+use super::mapping::QueueMapping;
 
 /// The findings on an interface. `steering_visible` says whether RPS and XPS could be read.
 pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<String> {

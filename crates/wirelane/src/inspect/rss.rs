@@ -2,7 +2,7 @@
 
 use wirelane_os::ethtool::RssConfig;
 
-use super::Rss;
+use super::interface::Rss;
 
 /// The driver's answer in words; `None` when it says nothing.
 pub(super) fn describe(config: &RssConfig) -> Option<Rss> {

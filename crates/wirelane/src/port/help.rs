@@ -1,7 +1,7 @@
 //! The syntax of a [`Spec`](super::Spec) as data, read from the tables of the modules'
 //! documentation.
 
-use super::Backend;
+use super::spec::Backend;
 
 /// A kind of port, for listings.
 #[derive(Clone, Debug)]
@@ -92,7 +92,9 @@ fn rows(table: &str) -> Vec<SpecOption> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{self, OpenOptions, Spec};
+    use crate::port;
+    use crate::port::options::OpenOptions;
+    use crate::port::spec::Spec;
 
     /// The error of opening a port of the backend. Options are parsed first, and the last one here
     /// does not exist: nothing is opened.

@@ -16,9 +16,7 @@ use super::template::{self, Template};
 use crate::checksum;
 use crate::frame::Offload;
 
-mod slices;
-
-pub use slices::Taken;
+pub(super) mod slices;
 
 /// A frame being segmented, resumable at any segment. It has no reference to the frame, so both can
 /// wait in a queue; every call must get the same bytes.

@@ -62,7 +62,8 @@ pub use coalesce::{
     Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits, MAX_DATAGRAMS,
 };
 pub(crate) use coalesce::{COALESCED, Store};
-pub use cursor::{Cursor, Segment, Stop, Taken};
+pub use cursor::slices::Taken;
+pub use cursor::{Cursor, Segment, Stop};
 pub use cut::MAX_HEADER;
 pub use segmenter::{Segmenter, Verdict};
 pub use stats::{

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::coalesce::MAX_DATAGRAMS;
-use super::cursor::{Cursor, Segment, Taken};
+use super::cursor::slices::Taken;
+use super::cursor::{Cursor, Segment};
 use super::cut::Cut;
 use super::layout::{self, Layer, Layout};
 use super::stats::{Bypass, Refusal, SegmentCounters};

@@ -11,7 +11,7 @@ use wirelane_os::packet::{
     VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
-use super::any::{InterfaceLookup, PacketInterface};
+use super::any::interfaces::{InterfaceLookup, PacketInterface};
 use super::idle::IdlePolicy;
 use super::link::LinkWatch;
 use super::long::{HELD, Long};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::any::InterfaceLookup;
+use super::any::interfaces::InterfaceLookup;
 use super::control::Progress;
 use super::idle;
 use super::link::OnRemoval;

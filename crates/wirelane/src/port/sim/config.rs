@@ -165,7 +165,7 @@ pub(super) trait CommonOptions {
     fn frames(&mut self) -> Result<Option<u32>>;
 }
 
-impl CommonOptions for crate::port::Options<'_> {
+impl CommonOptions for crate::port::spec::Options<'_> {
     fn key(&mut self) -> Result<ToeplitzKey> {
         self.value("key", ToeplitzKey::MICROSOFT, "standard or symmetric", |text| match text {
             "standard" => Some(ToeplitzKey::MICROSOFT),

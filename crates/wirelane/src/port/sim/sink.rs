@@ -7,7 +7,7 @@ use super::stream;
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::pool::Pool;
-use crate::port::Transmit;
+use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
 /// The transmitting end of one queue.

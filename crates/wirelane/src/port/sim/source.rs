@@ -11,7 +11,7 @@ use super::stream::{Stream, Walk};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::pool::Pool;
-use crate::port::{Readiness, Receive};
+use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
 /// How many packets of a deselected queue pass at once when the rate is `max`.

@@ -9,7 +9,7 @@
 //! Each interface, class and queue is a strand of the port: see [`DiscoveredInterfaces`].
 
 mod handle;
-mod interfaces;
+pub(super) mod interfaces;
 mod name;
 mod program;
 
@@ -21,8 +21,7 @@ use wirelane_os::netdev::{Link, LinkTable};
 use wirelane_os::packet::{Fanout, PacketSocket};
 
 use self::handle::Handle;
-use self::interfaces::Finder;
-pub(super) use self::interfaces::{InterfaceLookup, PacketInterface};
+use self::interfaces::{Finder, InterfaceLookup};
 pub(in crate::port) use self::name::NAME;
 use super::config::{self, Config};
 use super::control::Progress;
