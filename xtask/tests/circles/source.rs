@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, ImplItem, Item, UseTree};
+use syn::{Attribute, ImplItem, Item, UseTree, Visibility};
 
 use super::Uses;
 
@@ -28,7 +28,12 @@ struct Module {
     globs: Vec<Names>,
     /// Paths in the code, imports left out.
     paths: BTreeSet<Names>,
+    /// Paths of re-exports; a glob is the path of its module.
+    handed_on: BTreeSet<Names>,
 }
+
+/// The file and name of an item.
+type Place = (PathBuf, String);
 
 impl Crate {
     /// Reads the crate with the root file `entry`, without its test code.
@@ -44,10 +49,13 @@ impl Crate {
         let mut uses = Uses::new();
         for (name, module) in &self.0 {
             let from = uses.entry(module.file.clone()).or_default();
-            for path in &module.paths {
-                if let Some((file, item)) = self.resolve(name, path, 0)
-                    && file != module.file
-                {
+            for path in module.paths.union(&module.handed_on) {
+                let mut used = Vec::new();
+                let is_item = self.resolve(name, path, &mut used, 0);
+                if !is_item && module.handed_on.contains(path) {
+                    used.extend(self.module(name, path));
+                }
+                for (file, item) in used.into_iter().filter(|(file, _)| *file != module.file) {
                     from.entry(file).or_default().insert(item);
                 }
             }
@@ -67,7 +75,8 @@ impl Crate {
         for item in items {
             match item {
                 Item::Use(item) if !is_test(&item.attrs) => {
-                    module.import(Vec::new(), &item.tree);
+                    let is_handed_on = !matches!(item.vis, Visibility::Inherited);
+                    module.import(Vec::new(), &item.tree, is_handed_on);
                 }
                 Item::Mod(item) if !is_test(&item.attrs) => {
                     let child = item.ident.to_string();
@@ -89,62 +98,97 @@ impl Crate {
         self.0.insert(name, module);
     }
 
-    /// The file that defines what `path` names in the module `at`, and the item's name there.
-    fn resolve(&self, at: &[String], path: &[String], depth: usize) -> Option<(PathBuf, String)> {
-        let (first, rest) = path.split_first()?;
-        let module = self.0.get(at)?;
-        if depth > 20 {
-            return None; // imports that stand for each other
-        }
+    /// The place of the module that `path` names in the module `at`.
+    fn module(&self, at: &[String], path: &[String]) -> Option<Place> {
+        let Some((first, rest)) = path.split_first() else {
+            return Some((self.0.get(at)?.file.clone(), "the module".to_owned()));
+        };
         match first.as_str() {
-            "crate" => self.resolve(&[], rest, depth),
-            "self" => self.resolve(at, rest, depth),
-            "super" => self.resolve(&at[..at.len().checked_sub(1)?], rest, depth),
-            child if module.children.contains(child) => {
-                self.resolve(&[at, std::slice::from_ref(first)].concat(), rest, depth)
-            }
-            item if module.items.contains(item) => Some((module.file.clone(), first.clone())),
-            name => match module.imports.get(name) {
-                Some(stands_for) => self.resolve(at, &[&stands_for[..], rest].concat(), depth + 1),
-                None => module
-                    .globs
-                    .iter()
-                    .find_map(|glob| self.resolve(at, &[&glob[..], path].concat(), depth + 1)),
+            "crate" => self.module(&[], rest),
+            "self" => self.module(at, rest),
+            "super" => self.module(at.split_last()?.1, rest),
+            _ => self.module(&[at, std::slice::from_ref(first)].concat(), rest),
+        }
+    }
+
+    /// Adds the place that defines what `path` names in the module `at` to `used`, and each place
+    /// that hands it on by a re-export. Returns whether it is an item of this crate.
+    fn resolve(&self, at: &[String], path: &[String], used: &mut Vec<Place>, depth: usize) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let Some(module) = self.0.get(at).filter(|_| depth < 20) else {
+            return false; // or imports that stand for each other
+        };
+        let place = (module.file.clone(), first.clone());
+        match first.as_str() {
+            "crate" => self.resolve(&[], rest, used, depth),
+            "self" => self.resolve(at, rest, used, depth),
+            "super" => match at.split_last() {
+                Some((_, parent)) => self.resolve(parent, rest, used, depth),
+                None => false,
             },
+            child if module.children.contains(child) => {
+                self.resolve(&[at, std::slice::from_ref(first)].concat(), rest, used, depth)
+            }
+            item if module.items.contains(item) => {
+                used.push(place);
+                true
+            }
+            name => {
+                let imported = |stands_for: &Names, rest: &[String], used: &mut Vec<Place>| {
+                    self.resolve(at, &[&stands_for[..], rest].concat(), used, depth + 1)
+                };
+                let found = match module.imports.get(name) {
+                    Some(stands_for) => imported(stands_for, rest, used),
+                    None => module.globs.iter().any(|glob| imported(glob, path, used)),
+                };
+                if found {
+                    used.push(place);
+                }
+                found
+            }
         }
     }
 }
 
 impl Module {
-    fn import(&mut self, mut path: Names, tree: &UseTree) {
+    /// Adds what `tree` imports behind `path`, which a re-export hands on.
+    fn import(&mut self, mut path: Names, tree: &UseTree, is_handed_on: bool) {
         match tree {
             UseTree::Path(tree) => {
                 path.push(tree.ident.to_string());
-                self.import(path, &tree.tree);
+                self.import(path, &tree.tree, is_handed_on);
             }
             UseTree::Name(tree) if tree.ident == "self" => {
                 self.imports.extend(path.last().cloned().map(|name| (name, path)));
             }
             UseTree::Name(tree) => {
                 path.push(tree.ident.to_string());
-                self.add_import(tree.ident.to_string(), path);
+                self.add_import(tree.ident.to_string(), path, is_handed_on);
             }
             UseTree::Rename(tree) => {
                 if tree.ident != "self" {
                     path.push(tree.ident.to_string());
                 }
-                self.add_import(tree.rename.to_string(), path);
+                self.add_import(tree.rename.to_string(), path, is_handed_on);
             }
-            UseTree::Glob(_) => self.globs.push(path),
+            UseTree::Glob(_) => {
+                if is_handed_on {
+                    self.handed_on.insert(path.clone());
+                }
+                self.globs.push(path);
+            }
             UseTree::Group(tree) => {
-                tree.items.iter().for_each(|tree| self.import(path.clone(), tree));
+                tree.items.iter().for_each(|tree| self.import(path.clone(), tree, is_handed_on));
             }
         }
     }
 
     /// `use x;` of a crate stands for nothing here.
-    fn add_import(&mut self, name: String, path: Names) {
+    fn add_import(&mut self, name: String, path: Names, is_handed_on: bool) {
         if path.len() > 1 {
+            if is_handed_on {
+                self.handed_on.insert(path.clone());
+            }
             self.imports.insert(name, path);
         }
     }

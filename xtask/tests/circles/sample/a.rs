@@ -1,3 +1,3 @@
-use super::Beta;
+use crate::b::Beta;
 
 pub const ALPHA: Beta = Beta;

@@ -1,8 +1,12 @@
-//! A crate with one circle, for the test of the test. It is read, never compiled.
+//! A crate with three circles, for the test of the test. It is read, never compiled.
 mod a;
 mod b;
 mod c;
+mod d;
+mod e;
+mod facade;
 mod test;
 
 pub use a::ALPHA;
 pub use b::Beta;
+pub use d::Delta;

@@ -1,0 +1,3 @@
+use super::Beta;
+
+pub type Delta = Beta;

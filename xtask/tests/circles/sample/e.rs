@@ -1,0 +1,3 @@
+pub use crate::facade::f;
+
+pub struct Epsilon;

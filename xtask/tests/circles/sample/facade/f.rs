@@ -1,0 +1,3 @@
+pub fn zeta() -> crate::e::Epsilon {
+    crate::e::Epsilon
+}
