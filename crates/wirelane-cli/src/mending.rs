@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_record::failure;
+use wirelane_store::record::failure;
 use wirelane_store::{CheckReport, Directory};
 
 use crate::output::{self, grouped, line, plural, sized};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use wirelane::pcap::{FileId, LINK_TYPE_ETHERNET};
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
-use wirelane_record::failure;
 use wirelane_store::Directory;
+use wirelane_store::record::failure;
 
 use crate::output;
 

@@ -28,6 +28,8 @@ mod narrow;
 mod pin;
 mod prelude;
 pub mod query;
+#[cfg(feature = "record")]
+pub mod record;
 mod scan;
 mod stamp;
 mod survey;

@@ -6,8 +6,8 @@ use std::slice;
 use clap::{ArgGroup, Args};
 use serde::Serialize;
 use wirelane::{Error, Result};
-use wirelane_record::failure;
 use wirelane_store::query::{self, Listed, Query};
+use wirelane_store::record::failure;
 use wirelane_store::{Access, Directory};
 
 use crate::moment::{self, Moment, Span, moment};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use wirelane_record::{RecordOutcome, Recording, Trigger};
+use wirelane_store::record::{RecordOutcome, Recording, Trigger};
 use wirelane_store::{StoreReport, StoreStatus};
 
 use super::{grouped, plural, printable, sized};

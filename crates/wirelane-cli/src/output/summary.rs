@@ -15,8 +15,8 @@ use wirelane::session::monitor::Reading;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 use wirelane_flow::session::FlowOutcome;
-use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
+use wirelane_store::record::RecordOutcome;
 
 use super::counts::TableView;
 pub(crate) use super::flows::{Export, FlowFigures};

@@ -24,7 +24,7 @@ use self::document::Document;
 use self::file::Output;
 use crate::mending::{self, Mending, Telling};
 use crate::{args, output, stores};
-use wirelane_record::failure;
+use wirelane_store::record::failure;
 
 /// Bytes that compiled expressions accept: what tcpdump says.
 const SNAPLEN: u32 = 262_144;

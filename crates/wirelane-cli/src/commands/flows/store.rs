@@ -8,9 +8,9 @@ use wirelane::halt::Halt;
 use wirelane::{Error, Result, clock};
 use wirelane_flow::session::Collector;
 use wirelane_flow::{Meter, Packet, Room};
-use wirelane_record::failure;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::random_number;
+use wirelane_store::record::failure;
 
 use super::arguments::FlowsArgs;
 use super::program;

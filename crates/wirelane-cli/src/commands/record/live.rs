@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use wirelane::halt::Halt;
 use wirelane::session::Session;
-use wirelane_record::Recording;
+use wirelane_store::record::Recording;
 
 use crate::output::headline;
 use crate::output::progress::Progress;
@@ -35,7 +35,7 @@ pub(super) fn watch(
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
         if changes(&mut triggers, Halt::triggers()) {
-            let fired = view.trigger().map(wirelane_record::Trigger::fire);
+            let fired = view.trigger().map(wirelane_store::record::Trigger::fire);
             if fired.is_none() && !args.quiet {
                 output::line(format_args!("note: SIGUSR2: there is no trigger"));
             }

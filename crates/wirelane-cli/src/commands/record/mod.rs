@@ -13,7 +13,7 @@ use wirelane::pcap::Access;
 use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
-use wirelane_record::{RecordConfig, Recording, TriggerConfig};
+use wirelane_store::record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
 use crate::access::AccessArgs;

@@ -7,8 +7,8 @@ use std::time::Instant;
 use wirelane::halt::Halt;
 use wirelane::{Result, clock};
 use wirelane_os::file::enlarge_pipe;
-use wirelane_record::failure;
 use wirelane_store::query;
+use wirelane_store::record::failure;
 
 use super::destination::Destination;
 use crate::commands::extract::file::Output;

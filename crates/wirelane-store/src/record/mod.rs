@@ -17,7 +17,7 @@
 //! ```
 //! use std::time::Duration;
 //! use wirelane::port::{self, OpenOptions};
-//! use wirelane_record::{RecordConfig, Recording};
+//! use wirelane_store::record::{RecordConfig, Recording};
 //!
 //! # fn main() -> wirelane::Result<()> {
 //! # let directory = tempfile::tempdir()?;
@@ -35,11 +35,11 @@ mod config;
 mod error;
 mod journal;
 mod order;
-mod session;
+mod recording;
 mod trigger;
 mod worker;
 
 pub use self::config::{RecordConfig, RecordOutcome, TriggerConfig};
 pub use self::error::failure;
-pub use self::session::Recording;
+pub use self::recording::Recording;
 pub use self::trigger::Trigger;

@@ -1,5 +1,6 @@
 //! The receiving side of a recording: frames become packets of a lane of the store.
 
+use crate::LaneWriter;
 use wirelane::Result;
 use wirelane::frame::{Batch, Frame};
 use wirelane::pcap::{Direction, Record};
@@ -7,22 +8,21 @@ use wirelane::pipeline::Consumer;
 use wirelane::port::Rx;
 use wirelane::session::comment::Comment;
 use wirelane::session::interfaces::{Interface, Placing};
-use wirelane_store::LaneWriter;
 
-use crate::journal::Journal;
-use crate::trigger::Lookout;
+use super::journal::Journal;
+use super::trigger::Lookout;
 
 /// What a receiving thread does with its frames.
-pub(crate) struct Worker {
+pub(super) struct Worker {
     /// One per receiving end.
-    pub(crate) ends: Vec<End>,
-    pub(crate) journal: Journal,
+    pub(super) ends: Vec<End>,
+    pub(super) journal: Journal,
     /// The port waits for us and loses nothing.
-    pub(crate) lossless: bool,
+    pub(super) lossless: bool,
 }
 
 /// A receiving end.
-pub(crate) struct End {
+pub(super) struct End {
     placing: Placing,
     /// Its first interface among those of the lane, and how many it has from the start.
     first: u32,
@@ -34,7 +34,7 @@ pub(crate) struct End {
 
 impl End {
     /// Of `rx`, whose interfaces from the start begin at number `first` of the lane.
-    pub(crate) fn new(
+    pub(super) fn new(
         rx: &Rx,
         first: u32,
         interfaces: &[Interface],

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use crate::ErrorParts;
 use wirelane::Error;
 use wirelane_os::OsError;
-use wirelane_store::ErrorParts;
 
 /// The same, as an error of the library of ports.
 #[must_use]
-pub fn failure(error: wirelane_store::Error) -> Error {
+pub fn failure(error: crate::Error) -> Error {
     let ErrorParts { object, cause, help, errno } = error.into_parts();
     let new = Error::failed(object, cause);
     let new = help.into_iter().fold(new, |new, help: Cow<'static, str>| new.help(help));

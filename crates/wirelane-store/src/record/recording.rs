@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 use wirelane::pcap::Written;
 use wirelane::pipeline::{Threads, Work, by_queue};
 use wirelane::port::{Port, PortInfo, Rx};
@@ -14,16 +15,13 @@ use wirelane::session::monitor::Monitor;
 use wirelane::session::receiving::Receiving;
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
-use wirelane_store::{
-    EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter,
-};
 
-use crate::config::{RecordConfig, RecordOutcome};
-use crate::error::failure;
-use crate::journal::Journal;
-use crate::order::InOrder;
-use crate::trigger::{Lookout, Trigger};
-use crate::worker::{End, Worker};
+use super::config::{RecordConfig, RecordOutcome};
+use super::error::failure;
+use super::journal::Journal;
+use super::order::InOrder;
+use super::trigger::{Lookout, Trigger};
+use super::worker::{End, Worker};
 
 /// The threads of a recording, and the store that they write to.
 pub struct Recording {

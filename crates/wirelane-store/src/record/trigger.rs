@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Gate;
 use wirelane::clock;
 use wirelane::filter::{Engine, Filter};
 use wirelane::frame::{Batch, Frame};
 use wirelane::port::OpenOptions;
 use wirelane::session::interfaces::{Interface, Placing};
 use wirelane::{Error, Result};
-use wirelane_store::Gate;
 
-use crate::config::TriggerConfig;
+use super::config::TriggerConfig;
 
 /// Fires, from any thread.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    pub(crate) fn new(config: &TriggerConfig) -> Self {
+    pub(super) fn new(config: &TriggerConfig) -> Self {
         let TriggerConfig { before, after, .. } = *config;
         Self { gate: Arc::new(Gate::new(before, after)), before, after }
     }
@@ -58,13 +58,13 @@ impl Trigger {
         self.after
     }
 
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
+    pub(super) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 }
 
 /// Looks for packets of one receiving end that trigger.
-pub(crate) struct Lookout {
+pub(super) struct Lookout {
     gate: Arc<Gate>,
     filter: Filter,
     /// By link type; `None` if the filter means nothing there.
@@ -78,7 +78,7 @@ impl Lookout {
     ///
     /// # Errors
     /// It does not compile for the link type of an interface.
-    pub(crate) fn new(gate: &Arc<Gate>, filter: &Filter, interfaces: &[Interface]) -> Result<Self> {
+    pub(super) fn new(gate: &Arc<Gate>, filter: &Filter, interfaces: &[Interface]) -> Result<Self> {
         let mut links: Vec<_> = interfaces.iter().map(|one| one.source.link_type).collect();
         links.sort_unstable();
         links.dedup();
@@ -88,7 +88,7 @@ impl Lookout {
     }
 
     /// Fires at the time of each packet that matches.
-    pub(crate) fn look(&mut self, batch: &Batch, placing: &Placing) {
+    pub(super) fn look(&mut self, batch: &Batch, placing: &Placing) {
         let mut verdicts = [0; Batch::DEFAULT];
         if let [(_, Some(engine))] = self.engines.as_slice()
             && !placing.has_late()

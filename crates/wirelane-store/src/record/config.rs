@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::{StoreOptions, StoreReport};
 use wirelane::Error;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::stats::QueueStats;
-use wirelane_store::{StoreOptions, StoreReport};
 
 /// How to record.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Default for RecordConfig {
 /// What is kept around a trigger.
 #[derive(Clone, Debug)]
 pub struct TriggerConfig {
-    /// Packets that trigger; besides, [`Trigger::fire`](crate::Trigger::fire) does.
+    /// Packets that trigger; besides, [`Trigger::fire`](super::Trigger::fire) does.
     pub filter: Option<Filter>,
     /// How much before it. So much is held in memory, as far as there is any.
     pub before: Duration,

@@ -4,20 +4,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::{LaneWriter, Lost, StoreWriter};
 use wirelane::clock;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Record, Statistics};
 use wirelane::session::interfaces::{self, Interface};
 use wirelane::stats::RxCounters;
-use wirelane_store::{LaneWriter, Lost, StoreWriter};
 
-use crate::error::failure;
+use super::error::failure;
 
 /// How long to wait for room before checking for the end.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// The lane.
-pub(crate) struct Journal {
+pub(super) struct Journal {
     /// `None` after the end.
     lane: Option<LaneWriter>,
     /// Of every interface of the lane.
@@ -42,7 +42,7 @@ impl Journal {
     ///
     /// # Errors
     /// As of the store.
-    pub(crate) fn start(
+    pub(super) fn start(
         store: &mut StoreWriter,
         interfaces: Vec<Interface>,
         every: Duration,
@@ -74,7 +74,7 @@ impl Journal {
     }
 
     /// Adds an interface; returns its number. `None` if a segment cannot describe so many.
-    pub(crate) fn add(&mut self, interface: &Interface) -> Option<u32> {
+    pub(super) fn add(&mut self, interface: &Interface) -> Option<u32> {
         let number = self.lane.as_mut()?.add_source(interface.source.clone())?;
         self.counters.push(Arc::clone(&interface.counters));
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Journal {
     /// Takes a packet, by `push` into the lane; `waits` until there is room if there is none.
     /// A packet that is not taken is counted.
     #[inline]
-    pub(crate) fn take(
+    pub(super) fn take(
         &mut self,
         record: &Record<'_>,
         options: usize,
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// Writes the counters if it is time for it, and old packets to the disk.
-    pub(crate) fn round(&mut self) {
+    pub(super) fn round(&mut self) {
         let now = clock::monotonic_ns();
         let Some(lane) = &mut self.lane else { return };
         lane.tick(now);
@@ -125,7 +125,7 @@ impl Journal {
     }
 
     /// Writes the last counters, and ends the lane.
-    pub(crate) fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         let Some(mut lane) = self.lane.take() else { return };
         let end = Some(clock::realtime_ns());
         let statistics = interfaces::statistics(&self.counters, self.started, end);

@@ -5,10 +5,10 @@ use wirelane::pcap::Record;
 use wirelane::session::capture::View;
 use wirelane::session::interfaces::Interface;
 
-use crate::journal::Journal;
+use super::journal::Journal;
 
 /// Records packets on the one thread that gets all of them, into one lane.
-pub(crate) struct InOrder {
+pub(super) struct InOrder {
     journal: Journal,
     /// The numbers in the lane of the interfaces; `None` if it has no room for one.
     numbers: Vec<Option<u32>>,
@@ -16,7 +16,7 @@ pub(crate) struct InOrder {
 
 impl InOrder {
     /// Into a lane without interfaces.
-    pub(crate) fn new(journal: Journal) -> Self {
+    pub(super) fn new(journal: Journal) -> Self {
         Self { journal, numbers: Vec::new() }
     }
 }
