@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use wirelane::port::{PortInfo, Spec};
+use wirelane::port::{Port, Spec};
 use wirelane::{Error, Result};
 use wirelane_os::iface;
 
 use crate::netns::NetnsArgs;
 use crate::output;
+use crate::sources::{self, Known, Source, Sources};
 use crate::text_file;
-use crate::words::{self, Known, Source, Words};
 
 /// As tcpdump writes them.
 #[derive(Args, Clone, Debug)]
@@ -65,9 +65,9 @@ impl HabitArgs {
             interfaces: &|| names().into_iter().map(|(_, name)| name).collect(),
             is_file,
         };
-        let Words { sources, filter } = match read {
-            Some(_) => Words { sources: Vec::new(), filter: words::join(words)? },
-            None => Words::split(words, self.interfaces.is_empty(), &known)?,
+        let Sources { sources, filter } = match read {
+            Some(_) => Sources { sources: Vec::new(), filter: sources::join(words)? },
+            None => Sources::split(words, self.interfaces.is_empty(), &known)?,
         };
         let filter = match (&self.filter_file, filter) {
             (None, filter) => filter,
@@ -79,7 +79,7 @@ impl HabitArgs {
         };
         let named = self.interfaces.iter().map(|text| Source::Port(numbered(text)));
         let named = named.chain(sources).map(|source| source.spec());
-        let read = read.map(words::file).map(Ok);
+        let read = read.map(sources::file).map(Ok);
         let specs = read.into_iter().chain(named).collect::<Result<_>>()?;
         Ok((specs, filter))
     }
@@ -89,18 +89,37 @@ impl HabitArgs {
         self.linktype.is_some()
     }
 
-    /// Whether -y allows this port.
+    /// Whether -y allows these ports.
     ///
     /// # Errors
     /// It does not.
-    pub(crate) fn check(&self, port: &PortInfo) -> Result<()> {
-        let Some(asked) = self.linktype.filter(|asked| asked.0 != port.link_type) else {
-            return Ok(());
-        };
+    pub(crate) fn check(&self, ports: &[Port]) -> Result<()> {
+        let Some(asked) = self.linktype else { return Ok(()) };
+        let mut ports = ports.iter().map(Port::info);
+        let Some(port) = ports.find(|port| port.link_type != asked.0) else { return Ok(()) };
         let cause =
             format!("its packets are {}, not {}", name_of(port.link_type), name_of(asked.0));
         Err(Error::usage(format!("port '{}'", port.spec), cause)
             .help("leave -y out: link headers are captured as they are"))
+    }
+}
+
+/// The port as tcpdump takes it, for commands whose first word is a port.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InterfaceArgs {
+    /// The port, which may also stand first without -i; again for another one. A number is that of
+    /// `wirelane capture -D`
+    #[arg(short = 'i', long = "interface", value_name = "PORT")]
+    interfaces: Vec<OsString>,
+}
+
+impl InterfaceArgs {
+    /// The ports of -i, then these words.
+    pub(crate) fn before<'a>(
+        &self,
+        words: impl IntoIterator<Item = &'a OsString>,
+    ) -> Vec<OsString> {
+        self.interfaces.iter().map(numbered).chain(words.into_iter().cloned()).collect()
     }
 }
 

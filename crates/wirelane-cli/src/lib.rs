@@ -8,9 +8,7 @@ pub mod companion;
 mod control;
 mod habits;
 mod hints;
-mod look;
-mod mending;
-mod moment;
+mod live;
 mod netns;
 pub mod output;
 mod overwrite;
@@ -19,13 +17,14 @@ mod print;
 mod privilege;
 mod provenance;
 mod reachability;
-mod session;
 pub mod signals;
+mod sources;
 mod ssh;
+mod steering;
+mod store_check;
 mod stores;
-mod take;
 mod text_file;
-mod words;
+mod time_span;
 
 use std::process::ExitCode;
 
@@ -191,7 +190,8 @@ fn instead(error: &clap::Error) -> Option<(&str, &'static str)> {
         _ => return None,
     };
     let applies = is_capture && error.kind() == ErrorKind::UnknownArgument;
-    let help = applies.then(|| commands::capture::elsewhere::instead_of(unknown)).flatten()?;
+    let help =
+        applies.then(|| commands::capture::foreign_options::instead_of(unknown)).flatten()?;
     Some((unknown, help))
 }
 

@@ -14,8 +14,8 @@ use wirelane_filter::{Metadata, Packet};
 use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
-use crate::moment::{Moment, Span, moment};
-use crate::take;
+use crate::steering;
+use crate::time_span::{Span, Time, time};
 
 /// Write a capture file in another format or compression, whole or in part.
 ///
@@ -41,11 +41,11 @@ pub(crate) struct ConvertArgs {
     filter: Option<String>,
     /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
     /// without Z in local time
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    from: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    from: Option<Time>,
     /// Not the packets at TIME and later; a time of day is the first one after --from
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    to: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    to: Option<Time>,
     /// Only the first N packets
     #[arg(short, long, value_name = "N", value_parser = args::count)]
     count: Option<u64>,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
     let span = Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
-    let filter = args.filter.as_deref().map(take::filter).transpose()?;
+    let filter = args.filter.as_deref().map(steering::filter).transpose()?;
     let mut sieve = Sieve { span, filter, engines: Vec::new(), failure: None };
     let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
     let control = MergeControl::new(halt).options(options).snaplen(args.snaplen).limit(args.count);

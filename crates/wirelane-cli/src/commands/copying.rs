@@ -71,10 +71,8 @@ impl Copying<'_> {
                 .help(format!("{} again", self.command))
         });
         let damage = report.inputs.into_iter().filter_map(|input| input.damage);
-        let mut errors = report.failure.into_iter().chain(damage).map(Error::from).chain(stopped);
-        let first = errors.next();
-        errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
-        first.map_or(Ok(()), Err)
+        let errors = report.failure.into_iter().chain(damage).map(Error::from).chain(stopped);
+        output::all_but_first(errors)
     }
 
     /// Copies on a thread of its own.

@@ -2,22 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use wirelane::port::{Backend, Spec};
-use wirelane::session::Session;
 use wirelane::session::count::{By, CountConfig, Counting, Counts};
-use wirelane::{Error, Result, clock};
+use wirelane::session::monitor::Reading;
+use wirelane::{Error, Result};
 
 use crate::args;
-use crate::control::{ControlServer, Served, Subject};
 use crate::habits::{self, HabitArgs};
-use crate::look::LookArgs;
+use crate::live::InputArgs;
+use crate::live::{Doing, Opened, Screen, SessionArgs, Show, Start, VerboseArgs, run_live};
 use crate::output::counts::{Order, TableView};
+use crate::output::progress::Progress;
 use crate::output::summary::Summary;
-use crate::output::{self, headline, screen};
-use crate::session::{self, Moment, Privileges, SessionArgs, VerboseArgs};
+use crate::output::{self, screen};
 
 /// Count packets of ports or capture files by protocol, host, port, queue, VLAN or flow.
 ///
@@ -72,7 +71,7 @@ pub(crate) struct CountArgs {
     #[command(flatten)]
     habits: HabitArgs,
     #[command(flatten)]
-    look: LookArgs,
+    input: InputArgs,
     #[command(flatten)]
     verbose: VerboseArgs,
     #[command(flatten)]
@@ -128,49 +127,31 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
     }
-    let halt = session::begin(&args.session)?;
+    let mut start = Start::new("count", &args.session, args.verbose.verbose)?;
     let config = args.config()?;
     let netns = &args.session.netns;
     let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), netns, &is_file)?;
     specs.iter().try_for_each(|spec| check(spec, netns.is_given()))?;
-    let mut privileges = Privileges::new(&args.session)?;
-    let mut look = args.look.clone().with_filter(filter.as_deref())?;
-    look.tells_apart = true;
-    look.only_headers = true;
-    let open = |spec| look.open_spec(spec, &args.session, &halt);
-    let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
-    let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
-    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
-    privileges.give_away(&ports)?;
-    let counting = Counting::start(ports, &config).map_err(|error| privileges.explain(error))?;
-    let started = Instant::now();
-    if !args.session.quiet {
-        counting
-            .ports()
-            .for_each(|port| session::announce_input("counting on", port, args.verbose.verbose));
-    }
-    let control = ControlServer::start(Subject {
-        command: "count",
-        started,
-        monitor: counting.monitor(),
-        ports: Served::all(counting.controls(), tolls, look.filter()),
-        dropped_privileges: privileges.are_dropped(),
-        store: None,
-    });
-    watch(args, &counting, &halt, started);
-    // Nobody looks any more when the ends of the queues are taken down.
-    drop(control);
-    let mut outcome = counting.join();
-    let most = args.top(if args.session.json { usize::MAX } else { TOP });
-    let tables = views(&mut outcome.tables, args, most);
-    let elapsed = started.elapsed();
-    if !args.session.json {
-        let width = screen::width_of_output().unwrap_or(usize::MAX);
-        let texts: Vec<_> = tables.iter().map(|table| table.text(width)).collect();
-        output::print(&texts.join("\n"))?;
-    }
-    let summary = Summary::of_count(&outcome, tables, elapsed, clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+    let mut input = args.input.clone().with_filter(filter.as_deref())?;
+    input.tells_apart = true;
+    input.only_headers = true;
+    let (ports, diversions) = input.open(&specs, &start)?;
+    args.habits.check(&ports)?;
+    start.privileges.give_away(&ports)?;
+    let counting =
+        Counting::start(ports, &config).map_err(|error| start.privileges.explain(error))?;
+    let opened = Opened { doing: Doing::Input("counting on"), diversions, filter: input.filter() };
+    run_live(start, counting, opened, &mut Tables(args), |mut outcome, started| {
+        let most = args.top(if args.session.json { usize::MAX } else { TOP });
+        let tables = views(&mut outcome.tables, args, most);
+        let text = (!args.session.json).then(|| {
+            let width = screen::width_of_output().unwrap_or(usize::MAX);
+            tables.iter().map(|table| table.text(width)).collect::<Vec<_>>().join("\n")
+        });
+        let summary = Summary::of_count(&outcome, tables, started);
+        text.map_or(Ok(()), |text| output::print(&text))?;
+        Ok((summary, outcome.errors))
+    })
 }
 
 impl CountArgs {
@@ -185,8 +166,8 @@ impl CountArgs {
             by,
             keys: usize::try_from(self.max_rows).unwrap_or(usize::MAX),
             inner: self.inner,
-            single: self.look.single,
-            placement: self.look.placement(&self.session)?,
+            single: self.input.single,
+            placement: self.input.placement(&self.session)?,
             packets: self.session.count,
         })
     }
@@ -201,39 +182,36 @@ impl CountArgs {
     }
 }
 
-/// Waits for the end. Meanwhile a terminal shows the largest rows of the first table.
-fn watch(
-    args: &CountArgs,
-    counting: &Session<Counting>,
-    halt: &wirelane::halt::Halt,
-    started: Instant,
-) {
-    let monitor = counting.monitor();
-    let mut progress = if args.session.quiet { None } else { session::progress(&monitor, started) };
-    let wait = |pause| counting.wait(pause);
-    let pace = progress.as_ref().map_or(session::PAUSE, |_| session::FRAME);
-    session::attend(wait, &args.session, (halt, pace), started, |moment| {
-        match (moment, &mut progress) {
-            (Moment::Asked, _) => {
-                headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
-                for table in views(&mut counting.counts(), args, args.top(TOP)) {
-                    let text = table.text(screen::size().0);
-                    text.lines().for_each(|line| output::line(format_args!("{line}")));
-                }
-            }
-            (Moment::Passed, Some(progress)) => progress.update_with(monitor.read(), |room| {
-                // A line for the head, and one for the omitted rows.
-                let rows = args.top(TOP).min(room.saturating_sub(2));
-                let tables = views(&mut counting.counts(), args, rows);
-                let Some(first) = tables.first() else { return Vec::new() };
-                let text = first.text(screen::size().0.saturating_sub(1));
-                text.lines().map(str::to_owned).collect()
-            }),
-            (Moment::Passed, None) => {}
+/// A terminal shows the largest rows of the first table. SIGUSR1 prints all tables.
+struct Tables<'a>(&'a CountArgs);
+
+impl Show<Counting> for Tables<'_> {
+    fn screen(&self) -> Screen<'_> {
+        Screen::Figures(None)
+    }
+
+    fn update(
+        &mut self,
+        counting: &Counting,
+        now: &dyn Fn() -> Reading,
+        progress: Option<&mut Progress>,
+    ) {
+        let Some(progress) = progress else { return };
+        progress.update_with(now(), |room| {
+            // A line for the head, and one for the omitted rows.
+            let rows = self.0.top(TOP).min(room.saturating_sub(2));
+            let tables = views(&mut counting.counts(), self.0, rows);
+            let Some(first) = tables.first() else { return Vec::new() };
+            let text = first.text(screen::size().0.saturating_sub(1));
+            text.lines().map(str::to_owned).collect()
+        });
+    }
+
+    fn report(&mut self, counting: &Counting) {
+        for table in views(&mut counting.counts(), self.0, self.0.top(TOP)) {
+            let text = table.text(screen::size().0);
+            text.lines().for_each(|line| output::line(format_args!("{line}")));
         }
-    });
-    if let Some(progress) = progress {
-        progress.finish();
     }
 }
 

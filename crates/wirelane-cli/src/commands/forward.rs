@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use wirelane::frame::SinkGso;
-use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
@@ -15,12 +14,12 @@ use wirelane::port::{
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::stats::TxStats;
-use wirelane::{Error, QueueMask, QueueSet, Result, clock};
+use wirelane::{Error, QueueMask, QueueSet, Result};
 
-use crate::control::{ControlServer, Served, Subject};
+use crate::habits::InterfaceArgs;
+use crate::live::{Doing, Opened, Screen, SessionArgs, Start, VerboseArgs, run_live};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges, Screen, SessionArgs, VerboseArgs};
-use crate::take::{self, Purpose, TakeArgs, Toll};
+use crate::steering::{self, Diversion, Purpose, SteeringArgs};
 use crate::{args, overwrite, ssh};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
@@ -43,12 +42,14 @@ use crate::{args, overwrite, ssh};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForwardArgs {
     /// The first port, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
-    #[arg(value_name = "PORT")]
-    first: OsString,
+    #[arg(value_name = "PORT", required_unless_present = "interfaces")]
+    first: Option<OsString>,
     /// The second port; without it, packets return through the first one with their MAC addresses
     /// swapped
     #[arg(value_name = "PORT")]
     second: Option<OsString>,
+    #[command(flatten)]
+    interface: InterfaceArgs,
     /// RX queues to forward from: all, none, or a list such as 0,2-3
     #[arg(long, value_name = "QUEUES", value_parser = args::queues, default_value = "all")]
     rx_queues: QueueSet,
@@ -91,7 +92,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, help_heading = "Machine")]
     yes: bool,
     #[command(flatten)]
-    take: TakeArgs,
+    steering: SteeringArgs,
     #[command(flatten)]
     verbose: VerboseArgs,
     #[command(flatten)]
@@ -106,12 +107,10 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// # Errors
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
-    args.session.netns.enter()?;
+    let mut start = Start::in_namespace("forward", &args.session, args.verbose.verbose)?;
     let plan = Plan::new(args)?;
-    let halt = session::begin(&args.session)?;
-    let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
-    let (ports, tolls) = plan.open(args, &placement, &mut privileges, &halt)?;
+    let (ports, diversions) = plan.open(args, &placement, &mut start)?;
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -121,45 +120,18 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         placement,
         switches: plan.switches(args),
     };
-    let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
-    let started = Instant::now();
-    if !args.session.quiet {
-        let doing = match (plan.specs.len(), plan.one_way) {
-            (1, _) => ["sending back on", ""],
-            (_, true) => ["forwarding from", "to"],
-            (_, false) => ["forwarding between", "and"],
-        };
-        let verbose = args.verbose.verbose;
-        let announce = |(info, doing)| session::announce(doing, info, verbose);
-        forward.ports().zip(doing).for_each(announce);
-    }
-    let served = |((control, switches), toll)| {
-        Served::new(control, args.take.filter()).with_switches(switches).guarded_by(toll)
-    };
-    let control = ControlServer::start(Subject {
-        command: "forward",
-        started,
-        monitor: forward.monitor(),
-        ports: forward
-            .controls()
-            .iter()
-            .cloned()
-            .zip(forward.switches())
-            .zip(tolls)
-            .map(served)
-            .collect(),
-        dropped_privileges: privileges.are_dropped(),
-        store: None,
+    let forward =
+        Forward::start(ports, &config).map_err(|error| start.privileges.explain(error))?;
+    let doing = Doing::Each(match (plan.specs.len(), plan.one_way) {
+        (1, _) => &["sending back on"],
+        (_, true) => &["forwarding from", "to"],
+        (_, false) => &["forwarding between", "and"],
     });
-    // The end of a forward wakes no thread.
-    let wait = |pause: Duration| forward.wait(pause.min(session::FRAME));
-    session::watch(&forward.monitor(), wait, &args.session, &halt, started, Screen::Free(None));
-    // No other process looks at the queues any more when they are closed.
-    drop(control);
-    let mut outcome = forward.join();
-    outcome.errors.extend(nothing_sent(&outcome));
-    let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+    let opened = Opened { doing, diversions, filter: args.steering.filter() };
+    run_live(start, forward, opened, &mut Screen::Figures(None), |mut outcome, started| {
+        outcome.errors.extend(nothing_sent(&outcome));
+        Ok((Summary::of_forward(&outcome, started), outcome.errors))
+    })
 }
 
 /// The reason why no packet was sent, if there were packets and no other error.
@@ -181,9 +153,6 @@ impl ForwardArgs {
     }
 }
 
-/// The ports, and what each takes from the host.
-type Opened = (Vec<Port>, Vec<Option<Toll>>);
-
 /// The ports and what each has to do.
 struct Plan {
     specs: Vec<Spec>,
@@ -197,12 +166,9 @@ impl Plan {
     /// A usage error for ports that cannot be joined. Packets of a file or a simulation would leave
     /// through an interface of the user's own SSH connection.
     fn new(args: &ForwardArgs) -> Result<Self> {
-        let texts = [Some(&args.first), args.second.as_ref()];
-        let specs: Vec<Spec> = texts
-            .into_iter()
-            .flatten()
-            .map(|text| Spec::try_from(text.as_os_str()))
-            .collect::<Result<_>>()?;
+        let texts = args.interface.before(args.first.iter().chain(&args.second));
+        let specs: Vec<Spec> =
+            texts.iter().map(|text| Spec::try_from(text.as_os_str())).collect::<Result<_>>()?;
         let is_file = |spec: &Spec| spec.backend == Some(Backend::File);
         let one_way = args.one_way || specs.iter().any(is_file);
         match specs.as_slice() {
@@ -237,7 +203,11 @@ impl Plan {
                     }
                 }
             }
-            _ => {}
+            [_] => {}
+            specs => {
+                let cause = format!("there are {}, and packets flow between two", specs.len());
+                return Err(Error::usage("ports", cause).help("name one or two"));
+            }
         }
         Ok(Self { specs, one_way })
     }
@@ -282,11 +252,11 @@ impl Plan {
         &self,
         args: &ForwardArgs,
         placement: &Placement,
-        privileges: &mut Privileges,
-        halt: &Halt,
-    ) -> Result<Opened> {
+        start: &mut Start<'_>,
+    ) -> Result<(Vec<Port>, Vec<Option<Diversion>>)> {
+        let Start { privileges, halt, .. } = start;
         let ring_bytes = args::address_space("--ring", args.ring)?;
-        let (mut wanted, mut tolls) = (Vec::new(), Vec::new());
+        let (mut wanted, mut diversions) = (Vec::new(), Vec::new());
         for (position, spec) in self.specs.iter().enumerate() {
             let receive = position == 0 || !self.one_way;
             let transmit = position == 1 || self.specs.len() == 1 || !self.one_way;
@@ -314,21 +284,23 @@ impl Plan {
                         .prepare_offload(cut_later.is_some())
                         .heeds_offloads(true),
                 );
-            args.take.apply(spec, self.purpose(position), &mut options)?;
-            tolls.push(args.take.toll(spec, &options)?);
+            args.steering.apply(spec, self.purpose(position), &mut options)?;
+            diversions.push(args.steering.diversion(spec, &options)?);
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
         let mut ports: Vec<Port> = Vec::new();
-        for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
+        for (((spec, mut options), share), diversion) in
+            wanted.into_iter().zip(memory).zip(&diversions)
+        {
             options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
             options.file_metadata = ports.first().and_then(Port::file_metadata).cloned();
             options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away(&ports)?;
             }
-            let port = take::open(spec, &options, toll.as_ref(), args.session.quiet);
+            let port = steering::open(spec, &options, diversion.as_ref(), args.session.quiet);
             ports.push(port.map_err(|error| privileges.explain(error))?);
         }
         privileges.give_away(&ports)?;
@@ -340,7 +312,7 @@ impl Plan {
         {
             return Err(same_port(name));
         }
-        Ok((ports, tolls))
+        Ok((ports, diversions))
     }
 }
 

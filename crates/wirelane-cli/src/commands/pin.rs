@@ -10,9 +10,9 @@ use wirelane_store::query::{self, Listed, Query};
 use wirelane_store::record::failure;
 use wirelane_store::{Access, Directory};
 
-use crate::moment::{self, Moment, Span, moment};
 use crate::output::{self, plural};
 use crate::stores;
+use crate::time_span::{self, Span, Time, time};
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
 ///
@@ -32,11 +32,11 @@ pub(crate) struct PinArgs {
     arguments: Vec<OsString>,
     /// Not what is before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
     /// without Z in local time
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    from: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    from: Option<Time>,
     /// Not what is at TIME and later; a time of day is the first one after --from
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    to: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    to: Option<Time>,
     /// Whatever its time
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
@@ -84,17 +84,13 @@ pub(crate) fn run(args: &PinArgs) -> Result<()> {
         output::line(format_args!("{}", summary(args, &changed)));
     }
     // What is damaged may have hidden a segment.
-    let mut errors = damage.into_iter().map(|damage| Error::failed("store", damage.to_string()));
-    let first = errors.next();
-    errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
-    match first {
-        Some(error) => Err(error),
-        None if changed.is_empty() && !args.release => {
-            Err(Error::failed("pin", "no segment has packets of that kind and time")
-                .help("`wirelane extract DIR --list` shows what there is"))
-        }
-        None => Ok(()),
+    let errors = damage.into_iter().map(|damage| Error::failed("store", damage.to_string()));
+    output::all_but_first(errors)?;
+    if changed.is_empty() && !args.release {
+        return Err(Error::failed("pin", "no segment has packets of that kind and time")
+            .help("`wirelane extract DIR --list` shows what there is"));
     }
+    Ok(())
 }
 
 /// Pins or releases a segment; false if there is nothing to pin or release any more.
@@ -112,7 +108,7 @@ fn summary(args: &PinArgs, changed: &[Listed]) -> String {
     let times = changed.iter().map(|one| one.oldest).min();
     match times.zip(changed.iter().map(|one| one.newest).max()) {
         Some((oldest, newest)) => {
-            format!("{what} {segments}: {} to {}", moment::show(oldest), moment::show(newest))
+            format!("{what} {segments}: {} to {}", time_span::show(oldest), time_span::show(newest))
         }
         None => format!("{what} {segments}"),
     }

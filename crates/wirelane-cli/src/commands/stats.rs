@@ -157,7 +157,7 @@ struct Row<'a> {
 fn list(sessions: &Sessions, json: bool) -> Result<()> {
     if sessions.are_more {
         let cause = "there are too many sockets in /run or /tmp, or file descriptors ran out";
-        output::line(format_args!("note: the list may be incomplete: {cause}"));
+        output::note(format_args!("the list may be incomplete: {cause}"));
     }
     let Sessions { known, silent, .. } = sessions;
     if json {

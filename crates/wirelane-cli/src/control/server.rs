@@ -47,8 +47,8 @@ impl ControlServer {
         let server = Self::listen(subject);
         if let Err(error) = &server {
             let what =
-                "note: `wirelane stats`, `mask`, `offload` and `trigger` cannot reach this command";
-            output::line(format_args!("{what}: {error}"));
+                "`wirelane stats`, `mask`, `offload` and `trigger` cannot reach this command";
+            output::note(format_args!("{what}: {error}"));
         }
         server.ok()
     }

@@ -12,7 +12,7 @@ use wirelane::{Error, Result};
 
 use super::request::{Expression, Identity, Offload, Offloading, Select, Selected, Triggered};
 use crate::output::store::StoreView;
-use crate::take::Toll;
+use crate::steering::Diversion;
 
 /// A running command.
 pub(crate) struct Subject {
@@ -21,6 +21,8 @@ pub(crate) struct Subject {
     pub(crate) monitor: Monitor,
     /// By position.
     pub(crate) ports: Vec<Served>,
+    /// Whether packets are received, of which some can be selected.
+    pub(crate) receives: bool,
     /// Whether the process has given its privileges away.
     pub(crate) dropped_privileges: bool,
     /// Of a recording.
@@ -30,49 +32,40 @@ pub(crate) struct Subject {
 /// What can be changed at one port.
 pub(crate) struct Served {
     control: Arc<dyn Control>,
+    /// What is cut and merged there, if that can be changed.
     switches: Option<PortSwitches>,
     /// What it takes from the host, if anything.
-    toll: Option<Toll>,
+    diversion: Option<Diversion>,
     /// The filter in force. Held during a change, so that one is made after the other.
     filter: Mutex<Option<String>>,
 }
 
 impl Served {
-    /// A port that was opened with this filter.
-    pub(crate) fn new(control: Arc<dyn Control>, filter: Option<&str>) -> Self {
-        let filter = Mutex::new(filter.map(str::to_owned));
-        Self { control, switches: None, toll: None, filter }
-    }
-
-    /// Which takes packets from the host, but not the user's connection with a later filter.
-    #[must_use]
-    pub(crate) fn guarded_by(self, toll: Option<Toll>) -> Self {
-        Self { toll, ..self }
-    }
-
-    /// Ports that were opened with this filter, each with what it takes from the host.
+    /// Ports that were opened with this filter. Each may have switches, and may take packets from
+    /// the host, but with no later filter those of the user's connection.
     pub(crate) fn all(
-        controls: &[Arc<dyn Control>],
-        tolls: Vec<Option<Toll>>,
+        controls: Vec<Arc<dyn Control>>,
+        switches: Vec<Option<PortSwitches>>,
+        diversions: Vec<Option<Diversion>>,
         filter: Option<&str>,
     ) -> Vec<Self> {
-        let served = |(control, toll)| Self::new(Arc::clone(control), filter).guarded_by(toll);
-        controls.iter().zip(tolls).map(served).collect()
+        let (mut switches, mut diversions) = (switches.into_iter(), diversions.into_iter());
+        let served = |control| Self {
+            control,
+            switches: switches.next().flatten(),
+            diversion: diversions.next().flatten(),
+            filter: Mutex::new(filter.map(str::to_owned)),
+        };
+        controls.into_iter().map(served).collect()
     }
 
     /// Replaces the filter.
     fn set_filter(&self, text: Option<&str>) -> Result<()> {
         let filter = text.map(str::parse::<Filter>).transpose()?;
-        if let Some(toll) = &self.toll {
-            toll.check(filter.as_ref(), false)?;
+        if let Some(diversion) = &self.diversion {
+            diversion.check(filter.as_ref(), false)?;
         }
         self.control.set_filter(filter.as_ref())
-    }
-
-    /// At which this can be cut and merged, if anything.
-    #[must_use]
-    pub(crate) fn with_switches(self, switches: Option<PortSwitches>) -> Self {
-        Self { switches, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
@@ -135,6 +128,10 @@ impl Subject {
         let mut filter = port.lock();
         if select.is_empty() {
             return Ok(port.describe(position, &filter));
+        }
+        if !self.receives {
+            let cause = format!("`{}` receives nothing that could be selected", self.command);
+            return Err(Error::usage("mask", cause).help("select what another command receives"));
         }
         let queues = self.monitor.ports().get(position).map_or(0, |info| info.queues.len());
         let before = port.control.mask();

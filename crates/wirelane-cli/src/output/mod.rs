@@ -12,7 +12,7 @@ pub(crate) mod store;
 pub(crate) mod summary;
 pub(crate) mod table;
 
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::{self, Write as _};
 
 use serde::Serialize;
@@ -20,6 +20,8 @@ use wirelane::{Error, Result};
 use wirelane_wire::text::{printable_json, printable_lines};
 
 pub(crate) use wirelane_wire::text::printable;
+
+use crate::hints::with_options;
 
 /// Writes one line for users; several on a narrow terminal. A failure to write it is no error.
 pub fn line(text: Arguments<'_>) {
@@ -33,6 +35,24 @@ pub fn line(text: Arguments<'_>) {
     screen::above(|| {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     });
+}
+
+/// Writes a note for users, in which the library's advice is in options of this command.
+pub(crate) fn note(text: impl Display) {
+    line(format_args!("note: {}", with_options(&text.to_string())));
+}
+
+/// Writes all errors but the first, a line each.
+///
+/// # Errors
+/// The first.
+pub(crate) fn all_but_first(errors: impl IntoIterator<Item = Error>) -> Result<()> {
+    let mut errors = errors.into_iter();
+    let first = errors.next();
+    for error in errors {
+        line(format_args!("wirelane: {}", with_options(&error.to_string())));
+    }
+    first.map_or(Ok(()), Err)
 }
 
 /// A sentence that is too long for so many columns on several lines; a row of a table stays what it

@@ -100,11 +100,6 @@ impl Progress {
         }
     }
 
-    /// Takes the lines off the screen.
-    pub(crate) fn finish(self) {
-        screen::clear();
-    }
-
     /// The head, the total, and a line for each queue.
     fn lines(&self, now: &Reading, seconds: f64) -> Vec<String> {
         let flows = self.flows(now);

@@ -12,7 +12,7 @@ use super::headline::{Loss, Remedies};
 use super::sent::Sent;
 use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
 use super::table::Table;
-use super::{counter, grouped, line, plural, printable, scaled, sized};
+use super::{counter, grouped, line, note, plural, printable, scaled, sized};
 
 /// Most queues that are shown unless more is asked for.
 const QUEUES: usize = 16;
@@ -146,14 +146,14 @@ impl Report<'_> {
                 }
                 of => of.join(", "),
             };
-            line(format_args!("note: {of}: {text}"));
+            note(format_args!("{of}: {text}"));
         }
         if let Some(store) = store {
-            store.notes().iter().for_each(|note| line(format_args!("note: {note}")));
+            store.notes().iter().for_each(note);
         }
         if let Some(order) = order.as_ref().filter(|order| order.violations > 0) {
-            line(format_args!(
-                "note: {} packets arrived more than {} ms late and are out of order in the file; \
+            note(format_args!(
+                "{} packets arrived more than {} ms late and are out of order in the file; \
                  `wirelane merge` sorts them",
                 grouped(order.violations),
                 order.lateness_ms

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wirelane_send::{SendOutcome, Timing};
 
-use super::{grouped, line, scaled};
+use super::{grouped, line, note, scaled};
 
 /// Keys that the summary of `send` has besides the others.
 #[derive(Serialize)]
@@ -114,8 +114,8 @@ impl Sent {
             ));
         }
         if self.moves > 0 {
-            line(format_args!(
-                "note: the rate could not be had: packets left up to {:.3} s later than scheduled",
+            note(format_args!(
+                "the rate could not be had: packets left up to {:.3} s later than scheduled",
                 self.moved_s
             ));
         }

@@ -1,10 +1,10 @@
 //! The summary of a command: schema `wirelane.summary/1`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::Instant;
 
 use serde::Serialize;
-use wirelane::clock::CpuTime;
+use wirelane::clock::{self, CpuTime};
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
@@ -23,6 +23,7 @@ pub(crate) use super::flows::{Export, FlowFigures};
 use super::flows::{Flows, Packets};
 use super::sent::Sent;
 use super::store::Store;
+use crate::hints::with_options;
 
 /// The JSON document.
 #[derive(Serialize)]
@@ -174,12 +175,6 @@ impl From<CpuTime> for Cpu {
     }
 }
 
-/// What went wrong, in words. A reader that went away is a clean end.
-fn failures(errors: &[Error]) -> Vec<String> {
-    let failed = errors.iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-    failed.map(ToString::to_string).collect()
-}
-
 impl Counts {
     /// Rows and totals of a reading.
     pub(crate) fn of(reading: Reading) -> Self {
@@ -217,20 +212,16 @@ impl Summary {
     pub(crate) fn of_capture(
         outcome: &CaptureOutcome,
         output: Option<&OutputConfig>,
-        elapsed: Duration,
-        cpu: CpuTime,
+        started: Instant,
     ) -> Self {
         let reading = Reading {
             queues: outcome.queues.clone(),
             viewed: outcome.viewed,
             ..Reading::default()
         };
-        let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("capture", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         summary.output = output.map(Destination::from);
-        summary.errors = failures(&outcome.errors);
-        let left = |error: &Error| error.kind() == ErrorKind::BrokenPipe;
-        summary.reader_left = outcome.errors.iter().any(left);
         if let Some(written) = outcome.written {
             let totals = &mut summary.counts.totals;
             totals.written = Some(written.packets);
@@ -243,17 +234,11 @@ impl Summary {
     }
 
     /// What a recording into `directory` came to.
-    pub(crate) fn of_record(
-        outcome: &RecordOutcome,
-        directory: &Path,
-        elapsed: Duration,
-        cpu: CpuTime,
-    ) -> Self {
+    pub(crate) fn of_record(outcome: &RecordOutcome, directory: &Path, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
-        let mut summary = Self::new("record", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("record", started, reading, outcome.frames);
         let store = Store::of(outcome, directory);
         summary.ports.push(outcome.port.clone());
-        summary.errors = failures(&outcome.errors);
         let totals = &mut summary.counts.totals;
         totals.written = Some(store.packets);
         totals.written_bytes = Some(store.bytes);
@@ -266,19 +251,17 @@ impl Summary {
     pub(crate) fn of_count(
         outcome: &CountOutcome,
         tables: Vec<TableView>,
-        elapsed: Duration,
-        cpu: CpuTime,
+        started: Instant,
     ) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
-        let mut summary = Self::new("count", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("count", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         summary.tables = Some(tables);
-        summary.errors = failures(&outcome.errors);
         summary
     }
 
     /// What forwarding came to.
-    pub(crate) fn of_forward(outcome: &ForwardOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+    pub(crate) fn of_forward(outcome: &ForwardOutcome, started: Instant) -> Self {
         let reading = Reading {
             queues: outcome.queues.clone(),
             tx: outcome.tx.clone(),
@@ -287,38 +270,30 @@ impl Summary {
             gro: outcome.gro.clone(),
             ..Reading::default()
         };
-        let mut summary = Self::new("forward", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("forward", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
-        summary.errors = failures(&outcome.errors);
         summary
     }
 
     /// What sending came to.
-    pub(crate) fn of_send(
-        outcome: &SendOutcome,
-        refusal: Option<&str>,
-        elapsed: Duration,
-        cpu: CpuTime,
-    ) -> Self {
+    pub(crate) fn of_send(outcome: &SendOutcome, refusal: Option<&str>, started: Instant) -> Self {
         let gso = outcome.gso.iter().map(|(queue, stats)| (0, *queue, stats.clone()));
         let reading = Reading { tx: outcome.tx.clone(), gso: gso.collect(), ..Reading::default() };
-        let mut summary = Self::new("send", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("send", started, reading, outcome.frames);
         summary.ports.push(outcome.port.clone());
         summary.sent = Some(Sent::new(outcome, refusal));
-        summary.errors = failures(&outcome.errors);
         summary
     }
 
     /// What the flows of ports came to.
-    pub(crate) fn of_flows(outcome: &FlowOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+    pub(crate) fn of_flows(outcome: &FlowOutcome, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let frames = outcome.frames.iter().fold(FrameCounts::default(), |mut all, one| {
             all += *one;
             all
         });
-        let mut summary = Self::new("flows", elapsed, cpu, reading, frames);
+        let mut summary = Self::new("flows", started, reading, frames);
         summary.ports.clone_from(&outcome.ports);
-        summary.errors = failures(&outcome.errors);
         let figures = FlowFigures { metered: outcome.metered, flows: outcome.flows };
         summary.flows = Some(Flows::new(figures, Vec::new()));
         summary
@@ -329,28 +304,21 @@ impl Summary {
         stores: &[PathBuf],
         (packets, bytes): (u64, u64),
         figures: FlowFigures,
-        elapsed: Duration,
-        cpu: CpuTime,
+        started: Instant,
     ) -> Self {
         let reading =
             Reading { queues: vec![QueueStats::delivered(packets, bytes)], ..Reading::default() };
-        let mut summary = Self::new("flows", elapsed, cpu, reading, FrameCounts::default());
+        let mut summary = Self::new("flows", started, reading, FrameCounts::default());
         let stores = stores.iter().map(|path| path.display().to_string()).collect();
         summary.flows = Some(Flows::new(figures, stores));
         summary
     }
 
     /// What rows of packets of ports came to.
-    pub(crate) fn of_packets(
-        outcome: &CaptureOutcome,
-        export: Export,
-        elapsed: Duration,
-        cpu: CpuTime,
-    ) -> Self {
+    pub(crate) fn of_packets(outcome: &CaptureOutcome, export: Export, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
-        let mut summary = Self::new("flows", elapsed, cpu, reading, outcome.frames);
+        let mut summary = Self::new("flows", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
-        summary.errors = failures(&outcome.errors);
         let lateness_ms = outcome.lateness / 1_000_000;
         summary.order = Some(Order { violations: outcome.violations, lateness_ms });
         summary.packets = Some(Packets::new(Vec::new(), export));
@@ -362,16 +330,27 @@ impl Summary {
         sources: &[PathBuf],
         bytes: Option<u64>,
         export: Export,
-        elapsed: Duration,
-        cpu: CpuTime,
+        started: Instant,
     ) -> Self {
         let mut all = QueueStats::delivered(export.all_packets(), bytes.unwrap_or(0));
         all.bytes = bytes;
         let reading = Reading { queues: vec![all], ..Reading::default() };
-        let mut summary = Self::new("flows", elapsed, cpu, reading, FrameCounts::default());
+        let mut summary = Self::new("flows", started, reading, FrameCounts::default());
         let sources = sources.iter().map(|path| path.display().to_string()).collect();
         summary.packets = Some(Packets::new(sources, export));
         summary
+    }
+
+    /// Adds what went wrong, in words; a reader that went away is a clean end. Notes get the
+    /// options of this command.
+    pub(crate) fn complete(&mut self, errors: &[Error]) {
+        for note in self.ports.iter_mut().flat_map(|port| &mut port.notes) {
+            *note = with_options(note);
+        }
+        let (left, failed): (Vec<_>, Vec<_>) =
+            errors.iter().partition(|error| error.kind() == ErrorKind::BrokenPipe);
+        self.reader_left = !left.is_empty();
+        self.errors = failed.into_iter().map(ToString::to_string).collect();
     }
 
     /// Adds where flows went.
@@ -383,18 +362,12 @@ impl Summary {
     }
 
     /// What is common to all.
-    fn new(
-        command: &'static str,
-        elapsed: Duration,
-        cpu: CpuTime,
-        reading: Reading,
-        frames: FrameCounts,
-    ) -> Self {
+    fn new(command: &'static str, started: Instant, reading: Reading, frames: FrameCounts) -> Self {
         Self {
             schema: "wirelane.summary/1",
             command,
             version: env!("CARGO_PKG_VERSION"),
-            elapsed_s: elapsed.as_secs_f64(),
+            elapsed_s: started.elapsed().as_secs_f64(),
             ports: Vec::new(),
             counts: Counts::of(reading),
             frames: Frames {
@@ -408,7 +381,7 @@ impl Summary {
             flows: None,
             packets: None,
             tables: None,
-            cpu: cpu.into(),
+            cpu: clock::process_cpu().into(),
             errors: Vec::new(),
             reader_left: false,
             output: None,

@@ -26,6 +26,7 @@ mod json;
 mod late;
 mod limit;
 mod links;
+mod live;
 mod masks;
 mod memory;
 mod mixed;

@@ -10,19 +10,13 @@ use super::*;
 /// The commands that take the name of a port, with the option.
 #[test]
 fn every_command_with_ports_has_the_option() {
-    let help = output(&mut wirelane(["--help"])).stdout;
-    let (_, commands) = help.split_once("Commands:\n").unwrap();
-    let (commands, _) = commands.split_once("\n\n").unwrap();
     let mut found = Vec::new();
-    // Lines with more text of a command are indented further.
-    for line in commands.lines().filter(|line| !line.starts_with("   ")) {
-        let name = line.split_whitespace().next().unwrap();
-        let help = output(&mut wirelane([name, "--help"])).stdout;
+    for (name, help) in super::live::commands() {
         let has_ports = help.contains("The port") || help.contains("packet:eth0");
         let is_given = help.contains("--netns <NAME|PID>");
         assert!(is_given || !has_ports || name == "ports", "{name}: {help}");
         if is_given {
-            found.push(name.to_owned());
+            found.push(name);
         }
     }
     let expected =

@@ -15,9 +15,9 @@ use wirelane_print::{Precision, Style};
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
-use crate::look::LookArgs;
+use crate::live::InputArgs;
+use crate::live::SessionArgs;
 use crate::print::{Output, PrintArgs};
-use crate::session::SessionArgs;
 
 /// Capture packets from all selected queues in parallel.
 ///
@@ -86,7 +86,7 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(super) print: PrintArgs,
     #[command(flatten)]
-    pub(super) look: LookArgs,
+    pub(super) input: InputArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
@@ -159,8 +159,8 @@ impl CaptureArgs {
         Ok(CaptureConfig {
             output,
             halt: halt.clone(),
-            single: self.look.single,
-            placement: self.look.placement(&self.session)?,
+            single: self.input.single,
+            placement: self.input.placement(&self.session)?,
             packets: self.session.count,
             buffer: usize::try_from(self.buffer).unwrap_or(usize::MAX),
             statistics_every: self.statistics_every,

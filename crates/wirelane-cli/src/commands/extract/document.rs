@@ -9,7 +9,7 @@ use wirelane_store::query::Listed;
 use super::arguments::{Asked, ExtractArgs};
 use super::list::Entry;
 use super::text;
-use crate::moment;
+use crate::time_span;
 
 #[derive(Serialize)]
 pub(super) struct Document {
@@ -81,8 +81,8 @@ impl Document {
             command: "extract",
             version: env!("CARGO_PKG_VERSION"),
             stores: asked.paths.iter().map(|path| path.display().to_string()).collect(),
-            from: asked.span.from.map(moment::show),
-            to: asked.span.to.map(moment::show),
+            from: asked.span.from.map(time_span::show),
+            to: asked.span.to.map(time_span::show),
             filter: asked.expression.clone(),
             output: args.write.as_ref().map(|path| path.display().to_string()),
             packets: report.packets,

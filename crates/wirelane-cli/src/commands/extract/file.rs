@@ -120,7 +120,7 @@ impl<'a> Output<'a> {
     fn create(&mut self, sources: &[Source]) -> std::result::Result<(), CaptureError> {
         let writer = CaptureWriter::create(self.path, sources, self.options.clone(), 0)?;
         if let Some(shortage) = writer.shortage() {
-            output::line(format_args!("note: {shortage}"));
+            output::note(shortage);
         }
         self.writer = Some(writer);
         Ok(())

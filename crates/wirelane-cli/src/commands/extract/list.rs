@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 use wirelane_store::query::Listed;
 
-use crate::moment;
 use crate::output::table::Table;
 use crate::output::{grouped, sized};
+use crate::time_span;
 
 /// A segment, for JSON.
 #[derive(Serialize)]
@@ -31,8 +31,8 @@ impl Entry {
     pub(super) fn new(listed: &Listed) -> Self {
         Self {
             path: listed.path.display().to_string(),
-            from: moment::show(listed.oldest),
-            to: moment::show(listed.newest),
+            from: time_span::show(listed.oldest),
+            to: time_span::show(listed.newest),
             extents: listed.extents,
             candidates: listed.candidates,
             packets: listed.packets,
@@ -54,8 +54,8 @@ pub(super) fn table(listed: &[Listed]) -> String {
             false => format!("{} of {}", grouped(one.candidates), grouped(one.extents)),
         };
         table.row([
-            moment::show_whole(one.oldest),
-            moment::show_whole(one.newest),
+            time_span::show_whole(one.oldest),
+            time_span::show_whole(one.newest),
             grouped(one.packets),
             sized(one.bytes),
             extents,

@@ -22,7 +22,7 @@ use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
-use crate::mending::{self, Mending, Telling};
+use crate::store_check::{self, CheckOutput, Repair};
 use crate::{args, output, stores};
 use wirelane_store::record::failure;
 
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
         text::summary(args, &report, elapsed);
     }
     errors.extend(faults(&report));
-    tell(errors)
+    output::all_but_first(errors)
 }
 
 /// Prints where the answer may be.
@@ -95,17 +95,9 @@ fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) 
         output::json(&document.with_list(&listed))?;
     } else {
         output::print(&list::table(&listed))?;
-        text::notes(&report).iter().for_each(|note| output::line(format_args!("note: {note}")));
+        text::notes(&report).iter().for_each(output::note);
     }
-    tell(faults(&report))
-}
-
-/// All that went wrong, on a line each; the first one is returned.
-fn tell(errors: impl IntoIterator<Item = Error>) -> Result<()> {
-    let mut errors = errors.into_iter();
-    let first = errors.next();
-    errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
-    first.map_or(Ok(()), Err)
+    output::all_but_first(faults(&report))
 }
 
 /// Makes indexes anew.
@@ -115,8 +107,8 @@ fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
         return Err(error.help("--reindex takes stores, and no expression"));
     }
     let stores = stores::open(&asked.paths)?;
-    let telling = Telling { command: "extract", json: args.json, quiet: args.quiet };
-    mending::run(&stores, Mending::Indexes, telling)
+    let output = CheckOutput { command: "extract", json: args.json, quiet: args.quiet };
+    store_check::run(&stores, Repair::Indexes, output)
 }
 
 /// Says what the index is asked.

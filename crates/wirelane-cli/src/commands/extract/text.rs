@@ -5,7 +5,7 @@ use std::time::Duration;
 use wirelane_store::Report;
 
 use super::arguments::ExtractArgs;
-use crate::output::{grouped, line, plural, sized};
+use crate::output::{self, grouped, line, plural, sized};
 
 /// What was found, and what it took.
 pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
@@ -34,9 +34,7 @@ pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
         sized(report.bytes_read),
         plural(report.segments, "segment"),
     ));
-    for note in notes(report) {
-        line(format_args!("note: {note}"));
-    }
+    notes(report).iter().for_each(output::note);
 }
 
 /// What the answer lacks without a fault.

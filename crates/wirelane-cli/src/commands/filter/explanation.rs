@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::reachability::Taken;
-use crate::take;
+use crate::steering;
 
 /// What it does to each class of packets that the host needs.
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ impl<'a> Explained<'a> {
         };
         let mut page =
             format!("On an xdp: port, this filter would take from the host ({whose}):\n");
-        page += &take::table(&self.classes, true);
+        page += &steering::table(&self.classes, true);
         page += if self.classes.iter().all(|taken| taken.matching == 0) {
             "It takes nothing the host needs to stay reachable; it may take other traffic of the host.\n"
         } else if self.classes.iter().any(|taken| taken.management > 0) {

@@ -17,9 +17,9 @@ use super::files::FileArgs;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
-use crate::look::LookArgs;
-use crate::moment::{Moment, Span, moment};
-use crate::session::{SessionArgs, VerboseArgs};
+use crate::live::InputArgs;
+use crate::live::{SessionArgs, VerboseArgs};
+use crate::time_span::{Span, Time, time};
 
 /// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how
 /// well.
@@ -76,13 +76,13 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
     max_flows: Option<u64>,
     /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Flows")]
-    from: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Flows")]
+    from: Option<Time>,
     /// Of a store, not the packets at TIME and later
-    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Flows")]
-    to: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Flows")]
+    to: Option<Time>,
     #[command(flatten)]
-    pub(super) look: LookArgs,
+    pub(super) input: InputArgs,
     #[command(flatten)]
     pub(super) verbose: VerboseArgs,
     #[command(flatten)]
@@ -166,8 +166,8 @@ impl FlowsArgs {
         Ok(FlowConfig {
             meter: self.meter(),
             max_flows: self.max_flows(),
-            single: self.look.single,
-            placement: self.look.placement(&self.session)?,
+            single: self.input.single,
+            placement: self.input.placement(&self.session)?,
             packets: self.session.count,
             seed: random_number(),
         })

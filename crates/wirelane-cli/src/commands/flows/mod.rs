@@ -15,7 +15,8 @@ use std::path::Path;
 use wirelane::Result;
 
 pub(crate) use self::arguments::FlowsArgs;
-use crate::{habits, session, stores};
+use crate::live::Start;
+use crate::{habits, stores};
 
 /// Runs the command.
 ///
@@ -26,11 +27,11 @@ pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
     }
-    let halt = session::begin(&args.session)?;
+    let start = Start::new("flows", &args.session, args.verbose.verbose)?;
     let is_store = args.words.first().is_some_and(|word| stores::is_store(Path::new(word)));
     match (args.packets, is_store && args.read.is_none()) {
-        (true, is_store) => packets::run(args, is_store, &halt),
-        (false, true) => store::run(args, &halt),
-        (false, false) => live::run(args, &halt),
+        (true, is_store) => packets::run(args, is_store, start),
+        (false, true) => store::run(args, start),
+        (false, false) => live::run(args, start),
     }
 }

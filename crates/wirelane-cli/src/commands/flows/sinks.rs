@@ -81,7 +81,7 @@ impl<'a> Sinks<'a> {
             let limits = Limits { waits: true, ..Limits::default() };
             let exporter = Exporter::start(collector, limits)?;
             if let Some(note) = exporter.note() {
-                output::line(format_args!("note: {collector}: {note}"));
+                output::note(format_args!("{collector}: {note}"));
             }
             collectors.push((collector.to_string(), exporter.watch()));
             sinks.push(Box::new(exporter));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wirelane::halt::Halt;
-use wirelane::{Error, Result, clock};
+use wirelane::{Error, Result};
 use wirelane_flow::session::Collector;
 use wirelane_flow::{Meter, Packet, Room};
 use wirelane_store::query::{self, Query, Report};
@@ -15,29 +15,30 @@ use wirelane_store::record::failure;
 use super::arguments::FlowsArgs;
 use super::program;
 use super::sinks::Sinks;
+use crate::live::Start;
 use crate::output::summary::{FlowFigures, Summary};
-use crate::session::{self, Privileges};
 use crate::{output, overwrite, stores};
 
-pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let access = program::access(args)?;
+    start.privileges.give_files_to(access.group);
+    let halt = &start.halt;
     let (paths, expression) = stores::split(&args.words)?;
     let query = query(args, &expression, halt)?;
     Sinks::check(args)?;
-    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
     if let Some(output) = program::output_file(args) {
         overwrite::refuse_stores(output, &stores)?;
     }
-    privileges.give_away(&[])?;
+    start.privileges.give_away(&[])?;
     let (sinks, told) =
-        Sinks::open(args, access, halt).map_err(|error| privileges.explain(error))?;
+        Sinks::open(args, access, halt).map_err(|error| start.privileges.explain(error))?;
     let started = Instant::now();
     halt.limit(args.session.duration);
     let collector = Collector::start(sinks, true)?;
     let (room, note) = Room::fitting(args.max_flows())?;
     if let Some(note) = note {
-        output::line(format_args!("note: {note}"));
+        output::note(note);
     }
     let mut search = Search {
         meter: Meter::new(args.meter(), Arc::new(room), random_number()),
@@ -60,20 +61,19 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let figures = FlowFigures { metered, flows };
     let counted = (search.packets, search.octets);
     let summary =
-        Summary::of_stored_flows(&paths, counted, figures, started.elapsed(), clock::process_cpu())
-            .with_exports(told.exports());
+        Summary::of_stored_flows(&paths, counted, figures, started).with_exports(told.exports());
     let mut errors: Vec<_> = failure_of_sink.into_iter().collect();
     errors.extend(told.print().err());
     match report.map_err(failure) {
         Ok(report) => errors.extend(troubles(&report, metered.packets)),
         Err(error) => errors.push(error),
     }
-    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+    start.conclude(summary, errors)
 }
 
 pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
     let span = args.span()?;
-    let written = match (args.look.filter(), expression) {
+    let written = match (args.input.filter(), expression) {
         (Some(option), "") => option,
         (Some(option), words) => {
             let cause = format!("there are two, -f '{option}' and '{words}'");
@@ -92,9 +92,9 @@ pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Q
 
 /// What is missing in the answer, which has so many packets.
 pub(super) fn troubles(report: &Report, packets: u64) -> Vec<Error> {
-    report.unfiltered.iter().for_each(|note| output::line(format_args!("note: {note}")));
+    report.unfiltered.iter().for_each(output::note);
     if packets == 0 && report.damage.is_empty() {
-        output::line(format_args!("note: no packet of the store matches"));
+        output::note("no packet of the store matches");
     }
     let damage = |damage: &query::Damage| Error::failed("store", damage.to_string());
     report.damage.iter().map(damage).collect()

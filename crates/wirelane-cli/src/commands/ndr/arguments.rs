@@ -6,29 +6,34 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
+use wirelane::port::Spec;
 use wirelane::wire::MacAddr;
 use wirelane::{Error, QueueSet, Result};
 use wirelane_gen::Rate;
 use wirelane_send::ndr::{Campaign, Method, Tests};
 
 use crate::args;
+use crate::habits::InterfaceArgs;
+use crate::live::placement;
 use crate::netns::NetnsArgs;
 
 /// Measure what lies between two ports: throughput without loss, latency, loss, reordering.
 ///
 /// Sends signed packets into A and B and receives them at the other one (RFC 2544). Counters are
 /// read only after everything under way has arrived. Nothing is taken away from the host: packets
-/// without a signature are only counted, as `other`. ^C ends it with what was found so far.
+/// without a signature are only counted, as `other`. ^C ends it with what was found so far; SIGUSR1
+/// prints the trial that runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NdrArgs {
     /// One interface, such as eth0. Packets are received by AF_PACKET, or with xdp:eth0 by AF_XDP
-    #[arg(value_name = "A")]
-    pub(super) a: OsString,
+    #[arg(value_name = "A", required_unless_present = "interfaces")]
+    a: Option<OsString>,
     /// The other one
-    #[arg(value_name = "B")]
-    pub(super) b: OsString,
+    #[arg(value_name = "B", required_unless_present = "interfaces")]
+    b: Option<OsString>,
+    #[command(flatten)]
+    interface: InterfaceArgs,
     /// Send from A to B only
     #[arg(long)]
     pub(super) one_way: bool,
@@ -143,6 +148,17 @@ impl NdrArgs {
     const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
     const FEW_SIZES: [usize; 3] = [64, 512, 1518];
 
+    /// The two ports.
+    ///
+    /// # Errors
+    /// They are not two, or one is written wrong.
+    pub(super) fn ports(&self) -> Result<[Spec; 2]> {
+        match self.interface.before(self.a.iter().chain(&self.b)).as_slice() {
+            [a, b] => Ok([Spec::try_from(a.as_os_str())?, Spec::try_from(b.as_os_str())?]),
+            _ => Err(Error::usage("ports", "it measures between two").help("name A and B")),
+        }
+    }
+
     /// What to measure, and how.
     ///
     /// # Errors
@@ -197,13 +213,7 @@ impl NdrArgs {
     /// # Errors
     /// One of them may not be used.
     pub(super) fn placement(&self) -> Result<Placement> {
-        match &self.cpus {
-            None | Some(QueueSet::All) => Ok(Placement::default()),
-            Some(list) => {
-                let cpus: Vec<_> = list.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
-                Placement::of(&cpus)
-            }
-        }
+        placement(self.cpus.as_ref())
     }
 }
 

@@ -2,25 +2,30 @@
 
 use std::time::Instant;
 
+use wirelane::halt::Halt;
 use wirelane_send::ndr::Step;
 
-use crate::output::{grouped, scaled, screen};
+use crate::output::{grouped, line, scaled, screen};
 
-/// A line for the trial that runs; nothing where nobody looks.
+/// A line for the trial that runs; where nobody looks, only when SIGUSR1 asks.
 pub(super) struct Live {
     shows: bool,
+    /// How often SIGUSR1 had asked.
+    reports: u32,
     since: Instant,
     trials: u32,
 }
 
 impl Live {
     pub(super) fn new(quiet: bool) -> Self {
-        Self { shows: !quiet && screen::is_able(), since: Instant::now(), trials: 0 }
+        Self { shows: !quiet && screen::is_able(), reports: 0, since: Instant::now(), trials: 0 }
     }
 
     pub(super) fn show(&mut self, step: &Step<'_>) {
         self.trials += u32::from(step.result.is_some());
-        if !self.shows {
+        let asked = Halt::reports();
+        let is_asked = std::mem::replace(&mut self.reports, asked) != asked;
+        if !self.shows && !is_asked {
             return;
         }
         let size = step.frame.map(|frame| format!("{frame} B, ")).unwrap_or_default();
@@ -36,12 +41,14 @@ impl Live {
         });
         let state: Vec<_> = far.chain(results).collect();
         let seconds = self.since.elapsed().as_secs();
-        screen::show(vec![format!(
-            "{seconds:>4} s  {size}{}, trial {} at {rate}: {}",
-            step.doing,
-            self.trials + 1,
-            state.join("; ")
-        )]);
+        let (doing, trial, state) = (step.doing, self.trials + 1, state.join("; "));
+        let trial = format!("{size}{doing}, trial {trial} at {rate}: {state}");
+        if is_asked {
+            line(format_args!("so far: {seconds} s, {trial}"));
+        }
+        if self.shows {
+            screen::show(vec![format!("{seconds:>4} s  {trial}")]);
+        }
     }
 
     pub(super) fn finish(self) {

@@ -28,9 +28,7 @@ use crate::{output, overwrite, ssh};
 /// be written.
 pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     args.netns.enter()?;
-    let ports = [&args.a, &args.b].map(|port| Spec::try_from(port.as_os_str()));
-    let [a, b] = ports;
-    let (a, b) = (a?, b?);
+    let [a, b] = args.ports()?;
     for spec in [&a, &b] {
         is_interface(spec)?;
         ssh::refuse_to_send(spec.name_text(), args.yes)?;

@@ -1,31 +1,32 @@
 //! `wirelane record`: every selected queue in parallel into a store on disk.
 
-mod live;
+mod teller;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
 use wirelane::pcap::Access;
 use wirelane::port::{Backend, Spec};
-use wirelane::{Error, Result, clock};
+use wirelane::{Error, Result};
 use wirelane_os::memory;
 use wirelane_store::record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
+use self::teller::Teller;
 use crate::access::AccessArgs;
 use crate::args;
-use crate::control::{ControlServer, Served, Subject};
-use crate::look::LookArgs;
-use crate::mending::{self, Mending, Telling};
+use crate::habits::InterfaceArgs;
+use crate::live::InputArgs;
+use crate::live::{Doing, Opened, SessionArgs, Start, VerboseArgs, run_live};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::output::{self, printable};
 use crate::provenance::Provenance;
-use crate::session::{self, Privileges, SessionArgs, VerboseArgs};
+use crate::store_check::{self, CheckOutput, Repair};
 use crate::stores;
 
 /// What is kept around a trigger, if only one of both is given.
@@ -46,14 +47,16 @@ const AFTER: Duration = Duration::from_secs(120);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordArgs {
     /// The port to record from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
-    #[arg(value_name = "PORT", required_unless_present = "check")]
+    #[arg(value_name = "PORT", required_unless_present_any = ["check", "interfaces"])]
     port: Option<OsString>,
     /// The directory of the store; made if it does not exist
-    #[arg(value_name = "DIR", required_unless_present = "check")]
+    #[arg(value_name = "DIR", required_unless_present_any = ["check", "interfaces"])]
     directory: Option<PathBuf>,
+    #[command(flatten)]
+    interface: InterfaceArgs,
     /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash
     /// left, and indexes. --json prints one object (schema wirelane.check/1)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory"], help_heading = "Store")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory", "interfaces"], help_heading = "Store")]
     check: Option<PathBuf>,
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
@@ -96,7 +99,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64M", help_heading = "Machine")]
     buffer: u64,
     #[command(flatten)]
-    look: LookArgs,
+    input: InputArgs,
     #[command(flatten)]
     verbose: VerboseArgs,
     #[command(flatten)]
@@ -110,58 +113,58 @@ pub(crate) struct RecordArgs {
 /// nothing at the end; what was recorded before is in the store.
 pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     if let Some(path) = &args.check {
-        let telling =
-            Telling { command: "record", json: args.session.json, quiet: args.session.quiet };
-        return mending::run(&stores::open(std::slice::from_ref(path))?, Mending::All, telling);
+        let output =
+            CheckOutput { command: "record", json: args.session.json, quiet: args.session.quiet };
+        return store_check::run(&stores::open(std::slice::from_ref(path))?, Repair::All, output);
     }
-    let (Some(name), Some(directory)) = (&args.port, &args.directory) else {
-        return Err(Error::usage("record", "needs a port and a directory"));
-    };
-    let halt = session::begin(&args.session)?;
+    let mut start = Start::new("record", &args.session, args.verbose.verbose)?;
     let access = args.access.access()?;
-    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
-    let is_live = Spec::try_from(name.as_os_str())?.backend != Some(Backend::File);
-    let mut config = config(args, access, is_live, &halt)?;
-    let mut look = args.look.clone();
-    look.tells_apart = true;
-    let (port, toll) = look.open(name, &args.session, &halt)?;
+    start.privileges.give_files_to(access.group);
+    let (spec, directory) = args.session.netns.inside(|| args.place())?;
+    let mut config = config(args, access, spec.backend != Some(Backend::File), &start.halt)?;
+    let mut input = args.input.clone();
+    input.tells_apart = true;
+    let (mut ports, diversions) = input.open(&[spec], &start)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
-    config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });
-    privileges.give_away(std::slice::from_ref(&port))?;
-    let recording =
-        Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
-    let started = Instant::now();
+    let queues = ports.first().map_or(1, |port| port.info().queues.len().max(1));
+    config.store.prepare(if input.single { 1 } else { queues });
+    start.privileges.give_away(&ports)?;
+    let Some(port) = ports.pop() else { return Ok(()) };
+    let recording = Recording::start(port, &directory, &config);
+    let recording = recording.map_err(|error| start.privileges.explain(error))?;
     if !args.session.quiet {
         tell_mended(recording.mended());
-        recording
-            .ports()
-            .for_each(|port| session::announce_input("recording", port, args.verbose.verbose));
     }
-    let store = StoreView::new(&recording, directory);
-    let control = ControlServer::start(Subject {
-        command: "record",
-        started,
-        monitor: recording.monitor(),
-        ports: Served::all(recording.controls(), vec![toll], args.look.filter()),
-        dropped_privileges: privileges.are_dropped(),
-        store: Some(store.clone()),
-    });
-    live::watch(&recording, &store, &args.session, &halt, started);
-    // Nobody looks any more when the ends of the queues are taken down.
-    drop(control);
-    let outcome = recording.join();
-    let summary = Summary::of_record(&outcome, directory, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+    let opened = Opened { doing: Doing::Input("recording"), diversions, filter: input.filter() };
+    let mut teller = Teller::new(StoreView::new(&recording, &directory), args.session.quiet);
+    run_live(start, recording, opened, &mut teller, |outcome, started| {
+        Ok((Summary::of_record(&outcome, &directory, started), outcome.errors))
+    })
+}
+
+impl RecordArgs {
+    /// The port to record from, and the directory of the store.
+    ///
+    /// # Errors
+    /// They are not one of each.
+    fn place(&self) -> Result<(Spec, PathBuf)> {
+        let directory = self.directory.as_ref().map(|path| path.clone().into_os_string());
+        match self.interface.before(self.port.iter().chain(&directory)).as_slice() {
+            [port, directory] => Ok((Spec::try_from(port.as_os_str())?, directory.into())),
+            _ => Err(Error::usage("record", "it takes one port and one directory")
+                .help("write `wirelane record PORT DIR`; `any` is all interfaces")),
+        }
+    }
 }
 
 /// Says what an earlier recording had left when it died.
 fn tell_mended(report: &MendReport) {
     for Mended { path, what } in &report.mended {
         let path = printable(&path.display().to_string());
-        output::line(format_args!("note: {path}: {}", printable(what)));
+        output::note(format_args!("{path}: {}", printable(what)));
     }
-    report.failed.iter().for_each(|text| output::line(format_args!("note: {}", printable(text))));
+    report.failed.iter().for_each(|text| output::note(printable(text)));
 }
 
 fn config(args: &RecordArgs, access: Access, is_live: bool, halt: &Halt) -> Result<RecordConfig> {
@@ -181,8 +184,8 @@ fn config(args: &RecordArgs, access: Access, is_live: bool, halt: &Halt) -> Resu
         ..StoreOptions::default()
     };
     args.comment.add_to(&mut store.section);
-    let mask = args.look.mask();
-    Provenance { filter: args.look.filter(), mask: &mask, is_live }.describe(&mut store.section);
+    let mask = args.input.mask();
+    Provenance { filter: args.input.filter(), mask: &mask, is_live }.describe(&mut store.section);
     let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
     let trigger = waits.then(|| -> Result<_> {
         Ok(TriggerConfig {
@@ -194,8 +197,8 @@ fn config(args: &RecordArgs, access: Access, is_live: bool, halt: &Halt) -> Resu
     Ok(RecordConfig {
         store,
         trigger: trigger.transpose()?,
-        single: args.look.single,
-        placement: args.look.placement(&args.session)?,
+        single: args.input.single,
+        placement: args.input.placement(&args.session)?,
         packets: args.session.count,
         statistics_every: args.statistics_every,
         halt: halt.clone(),

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirelane::port::Protocols;
+use wirelane::{Error, Result};
 use wirelane_gen::{Rate, Recipe, Sizes};
 use wirelane_send::{Engine, Pacing};
 
 use super::replay::ReplayArgs;
 use super::rewrite::RewriteArgs;
 use crate::args;
-use crate::session::{SessionArgs, VerboseArgs};
+use crate::habits::InterfaceArgs;
+use crate::live::{SessionArgs, VerboseArgs};
 
 /// Send packets: replay capture files, or generate what you describe, each packet at its time.
 ///
@@ -25,11 +27,13 @@ use crate::session::{SessionArgs, VerboseArgs};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SendArgs {
     /// The port, such as eth0, xdp:eth0@0-3, packet:eth0, tap:tap0, sim:4 or file:out.pcapng
-    #[arg(value_name = "PORT", required_unless_present = "print")]
+    #[arg(value_name = "PORT", required_unless_present_any = ["print", "interfaces"])]
     pub(super) target: Option<OsString>,
     /// Capture files to send, one after the other; - is standard input
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
+    #[command(flatten)]
+    interface: InterfaceArgs,
     /// Packets to generate, as in 'ipv4 dst=10.0.0.0/24 udp dst=53'; several --packet take turns
     #[arg(long, value_name = "PACKET", value_parser = recipe, conflicts_with = "files")]
     pub(super) packet: Vec<Recipe>,
@@ -67,6 +71,28 @@ pub(crate) struct SendArgs {
     pub(super) verbose: VerboseArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+impl SendArgs {
+    /// As these, with the port of -i in its place: then all words are files.
+    ///
+    /// # Errors
+    /// There are several, or files beside described packets.
+    pub(super) fn with_port_in_place(&self) -> Result<Self> {
+        let mut ports = self.interface.before([]).into_iter();
+        let mut args = self.clone();
+        let Some(port) = ports.next() else { return Ok(args) };
+        if ports.next().is_some() {
+            return Err(Error::usage("-i", "packets leave through one port").help("name one"));
+        }
+        args.files.splice(..0, args.target.replace(port).map(PathBuf::from));
+        let describes = !args.packet.is_empty() || args.flows.is_some();
+        if describes && !args.files.is_empty() {
+            let cause = "files are named, and packets are described";
+            return Err(Error::usage("what to send", cause).help("leave one of them out"));
+        }
+        Ok(args)
+    }
 }
 
 /// When packets leave.

@@ -4,35 +4,29 @@ mod arguments;
 mod content;
 mod engine;
 mod flows;
-mod live;
+mod line;
 mod print;
 mod replay;
 mod rewrite;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
 };
-use wirelane::session::Session;
-use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxStats;
-use wirelane::{Error, Result, clock};
+use wirelane::{Error, Result};
 use wirelane_os::affinity;
-use wirelane_send::{Engine, Pacing, SendConfig, SendOutcome, Sending, sockets};
+use wirelane_send::{Engine, Pacing, SendConfig, SendOutcome, sockets};
 
 pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
-use self::live::Live;
-use crate::control::{ControlServer, Served, Subject};
-use crate::hints::with_options;
-use crate::output::headline;
+use self::line::Line;
+use crate::live::{Doing, Opened, Start, run_live};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges};
 use crate::{output, overwrite, ssh};
 
 /// Runs the command.
@@ -40,11 +34,11 @@ use crate::{output, overwrite, ssh};
 /// # Errors
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &SendArgs) -> Result<()> {
-    args.session.netns.enter()?;
-    let halt = session::begin(&args.session)?;
-    let mut privileges = Privileges::new(&args.session)?;
+    let mut start = Start::in_namespace("send", &args.session, args.verbose.verbose)?;
+    let halt = start.halt.clone();
+    let args = &args.with_port_in_place()?;
     if let Some(packets) = args.print {
-        privileges.give_away(&[])?;
+        start.privileges.give_away(&[])?;
         return print::run(args, packets, &halt);
     }
     let placement = args.session.placement()?;
@@ -53,18 +47,18 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     if target.backend == Some(Backend::File) {
         overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
         // The output is emptied only after the input was opened.
-        privileges.give_away(&[])?;
+        start.privileges.give_away(&[])?;
         let opened = Content::open(args, None, 1, &halt);
-        content = Some(opened.map_err(|error| privileges.explain(error))?);
+        content = Some(opened.map_err(|error| start.privileges.explain(error))?);
     }
     let opened = open(args, &target, &placement, &halt);
-    let (port, lanes) = opened.map_err(|error| privileges.explain(error))?;
+    let (port, lanes) = opened.map_err(|error| start.privileges.explain(error))?;
     // The kernel's engine needs them, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
-        privileges.give_away(&[])?;
+        start.privileges.give_away(&[])?;
     }
     let opened = content.map_or_else(|| Content::open(args, port.info().speed, lanes, &halt), Ok);
-    let mut content = opened.map_err(|error| privileges.explain(error))?;
+    let mut content = opened.map_err(|error| start.privileges.explain(error))?;
     let config = SendConfig::default()
         .pacing(Pacing::default().burst(args.pace.burst))
         .packets(args.session.count)
@@ -78,42 +72,27 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let sending = match choice.sending {
         Ok(kernel) => kernel,
         Err(port) => {
-            privileges.give_away(&[])?;
+            start.privileges.give_away(&[])?;
             let mut sources = |lane| content.source(lane);
             sockets::start(port, &mut sources, &config)?
         }
     };
-    let started = Instant::now();
-    if !args.session.quiet {
-        let verbose = args.verbose.verbose;
-        if let Some(refusal) = choice.refusal.as_ref().filter(|_| verbose) {
-            output::line(format_args!("kernel refused: {refusal}"));
-        }
-        let doing = format!("sending ({}) through", sending.engine());
-        sending.ports().for_each(|port| session::announce(&doing, port, verbose));
+    let is_told = start.verbose && !args.session.quiet;
+    if let Some(refusal) = choice.refusal.as_ref().filter(|_| is_told) {
+        output::line(format_args!("kernel refused: {refusal}"));
     }
-    let control = ControlServer::start(Subject {
-        command: "send",
-        started,
-        monitor: sending.monitor(),
-        ports: Served::all(sending.controls(), vec![None], None),
-        dropped_privileges: privileges.are_dropped(),
-        store: None,
-    });
+    let doing = format!("sending ({}) through", sending.engine());
+    let opened = Opened { doing: Doing::Each(&[&doing]), diversions: Vec::new(), filter: None };
     let expected = args.session.count.into_iter().chain(content.packets()).min();
-    watch(&sending, args, &halt, started, expected);
-    drop(control);
-    let mut outcome = sending.join();
-    outcome.port.notes.extend(content.notes());
-    outcome.port.notes.iter_mut().for_each(|note| *note = with_options(note));
-    if outcome.errors.is_empty() && outcome.sent() == 0 && !halt.is_asked() {
-        outcome.errors.push(nothing_sent(&outcome, args));
-    }
-    let summary = {
-        let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
-        Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
-    };
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.verbose.verbose)
+    let mut line = Line::new(expected, &args.session);
+    run_live(start, sending, opened, &mut line, |mut outcome, started| {
+        outcome.port.notes.extend(content.notes());
+        if outcome.errors.is_empty() && outcome.sent() == 0 && !halt.is_asked() {
+            outcome.errors.push(nothing_sent(&outcome, args));
+        }
+        let summary = Summary::of_send(&outcome, choice.refusal.as_deref(), started);
+        Ok((summary, outcome.errors))
+    })
 }
 
 /// The port to send to.
@@ -186,31 +165,4 @@ fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Res
     let cpus = affinity::allowed_cpus().map_or(1, |cpus| cpus.len());
     let lanes = if spec.queues.is_some() { queues } else { queues.min(cpus) };
     Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
-}
-
-/// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
-fn watch(
-    sending: &Session<Sending>,
-    args: &SendArgs,
-    halt: &Halt,
-    started: Instant,
-    expected: Option<u64>,
-) {
-    halt.limit(None);
-    let monitor: Monitor = sending.monitor();
-    let mut live =
-        if args.session.quiet { None } else { Live::new(expected, args.session.duration) };
-    let mut reports = 0;
-    while !halt.is_asked() && !sending.wait(Duration::from_millis(100)) {
-        let asked = Halt::reports();
-        if std::mem::replace(&mut reports, asked) != asked {
-            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
-        }
-        if let Some(live) = &mut live {
-            live.update(&monitor.read().tx, sending.progress());
-        }
-    }
-    if let Some(live) = live {
-        live.finish();
-    }
 }

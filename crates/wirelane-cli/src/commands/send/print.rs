@@ -12,7 +12,6 @@ use wirelane_gen::Lane;
 
 use super::arguments::SendArgs;
 use super::content::Content;
-use crate::hints::with_options;
 use crate::output;
 
 /// Prints the first `count` packets in hex, and as tshark reads them.
@@ -44,10 +43,7 @@ pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
     if let Some(text) = dissected(capture) {
         output::print(&text)?;
     }
-    content
-        .notes()
-        .iter()
-        .for_each(|note| output::line(format_args!("note: {}", with_options(note))));
+    content.notes().iter().for_each(output::note);
     Ok(())
 }
 

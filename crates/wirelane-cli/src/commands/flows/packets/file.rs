@@ -5,28 +5,27 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::halt::Halt;
+use wirelane::Result;
 use wirelane::pcap::Access;
 use wirelane::port::Spec;
-use wirelane::{Result, clock};
 
 use super::destination::Destination;
 use crate::commands::flows::arguments::FlowsArgs;
 use crate::commands::flows::program::Program;
-use crate::look::LookArgs;
+use crate::live::InputArgs;
+use crate::live::{FRAME, Start, attend};
 use crate::output::summary::{Export, Summary};
-use crate::session::{self, Privileges};
-use crate::words;
+use crate::sources;
 
 /// How often it is looked whether the program has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The file, if all of it is asked for: no filter, no mask, no part of packets.
-pub(super) fn whole(args: &FlowsArgs, specs: &[Spec], look: &LookArgs) -> Option<PathBuf> {
+pub(super) fn whole(args: &FlowsArgs, specs: &[Spec], input: &InputArgs) -> Option<PathBuf> {
     let [spec] = specs else { return None };
     let path = PathBuf::from(&spec.name);
-    let is_plain = *spec == words::file(&path) && path.as_os_str() != "-" && path.is_file();
-    (is_plain && look.is_all() && !args.habits.is_choosy()).then_some(path)
+    let is_plain = *spec == sources::file(&path) && path.as_os_str() != "-" && path.is_file();
+    (is_plain && input.is_all() && !args.habits.is_choosy()).then_some(path)
 }
 
 pub(super) fn run(
@@ -34,11 +33,10 @@ pub(super) fn run(
     path: PathBuf,
     destination: &Destination<'_>,
     access: Access,
-    mut privileges: Privileges,
-    halt: &Halt,
+    mut start: Start<'_>,
 ) -> Result<()> {
-    privileges.give_away(&[])?;
-    let to = destination.open(access).map_err(|error| privileges.explain(error))?;
+    start.privileges.give_away(&[])?;
+    let to = destination.open(access).map_err(|error| start.privileges.explain(error))?;
     let mut options = destination.options();
     options.extend(["-r".into(), absolute(&path).into_os_string()]);
     options
@@ -55,17 +53,15 @@ pub(super) fn run(
         }
         true
     };
-    session::attend(wait, &args.session, (halt, session::FRAME), started, |_| ());
+    attend(wait, args.session.duration, (&start.halt, FRAME), started, |_| ());
     let mut program = program.into_inner();
     if !program.has_ended() {
         program.stop();
     }
     let (told, ended) = program.finish();
     let export = Export::of_packets(&destination.name(), told, None);
-    let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
-    let summary = Summary::of_stored_packets(&[path], None, export, elapsed, cpu);
-    let errors = ended.err().into_iter().collect();
-    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+    let summary = Summary::of_stored_packets(&[path], None, export, started);
+    start.conclude(summary, ended.err().into_iter().collect())
 }
 
 /// A name that begins with a `-` is no option.

@@ -6,19 +6,19 @@ mod file;
 mod live;
 mod store;
 
-use wirelane::halt::Halt;
 use wirelane::{Error, Result};
 
 use super::arguments::FlowsArgs;
+use crate::live::Start;
 
 /// Runs the command.
 ///
 /// # Errors
 /// As of flows.
-pub(super) fn run(args: &FlowsArgs, is_store: bool, halt: &Halt) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, is_store: bool, start: Start<'_>) -> Result<()> {
     if let Some((option, _)) = args.of_flows().find(|(_, is_given)| *is_given) {
         let error = Error::usage(option, "it is about flows, and --packets is about packets");
         return Err(error.help("leave one of them out"));
     }
-    if is_store { store::run(args, halt) } else { live::run(args, halt) }
+    if is_store { store::run(args, start) } else { live::run(args, start) }
 }

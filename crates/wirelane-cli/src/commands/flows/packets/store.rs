@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use wirelane::halt::Halt;
-use wirelane::{Result, clock};
+use wirelane::Result;
 use wirelane_os::file::enlarge_pipe;
 use wirelane_store::query;
 use wirelane_store::record::failure;
@@ -16,25 +15,26 @@ use crate::commands::flows::arguments::FlowsArgs;
 use crate::commands::flows::program::{self, Program};
 use crate::commands::flows::store;
 use crate::companion::QUERY;
+use crate::live::Start;
 use crate::output::summary::{Export, Summary};
-use crate::session::{self, Privileges};
 use crate::{overwrite, stores};
 
 /// Bytes that may be on their way to the program.
 const PIPE: u32 = 1 << 20;
 
-pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let access = program::access(args)?;
+    start.privileges.give_files_to(access.group);
+    let halt = &start.halt;
     let (paths, expression) = stores::split(&args.words)?;
     let query = store::query(args, &expression, halt)?;
     let destination = Destination::of(args)?;
-    let mut privileges = Privileges::new(&args.session)?.with_group(access.group);
     let stores = stores::open(&paths)?;
     if let Some(output) = program::output_file(args) {
         overwrite::refuse_stores(output, &stores)?;
     }
-    privileges.give_away(&[])?;
-    let to = destination.open(access).map_err(|error| privileges.explain(error))?;
+    start.privileges.give_away(&[])?;
+    let to = destination.open(access).map_err(|error| start.privileges.explain(error))?;
     let mut program = Program::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
     enlarge_pipe(&input, PIPE);
@@ -62,11 +62,10 @@ pub(super) fn run(args: &FlowsArgs, halt: &Halt) -> Result<()> {
     let (told, ended) = program.finish();
     let mut errors: Vec<_> = written.err().into_iter().chain(ended.err()).collect();
     let export = Export::of_packets(&destination.name(), told, Some(packets));
-    let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
-    let summary = Summary::of_stored_packets(&paths, Some(octets), export, elapsed, cpu);
+    let summary = Summary::of_stored_packets(&paths, Some(octets), export, started);
     match report.map_err(failure) {
         Ok(report) => errors.extend(store::troubles(&report, packets)),
         Err(error) => errors.push(error),
     }
-    session::conclude(&summary, &args.session, errors, &privileges, args.verbose.verbose)
+    start.conclude(summary, errors)
 }

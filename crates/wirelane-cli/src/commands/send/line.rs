@@ -2,37 +2,42 @@
 
 use std::time::{Duration, Instant};
 
-use wirelane::stats::TxStats;
-use wirelane_send::Progress;
+use wirelane::session::monitor::Reading;
+use wirelane_send::Sending;
 
+use crate::live::{Screen, SessionArgs, Show};
+use crate::output::progress::Progress;
 use crate::output::{grouped, scaled, screen};
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The line.
-pub(super) struct Live {
+pub(super) struct Line {
+    /// Whether somebody sees it.
+    shows: bool,
     expected: Option<u64>,
     duration: Option<Duration>,
     /// When the line was written last, and packets and bits then.
     before: (Instant, u64, u64),
 }
 
-impl Live {
-    /// A line for so many packets, or so much time; `None` if standard error is no terminal.
-    pub(super) fn new(expected: Option<u64>, duration: Option<Duration>) -> Option<Self> {
-        let before = (Instant::now(), 0, 0);
-        screen::is_able().then_some(Self { expected, duration, before })
+impl Show<Sending> for Line {
+    fn screen(&self) -> Screen<'_> {
+        Screen::Own
     }
 
-    /// Shows what has changed, if it is time to.
-    pub(super) fn update(&mut self, tx: &[TxStats], progress: Progress) {
+    fn update(&mut self, sending: &Sending, now: &dyn Fn() -> Reading, _: Option<&mut Progress>) {
+        if !self.shows {
+            return;
+        }
         let (since, packets_before, bits_before) = self.before;
         let seconds = since.elapsed().as_secs_f64();
         screen::adapt();
         if since.elapsed() < EVERY {
             return;
         }
+        let tx = now().tx;
         let packets: u64 = tx.iter().map(|tx| tx.packets).sum();
         let bits = tx.iter().map(|tx| tx.bytes).sum::<u64>() * 8;
         let mut text = format!(
@@ -41,22 +46,25 @@ impl Live {
             scaled(packets.saturating_sub(packets_before) as f64 / seconds),
             scaled(bits.saturating_sub(bits_before) as f64 / seconds),
         );
-        if let Some(share) = self.share(progress) {
+        if let Some(share) = self.share(sending.progress()) {
             text += &format!("  {:.0} %", share.min(1.0) * 100.0);
         }
         screen::show(vec![text]);
         self.before = (Instant::now(), packets, bits);
     }
+}
+
+impl Line {
+    /// For so many packets, or so much time.
+    pub(super) fn new(expected: Option<u64>, args: &SessionArgs) -> Self {
+        let shows = !args.quiet && screen::is_able();
+        Self { shows, expected, duration: args.duration, before: (Instant::now(), 0, 0) }
+    }
 
     /// Which part is done, if there is an end.
-    fn share(&self, progress: Progress) -> Option<f64> {
+    fn share(&self, progress: wirelane_send::Progress) -> Option<f64> {
         let of_packets = self.expected.map(|all| progress.packets as f64 / all.max(1) as f64);
         let of_time = self.duration.map(|all| progress.at.as_secs_f64() / all.as_secs_f64());
         [of_packets, of_time].into_iter().flatten().reduce(f64::max)
-    }
-
-    /// Takes the line off the screen.
-    pub(super) fn finish(self) {
-        screen::clear();
     }
 }

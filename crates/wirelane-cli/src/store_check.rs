@@ -1,4 +1,4 @@
-//! Reads whole stores, mends them, and tells: `record --check` and `extract --reindex`.
+//! Reads whole stores, repairs them, and reports: `record --check` and `extract --reindex`.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::output::{self, grouped, line, plural, sized};
 
 /// What is done to stores.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mending {
+pub(crate) enum Repair {
     /// All that a crash left is mended.
     All,
     /// Indexes are made anew.
@@ -22,7 +22,7 @@ pub(crate) enum Mending {
 
 /// How to tell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Telling {
+pub(crate) struct CheckOutput {
     /// The command's name in the JSON object.
     pub(crate) command: &'static str,
     /// One JSON object on standard output.
@@ -35,7 +35,7 @@ pub(crate) struct Telling {
 ///
 /// # Errors
 /// A store cannot be read; something is damaged and stays so; a signal ended it.
-pub(crate) fn run(stores: &[Directory], mending: Mending, telling: Telling) -> Result<()> {
+pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> Result<()> {
     let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
     let started = Instant::now();
     let mut documents = Vec::new();
@@ -44,8 +44,8 @@ pub(crate) fn run(stores: &[Directory], mending: Mending, telling: Telling) -> R
         if halt.is_asked() {
             break;
         }
-        let report = read(directory, mending, &halt)?;
-        if !telling.quiet {
+        let report = read(directory, repair, &halt)?;
+        if !wanted.quiet {
             tell(directory, &report, started.elapsed());
         }
         errors.extend(faults(&report));
@@ -53,25 +53,22 @@ pub(crate) fn run(stores: &[Directory], mending: Mending, telling: Telling) -> R
     }
     if halt.is_asked() {
         let cause = "a signal ended it: not all segments were read";
-        errors.push(Error::failed(telling.command, cause).help("run it again"));
+        errors.push(Error::failed(wanted.command, cause).help("run it again"));
     }
-    if telling.json {
+    if wanted.json {
         output::json(&Document {
             schema: "wirelane.check/1",
-            command: telling.command,
+            command: wanted.command,
             version: env!("CARGO_PKG_VERSION"),
             elapsed_s: started.elapsed().as_secs_f64(),
             stores: documents,
             stopped: halt.is_asked(),
         })?;
     }
-    let mut errors = errors.into_iter();
-    let first = errors.next();
-    errors.for_each(|error| line(format_args!("wirelane: {error}")));
-    first.map_or(Ok(()), Err)
+    output::all_but_first(errors)
 }
 
-fn read(directory: &Directory, mending: Mending, halt: &Halt) -> Result<CheckReport> {
+fn read(directory: &Directory, repair: Repair, halt: &Halt) -> Result<CheckReport> {
     let mut reports = Halt::reports();
     let each = |_: &_, report: &CheckReport| {
         let asked = Halt::reports();
@@ -80,9 +77,9 @@ fn read(directory: &Directory, mending: Mending, halt: &Halt) -> Result<CheckRep
         }
         if halt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let report = match mending {
-        Mending::All => wirelane_store::check(directory, each),
-        Mending::Indexes => wirelane_store::reindex(directory, each),
+    let report = match repair {
+        Repair::All => wirelane_store::check(directory, each),
+        Repair::Indexes => wirelane_store::reindex(directory, each),
     };
     report.map_err(failure)
 }
@@ -97,11 +94,11 @@ fn tell(directory: &Directory, report: &CheckReport, elapsed: Duration) {
         line(format_args!("mended: {}: {}", mended.path.display(), mended.what));
     }
     if let Some(why) = &report.only_looked {
-        line(format_args!("note: nothing was mended: {why}"));
+        output::note(format_args!("nothing was mended: {why}"));
     }
     if report.being_written > 0 {
         let segments = plural(report.being_written, "segment");
-        line(format_args!("note: {segments} being written, not read"));
+        output::note(format_args!("{segments} being written, not read"));
     }
     let faults = report.damage.len() + report.failed.len();
     let state = match faults as u64 {

@@ -6,9 +6,9 @@ use std::path::Path;
 use wirelane::port::{Backend, Offloads, Spec};
 use wirelane::{Error, Result};
 
-/// What they say.
+/// What the words of a command line name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct Sources {
     /// Where packets come from, in this order.
     pub(crate) sources: Vec<Source>,
     /// The filter, if there is one.
@@ -58,8 +58,8 @@ pub(crate) struct Known<'a> {
     pub(crate) is_file: &'a dyn Fn(&OsStr) -> bool,
 }
 
-impl Words {
-    /// Words that name a source come first; what follows the last of them is a filter. A port is a
+impl Sources {
+    /// Sources that name a source come first; what follows the last of them is a filter. A port is a
     /// spec with a backend, `any`, or the name of an interface that exists. A word of the filter
     /// language is never a source.
     ///
@@ -135,7 +135,7 @@ fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
     {
         return Kind::Port;
     }
-    // Words of filters are no paths; `./tcp` is a file.
+    // Sources of filters are no paths; `./tcp` is a file.
     if begins_filter(text) && !(is_file && text.contains(['/', '.'])) {
         return if is_file && text == "-" { Kind::File } else { Kind::Filter };
     }
@@ -334,14 +334,14 @@ mod tests {
     const INTERFACES: [&str; 5] = ["eth0", "eth1", "wl-b", "tcp", "6in4"];
     const FILES: [&str; 6] = ["-", "trace.pcap", "10.pcap", "./tcp", "udp", "eth1"];
 
-    fn split(words: &[&str], needs_port: bool) -> Result<Words> {
+    fn split(words: &[&str], needs_port: bool) -> Result<Sources> {
         let words: Vec<_> = words.iter().map(OsString::from).collect();
         let known = Known {
             exists: &|name| INTERFACES.contains(&name),
             interfaces: &|| INTERFACES.map(str::to_owned).to_vec(),
             is_file: &|word| FILES.iter().any(|file| word == *file),
         };
-        Words::split(&words, needs_port, &known)
+        Sources::split(&words, needs_port, &known)
     }
 
     #[test]

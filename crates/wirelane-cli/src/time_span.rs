@@ -1,4 +1,4 @@
-//! Points in time, as people write and read them.
+//! Times and time spans, as people write and read them.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minu
 
 /// A point in time that somebody wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum Time {
     /// Nanoseconds since the epoch.
     At(u64),
     /// What a calendar and a clock of the local time zone show, and nanoseconds.
     Local(LocalTime, u64),
     /// Nanoseconds since midnight of some day.
-    TimeOfDay(u64),
+    OfDay(u64),
     /// So long ago.
     Ago(Duration),
 }
@@ -37,22 +37,22 @@ pub(crate) struct Span {
 }
 
 /// Parses the value of an argument.
-pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+pub(crate) fn time(text: &str) -> Result<Time, String> {
     parse(text.trim()).ok_or_else(|| HELP.to_owned())
 }
 
 impl Span {
-    /// From one moment to another, as they are meant now: a time of day is the last such, and an
+    /// From one time to another, as they are meant now: a time of day is the last such, and an
     /// end the first after the start.
     ///
     /// # Errors
     /// The time does not exist in the local time zone, or the end is before the start: what to
     /// write.
-    pub(crate) fn new(from: Option<Moment>, to: Option<Moment>) -> Result<Self, String> {
+    pub(crate) fn new(from: Option<Time>, to: Option<Time>) -> Result<Self, String> {
         Self::at(from, to, clock::realtime_ns())
     }
 
-    fn at(from: Option<Moment>, to: Option<Moment>, now: u64) -> Result<Self, String> {
+    fn at(from: Option<Time>, to: Option<Time>, now: u64) -> Result<Self, String> {
         let from = from.map(|from| from.resolve(now, None)).transpose()?;
         let to = to.map(|to| to.resolve(now, Some(from.unwrap_or(0)))).transpose()?;
         match (from, to) {
@@ -64,7 +64,7 @@ impl Span {
     }
 }
 
-impl Moment {
+impl Time {
     /// In nanoseconds since the epoch. `start` is given for the end of a span.
     fn resolve(self, now: u64, start: Option<u64>) -> Result<u64, String> {
         match self {
@@ -81,7 +81,7 @@ impl Moment {
                     seconds.and_then(|seconds| seconds.checked_mul(SECOND)?.checked_add(nanos));
                 time.ok_or_else(|| "there is no such time in this time zone".to_owned())
             }
-            Self::TimeOfDay(time) => match start.filter(|start| *start > 0) {
+            Self::OfDay(time) => match start.filter(|start| *start > 0) {
                 Some(start) => of_day(time, start, |found| found > start, true),
                 None => of_day(time, now, |found| found <= now, false),
             },
@@ -142,22 +142,22 @@ fn show_with(time: u64, is_whole: bool) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<Moment> {
+fn parse(text: &str) -> Option<Time> {
     if text == "now" {
-        return Some(Moment::Ago(Duration::ZERO));
+        return Some(Time::Ago(Duration::ZERO));
     }
     if let Some(ago) = text.strip_prefix('-') {
-        return args::duration(ago).ok().map(Moment::Ago);
+        return args::duration(ago).ok().map(Time::Ago);
     }
     if text.get(4..5) == Some("-") {
         return date_and_time(text);
     }
     let (time, rest) = time_of_day(text)?;
-    rest.is_empty().then_some(Moment::TimeOfDay(time))
+    rest.is_empty().then_some(Time::OfDay(time))
 }
 
 /// `2026-11-23`, then `T14:03` or more, then an offset from UTC or nothing.
-fn date_and_time(text: &str) -> Option<Moment> {
+fn date_and_time(text: &str) -> Option<Time> {
     let date = text.get(..10)?;
     let (year, month) = (digits(date.get(..4)?)?, digits(date.get(5..7)?)?);
     let day = digits(date.get(8..)?)?;
@@ -181,11 +181,11 @@ fn date_and_time(text: &str) -> Option<Moment> {
             second: (of_day % 60) as u8,
             offset: 0,
         };
-        return Some(Moment::Local(local, nanos));
+        return Some(Time::Local(local, nanos));
     }
     let east = offset(zone)?;
     let seconds = (days * DAY + of_day).checked_add_signed(-east)?;
-    Some(Moment::At(seconds.checked_mul(SECOND)?.checked_add(nanos)?))
+    Some(Time::At(seconds.checked_mul(SECOND)?.checked_add(nanos)?))
 }
 
 /// Nanoseconds since midnight, and what follows: `14:03`, `14:03:05`, `14:03:05.123456789`.
@@ -254,7 +254,7 @@ mod tests {
     const NOW: u64 = 1_795_401_704 * SECOND;
 
     fn span(from: &str, to: &str) -> Result<Span, String> {
-        let parse = |text: &str| (!text.is_empty()).then(|| moment(text)).transpose();
+        let parse = |text: &str| (!text.is_empty()).then(|| time(text)).transpose();
         Span::at(parse(from)?, parse(to)?, NOW)
     }
 
@@ -343,7 +343,7 @@ mod tests {
             "-5x",
             "tomorrow",
         ] {
-            assert!(moment(text).is_err(), "{text:?}");
+            assert!(time(text).is_err(), "{text:?}");
         }
     }
 }

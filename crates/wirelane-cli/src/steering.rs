@@ -14,7 +14,7 @@ use crate::ssh::{self, Connection};
 
 /// Which packets ports take.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct TakeArgs {
+pub(crate) struct SteeringArgs {
     /// Take only packets that match: a tcpdump expression, or the output of `tcpdump -ddd`. On xdp:
     /// ports the host receives the rest
     #[arg(short = 'f', long = "filter", value_name = "EXPR", allow_hyphen_values = true)]
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
     PassOn,
 }
 
-impl TakeArgs {
+impl SteeringArgs {
     /// The filter, as it was written.
     pub(crate) fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
@@ -91,7 +91,11 @@ impl TakeArgs {
     ///
     /// # Errors
     /// The user's own connection is among it, and nobody has said that it may.
-    pub(crate) fn toll(&self, spec: &Spec, options: &OpenOptions) -> Result<Option<Toll>> {
+    pub(crate) fn diversion(
+        &self,
+        spec: &Spec,
+        options: &OpenOptions,
+    ) -> Result<Option<Diversion>> {
         let may_take = match spec.backend {
             Some(Backend::Xdp) => options.take != Take::Nothing,
             None => options.take == Take::All,
@@ -101,14 +105,14 @@ impl TakeArgs {
             return Ok(None);
         }
         let connections = ssh::connections().into_iter();
-        let toll = Toll {
+        let diversion = Diversion {
             interface: spec.name_text().to_owned(),
             connections: connections.filter(|one| one.may_arrive_at(spec.name_text())).collect(),
             take_management: options.take_management,
             is_consent: self.take_management,
         };
-        toll.check(options.filter.as_ref(), !self.keep_management)?;
-        Ok(Some(toll))
+        diversion.check(options.filter.as_ref(), !self.keep_management)?;
+        Ok(Some(diversion))
     }
 }
 
@@ -133,7 +137,7 @@ pub(crate) fn filter(text: &str) -> Result<Filter> {
 
 /// What an AF_XDP port takes away from the host.
 #[derive(Clone, Debug)]
-pub(crate) struct Toll {
+pub(crate) struct Diversion {
     interface: String,
     /// By which the user may have come through this interface.
     connections: Vec<Connection>,
@@ -142,7 +146,7 @@ pub(crate) struct Toll {
     is_consent: bool,
 }
 
-impl Toll {
+impl Diversion {
     /// Whether `filter` leaves the user's connections alone. A filter that means one of them is
     /// refused even if that would stay with the host, if it is `strict`: somebody may believe that
     /// it is captured.
@@ -216,12 +220,12 @@ impl Toll {
 pub(crate) fn open(
     spec: &Spec,
     options: &OpenOptions,
-    toll: Option<&Toll>,
+    diversion: Option<&Diversion>,
     quiet: bool,
 ) -> Result<Port> {
     let port = port::open(spec, options)?;
-    if let Some(toll) = toll.filter(|_| !quiet) {
-        toll.announce(port.info(), options.filter.as_ref())?;
+    if let Some(diversion) = diversion.filter(|_| !quiet) {
+        diversion.announce(port.info(), options.filter.as_ref())?;
     }
     Ok(port)
 }

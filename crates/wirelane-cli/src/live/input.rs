@@ -1,6 +1,6 @@
-//! Options of commands that look at the packets of a port: `capture`, `count` and `record`.
+//! Options of live commands that look at the packets of ports: how they are opened, and which
+//! packets are received.
 
-use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,13 +10,14 @@ use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::{QueueMask, QueueSet, Result};
 use wirelane_os::privilege::{self, Capability};
 
+use super::arguments::SessionArgs;
+use super::start::Start;
 use crate::args::{self, Masks};
-use crate::session::SessionArgs;
-use crate::take::{self, Purpose, TakeArgs, Toll};
+use crate::steering::{self, Diversion, Purpose, SteeringArgs};
 
-/// Which packets are looked at, and how.
+/// Which packets are received, and how.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct LookArgs {
+pub(crate) struct InputArgs {
     #[command(flatten)]
     masks: Masks,
     /// Only packets that the host receives (in), or only those that it sends (out)
@@ -64,13 +65,13 @@ pub(crate) struct LookArgs {
     #[arg(skip)]
     pub(crate) is_watched: bool,
     #[command(flatten)]
-    take: TakeArgs,
+    steering: SteeringArgs,
 }
 
-impl LookArgs {
+impl InputArgs {
     /// The filter, as it was written.
     pub(crate) fn filter(&self) -> Option<&str> {
-        self.take.filter()
+        self.steering.filter()
     }
 
     /// As these, with a filter that was written elsewhere.
@@ -78,7 +79,7 @@ impl LookArgs {
     /// # Errors
     /// There is one already.
     pub(crate) fn with_filter(mut self, filter: Option<&str>) -> Result<Self> {
-        self.take = self.take.with_filter(filter)?;
+        self.steering = self.steering.with_filter(filter)?;
         Ok(self)
     }
 
@@ -91,30 +92,20 @@ impl LookArgs {
         Ok(if self.single { placement.on_one() } else { placement })
     }
 
-    /// Opens the port of this name; with what it takes from the host, if anything.
+    /// Opens ports in the network namespace of the session, with what each takes from the host, if
+    /// anything.
     ///
     /// # Errors
-    /// It cannot be opened, or would take the user's own connection.
+    /// One cannot be opened, or would take the user's own connection.
     pub(crate) fn open(
         &self,
-        port: impl AsRef<OsStr>,
-        session: &SessionArgs,
-        halt: &Halt,
-    ) -> Result<(Port, Option<Toll>)> {
-        self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
-    }
-
-    /// As [`LookArgs::open`], in the network namespace of the session.
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) fn open_spec(
-        &self,
-        spec: &Spec,
-        session: &SessionArgs,
-        halt: &Halt,
-    ) -> Result<(Port, Option<Toll>)> {
-        session.netns.inside(|| self.open_here(spec, session, halt))
+        specs: &[Spec],
+        start: &Start<'_>,
+    ) -> Result<(Vec<Port>, Vec<Option<Diversion>>)> {
+        let (session, halt) = (start.args, &start.halt);
+        let open = |spec| session.netns.inside(|| self.open_here(spec, session, halt));
+        let opened = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
+        Ok(opened.into_iter().unzip())
     }
 
     fn open_here(
@@ -122,7 +113,7 @@ impl LookArgs {
         spec: &Spec,
         session: &SessionArgs,
         halt: &Halt,
-    ) -> Result<(Port, Option<Toll>)> {
+    ) -> Result<(Port, Option<Diversion>)> {
         // As in tcpdump: that of all interfaces would be asked for with each that comes.
         let is_every = self.tells_apart && spec.name_text() == "any";
         let mut options = OpenOptions::default()
@@ -139,11 +130,11 @@ impl LookArgs {
             .latency(self.latency())
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
-        self.take.apply(spec, Purpose::Look, &mut options)?;
+        self.steering.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());
-        let toll = self.take.toll(spec, &options)?;
-        let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
-        Ok((port, toll))
+        let diversion = self.steering.diversion(spec, &options)?;
+        let port = steering::open(spec, &options, diversion.as_ref(), session.quiet)?;
+        Ok((port, diversion))
     }
 
     /// How long packets may wait for others; `None` leaves that to the port.

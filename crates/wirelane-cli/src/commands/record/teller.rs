@@ -1,0 +1,106 @@
+//! What a recording says while it runs.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use wirelane::halt::Halt;
+use wirelane::session::monitor::Reading;
+use wirelane_store::record::Recording;
+
+use crate::live::{Screen, Show};
+use crate::output::headline;
+use crate::output::progress::Progress;
+use crate::output::store::{Store, StoreView};
+use crate::output::{self, printable};
+
+/// For how long the speed of the disk is remembered, in seconds.
+const MEMORY: f64 = 5.0;
+
+/// Says what happens, unless it is to be quiet. SIGUSR2 triggers.
+pub(super) struct Teller {
+    view: StoreView,
+    quiet: bool,
+    triggers: u32,
+    /// When the store was looked at last, its bytes then, and the speed so far.
+    before: (Instant, u64),
+    bytes_per_s: f64,
+    trouble: Option<String>,
+    told: BTreeSet<String>,
+}
+
+impl Show<Recording> for Teller {
+    fn screen(&self) -> Screen<'_> {
+        Screen::Figures(None)
+    }
+
+    fn store(&self) -> Option<StoreView> {
+        Some(self.view.clone())
+    }
+
+    fn update(
+        &mut self,
+        _: &Recording,
+        now: &dyn Fn() -> Reading,
+        progress: Option<&mut Progress>,
+    ) {
+        self.trigger();
+        if self.quiet {
+            return;
+        }
+        let store = self.view.read();
+        self.tell_troubles(&store);
+        let Some(progress) = progress.filter(|progress| progress.is_due()) else { return };
+        let (at, bytes) = std::mem::replace(&mut self.before, (Instant::now(), store.bytes));
+        let seconds = at.elapsed().as_secs_f64().max(1e-3);
+        let speed = store.bytes.saturating_sub(bytes) as f64 / seconds;
+        let weight = if self.bytes_per_s == 0.0 { 1.0 } else { (seconds / MEMORY).min(1.0) };
+        self.bytes_per_s += (speed - self.bytes_per_s) * weight;
+        let now = now();
+        let drops = headline::drops(&now.queues);
+        progress.update(now, store.lines(self.bytes_per_s).into_iter().chain([drops]));
+    }
+}
+
+impl Teller {
+    pub(super) fn new(view: StoreView, quiet: bool) -> Self {
+        Self {
+            view,
+            quiet,
+            triggers: 0,
+            before: (Instant::now(), 0),
+            bytes_per_s: 0.0,
+            trouble: None,
+            told: BTreeSet::new(),
+        }
+    }
+
+    fn trigger(&mut self) {
+        let asked = Halt::triggers();
+        if std::mem::replace(&mut self.triggers, asked) == asked {
+            return;
+        }
+        let fired = self.view.trigger().map(wirelane_store::record::Trigger::fire);
+        if fired.is_none() && !self.quiet {
+            output::note("SIGUSR2: there is no trigger");
+        }
+    }
+
+    /// Says what is done otherwise, once, and what keeps packets from the disk, whenever that
+    /// changes.
+    fn tell_troubles(&mut self, store: &Store) {
+        for detour in store.detours() {
+            if !self.told.contains(&detour) {
+                output::note(&detour);
+                self.told.insert(detour);
+            }
+        }
+        if store.trouble() == self.trouble.as_deref() {
+            return;
+        }
+        match store.trouble() {
+            Some(trouble) => output::note(printable(trouble)),
+            None => output::note("writing again"),
+        }
+        self.trouble = store.trouble().map(str::to_owned);
+    }
+}

@@ -1,0 +1,18 @@
+//! Live commands: they open ports and run until something ends them. A command makes a plan of its
+//! arguments and starts a session; [`run_live`] does everything else.
+
+mod announce;
+mod arguments;
+mod input;
+mod privileges;
+mod run;
+mod show;
+mod start;
+mod worker;
+
+pub(crate) use self::announce::Doing;
+pub(crate) use self::arguments::{SessionArgs, VerboseArgs, placement};
+pub(crate) use self::input::InputArgs;
+pub(crate) use self::run::{FRAME, Opened, attend, run_live};
+pub(crate) use self::show::{Screen, Show};
+pub(crate) use self::start::Start;

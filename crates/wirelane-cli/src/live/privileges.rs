@@ -1,0 +1,72 @@
+//! When a live command gives its privileges away.
+
+use wirelane::port::{Backend, Port};
+use wirelane::{Error, Result};
+use wirelane_os::privilege::Set;
+
+use super::arguments::SessionArgs;
+use crate::privilege::{self, User};
+
+/// What is to be done with the privileges of the process.
+pub(crate) struct Privileges {
+    user: Option<User>,
+    /// Whose members may read what is written, if not only the user's own.
+    group: Option<u32>,
+    keep: bool,
+    dropped: bool,
+}
+
+impl Privileges {
+    /// What `args` say; changes nothing yet.
+    ///
+    /// # Errors
+    /// There is no such user.
+    pub(super) fn new(args: &SessionArgs) -> Result<Self> {
+        let user = args.user.as_deref().map(privilege::find_user).transpose()?;
+        Ok(Self { user, group: None, keep: args.keep_privileges, dropped: false })
+    }
+
+    /// Gives the files that are made later to this group.
+    pub(crate) fn give_files_to(&mut self, group: Option<u32>) {
+        self.group = group;
+    }
+
+    /// Gives privileges away, if there are any; before anything is received or created. What
+    /// `ports` need later stays.
+    ///
+    /// # Errors
+    /// The system does not let the process become that user.
+    pub(crate) fn give_away(&mut self, ports: &[Port]) -> Result<()> {
+        if self.dropped {
+            return Ok(());
+        }
+        if let Some(group) = self.group {
+            privilege::join(group)?;
+        }
+        if self.keep || !(privilege::is_privileged() || self.user.is_some()) {
+            return Ok(());
+        }
+        let has_maps = ports.iter().any(|port| port.info().backend == Backend::Xdp);
+        let keep = if has_maps { privilege::for_maps() } else { Set::EMPTY };
+        privilege::drop_all(self.user.take().or_else(privilege::sudo_user), self.group, keep)?;
+        self.dropped = true;
+        Ok(())
+    }
+
+    /// Whether they have been given away.
+    pub(crate) fn are_dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// Adds what dropped privileges may have to do with a refusal.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        // EACCES (13) or EPERM (1): what the user can do as root, the process no longer can.
+        if self.dropped && matches!(error.errno(), Some(1 | 13)) {
+            return error.help(
+                "the command had dropped its privileges by then; write where the user may, choose \
+                 another with --user, or add --keep-privileges",
+            );
+        }
+        error
+    }
+}

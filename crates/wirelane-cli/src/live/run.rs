@@ -1,0 +1,140 @@
+//! Runs a session to its end, in the same way for every live command.
+
+use std::time::{Duration, Instant};
+
+use wirelane::halt::Halt;
+use wirelane::port::PortInfo;
+use wirelane::session::Session;
+use wirelane::session::monitor::Monitor;
+use wirelane::{Error, Result};
+
+use super::announce::Doing;
+use super::show::{Screen, Show};
+use super::start::Start;
+use super::worker::LiveWorker;
+use crate::control::{ControlServer, Served, Subject};
+use crate::output::progress::Progress;
+use crate::output::summary::Summary;
+use crate::output::{headline, screen};
+use crate::steering::Diversion;
+
+/// How a session was opened.
+pub(crate) struct Opened<'a> {
+    pub(crate) doing: Doing<'a>,
+    /// The packets that each port takes from the host.
+    pub(crate) diversions: Vec<Option<Diversion>>,
+    /// The filter of the ports, which `wirelane mask` can replace.
+    pub(crate) filter: Option<&'a str>,
+}
+
+/// Says what `session` does, answers other commands meanwhile, waits for its end, and reports by
+/// what `summarize` makes of the outcome and the time of the start.
+///
+/// # Errors
+/// The first thing that went wrong while it ran, or at its end.
+pub(crate) fn run_live<W: LiveWorker>(
+    start: Start<'_>,
+    session: Session<W>,
+    opened: Opened<'_>,
+    show: &mut impl Show<W>,
+    summarize: impl FnOnce(W::Outcome, Instant) -> Result<(Summary, Vec<Error>)>,
+) -> Result<()> {
+    let started = Instant::now();
+    let monitor = session.monitor();
+    if !start.args.quiet {
+        opened.doing.announce(session.ports(), start.verbose);
+    }
+    let control = ControlServer::start(Subject {
+        command: start.command,
+        started,
+        monitor: monitor.clone(),
+        ports: Served::all(
+            session.controls().to_vec(),
+            session.switches(),
+            opened.diversions,
+            opened.filter,
+        ),
+        receives: W::RECEIVES,
+        dropped_privileges: start.privileges.are_dropped(),
+        store: show.store(),
+    });
+    watch(&start, &session, &monitor, show, started);
+    // Nobody looks any more when the ends of the queues are taken down and files are closed.
+    drop((control, monitor));
+    let (summary, errors) = summarize(session.join(), started)?;
+    start.conclude(summary, errors)
+}
+
+/// Waits for the end. Meanwhile a terminal shows what happens, and SIGUSR1 prints it.
+fn watch<W: LiveWorker>(
+    start: &Start<'_>,
+    session: &Session<W>,
+    monitor: &Monitor,
+    show: &mut impl Show<W>,
+    started: Instant,
+) {
+    let names = || PortInfo::names(monitor.ports());
+    let (mut progress, pace) = match show.screen() {
+        Screen::Figures(file) if !start.args.quiet => {
+            let progress = Progress::new(started, names(), monitor.read());
+            let pace = progress.as_ref().map_or(PAUSE, |_| FRAME);
+            (progress.map(|progress| progress.into_file(file)), pace)
+        }
+        Screen::Own => (None, FRAME),
+        _ => (None, PAUSE),
+    };
+    let duration = start.args.duration.filter(|_| !W::ENDS_IN_TIME);
+    let wait = |pause: Duration| session.wait(pause.min(W::LONGEST_WAIT));
+    attend(wait, duration, (&start.halt, pace), started, |event| match event {
+        Event::Asked => {
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
+            show.report(session);
+        }
+        Event::Passed => show.update(session, &|| monitor.read(), progress.as_mut()),
+    });
+    screen::clear();
+}
+
+/// What happens while a session runs.
+pub(crate) enum Event {
+    /// SIGUSR1 has asked for a report.
+    Asked,
+    /// Some time has passed.
+    Passed,
+}
+
+/// How often to look, unless a signal comes: for the screen, and without it.
+pub(crate) const FRAME: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Waits for the end: a signal, `duration` after `started`, or that of the session, for which
+/// `wait` waits for so long at most and says whether it came. Calls `tell` about every `pace`.
+pub(crate) fn attend(
+    wait: impl Fn(Duration) -> bool,
+    duration: Option<Duration>,
+    (halt, pace): (&Halt, Duration),
+    started: Instant,
+    mut tell: impl FnMut(Event),
+) {
+    // It has begun: its own time counts.
+    halt.limit(None);
+    let mut reports = 0;
+    while !halt.is_asked() {
+        let asked = Halt::reports();
+        if std::mem::replace(&mut reports, asked) != asked {
+            tell(Event::Asked);
+        }
+        let mut pause = pace;
+        if let Some(duration) = duration {
+            let left = duration.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            pause = pause.min(left);
+        }
+        if wait(pause) {
+            break;
+        }
+        tell(Event::Passed);
+    }
+}

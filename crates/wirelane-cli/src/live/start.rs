@@ -1,0 +1,65 @@
+//! The beginning and the end of a live command.
+
+use wirelane::halt::Halt;
+use wirelane::{Error, ErrorKind, Result};
+
+use super::arguments::SessionArgs;
+use super::privileges::Privileges;
+use crate::output;
+use crate::output::report::Report;
+use crate::output::summary::Summary;
+
+/// A live command that has begun: it takes signals, and still has its privileges.
+pub(crate) struct Start<'a> {
+    pub(crate) command: &'static str,
+    pub(crate) args: &'a SessionArgs,
+    /// Whether all there is to say is asked for.
+    pub(crate) verbose: bool,
+    /// What ends the command: signals, and before the session has begun `--duration`.
+    pub(crate) halt: Halt,
+    pub(crate) privileges: Privileges,
+}
+
+impl<'a> Start<'a> {
+    /// Takes the signals that end the command ([`Halt::by_signals`]).
+    ///
+    /// # Errors
+    /// The system refuses, or there is no such user as `args` name.
+    pub(crate) fn new(command: &'static str, args: &'a SessionArgs, verbose: bool) -> Result<Self> {
+        let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+        halt.limit(args.duration);
+        let privileges = Privileges::new(args)?;
+        Ok(Self { command, args, verbose, halt, privileges })
+    }
+
+    /// As [`Start::new`], with the whole process in the namespace that `args` name: for a command
+    /// that asks about interfaces later, too.
+    ///
+    /// # Errors
+    /// As there; or the process cannot enter the namespace.
+    pub(crate) fn in_namespace(
+        command: &'static str,
+        args: &'a SessionArgs,
+        verbose: bool,
+    ) -> Result<Self> {
+        args.netns.enter()?;
+        Self::new(command, args, verbose)
+    }
+
+    /// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it
+    /// returns. A reader that went away is none.
+    ///
+    /// # Errors
+    /// The first of them, or standard output does not take the JSON object.
+    pub(crate) fn conclude(&self, mut summary: Summary, errors: Vec<Error>) -> Result<()> {
+        summary.complete(&errors);
+        if !self.args.quiet {
+            Report { summary: &summary, verbose: self.verbose }.print();
+        }
+        if self.args.json {
+            output::json(&summary)?;
+        }
+        let errors = errors.into_iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        output::all_but_first(errors).map_err(|error| self.privileges.explain(error))
+    }
+}
