@@ -151,11 +151,7 @@ impl OpenPort {
     /// `cuts`: its transmitting ends segment long frames.
     pub(crate) fn new(mut port: Port, cuts: bool) -> Result<Self> {
         let rx = port.rx()?;
-        let tx = match (port.transmits(), cuts) {
-            (false, _) => Vec::new(),
-            (true, true) => port.tx_cutting()?,
-            (true, false) => port.tx()?,
-        };
+        let tx = port.tx_if_any(cuts)?;
         let info = port.info().clone();
         Ok(Self {
             control: port.control(),

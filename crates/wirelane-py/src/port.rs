@@ -51,7 +51,7 @@ impl Port {
         count: Option<u64>,
     ) -> wirelane::Result<Self> {
         let rx = port.rx()?;
-        let tx = if port.transmits() { port.tx()? } else { Vec::new() };
+        let tx = port.tx_if_any(false)?;
         let monitor = Monitor::of_receivers([(&port, &rx)]);
         port.start()?;
         let info = port.info().clone();

@@ -95,8 +95,7 @@ impl Live {
         let control = port.control();
         let sender = match opening.is_packet() {
             true => Sender::of_rings(Arc::clone(&control)),
-            false if port.transmits() => Sender::of_ends(port.tx()?),
-            false => Sender::of_ends(Vec::new()),
+            false => Sender::of_ends(port.tx_if_any(false)?),
         };
         let promiscuous = interface.as_deref().filter(|_| options.promiscuous);
         let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();

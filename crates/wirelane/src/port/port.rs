@@ -103,6 +103,18 @@ impl Port {
         Ok(std::mem::take(&mut self.tx))
     }
 
+    /// As [`Port::tx`], or [`Port::tx_cutting`] if it `cuts`, but empty if it has none to hand out.
+    ///
+    /// # Errors
+    /// As [`Port::tx_cutting`].
+    pub fn tx_if_any(&mut self, cuts: bool) -> Result<Vec<Tx>> {
+        match (self.transmits(), cuts) {
+            (false, _) => Ok(Vec::new()),
+            (true, true) => self.tx_cutting(),
+            (true, false) => self.tx(),
+        }
+    }
+
     /// Whether it has transmitting ends that were not handed out. It has some if it was opened with
     /// [`OpenOptions::transmit`](super::OpenOptions::transmit).
     pub fn transmits(&self) -> bool {

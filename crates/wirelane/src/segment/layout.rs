@@ -1,16 +1,14 @@
 //! The offsets of headers that change from segment to segment.
 
 use wirelane_wire::{
-    EtherType, EthernetView, GeneveView, GreView, Ipv4View, Ipv6View, Protocol, TcpFlags, TcpView,
-    UdpView, VlanView, VxlanView, WireError, ethernet, geneve, ipv6, udp, vlan, vxlan,
+    EtherType, GeneveView, GreView, Ipv4View, Ipv6View, Link, Protocol, TcpFlags, TcpView, UdpView,
+    VxlanView, WireError, geneve, ipv6, udp, vxlan,
 };
 
 use super::stats::{Refusal, SegmentClass};
 use crate::frame::{Gso, Offload, Tunnel};
 
-/// The most tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
-const MAX_TAGS: usize = 8;
-/// IP, tunnel, IP, tunnel, IP: two levels, like Linux.
+/// IP, tunnel, IP, tunnel, IP: two levels, as Linux allows.
 const MAX_LAYERS: usize = 5;
 
 /// A header around the transport header whose length or checksum depends on the payload.
@@ -272,16 +270,10 @@ pub(super) fn extent(frame: &[u8]) -> Result<(usize, usize), Refusal> {
 
 /// Skips an Ethernet header and its tags.
 fn link(frame: &[u8], at: usize) -> Result<(EtherType, usize), Refusal> {
-    let view = EthernetView::new(rest(frame, at)).map_err(shape)?;
-    let (mut ethertype, mut at) = (view.ethertype(), at + ethernet::LEN);
-    for _ in 0..MAX_TAGS {
-        if !ethertype.is_vlan() {
-            break;
-        }
-        ethertype = VlanView::new(rest(frame, at)).map_err(shape)?.ethertype();
-        at += vlan::LEN;
+    match Link::ethernet(rest(frame, at)) {
+        Link::Network { ethertype, at: inside, .. } => Ok((ethertype, at + inside)),
+        _ => Err(Refusal::Malformed),
     }
-    Ok((ethertype, at))
 }
 
 /// The type and offset of the packet in a tunnel.

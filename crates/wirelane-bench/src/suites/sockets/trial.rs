@@ -164,8 +164,7 @@ impl Party {
     ) -> Result<Self> {
         let mut ports = trial.open(spec, kind)?;
         let rx = ports.first_mut().map_or_else(|| Ok(Vec::new()), Port::rx)?;
-        let sends = ports.last_mut().filter(|port| port.transmits());
-        let tx = sends.map_or_else(|| Ok(Vec::new()), Port::tx)?;
+        let tx = ports.last_mut().map_or_else(|| Ok(Vec::new()), |port| port.tx_if_any(false))?;
         let rx_counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let baton = Arc::new(Baton::new());
         let (mut rx, mut tx) = (rx.into_iter().map(Some), tx.into_iter().map(Some));

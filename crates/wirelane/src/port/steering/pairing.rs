@@ -52,7 +52,7 @@ pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
     let mut ends = Vec::new();
     for port in &mut *ports {
-        let tx = if port.transmits() { port.tx_cutting()? } else { Vec::new() };
+        let tx = port.tx_if_any(true)?;
         ends.push((port.rx()?, tx));
     }
     let mut lanes = Vec::new();
