@@ -1,54 +1,7 @@
-//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds
-//! what would make that command large.
+//! The program: everything is in the library.
 
-mod cluster;
-mod packets;
-mod query;
-mod sink;
-mod stores;
-
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use wirelane::ErrorKind;
-
-/// Flows and packets as tables: Parquet in a directory or an object store, and SQL.
-#[derive(Parser)]
-#[command(name = "wirelane-query", version, max_term_width = 100)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Executor(cluster::ExecutorArgs),
-    Query(query::QueryArgs),
-    Scheduler(cluster::SchedulerArgs),
-    Sink(sink::SinkArgs),
-}
-
 fn main() -> ExitCode {
-    let mut command = Cli::command();
-    // `wirelane` becomes this program for that.
-    if std::env::args_os().nth(1).is_some_and(|word| word == "query") {
-        command = command.bin_name("wirelane");
-    }
-    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
-    let outcome = match cli.command {
-        Command::Executor(args) => cluster::run_executor(&args),
-        Command::Query(args) => query::run(&args),
-        Command::Scheduler(args) => cluster::run_scheduler(&args),
-        Command::Sink(args) => sink::run(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody may be there to read it.
-            let _ = writeln!(std::io::stderr(), "wirelane-query: {error}");
-            ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
-        }
-    }
+    wirelane_query::run()
 }

@@ -11,7 +11,6 @@ pub struct Interfaces(Vec<u32>);
 impl Interfaces {
     /// Adds a packet to `packets`; `sources` has the interfaces of the capture so far, and grows
     /// from packet to packet. False if the packet's own is not among them, and it was not added.
-    #[inline]
     pub fn push(&mut self, packets: &mut Packets, record: &Record<'_>, sources: &[Source]) -> bool {
         let number = record.interface as usize;
         if number >= self.0.len() {

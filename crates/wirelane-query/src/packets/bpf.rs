@@ -11,6 +11,7 @@ use wirelane::Error;
 const NAME: &str = "bpf";
 
 /// A function of this name, if it is ours.
+#[cfg(feature = "cluster")]
 pub(crate) fn named(name: &str) -> Option<ScalarUDF> {
     (name == NAME).then(function)
 }

@@ -25,10 +25,15 @@ mod store;
 mod stream;
 mod table;
 
-pub(crate) use bpf::{function as bpf, named as function};
+pub(crate) use bpf::function as bpf;
+#[cfg(feature = "cluster")]
+pub(crate) use bpf::named as function;
 pub(crate) use leftovers::Leftovers;
+#[cfg(feature = "cluster")]
 pub(crate) use scan::Scan;
-pub(crate) use table::{Table, table};
+#[cfg(feature = "cluster")]
+pub(crate) use table::Table;
+pub(crate) use table::table;
 
 #[cfg(test)]
 mod tests;

@@ -86,7 +86,10 @@ impl Scan {
         let properties = PlanProperties::new(properties, partitioning, emission, bounds).into();
         Ok(Self { paths, message, schema, properties, metrics: ExecutionPlanMetricsSet::new() })
     }
+}
 
+#[cfg(feature = "cluster")]
+impl Scan {
     /// As it goes to another machine, without its input.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, self.message.as_ref())

@@ -1,8 +1,6 @@
 //! Programs that tell which packets become rows: those that were asked for, and which others need
 //! no look.
 
-use std::collections::HashMap;
-
 use wirelane::filter::Engine;
 use wirelane::{Error, Result};
 use wirelane_filter::{Filter, Metadata, Packet, Program};
@@ -16,7 +14,7 @@ const SNAPLEN: u32 = 262_144;
 pub(super) struct Sieve {
     filters: Vec<Filter>,
     ask: Option<Filter>,
-    made: HashMap<u16, Option<Vec<Engine>>>,
+    made: Vec<(u16, Option<Vec<Engine>>)>,
     /// Link types of which the filters say nothing, and why.
     unfiltered: Vec<String>,
 }
@@ -27,7 +25,7 @@ impl Sieve {
     pub(super) fn new(filters: &[String], ask: Option<&str>) -> Result<Self> {
         let filters = filters.iter().map(|text| parsed(text)).collect::<Result<_>>()?;
         let ask = ask.map(parsed).transpose()?;
-        Ok(Self { filters, ask, made: HashMap::new(), unfiltered: Vec::new() })
+        Ok(Self { filters, ask, made: Vec::new(), unfiltered: Vec::new() })
     }
 
     /// Whether the packet may be a row.
@@ -36,13 +34,13 @@ impl Sieve {
         if self.filters.is_empty() && self.ask.is_none() {
             return true;
         }
-        let engines = match self.made.get(&source.link_type) {
-            Some(engines) => engines,
-            None => {
-                let engines = self.make(source.link_type);
-                self.made.entry(source.link_type).or_insert(engines)
-            }
-        };
+        let known = self.made.iter().position(|(link_type, _)| *link_type == source.link_type);
+        let at = known.unwrap_or_else(|| {
+            let engines = self.make(source.link_type);
+            self.made.push((source.link_type, engines));
+            self.made.len() - 1
+        });
+        let Some((_, Some(engines))) = self.made.get(at) else { return false };
         let is_sent = match source.class {
             Some(class) => class == Class::Tx,
             None => record.direction == Direction::Outbound,
@@ -51,7 +49,7 @@ impl Sieve {
         let metadata =
             Metadata { queue: source.queue.unwrap_or(0), packet_type, interface_index: 0 };
         let packet = Packet { data: record.data, wire_len: record.original_len, metadata };
-        engines.as_ref().is_some_and(|engines| engines.iter().all(|it| it.run(&packet) != 0))
+        engines.iter().all(|it| it.run(&packet) != 0)
     }
 
     /// The link types that the filters say nothing about, and why: none of their packets is a row.

@@ -49,7 +49,10 @@ impl Table {
     fn new(places: Places) -> Self {
         Self { schema: Packets::schema_with_data(), places }
     }
+}
 
+#[cfg(feature = "cluster")]
+impl Table {
     /// As it goes to another machine.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, &self.places)

@@ -36,13 +36,18 @@ pub fn run(
     query: &Query,
     mut sink: impl FnMut(&Found<'_>) -> ControlFlow<()>,
 ) -> Result<Report> {
+    hand_over(stores, query, &mut sink)
+}
+
+/// [`run`] without a type of its caller: so this crate contains the search, and optimises it.
+fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Report> {
     let mut search = Search::new(stores, query)?;
     let Some(sieve) = search.sieve(Aim::Packets)? else { return search.report() };
     let memory = query.memory.max(Query::LEAST_MEMORY);
     let mut window = Window::default();
     loop {
         let (packets, bytes) = (0, 0);
-        let mut hand = Hand { sweep: Sweep::new(window, memory), sink: &mut sink, packets, bytes };
+        let mut hand = Hand { sweep: Sweep::new(window, memory), sink: &mut *sink, packets, bytes };
         let flow = search.go(&sieve, &mut hand)?;
         let (packets, bytes, end) = (hand.packets, hand.bytes, hand.sweep.window().until);
         search.report.packets += packets;
@@ -123,15 +128,18 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Takes a packet; it may end the query.
+type Sink<'a> = &'a mut dyn FnMut(&Found<'_>) -> ControlFlow<()>;
+
 /// Passes packets on in their order.
-struct Hand<'a, F> {
+struct Hand<'a> {
     sweep: Sweep,
-    sink: &'a mut F,
+    sink: Sink<'a>,
     packets: u64,
     bytes: u64,
 }
 
-impl<F: FnMut(&Found<'_>) -> ControlFlow<()>> Taker for Hand<'_, F> {
+impl Taker for Hand<'_> {
     fn window(&self) -> Window {
         self.sweep.window()
     }

@@ -136,7 +136,6 @@ impl Packets {
 
     /// Adds a packet. Its interface is `interface`, a number that [`Packets::interface`] gave,
     /// whatever the record says; a packet of another one is not added.
-    #[inline]
     pub fn push(&mut self, interface: u32, record: &Record<'_>) {
         let Some(place) = self.places.get(interface as usize) else { return };
         let mut row = Row::outside(record, interface, place);

@@ -64,10 +64,7 @@ impl Rows for FlowRows {
 
     /// By address.
     fn sort(&mut self) {
-        self.flows.sort_unstable_by_key(|flow| {
-            let key = &flow.key;
-            (key.source, key.destination, key.protocol, key.destination_port, flow.start())
-        });
+        Flows::sort(&mut self.flows);
     }
 
     fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> {
