@@ -3,10 +3,9 @@
 use core::net::Ipv4Addr;
 
 use crate::error::WireError;
-
 use crate::ethernet::{EtherType, MacAddr};
-
-use crate::field::{array, be16, put, split, split_mut};
+use crate::field::{be16, fields, put, split, split_mut};
+use crate::header::header;
 
 /// Length of a message in bytes.
 pub const LEN: usize = 28;
@@ -14,10 +13,23 @@ pub const LEN: usize = 28;
 /// Hardware type of Ethernet (the IANA "ARP Parameters" registry).
 const ETHERNET: u16 = 1;
 
-/// A checked view of an ARP message.
-#[derive(Clone, Copy, Debug)]
-pub struct ArpView<'a> {
-    message: &'a [u8; LEN],
+header! {
+    /// A checked view of an ARP message.
+    view ArpView(LEN) {}
+
+    /// The value of an ARP message.
+    value Arp {
+        /// What the message is for.
+        operation: ArpOperation = 6,
+        /// The hardware address of the sender.
+        sender_mac: MacAddr = 8,
+        /// The IP address of the sender; 0.0.0.0 in a probe (RFC 5227).
+        sender: Ipv4Addr = 14,
+        /// The hardware address of the target; without meaning in a request.
+        target_mac: MacAddr = 18,
+        /// The IP address of the target: in a request, the one that is asked for.
+        target: Ipv4Addr = 24,
+    }
 }
 
 impl<'a> ArpView<'a> {
@@ -28,58 +40,13 @@ impl<'a> ArpView<'a> {
     /// but IPv4 over Ethernet.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        let (message, _) = split::<LEN>(bytes)?;
-        let kinds = (be16::<0, LEN>(message), EtherType(be16::<2, LEN>(message)));
-        if kinds != (ETHERNET, EtherType::IPV4) || message[4..6] != [6, 4] {
+        let (header, _) = split::<LEN>(bytes)?;
+        let kinds = (be16::<0, LEN>(header), EtherType(be16::<2, LEN>(header)));
+        if kinds != (ETHERNET, EtherType::IPV4) || header[4..6] != [6, 4] {
             return Err(WireError::Malformed("ARP: not IPv4 over Ethernet"));
         }
-        Ok(Self { message })
+        Ok(Self { header })
     }
-
-    /// What the message is for.
-    #[inline]
-    pub fn operation(&self) -> ArpOperation {
-        ArpOperation(be16::<6, LEN>(self.message))
-    }
-
-    /// The hardware address of the sender.
-    #[inline]
-    pub fn sender_mac(&self) -> MacAddr {
-        MacAddr(array::<8, 6, LEN>(self.message))
-    }
-
-    /// The IP address of the sender; 0.0.0.0 in a probe (RFC 5227).
-    #[inline]
-    pub fn sender(&self) -> Ipv4Addr {
-        array::<14, 4, LEN>(self.message).into()
-    }
-
-    /// The hardware address of the target; without meaning in a request.
-    #[inline]
-    pub fn target_mac(&self) -> MacAddr {
-        MacAddr(array::<18, 6, LEN>(self.message))
-    }
-
-    /// The IP address of the target: in a request, the one that is asked for.
-    #[inline]
-    pub fn target(&self) -> Ipv4Addr {
-        array::<24, 4, LEN>(self.message).into()
-    }
-}
-
-/// The value of an ARP message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Arp {
-    /// What the message is for.
-    pub operation: ArpOperation,
-    /// The hardware address of the sender.
-    pub sender_mac: MacAddr,
-    /// The IP address of the sender.
-    pub sender: Ipv4Addr,
-    /// The hardware address of the target.
-    pub target_mac: MacAddr,
-    /// The IP address of the target.
-    pub target: Ipv4Addr,
 }
 
 impl Arp {
@@ -102,24 +69,6 @@ impl Arp {
         }
     }
 
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &ArpView<'_>) -> Self {
-        Self {
-            operation: view.operation(),
-            sender_mac: view.sender_mac(),
-            sender: view.sender(),
-            target_mac: view.target_mac(),
-            target: view.target(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// Writes the message to the front of `buffer` and returns its length.
     ///
     /// # Errors
@@ -130,11 +79,7 @@ impl Arp {
         put::<0, 2, LEN>(message, ETHERNET.to_be_bytes());
         put::<2, 2, LEN>(message, EtherType::IPV4.0.to_be_bytes());
         put::<4, 2, LEN>(message, [6, 4]);
-        put::<6, 2, LEN>(message, self.operation.0.to_be_bytes());
-        put::<8, 6, LEN>(message, self.sender_mac.0);
-        put::<14, 4, LEN>(message, self.sender.octets());
-        put::<18, 6, LEN>(message, self.target_mac.0);
-        put::<24, 4, LEN>(message, self.target.octets());
+        self.put_fields(message);
         Ok(LEN)
     }
 }
@@ -142,6 +87,10 @@ impl Arp {
 /// What an ARP message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArpOperation(pub u16);
+
+fields! {
+    ArpOperation: 2, |it| ArpOperation(u16::from_be_bytes(it)), |it: ArpOperation| it.0.to_be_bytes();
+}
 
 impl ArpOperation {
     /// Who has the target address?

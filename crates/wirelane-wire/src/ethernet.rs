@@ -3,17 +3,28 @@
 use core::{fmt, net::Ipv6Addr, str::FromStr};
 
 use crate::error::WireError;
-
-use crate::field::{array, be16, put, split, split_mut};
+use crate::field::{array, fields, put, split, split_mut};
+use crate::header::header;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 14;
 
-/// A checked view of an Ethernet header and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct EthernetView<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of an Ethernet header and what follows it.
+    view EthernetView(LEN) {
+        /// The bytes after the header, with any padding of a short frame.
+        pub payload,
+    }
+
+    /// The value of an Ethernet header.
+    value Ethernet {
+        /// The address of the receiver.
+        destination: MacAddr = 0,
+        /// The address of the sender.
+        source: MacAddr = 6,
+        /// What the payload is; of a tagged frame, the kind of tag.
+        ethertype: EtherType = 12,
+    }
 }
 
 impl<'a> EthernetView<'a> {
@@ -26,56 +37,9 @@ impl<'a> EthernetView<'a> {
         let (header, payload) = split(bytes)?;
         Ok(Self { header, payload })
     }
-
-    /// The address of the receiver.
-    #[inline]
-    pub fn destination(&self) -> MacAddr {
-        MacAddr(array::<0, 6, LEN>(self.header))
-    }
-
-    /// The address of the sender.
-    #[inline]
-    pub fn source(&self) -> MacAddr {
-        MacAddr(array::<6, 6, LEN>(self.header))
-    }
-
-    /// What the payload is; of a tagged frame, the kind of tag.
-    #[inline]
-    pub fn ethertype(&self) -> EtherType {
-        EtherType(be16::<12, LEN>(self.header))
-    }
-
-    /// The bytes after the header, with any padding of a short frame.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of an Ethernet header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ethernet {
-    /// The address of the receiver.
-    pub destination: MacAddr,
-    /// The address of the sender.
-    pub source: MacAddr,
-    /// What the payload is.
-    pub ethertype: EtherType,
 }
 
 impl Ethernet {
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &EthernetView<'_>) -> Self {
-        Self { destination: view.destination(), source: view.source(), ethertype: view.ethertype() }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// Writes the header to the front of `buffer` and returns its length.
     ///
     /// # Errors
@@ -83,9 +47,7 @@ impl Ethernet {
     #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let (header, _) = split_mut::<LEN>(buffer)?;
-        put::<0, 6, LEN>(header, self.destination.0);
-        put::<6, 6, LEN>(header, self.source.0);
-        put::<12, 2, LEN>(header, self.ethertype.0.to_be_bytes());
+        self.put_fields(header);
         Ok(LEN)
     }
 }
@@ -181,6 +143,11 @@ impl MacAddr {
     pub const fn is_local(&self) -> bool {
         self.0[0] & 0x02 != 0
     }
+}
+
+fields! {
+    MacAddr: 6, MacAddr, |it: MacAddr| it.0;
+    EtherType: 2, |it| EtherType(u16::from_be_bytes(it)), |it: EtherType| it.0.to_be_bytes();
 }
 
 impl fmt::Display for MacAddr {

@@ -1,5 +1,7 @@
 //! Fields at fixed places of fixed-size headers. Every bound is checked when the crate is compiled.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use crate::error::WireError;
 
 /// The first `N` bytes and the rest.
@@ -42,6 +44,52 @@ pub(crate) fn be16<const AT: usize, const N: usize>(header: &[u8; N]) -> u16 {
 #[inline]
 pub(crate) fn be32<const AT: usize, const N: usize>(header: &[u8; N]) -> u32 {
     u32::from_be_bytes(array::<AT, 4, N>(header))
+}
+
+/// A type of fields that stand in a header at a fixed place.
+pub(crate) trait Field {
+    fn get<const AT: usize, const N: usize>(header: &[u8; N]) -> Self;
+    fn put<const AT: usize, const N: usize>(self, header: &mut [u8; N]);
+}
+
+/// Types of fields: their length, and how they are made of bytes and become bytes.
+macro_rules! fields {
+    ($( $kind:ty: $len:literal, $get:expr, $put:expr; )*) => { $(
+        impl crate::field::Field for $kind {
+            #[inline]
+            fn get<const AT: usize, const N: usize>(header: &[u8; N]) -> Self {
+                $get(crate::field::array::<AT, $len, N>(header))
+            }
+
+            #[inline]
+            fn put<const AT: usize, const N: usize>(self, header: &mut [u8; N]) {
+                crate::field::put::<AT, $len, N>(header, $put(self));
+            }
+        }
+    )* };
+}
+
+pub(crate) use fields;
+
+fields! {
+    u8: 1, |[byte]: [u8; 1]| byte, |byte| [byte];
+    u16: 2, u16::from_be_bytes, u16::to_be_bytes;
+    u32: 4, u32::from_be_bytes, u32::to_be_bytes;
+    [u8; 4]: 4, core::convert::identity, core::convert::identity;
+    Ipv4Addr: 4, Ipv4Addr::from, |it: Ipv4Addr| it.octets();
+    Ipv6Addr: 16, Ipv6Addr::from, |it: Ipv6Addr| it.octets();
+}
+
+/// Writes `options` behind the `N` bytes of a header, and returns those.
+#[inline]
+pub(crate) fn put_options<'a, const N: usize>(
+    buffer: &'a mut [u8],
+    options: &[u8],
+) -> Result<&'a mut [u8; N], WireError> {
+    let short = WireError::Truncated { needed: N + options.len(), have: buffer.len() };
+    let (header, rest) = split_mut::<N>(buffer).map_err(|_| short)?;
+    rest.get_mut(..options.len()).ok_or(short)?.copy_from_slice(options);
+    Ok(header)
 }
 
 /// Writes the `M` bytes at `AT`.

@@ -1,10 +1,9 @@
 //! Geneve headers (RFC 8926): a frame or packet in a UDP datagram, with options.
 
 use crate::error::WireError;
-
 use crate::ethernet::EtherType;
-
-use crate::field::{be16, be32, put, split, split_mut};
+use crate::field::{be32, put, put_options, split};
+use crate::header::header;
 
 /// Length of a header without options in bytes.
 pub const MIN_LEN: usize = 8;
@@ -13,12 +12,28 @@ pub const MAX_LEN: usize = MIN_LEN + 63 * 4;
 /// The UDP port of the receiver (RFC 8926 section 3.3).
 pub const PORT: u16 = 6081;
 
-/// A checked view of a Geneve header, its options and what it carries.
-#[derive(Clone, Copy, Debug)]
-pub struct GeneveView<'a> {
-    header: &'a [u8; MIN_LEN],
-    options: &'a [u8],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a Geneve header, its options and what it carries.
+    view GeneveView(MIN_LEN + options) {
+        /// The options, at most 252 bytes.
+        pub options,
+        /// What is carried.
+        pub payload,
+    }
+
+    /// The value of a Geneve header. Reserved bits are not kept.
+    value Geneve<'a> {
+        /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
+        protocol: EtherType = 2,
+        /// Whether this is a control packet, which carries no traffic.
+        control: bool => |view| view.is_control(),
+        /// Whether an option must be understood by the receiver.
+        critical_options: bool => |view| view.has_critical_options(),
+        /// The network identifier, 24 bits.
+        id: u32,
+        /// The options: a multiple of 4 bytes, at most 252.
+        options: &'a [u8],
+    }
 }
 
 impl<'a> GeneveView<'a> {
@@ -41,18 +56,6 @@ impl<'a> GeneveView<'a> {
         Ok(Self { header, options, payload })
     }
 
-    /// Bytes of header and options.
-    #[inline]
-    pub fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
-    /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
-    #[inline]
-    pub fn protocol(&self) -> EtherType {
-        EtherType(be16::<2, MIN_LEN>(self.header))
-    }
-
     /// Whether this is a control packet, which carries no traffic.
     #[inline]
     pub fn is_control(&self) -> bool {
@@ -70,54 +73,9 @@ impl<'a> GeneveView<'a> {
     pub fn id(&self) -> u32 {
         be32::<4, MIN_LEN>(self.header) >> 8
     }
-
-    /// The options, at most 252 bytes.
-    #[inline]
-    pub fn options(&self) -> &'a [u8] {
-        self.options
-    }
-
-    /// What is carried.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of a Geneve header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Geneve<'a> {
-    /// What it carries.
-    pub protocol: EtherType,
-    /// Whether this is a control packet.
-    pub control: bool,
-    /// Whether an option must be understood by the receiver.
-    pub critical_options: bool,
-    /// The network identifier, 24 bits.
-    pub id: u32,
-    /// The options: a multiple of 4 bytes, at most 252.
-    pub options: &'a [u8],
 }
 
 impl<'a> Geneve<'a> {
-    /// Reads the fields of a view. Reserved bits are not kept.
-    #[inline]
-    pub fn parse(view: &GeneveView<'a>) -> Self {
-        Self {
-            protocol: view.protocol(),
-            control: view.is_control(),
-            critical_options: view.has_critical_options(),
-            id: view.id(),
-            options: view.options(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
     /// Writes header and options to the front of `buffer` and returns their length.
     ///
     /// # Errors
@@ -131,13 +89,10 @@ impl<'a> Geneve<'a> {
         if self.id > 0x00ff_ffff {
             return Err(WireError::Malformed("Geneve network identifier above 24 bits"));
         }
-        let have = buffer.len();
-        let short = WireError::Truncated { needed: header_len, have };
-        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
-        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
+        let header = put_options::<MIN_LEN>(buffer, self.options)?;
+        self.put_fields(header);
         header[0] = (self.options.len() / 4) as u8;
         header[1] = u8::from(self.control) << 7 | u8::from(self.critical_options) << 6;
-        put::<2, 2, MIN_LEN>(header, self.protocol.0.to_be_bytes());
         put::<4, 4, MIN_LEN>(header, (self.id << 8).to_be_bytes());
         Ok(header_len)
     }

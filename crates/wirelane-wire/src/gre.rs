@@ -1,10 +1,9 @@
 //! GRE headers (RFC 2784), with the key and sequence number of RFC 2890.
 
 use crate::error::WireError;
-
 use crate::ethernet::EtherType;
-
-use crate::field::{be16, put, split, split_mut};
+use crate::field::{put, split, split_mut};
+use crate::header::header;
 
 /// Length of a header without optional fields in bytes.
 pub const MIN_LEN: usize = 4;
@@ -19,12 +18,26 @@ const SEQUENCE: u8 = 0x10;
 /// The bits of the first byte that must be 0: routing and strict source route of RFC 1701.
 const RESERVED: u8 = 0x4f;
 
-/// A checked view of a GRE header and what it carries.
-#[derive(Clone, Copy, Debug)]
-pub struct GreView<'a> {
-    header: &'a [u8; MIN_LEN],
-    fields: &'a [u8],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a GRE header and what it carries.
+    view GreView(MIN_LEN + ..) {
+        /// The optional fields.
+        fields,
+        /// What is carried.
+        pub payload,
+    }
+
+    /// The value of a GRE header.
+    value Gre {
+        /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
+        protocol: EtherType = 2,
+        /// The checksum of header and payload, if there is one.
+        checksum: Option<u16>,
+        /// The key, if there is one.
+        key: Option<u32>,
+        /// The sequence number, if there is one.
+        sequence: Option<u32>,
+    }
 }
 
 impl<'a> GreView<'a> {
@@ -49,13 +62,7 @@ impl<'a> GreView<'a> {
     /// Bytes of the header with its optional fields.
     #[inline]
     pub fn header_len(&self) -> usize {
-        MIN_LEN + self.fields.len()
-    }
-
-    /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
-    #[inline]
-    pub fn protocol(&self) -> EtherType {
-        EtherType(be16::<2, MIN_LEN>(self.header))
+        MIN_LEN + self.fields().len()
     }
 
     /// The checksum of header and payload, if there is one.
@@ -76,12 +83,6 @@ impl<'a> GreView<'a> {
         self.optional(SEQUENCE)
     }
 
-    /// What is carried.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-
     /// The optional fields stand in the order of their flags, from the highest bit on.
     #[inline]
     fn optional(&self, flag: u8) -> Option<u32> {
@@ -90,35 +91,11 @@ impl<'a> GreView<'a> {
             return None;
         }
         let before = fields_len(flags & !(flag | (flag - 1)));
-        self.fields.get(before..)?.first_chunk().map(|field| u32::from_be_bytes(*field))
+        self.fields().get(before..)?.first_chunk().map(|field| u32::from_be_bytes(*field))
     }
-}
-
-/// The value of a GRE header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Gre {
-    /// What it carries.
-    pub protocol: EtherType,
-    /// The checksum of header and payload, if there is to be one.
-    pub checksum: Option<u16>,
-    /// The key, if there is to be one.
-    pub key: Option<u32>,
-    /// The sequence number, if there is to be one.
-    pub sequence: Option<u32>,
 }
 
 impl Gre {
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &GreView<'_>) -> Self {
-        Self {
-            protocol: view.protocol(),
-            checksum: view.checksum(),
-            key: view.key(),
-            sequence: view.sequence(),
-        }
-    }
-
     /// Bytes that [`emit`](Self::emit) writes.
     #[inline]
     pub const fn header_len(&self) -> usize {
@@ -136,7 +113,7 @@ impl Gre {
         let buffer = buffer.get_mut(..header_len).ok_or(short)?;
         let (header, fields) = split_mut::<MIN_LEN>(buffer)?;
         put::<0, 2, MIN_LEN>(header, [self.flags(), 0]);
-        put::<2, 2, MIN_LEN>(header, self.protocol.0.to_be_bytes());
+        self.put_fields(header);
         let checksum = self.checksum.map(|checksum| u32::from(checksum) << 16);
         let present = [checksum, self.key, self.sequence].into_iter().flatten();
         for (field, value) in fields.as_chunks_mut::<4>().0.iter_mut().zip(present) {

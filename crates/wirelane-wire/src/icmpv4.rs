@@ -3,10 +3,9 @@
 use core::net::Ipv4Addr;
 
 use crate::checksum::{Sum, update_sum};
-
 use crate::error::WireError;
-
-use crate::field::{array, be16, put, split, split_mut};
+use crate::field::{be16, put, split, split_mut};
+use crate::header::{accessors, header};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
@@ -20,11 +19,12 @@ const ECHO_REQUEST: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
-/// A checked view of an ICMP message.
-#[derive(Clone, Copy, Debug)]
-pub struct Icmpv4View<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of an ICMP message.
+    view Icmpv4View(LEN) {
+        /// The data of an echo, or the beginning of the packet that an error is about.
+        pub payload,
+    }
 }
 
 impl<'a> Icmpv4View<'a> {
@@ -38,40 +38,21 @@ impl<'a> Icmpv4View<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The type of the message.
-    #[inline]
-    pub fn message_type(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// What the type leaves open.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.header[1]
-    }
-
-    /// The checksum as it stands.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16::<2, LEN>(self.header)
-    }
+    accessors! { LEN {
+        /// The type of the message.
+        message_type: u8 = 0,
+        /// What the type leaves open.
+        code: u8 = 1,
+        /// The checksum as it stands.
+        checksum: u16 = 2,
+        /// The four bytes after the checksum, whose meaning depends on the type.
+        rest: [u8; 4] = 4,
+    } }
 
     /// Whether the checksum is right. The view must have been made of the whole message.
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
         Sum::of(self.header).plus(Sum::of(self.payload)).is_valid()
-    }
-
-    /// The four bytes after the checksum, whose meaning depends on the type.
-    #[inline]
-    pub fn rest(&self) -> [u8; 4] {
-        array::<4, 4, LEN>(self.header)
-    }
-
-    /// The data of an echo, or the beginning of the packet that an error is about.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
     }
 }
 

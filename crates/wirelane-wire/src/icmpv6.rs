@@ -1,11 +1,9 @@
 //! ICMPv6 (RFC 4443): echo and errors. Neighbour discovery is in [`crate::ndp`].
 
 use crate::checksum::{ChecksumState, Sum};
-
 use crate::error::WireError;
-
-use crate::field::{array, be16, put, split, split_mut};
-
+use crate::field::{be16, put, split, split_mut};
+use crate::header::{accessors, header};
 use crate::icmpv4::Echo;
 
 /// Length of the header in bytes.
@@ -20,11 +18,12 @@ const PARAMETER_PROBLEM: u8 = 4;
 const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
 
-/// A checked view of an ICMPv6 message.
-#[derive(Clone, Copy, Debug)]
-pub struct Icmpv6View<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of an ICMPv6 message.
+    view Icmpv6View(LEN) {
+        /// The data of an echo, or the beginning of the packet that an error is about.
+        pub payload,
+    }
 }
 
 impl<'a> Icmpv6View<'a> {
@@ -38,41 +37,22 @@ impl<'a> Icmpv6View<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The type of the message; below 128 for errors.
-    #[inline]
-    pub fn message_type(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// What the type leaves open.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.header[1]
-    }
-
-    /// The checksum as it stands.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16::<2, LEN>(self.header)
-    }
+    accessors! { LEN {
+        /// The type of the message; below 128 for errors.
+        message_type: u8 = 0,
+        /// What the type leaves open.
+        code: u8 = 1,
+        /// The checksum as it stands.
+        checksum: u16 = 2,
+        /// The four bytes after the checksum, whose meaning depends on the type.
+        rest: [u8; 4] = 4,
+    } }
 
     /// Whether the checksum is right. `pseudo` is the pseudo-header's sum
     /// ([`crate::checksum::pseudo_v6`]) for the length of the bytes that the view was made of.
     #[inline]
     pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
         pseudo.plus(Sum::of(self.header)).plus(Sum::of(self.payload)).is_valid()
-    }
-
-    /// The four bytes after the checksum, whose meaning depends on the type.
-    #[inline]
-    pub fn rest(&self) -> [u8; 4] {
-        array::<4, 4, LEN>(self.header)
-    }
-
-    /// The data of an echo, or the beginning of the packet that an error is about.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
     }
 }
 

@@ -4,11 +4,9 @@
 use core::net::Ipv4Addr;
 
 use crate::checksum::{Sum, update, update_sum};
-
 use crate::error::WireError;
-
-use crate::field::{array, be16, put, split, split_mut, take};
-
+use crate::field::{array, be16, put, put_options, split, split_mut, take};
+use crate::header::{accessors, header};
 use crate::protocol::Protocol;
 
 /// Length of a header without options in bytes.
@@ -16,12 +14,45 @@ pub const MIN_LEN: usize = 20;
 /// Length of the longest header in bytes.
 pub const MAX_LEN: usize = 60;
 
-/// A checked view of an IPv4 header, its options and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv4View<'a> {
-    header: &'a [u8; MIN_LEN],
-    options: &'a [u8],
-    payload: &'a [u8],
+header! {
+    /// A checked view of an IPv4 header, its options and what follows it.
+    view Ipv4View(MIN_LEN + options) {
+        /// The options with their padding, at most 40 bytes.
+        pub options,
+        /// What the header covers, without Ethernet padding.
+        pub payload,
+    }
+
+    /// The value of an IPv4 header. The checksum is computed when it is emitted.
+    value Ipv4<'a> {
+        /// The address of the sender.
+        source: Ipv4Addr = 12,
+        /// The address of the receiver.
+        destination: Ipv4Addr = 16,
+        /// What the payload is.
+        protocol: Protocol = 9,
+        /// Hops that the packet may still make.
+        ttl: u8 = 8,
+        /// The differentiated-services code point, 0 to 63.
+        dscp: u8,
+        /// The congestion-notification bits, 0 to 3.
+        ecn: u8,
+        /// What the fragments of one packet have in common.
+        identification: u16 = 4,
+        /// Whether routers must not fragment the packet.
+        dont_fragment: bool,
+        /// Whether this is a fragment and not the last one.
+        more_fragments: bool,
+        /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
+        fragment_offset: u16,
+        /// Bytes after header and options as stated, also of a packet that was cut.
+        payload_len: u16 => |view| {
+            // A header is at most 60 bytes long, so the cast keeps its value.
+            view.total_len().saturating_sub(view.header_len() as u16)
+        },
+        /// The options with their padding: a multiple of 4 bytes, at most 40.
+        options: &'a [u8],
+    }
 }
 
 impl<'a> Ipv4View<'a> {
@@ -80,12 +111,6 @@ impl<'a> Ipv4View<'a> {
             .ok_or(WireError::Malformed("IPv4 total length below its header length"))
     }
 
-    /// Bytes of header and options.
-    #[inline]
-    pub fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
     /// The differentiated-services code point, 0 to 63.
     #[inline]
     pub fn dscp(&self) -> u8 {
@@ -98,17 +123,12 @@ impl<'a> Ipv4View<'a> {
         self.header[1] & 0x03
     }
 
-    /// The stated length of header, options and payload in bytes.
-    #[inline]
-    pub fn total_len(&self) -> u16 {
-        be16::<2, MIN_LEN>(self.header)
-    }
-
-    /// What the fragments of one packet have in common.
-    #[inline]
-    pub fn identification(&self) -> u16 {
-        be16::<4, MIN_LEN>(self.header)
-    }
+    accessors! { MIN_LEN {
+        /// The stated length of header, options and payload in bytes.
+        total_len: u16 = 2,
+        /// The header checksum as it stands.
+        checksum: u16 = 10,
+    } }
 
     /// Whether routers must not fragment the packet.
     #[inline]
@@ -134,112 +154,15 @@ impl<'a> Ipv4View<'a> {
         self.more_fragments() || self.fragment_offset() != 0
     }
 
-    /// Hops that the packet may still make.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.header[8]
-    }
-
-    /// What the payload is.
-    #[inline]
-    pub fn protocol(&self) -> Protocol {
-        Protocol(self.header[9])
-    }
-
-    /// The header checksum as it stands.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16::<10, MIN_LEN>(self.header)
-    }
-
     /// Whether the header checksum is right.
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
         // The fixed part has an even length, so the options begin at an even offset.
         Sum::of(self.header).plus(Sum::of(self.options)).is_valid()
     }
-
-    /// The address of the sender.
-    #[inline]
-    pub fn source(&self) -> Ipv4Addr {
-        array::<12, 4, MIN_LEN>(self.header).into()
-    }
-
-    /// The address of the receiver.
-    #[inline]
-    pub fn destination(&self) -> Ipv4Addr {
-        array::<16, 4, MIN_LEN>(self.header).into()
-    }
-
-    /// The options with their padding, at most 40 bytes.
-    #[inline]
-    pub fn options(&self) -> &'a [u8] {
-        self.options
-    }
-
-    /// What the header covers, without Ethernet padding.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of an IPv4 header. The checksum is computed when it is emitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ipv4<'a> {
-    /// The address of the sender.
-    pub source: Ipv4Addr,
-    /// The address of the receiver.
-    pub destination: Ipv4Addr,
-    /// What the payload is.
-    pub protocol: Protocol,
-    /// Hops that the packet may still make.
-    pub ttl: u8,
-    /// The differentiated-services code point, 0 to 63.
-    pub dscp: u8,
-    /// The congestion-notification bits, 0 to 3.
-    pub ecn: u8,
-    /// What the fragments of one packet have in common.
-    pub identification: u16,
-    /// Whether routers must not fragment the packet.
-    pub dont_fragment: bool,
-    /// Whether this is a fragment and not the last one.
-    pub more_fragments: bool,
-    /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
-    pub fragment_offset: u16,
-    /// Bytes after header and options.
-    pub payload_len: u16,
-    /// The options with their padding: a multiple of 4 bytes, at most 40.
-    pub options: &'a [u8],
 }
 
 impl<'a> Ipv4<'a> {
-    /// Reads the fields of a view. The stated payload length is taken, not that of a cut payload.
-    #[inline]
-    pub fn parse(view: &Ipv4View<'a>) -> Self {
-        Self {
-            source: view.source(),
-            destination: view.destination(),
-            protocol: view.protocol(),
-            ttl: view.ttl(),
-            dscp: view.dscp(),
-            ecn: view.ecn(),
-            identification: view.identification(),
-            dont_fragment: view.dont_fragment(),
-            more_fragments: view.more_fragments(),
-            fragment_offset: view.fragment_offset(),
-            // A header is at most 60 bytes long, so the cast keeps its value.
-            payload_len: view.total_len().saturating_sub(view.header_len() as u16),
-            options: view.options(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
     /// Writes header and options with a correct checksum to the front of `buffer`, and returns
     /// their length.
     ///
@@ -260,24 +183,16 @@ impl<'a> Ipv4<'a> {
         let total_len = (header_len as u16)
             .checked_add(self.payload_len)
             .ok_or(WireError::Malformed("IPv4 total length above 65535"))?;
-        let have = buffer.len();
-        let short = WireError::Truncated { needed: header_len, have };
-        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
-        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
-
-        let fragment = u16::from(self.dont_fragment) << 14
-            | u16::from(self.more_fragments) << 13
-            | self.fragment_offset >> 3;
+        let header = put_options::<MIN_LEN>(buffer, self.options)?;
+        self.put_fields(header);
         header[0] = 0x40 | (header_len / 4) as u8;
         header[1] = self.dscp << 2 | self.ecn;
         put::<2, 2, MIN_LEN>(header, total_len.to_be_bytes());
-        put::<4, 2, MIN_LEN>(header, self.identification.to_be_bytes());
+        let fragment = u16::from(self.dont_fragment) << 14
+            | u16::from(self.more_fragments) << 13
+            | self.fragment_offset >> 3;
         put::<6, 2, MIN_LEN>(header, fragment.to_be_bytes());
-        header[8] = self.ttl;
-        header[9] = self.protocol.0;
         put::<10, 2, MIN_LEN>(header, [0, 0]);
-        put::<12, 4, MIN_LEN>(header, self.source.octets());
-        put::<16, 4, MIN_LEN>(header, self.destination.octets());
         let checksum = Sum::of(header).plus(Sum::of(self.options)).checksum();
         put::<10, 2, MIN_LEN>(header, checksum.to_be_bytes());
         Ok(header_len)

@@ -3,9 +3,8 @@
 use core::net::Ipv6Addr;
 
 use crate::error::WireError;
-
-use crate::field::{array, be16, be32, put, split, split_mut, take};
-
+use crate::field::{be16, be32, put, split, split_mut, take};
+use crate::header::header;
 use crate::protocol::Protocol;
 
 mod extension;
@@ -18,11 +17,33 @@ pub use extension::{
 /// Length of the fixed header in bytes.
 pub const LEN: usize = 40;
 
-/// A checked view of an IPv6 header and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv6View<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of an IPv6 header and what follows it.
+    view Ipv6View(LEN) {
+        /// Extension headers and payload, without Ethernet padding.
+        pub payload,
+    }
+
+    /// The value of an IPv6 header.
+    value Ipv6 {
+        /// The address of the sender.
+        source: Ipv6Addr = 8,
+        /// The address of the receiver; with a routing header, of the next router on the way.
+        destination: Ipv6Addr = 24,
+        /// What comes next: an extension header or the upper layer.
+        next_header: Protocol = 6,
+        /// Hops that the packet may still make.
+        hop_limit: u8 = 7,
+        /// The differentiated-services code point, 0 to 63.
+        dscp: u8,
+        /// The congestion-notification bits, 0 to 3.
+        ecn: u8,
+        /// The flow label, 20 bits.
+        flow_label: u32,
+        /// The stated length of extension headers and payload in bytes, also of a packet that was
+        /// cut.
+        payload_len: u16 = 4,
+    }
 }
 
 impl<'a> Ipv6View<'a> {
@@ -94,42 +115,6 @@ impl<'a> Ipv6View<'a> {
         be32::<0, LEN>(self.header) & 0x000f_ffff
     }
 
-    /// The stated length of extension headers and payload in bytes.
-    #[inline]
-    pub fn payload_len(&self) -> u16 {
-        be16::<4, LEN>(self.header)
-    }
-
-    /// What comes next: an extension header or the upper layer.
-    #[inline]
-    pub fn next_header(&self) -> Protocol {
-        Protocol(self.header[6])
-    }
-
-    /// Hops that the packet may still make.
-    #[inline]
-    pub fn hop_limit(&self) -> u8 {
-        self.header[7]
-    }
-
-    /// The address of the sender.
-    #[inline]
-    pub fn source(&self) -> Ipv6Addr {
-        array::<8, 16, LEN>(self.header).into()
-    }
-
-    /// The address of the receiver; with a routing header, of the next router on the way.
-    #[inline]
-    pub fn destination(&self) -> Ipv6Addr {
-        array::<24, 16, LEN>(self.header).into()
-    }
-
-    /// Extension headers and payload, without Ethernet padding.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-
     /// The upper-layer packet behind the extension headers; its offset counts from the payload.
     ///
     /// # Errors
@@ -140,49 +125,7 @@ impl<'a> Ipv6View<'a> {
     }
 }
 
-/// The value of an IPv6 header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ipv6 {
-    /// The address of the sender.
-    pub source: Ipv6Addr,
-    /// The address of the receiver.
-    pub destination: Ipv6Addr,
-    /// What comes next: an extension header or the upper layer.
-    pub next_header: Protocol,
-    /// Hops that the packet may still make.
-    pub hop_limit: u8,
-    /// The differentiated-services code point, 0 to 63.
-    pub dscp: u8,
-    /// The congestion-notification bits, 0 to 3.
-    pub ecn: u8,
-    /// The flow label, 20 bits.
-    pub flow_label: u32,
-    /// Bytes after the fixed header.
-    pub payload_len: u16,
-}
-
 impl Ipv6 {
-    /// Reads the fields of a view. The stated payload length is taken, not that of a cut payload.
-    #[inline]
-    pub fn parse(view: &Ipv6View<'_>) -> Self {
-        Self {
-            source: view.source(),
-            destination: view.destination(),
-            next_header: view.next_header(),
-            hop_limit: view.hop_limit(),
-            dscp: view.dscp(),
-            ecn: view.ecn(),
-            flow_label: view.flow_label(),
-            payload_len: view.payload_len(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// Writes the fixed header to the front of `buffer` and returns its length.
     ///
     /// # Errors
@@ -199,11 +142,7 @@ impl Ipv6 {
         let (header, _) = split_mut::<LEN>(buffer)?;
         let class = u32::from(self.dscp << 2 | self.ecn);
         put::<0, 4, LEN>(header, (6 << 28 | class << 20 | self.flow_label).to_be_bytes());
-        put::<4, 2, LEN>(header, self.payload_len.to_be_bytes());
-        header[6] = self.next_header.0;
-        header[7] = self.hop_limit;
-        put::<8, 16, LEN>(header, self.source.octets());
-        put::<24, 16, LEN>(header, self.destination.octets());
+        self.put_fields(header);
         Ok(LEN)
     }
 }

@@ -2,10 +2,16 @@
 
 use core::fmt;
 
+use crate::field::fields;
+
 /// An IP protocol number, or an IPv6 next-header value (the IANA "Assigned Internet Protocol
 /// Numbers" registry).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Protocol(pub u8);
+
+fields! {
+    Protocol: 1, |[number]: [u8; 1]| Protocol(number), |it: Protocol| [it.0];
+}
 
 impl Protocol {
     /// IPv6 hop-by-hop options (RFC 8200 section 4.3).

@@ -3,10 +3,9 @@
 use core::fmt;
 
 use crate::checksum::{ChecksumState, Sum};
-
 use crate::error::WireError;
-
-use crate::field::{array, be16, be32, put, split, split_mut};
+use crate::field::{array, be16, put, put_options, split, split_mut};
+use crate::header::header;
 
 /// Length of a header without options in bytes.
 pub const MIN_LEN: usize = 20;
@@ -15,12 +14,36 @@ pub const MAX_LEN: usize = 60;
 /// Where the checksum stands in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 16;
 
-/// A checked view of a TCP header, its options and its payload.
-#[derive(Clone, Copy, Debug)]
-pub struct TcpView<'a> {
-    header: &'a [u8; MIN_LEN],
-    options: &'a [u8],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a TCP header, its options and its payload.
+    view TcpView(MIN_LEN + options) {
+        /// The options with their padding, at most 40 bytes.
+        pub options,
+        /// The segment's data.
+        pub payload,
+    }
+
+    /// The value of a TCP header.
+    value Tcp<'a> {
+        /// The port of the sender.
+        source_port: u16 = 0,
+        /// The port of the receiver.
+        destination_port: u16 = 2,
+        /// The sequence number of the first payload byte.
+        sequence: u32 = 4,
+        /// The next sequence number expected; it counts only with [`TcpFlags::ACK`].
+        acknowledgment: u32 = 8,
+        /// The control bits, with the reserved ones.
+        flags: TcpFlags,
+        /// The receive window, not scaled.
+        window: u16 = 14,
+        /// The checksum; anything until [`fill_checksum`] has run.
+        checksum: u16 = 16,
+        /// The end of urgent data; it counts only with [`TcpFlags::URG`].
+        urgent_pointer: u16 = 18,
+        /// The options with their padding: a multiple of 4 bytes, at most 40.
+        options: &'a [u8],
+    }
 }
 
 impl<'a> TcpView<'a> {
@@ -42,52 +65,10 @@ impl<'a> TcpView<'a> {
         Ok(Self { header, options, payload })
     }
 
-    /// Bytes of header and options.
-    #[inline]
-    pub fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
-    /// The port of the sender.
-    #[inline]
-    pub fn source_port(&self) -> u16 {
-        be16::<0, MIN_LEN>(self.header)
-    }
-
-    /// The port of the receiver.
-    #[inline]
-    pub fn destination_port(&self) -> u16 {
-        be16::<2, MIN_LEN>(self.header)
-    }
-
-    /// The sequence number of the first payload byte.
-    #[inline]
-    pub fn sequence(&self) -> u32 {
-        be32::<4, MIN_LEN>(self.header)
-    }
-
-    /// The next sequence number expected; it counts only with [`TcpFlags::ACK`].
-    #[inline]
-    pub fn acknowledgment(&self) -> u32 {
-        be32::<8, MIN_LEN>(self.header)
-    }
-
     /// The control bits, with the reserved ones.
     #[inline]
     pub fn flags(&self) -> TcpFlags {
         TcpFlags::from_bits(be16::<12, MIN_LEN>(self.header))
-    }
-
-    /// The receive window, not scaled.
-    #[inline]
-    pub fn window(&self) -> u16 {
-        be16::<14, MIN_LEN>(self.header)
-    }
-
-    /// The checksum as it stands.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16::<16, MIN_LEN>(self.header)
     }
 
     /// Whether the checksum is right. `pseudo` is the pseudo-header's sum
@@ -101,47 +82,6 @@ impl<'a> TcpView<'a> {
             .plus(Sum::of(self.payload))
             .is_valid()
     }
-
-    /// The end of urgent data; it counts only with [`TcpFlags::URG`].
-    #[inline]
-    pub fn urgent_pointer(&self) -> u16 {
-        be16::<18, MIN_LEN>(self.header)
-    }
-
-    /// The options with their padding, at most 40 bytes.
-    #[inline]
-    pub fn options(&self) -> &'a [u8] {
-        self.options
-    }
-
-    /// The segment's data.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of a TCP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tcp<'a> {
-    /// The port of the sender.
-    pub source_port: u16,
-    /// The port of the receiver.
-    pub destination_port: u16,
-    /// The sequence number of the first payload byte.
-    pub sequence: u32,
-    /// The next sequence number expected.
-    pub acknowledgment: u32,
-    /// The control bits, with the reserved ones.
-    pub flags: TcpFlags,
-    /// The receive window, not scaled.
-    pub window: u16,
-    /// The checksum; anything until [`fill_checksum`] has run.
-    pub checksum: u16,
-    /// The end of urgent data.
-    pub urgent_pointer: u16,
-    /// The options with their padding: a multiple of 4 bytes, at most 40.
-    pub options: &'a [u8],
 }
 
 impl<'a> Tcp<'a> {
@@ -161,28 +101,6 @@ impl<'a> Tcp<'a> {
         }
     }
 
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &TcpView<'a>) -> Self {
-        Self {
-            source_port: view.source_port(),
-            destination_port: view.destination_port(),
-            sequence: view.sequence(),
-            acknowledgment: view.acknowledgment(),
-            flags: view.flags(),
-            window: view.window(),
-            checksum: view.checksum(),
-            urgent_pointer: view.urgent_pointer(),
-            options: view.options(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        MIN_LEN + self.options.len()
-    }
-
     /// Writes header and options to the front of `buffer` and returns their length.
     ///
     /// # Errors
@@ -193,20 +111,10 @@ impl<'a> Tcp<'a> {
         if header_len > MAX_LEN || !header_len.is_multiple_of(4) {
             return Err(WireError::Malformed("TCP options length"));
         }
-        let have = buffer.len();
-        let short = WireError::Truncated { needed: header_len, have };
-        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
-        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
-
+        let header = put_options::<MIN_LEN>(buffer, self.options)?;
+        self.put_fields(header);
         let offset_and_flags = ((header_len / 4) as u16) << 12 | self.flags.bits();
-        put::<0, 2, MIN_LEN>(header, self.source_port.to_be_bytes());
-        put::<2, 2, MIN_LEN>(header, self.destination_port.to_be_bytes());
-        put::<4, 4, MIN_LEN>(header, self.sequence.to_be_bytes());
-        put::<8, 4, MIN_LEN>(header, self.acknowledgment.to_be_bytes());
         put::<12, 2, MIN_LEN>(header, offset_and_flags.to_be_bytes());
-        put::<14, 2, MIN_LEN>(header, self.window.to_be_bytes());
-        put::<16, 2, MIN_LEN>(header, self.checksum.to_be_bytes());
-        put::<18, 2, MIN_LEN>(header, self.urgent_pointer.to_be_bytes());
         Ok(header_len)
     }
 }

@@ -1,21 +1,33 @@
 //! UDP headers (RFC 768).
 
 use crate::checksum::{ChecksumState, Sum};
-
 use crate::error::WireError;
-
 use crate::field::{be16, put, split, split_mut};
+use crate::header::{accessors, header};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
 /// Where the checksum stands in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 6;
 
-/// A checked view of a UDP header and its payload.
-#[derive(Clone, Copy, Debug)]
-pub struct UdpView<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a UDP header and its payload.
+    view UdpView(LEN) {
+        /// The datagram's data.
+        pub payload,
+    }
+
+    /// The value of a UDP header.
+    value Udp {
+        /// The port of the sender.
+        source_port: u16 = 0,
+        /// The port of the receiver.
+        destination_port: u16 = 2,
+        /// Bytes after the header. The view has checked that the stated length has the header's.
+        payload_len: u16 => |view| view.length().saturating_sub(LEN as u16),
+        /// The checksum; 0 for none, or until [`fill_checksum`] has run.
+        checksum: u16 = 6,
+    }
 }
 
 impl<'a> UdpView<'a> {
@@ -36,29 +48,10 @@ impl<'a> UdpView<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The port of the sender.
-    #[inline]
-    pub fn source_port(&self) -> u16 {
-        be16::<0, LEN>(self.header)
-    }
-
-    /// The port of the receiver.
-    #[inline]
-    pub fn destination_port(&self) -> u16 {
-        be16::<2, LEN>(self.header)
-    }
-
-    /// The stated length of header and payload in bytes.
-    #[inline]
-    pub fn length(&self) -> u16 {
-        be16::<4, LEN>(self.header)
-    }
-
-    /// The checksum as it stands; 0 means none.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16::<6, LEN>(self.header)
-    }
+    accessors! { LEN {
+        /// The stated length of header and payload in bytes.
+        length: u16 = 4,
+    } }
 
     /// Whether the checksum is right or, over IPv4 only, absent. `pseudo` is the pseudo-header's
     /// sum ([`crate::checksum::pseudo_v4`]) for [`length`](Self::length) bytes.
@@ -67,46 +60,9 @@ impl<'a> UdpView<'a> {
         self.checksum() == 0
             || pseudo.plus(Sum::of(self.header)).plus(Sum::of(self.payload)).is_valid()
     }
-
-    /// The datagram's data.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of a UDP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Udp {
-    /// The port of the sender.
-    pub source_port: u16,
-    /// The port of the receiver.
-    pub destination_port: u16,
-    /// Bytes after the header.
-    pub payload_len: u16,
-    /// The checksum; 0 for none, or until [`fill_checksum`] has run.
-    pub checksum: u16,
 }
 
 impl Udp {
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &UdpView<'_>) -> Self {
-        Self {
-            source_port: view.source_port(),
-            destination_port: view.destination_port(),
-            // The view has checked that the length is at least that of the header.
-            payload_len: view.length().saturating_sub(LEN as u16),
-            checksum: view.checksum(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// Writes the header to the front of `buffer` and returns its length.
     ///
     /// # Errors
@@ -118,10 +74,8 @@ impl Udp {
             .checked_add(self.payload_len)
             .ok_or(WireError::Malformed("UDP length above 65535"))?;
         let (header, _) = split_mut::<LEN>(buffer)?;
-        put::<0, 2, LEN>(header, self.source_port.to_be_bytes());
-        put::<2, 2, LEN>(header, self.destination_port.to_be_bytes());
+        self.put_fields(header);
         put::<4, 2, LEN>(header, length.to_be_bytes());
-        put::<6, 2, LEN>(header, self.checksum.to_be_bytes());
         Ok(LEN)
     }
 }

@@ -4,19 +4,31 @@
 //! information and the EtherType of what comes next, which may be another tag.
 
 use crate::error::WireError;
-
 use crate::ethernet::EtherType;
-
-use crate::field::{be16, put, split, split_mut};
+use crate::field::{put, split, split_mut};
+use crate::header::{accessors, header};
 
 /// Length of a tag in bytes.
 pub const LEN: usize = 4;
 
-/// A checked view of a VLAN tag and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct VlanView<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a VLAN tag and what follows it.
+    view VlanView(LEN) {
+        /// The bytes after the tag.
+        pub payload,
+    }
+
+    /// The value of a VLAN tag.
+    value Vlan {
+        /// The priority code point, 0 to 7.
+        priority: u8,
+        /// Whether the frame may be dropped first.
+        drop_eligible: bool,
+        /// The VLAN identifier, 0 to 4095; 0 means that the tag only carries a priority.
+        id: u16,
+        /// What the payload is.
+        ethertype: EtherType = 2,
+    }
 }
 
 impl<'a> VlanView<'a> {
@@ -30,11 +42,10 @@ impl<'a> VlanView<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The tag control information as a whole, as the kernel hands it over beside a frame.
-    #[inline]
-    pub fn control(&self) -> u16 {
-        be16::<0, LEN>(self.header)
-    }
+    accessors! { LEN {
+        /// The tag control information as a whole, as the kernel hands it over beside a frame.
+        control: u16 = 0,
+    } }
 
     /// The priority code point, 0 to 7.
     #[inline]
@@ -53,51 +64,9 @@ impl<'a> VlanView<'a> {
     pub fn id(&self) -> u16 {
         self.control() & 0x0fff
     }
-
-    /// What the payload is.
-    #[inline]
-    pub fn ethertype(&self) -> EtherType {
-        EtherType(be16::<2, LEN>(self.header))
-    }
-
-    /// The bytes after the tag.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of a VLAN tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Vlan {
-    /// The priority code point, 0 to 7.
-    pub priority: u8,
-    /// Whether the frame may be dropped first.
-    pub drop_eligible: bool,
-    /// The VLAN identifier, 0 to 4095.
-    pub id: u16,
-    /// What follows the tag.
-    pub ethertype: EtherType,
 }
 
 impl Vlan {
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &VlanView<'_>) -> Self {
-        Self {
-            priority: view.priority(),
-            drop_eligible: view.drop_eligible(),
-            id: view.id(),
-            ethertype: view.ethertype(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// The tag control information as a whole.
     ///
     /// # Errors
@@ -123,7 +92,7 @@ impl Vlan {
         let control = self.control()?;
         let (header, _) = split_mut::<LEN>(buffer)?;
         put::<0, 2, LEN>(header, control.to_be_bytes());
-        put::<2, 2, LEN>(header, self.ethertype.0.to_be_bytes());
+        self.put_fields(header);
         Ok(LEN)
     }
 }

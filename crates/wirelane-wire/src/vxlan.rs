@@ -1,19 +1,20 @@
 //! VXLAN headers (RFC 7348): an Ethernet frame in a UDP datagram.
 
 use crate::error::WireError;
-
 use crate::field::{be32, put, split, split_mut};
+use crate::header::header;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
 /// The UDP port of the receiver (RFC 7348 section 5).
 pub const PORT: u16 = 4789;
 
-/// A checked view of a VXLAN header and the frame in it.
-#[derive(Clone, Copy, Debug)]
-pub struct VxlanView<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a VXLAN header and the frame in it.
+    view VxlanView(LEN) {
+        /// The inner frame, from its Ethernet header on.
+        pub payload,
+    }
 }
 
 impl<'a> VxlanView<'a> {
@@ -35,12 +36,6 @@ impl<'a> VxlanView<'a> {
     #[inline]
     pub fn id(&self) -> u32 {
         be32::<4, LEN>(self.header) >> 8
-    }
-
-    /// The inner frame, from its Ethernet header on.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
     }
 }
 

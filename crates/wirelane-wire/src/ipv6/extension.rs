@@ -1,9 +1,8 @@
 //! IPv6 extension headers (RFC 8200 section 4, RFC 4302 for AH).
 
 use crate::error::WireError;
-
-use crate::field::{be16, be32, put, split, split_mut, take};
-
+use crate::field::{be16, put, split, split_mut, take};
+use crate::header::header;
 use crate::protocol::Protocol;
 
 /// Length of a fragment header in bytes.
@@ -146,11 +145,24 @@ pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
         .ok_or(WireError::Malformed("IPv6 routing header without a final address"))
 }
 
-/// A checked view of a fragment header and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct FragmentView<'a> {
-    header: &'a [u8; FRAGMENT_LEN],
-    payload: &'a [u8],
+header! {
+    /// A checked view of a fragment header and what follows it.
+    view FragmentView(FRAGMENT_LEN) {
+        /// The fragment's bytes.
+        pub payload,
+    }
+
+    /// The value of a fragment header.
+    value Fragment {
+        /// What the fragmentable part begins with.
+        next_header: Protocol = 0,
+        /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
+        offset: u16,
+        /// Whether this is not the last fragment.
+        more_fragments: bool,
+        /// What the fragments of one packet have in common.
+        identification: u32 = 4,
+    }
 }
 
 impl<'a> FragmentView<'a> {
@@ -164,12 +176,6 @@ impl<'a> FragmentView<'a> {
         Ok(Self { header, payload })
     }
 
-    /// What the fragmentable part begins with.
-    #[inline]
-    pub fn next_header(&self) -> Protocol {
-        Protocol(self.header[0])
-    }
-
     /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
     #[inline]
     pub fn offset(&self) -> u16 {
@@ -181,51 +187,9 @@ impl<'a> FragmentView<'a> {
     pub fn more_fragments(&self) -> bool {
         self.header[3] & 0x01 != 0
     }
-
-    /// What the fragments of one packet have in common.
-    #[inline]
-    pub fn identification(&self) -> u32 {
-        be32::<4, FRAGMENT_LEN>(self.header)
-    }
-
-    /// The fragment's bytes.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-}
-
-/// The value of a fragment header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fragment {
-    /// What the fragmentable part begins with.
-    pub next_header: Protocol,
-    /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
-    pub offset: u16,
-    /// Whether this is not the last fragment.
-    pub more_fragments: bool,
-    /// What the fragments of one packet have in common.
-    pub identification: u32,
 }
 
 impl Fragment {
-    /// Reads the fields of a view.
-    #[inline]
-    pub fn parse(view: &FragmentView<'_>) -> Self {
-        Self {
-            next_header: view.next_header(),
-            offset: view.offset(),
-            more_fragments: view.more_fragments(),
-            identification: view.identification(),
-        }
-    }
-
-    /// Bytes that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        FRAGMENT_LEN
-    }
-
     /// Writes the header to the front of `buffer` and returns its length.
     ///
     /// # Errors
@@ -237,10 +201,10 @@ impl Fragment {
             return Err(WireError::Malformed("IPv6 fragment offset not a multiple of 8"));
         }
         let (header, _) = split_mut::<FRAGMENT_LEN>(buffer)?;
-        put::<0, 2, FRAGMENT_LEN>(header, [self.next_header.0, 0]);
+        self.put_fields(header);
+        header[1] = 0;
         let offset = self.offset | u16::from(self.more_fragments);
         put::<2, 2, FRAGMENT_LEN>(header, offset.to_be_bytes());
-        put::<4, 4, FRAGMENT_LEN>(header, self.identification.to_be_bytes());
         Ok(FRAGMENT_LEN)
     }
 }

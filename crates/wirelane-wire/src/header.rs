@@ -1,0 +1,145 @@
+//! The shape that all headers have: a view with accessors, and a value with the same fields.
+
+/// Defines the view and the value of a header.
+///
+/// The view has the `LEN` bytes at fixed places and the parts behind them. A field `name: Type = AT`
+/// stands at the byte `AT`: it becomes an accessor of the view and a field of the value, which
+/// `parse` reads and `put_fields` writes. A field `name: Type` is one of the value; its accessor is
+/// written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN + options` is a header
+/// with options behind it, `LEN + ..` another one whose length varies.
+macro_rules! header {
+    ($(#[$view_doc:meta])* view $view:ident($len:ident) $parts:tt) => {
+        crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
+    };
+    (
+        $(#[$view_doc:meta])*
+        view $view:ident($len:ident $(+ $more:tt)?) $parts:tt
+        $(#[$value_doc:meta])*
+        value $value:ident $fields:tt
+    ) => {
+        crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
+        crate::header::header! { @value [$(#[$value_doc])*] $view($len) ['_] $value [] $fields }
+        crate::header::header! { @len $view $value [] $len $(+ $more)? }
+    };
+    (
+        $(#[$view_doc:meta])*
+        view $view:ident($len:ident $(+ $more:tt)?) $parts:tt
+        $(#[$value_doc:meta])*
+        value $value:ident<$life:lifetime> $fields:tt
+    ) => {
+        crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
+        crate::header::header! {
+            @value [$(#[$value_doc])*] $view($len) [$life] $value [<$life>] $fields
+        }
+        crate::header::header! { @len $view $value [<$life>] $len $(+ $more)? }
+    };
+    (@len $view:ident $value:ident [] $len:ident) => {
+        impl $value {
+            /// Bytes that [`emit`](Self::emit) writes.
+            #[inline]
+            pub const fn header_len(&self) -> usize {
+                $len
+            }
+        }
+    };
+    (@len $view:ident $value:ident [$($generics:tt)*] $len:ident + options) => {
+        impl<'a> $view<'a> {
+            /// Bytes of header and options.
+            #[inline]
+            pub fn header_len(&self) -> usize {
+                $len + self.options.len()
+            }
+        }
+
+        impl $($generics)* $value $($generics)* {
+            /// Bytes that [`emit`](Self::emit) writes.
+            #[inline]
+            pub const fn header_len(&self) -> usize {
+                $len + self.options.len()
+            }
+        }
+    };
+    (@len $view:ident $value:ident [] $len:ident + ..) => {};
+    (@view [$($doc:tt)*] $view:ident($len:ident) {
+        $( $(#[$part_doc:meta])* $vis:vis $part:ident, )*
+    }) => {
+        $($doc)*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $view<'a> {
+            header: &'a [u8; $len],
+            $( $part: &'a [u8], )*
+        }
+
+        impl<'a> $view<'a> {
+            $(
+                $(#[$part_doc])*
+                #[inline]
+                $vis fn $part(&self) -> &'a [u8] {
+                    self.$part
+                }
+            )*
+        }
+    };
+    (@value [$($doc:tt)*] $view:ident($len:ident) [$life:lifetime] $value:ident [$($generics:tt)*] {
+        $(
+            $(#[$field_doc:meta])*
+            $name:ident: $kind:ty $(= $at:literal)? $(=> |$it:ident| $parse:expr)?,
+        )*
+    }) => {
+        $($doc)*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $value $($generics)* {
+            $( $(#[$field_doc])* pub $name: $kind, )*
+        }
+
+        impl<'a> $view<'a> {
+            $( crate::header::accessor! { $(#[$field_doc])* $len $name: $kind $(= $at)? } )*
+        }
+
+        impl $($generics)* $value $($generics)* {
+            /// Reads the fields of a view.
+            #[inline]
+            pub fn parse(view: &$view<$life>) -> Self {
+                Self { $( $name: crate::header::value!(view $name $(|$it| $parse)?), )* }
+            }
+
+            /// Writes the fields that stand in the header as they are.
+            #[inline]
+            fn put_fields(&self, header: &mut [u8; $len]) {
+                $( $( crate::field::Field::put::<$at, $len>(self.$name, header); )? )*
+            }
+        }
+    };
+}
+
+/// Accessors of a view, for fields that its value does not have.
+macro_rules! accessors {
+    ($len:ident { $( $(#[$doc:meta])* $name:ident: $kind:ty = $at:literal, )* }) => {
+        $( crate::header::accessor! { $(#[$doc])* $len $name: $kind = $at } )*
+    };
+}
+
+/// The accessor of a field at a fixed place; none for another field.
+macro_rules! accessor {
+    ($(#[$doc:meta])* $len:ident $name:ident: $kind:ty = $at:literal) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&self) -> $kind {
+            <$kind as crate::field::Field>::get::<$at, $len>(self.header)
+        }
+    };
+    ($(#[$doc:meta])* $len:ident $name:ident: $kind:ty) => {};
+}
+
+/// What a field of a value is made of.
+macro_rules! value {
+    ($view:ident $name:ident) => {
+        $view.$name()
+    };
+    ($view:ident $name:ident |$it:ident| $parse:expr) => {{
+        let $it = $view;
+        $parse
+    }};
+}
+
+pub(crate) use {accessor, accessors, header, value};
