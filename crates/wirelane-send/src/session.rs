@@ -38,7 +38,7 @@ pub struct SendConfig {
     /// Cut packets that are longer than the port's MTU (GSO), instead of counting them as
     /// [`Skipped::too_long`].
     pub cut: bool,
-    /// At most so many threads; otherwise one per TX queue.
+    /// At most this number of threads; otherwise one per TX queue.
     pub threads: Option<usize>,
     /// Ends the wait for a link at the start; then nothing is sent. Later [`Session::stop`] ends
     /// the session.
@@ -82,15 +82,15 @@ pub struct Sending {
     crew: Crew<LaneEnd>,
     port: Port,
     lanes: Arc<[LaneProgress]>,
-    /// Of who sends by which TX queue.
+    /// Notices changes of the CPUs that send through each TX queue.
     watch: XpsWatch,
     notes: Notes,
 }
 
-/// What an engine says at the end of the port that it sent through, and of what it did not send.
+/// Makes the notes of an engine at the end: about its port, and about packets that were not sent.
 pub(crate) type Notes = Box<dyn Fn(&Port, &SendOutcome) -> Vec<String> + Send + Sync>;
 
-/// What a lane shows while it runs; on cache lines of its own.
+/// The progress of a lane, for other threads; each on separate cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct LaneProgress {
@@ -98,7 +98,7 @@ pub(crate) struct LaneProgress {
     pub(crate) at: AtomicU64,
 }
 
-/// What a thread leaves.
+/// The result of a thread.
 pub(crate) struct LaneEnd {
     pub(crate) departures: Departures,
     pub(crate) skipped: Skipped,
@@ -137,8 +137,8 @@ impl Sending {
 impl Worker for Sending {
     type Outcome = SendOutcome;
 
-    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue,
-    /// and the threads follow.
+    /// Once per second it also checks which CPUs send through which TX queue. The threads follow a
+    /// change.
     fn wait(&self, timeout: Duration) -> bool {
         self.watch.while_waiting(timeout, |slice| self.crew.wait(slice))
     }
@@ -154,7 +154,7 @@ impl Worker for Sending {
             outcome.skipped.unsent += end.skipped.unsent;
             errors.append(&mut end.errors);
         }
-        // An interface that goes away fails at each of its queues.
+        // An interface that was removed fails at each of its queues.
         Error::each_once(&mut errors);
         let Reading { tx, gso, .. } = monitor.read();
         outcome.tx = tx;
@@ -185,8 +185,8 @@ impl Progress {
     }
 }
 
-/// What sending came to: of the packets of the sources, each was sent, is one of `tx.errors`, or
-/// was skipped.
+/// The outcome of sending. Each packet of the sources was sent, is one of `tx.errors`, or was
+/// skipped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SendOutcome {
@@ -196,7 +196,7 @@ pub struct SendOutcome {
     pub port: PortInfo,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
-    /// What was cut, by TX queue.
+    /// Statistics of segmentation, by TX queue.
     pub gso: Vec<(u16, SegmentStats)>,
     /// Packets that no transmitting end has counted.
     pub skipped: Skipped,
@@ -240,7 +240,7 @@ impl SendOutcome {
 pub struct Skipped {
     /// Longer than the port takes.
     pub too_long: u64,
-    /// Written, and not taken by the port before the end.
+    /// Written, but the port did not take them before the end.
     pub unsent: u64,
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn wait_for_link(interface: &str, halt: &Halt) {
     }
 }
 
-/// What ends a session when its interface was set down.
+/// The error when the interface of a session was set down.
 pub(crate) fn is_down(interface: &str) -> Error {
     let error = Error::failed(interface, "the interface is down");
     error.help(format!("`ip link set {interface} up` brings it up"))

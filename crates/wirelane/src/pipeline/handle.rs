@@ -1,4 +1,4 @@
-//! What any thread may do with threads that run.
+//! Control of running threads, for any thread.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ use crate::pipeline::Handle;
 use crate::port::{Control, PortInfo};
 use crate::stats::QueueStats;
 
-/// A kind of session: what its threads do, and what comes of it.
+/// A kind of session, with the work of its threads and its outcome.
 pub trait Worker {
     /// The result at the end.
     type Outcome;
@@ -38,13 +38,13 @@ pub trait Worker {
     /// an error), or `timeout` has passed; true if they have ended.
     fn wait(&self, timeout: Duration) -> bool;
 
-    /// Waits until all threads have ended, and reports. They were told to end before.
+    /// Waits until all threads have ended, and reports. The session has stopped them.
     fn join(self, monitor: &Monitor) -> Self::Outcome;
 }
 
 /// A running job. Dropping it stops it; [`Session::join`] also returns the outcome.
 ///
-/// It dereferences to its worker, for what only that kind of session offers.
+/// It dereferences to its worker, which may have further methods.
 pub struct Session<W> {
     /// Dropped first: the worker waits for its threads.
     handle: StopOnDrop,

@@ -8,8 +8,7 @@
 //!                      └────── empty chunks ──────┘
 //! ```
 //!
-//! Who looks at the packets meanwhile ([`View`]) gets copies of what the writer has merged, as far
-//! as there is room.
+//! A [`View`] gets copies of the packets that the writer has merged, as far as there is room.
 //!
 //! `-c N` takes the first packets in order of time, so the limit is applied behind the merge
 //! (`limit.rs`).
@@ -78,8 +77,7 @@ impl Capture {
     /// As [`Capture::start`]; `view` sees the packets, too.
     ///
     /// # Errors
-    /// As [`Capture::start`]; or each queue has a file of its own, so that there is no common order
-    /// in which to see them.
+    /// As [`Capture::start`]; or each queue has a separate file, so the packets have no common order.
     pub fn start_with_view(
         ports: Vec<Port>,
         config: &CaptureConfig,
@@ -189,8 +187,8 @@ impl super::Worker for Capture {
         failed.wait(Duration::ZERO) || received && self.writers.running.wait(left())
     }
 
-    /// It does not wait for a stalled reader ([`Halt`](crate::halt::Halt)), but counts what that
-    /// one did not take.
+    /// It does not wait for a stalled reader ([`Halt`](crate::halt::Halt)), but counts the packets
+    /// that the reader did not take.
     fn join(mut self, monitor: &Monitor) -> CaptureOutcome {
         let (_, mut errors) = self.running.end();
         Error::each_once(&mut errors);
@@ -206,7 +204,7 @@ impl super::Worker for Capture {
         };
         self.writers.end(&mut outcome);
         for (info, port) in outcome.ports.iter_mut().zip(self.running.open_ports()) {
-            // Those of the way to the writer are of all ports.
+            // The notes of the writers are about all ports.
             info.notes.append(&mut self.writers.notes);
             info.notes.extend(port.diagnostics());
             outcome.frames += port.frames();

@@ -1,4 +1,4 @@
-//! The threads that write and look, and the ways of the receiving ends to them.
+//! The threads that write and view packets, and the routes of the receiving ends to them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -33,9 +33,9 @@ const SLACK: u64 = 200_000_000;
 pub(super) struct Writers {
     /// The threads that write; `None` without any.
     pub(super) opener: Option<Arc<Opener>>,
-    /// How many of them, and of those that look, run.
+    /// How many writing and viewing threads run.
     pub(super) running: Arc<Count>,
-    /// The thread that looks.
+    /// The thread of the view.
     pub(super) view: Option<ViewThread>,
     pub(super) failed: Arc<Event>,
     /// Applied behind the merge.
@@ -140,7 +140,7 @@ impl Writers {
         Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
     }
 
-    /// Waits until all threads have ended, and adds what came of it to `outcome`.
+    /// Waits until all threads have ended, and adds their results to `outcome`.
     pub(super) fn end(&mut self, outcome: &mut CaptureOutcome) {
         for writer in self.threads() {
             let Ok(finished) = writer.join() else {
@@ -163,10 +163,10 @@ impl Writers {
         }
     }
 
-    /// Reserves memory for so many lanes. `merges`: a file has several of them.
+    /// Reserves memory for `lanes` lanes. `merges`: several lanes lead into the same file.
     fn reserve(&mut self, from: Sources<'_>, lanes: usize, merges: bool) -> Result<Arc<Credit>> {
         // A port that waits needs no memory to be patient with, only what keeps both sides busy.
-        // A merge does: it holds the chunks of one queue until another has come as far.
+        // A merge does: it holds the chunks of one queue until the other queues have caught up.
         let waits = from.is_lossless() && !merges;
         // As much again as the private memory of the lanes, so that it is not scarce from the
         // start.
@@ -181,7 +181,7 @@ impl Writers {
         Ok(credit)
     }
 
-    /// Starts the thread that looks.
+    /// Starts the thread of the view.
     fn start_view(&mut self, from: Sources<'_>, view: Box<dyn View>) -> Result<ViewInput> {
         let waits = from.is_lossless() || view.needs_all();
         let immediate = from.config.immediate && from.config.output.is_none();
@@ -267,7 +267,7 @@ impl Sources<'_> {
         let of_port = |((port, title), inputs): ((&Port, &String), &Vec<Rx>)| {
             let interfaces = |rx| {
                 let mut all = interfaces(port.info(), rx);
-                // Those of a file have names of their own.
+                // The interfaces of a file already have names.
                 if port.info().interface.is_none() && rx.interface_table().is_none() {
                     all.iter_mut().for_each(|one| one.source.name.clone_from(title));
                 }
@@ -297,8 +297,7 @@ impl Sources<'_> {
         self.ports.iter().zip(self.inputs).flat_map(of_port).collect()
     }
 
-    /// How long the writer of a file with so many `members`, of `lanes` in all, waits for a silent
-    /// one.
+    /// How long the writer of a file with `members` of the `lanes` lanes waits for a silent one.
     fn patience(&self, members: usize, lanes: usize, is_limited: bool) -> Patience {
         // One file can have much older packets than another.
         let is_apart = is_limited || self.is_file() && !self.has_pipe() && members > 1;
@@ -321,8 +320,7 @@ impl Sources<'_> {
 }
 
 impl Files {
-    /// One file for all receiving ends, or one for each interface. `is_viewed`: somebody looks at
-    /// the packets.
+    /// One file for all receiving ends, or one for each interface. `is_viewed`: there is a view.
     ///
     /// # Errors
     /// The output cannot be split.
@@ -368,8 +366,8 @@ fn check_split(output: &OutputConfig, inputs: &[Vec<Rx>], is_viewed: bool) -> Re
     Ok(())
 }
 
-/// What the output says of itself: what it is told to, and what the files say of themselves that
-/// are read.
+/// The section header of the output: the options, joined with the headers of the files that the
+/// ports read.
 fn section(own: &Section, files: &[&Arc<FileMetadata>], ports: usize) -> Section {
     let mut section = own.clone();
     if !files.is_empty() && files.len() == ports {

@@ -1,4 +1,4 @@
-//! Prepares what moves packets from one port to another: ends, disciplines, a job for each thread.
+//! Prepares each direction of forwarding: its ends, its disciplines, a job for each thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,7 +80,7 @@ impl<'a> Directions<'a> {
         Ok(())
     }
 
-    /// The ends of a direction, with coalescers and segmenters where they are asked for.
+    /// The ends of a direction, with coalescers and segmenters where the switches need them.
     fn ends(
         &mut self,
         ports: &mut [Port],
@@ -95,7 +95,7 @@ impl<'a> Directions<'a> {
         if let Some(switches) = merges {
             inputs = offload::merge(&mut self.monitor, from, inputs, &sink, switches, config)?;
         }
-        // What was merged, here or by the kernel, has to be cut again.
+        // Packets that we or the kernel merged have to be cut again.
         let comes_long = merges.is_some() || ports[from].leaves_cutting();
         let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::<Switches>::default));
         let outputs = match cuts {

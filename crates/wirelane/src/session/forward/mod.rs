@@ -72,10 +72,10 @@ pub struct Forward {
     egresses: Vec<Egresses>,
     /// By port.
     switches: Vec<Option<PortSwitches>>,
-    /// By port, for those that send.
+    /// By port; `None` for a port that only receives.
     losses: Vec<Option<Losses>>,
     signals: Arc<Signals>,
-    /// Of who sends by which TX queue.
+    /// Notices changes of the CPUs that send through each TX queue.
     watch: XpsWatch,
 }
 
@@ -107,7 +107,7 @@ impl Forward {
         for (from, to) in routes {
             directions.add(&mut ports, std::mem::take(&mut received[from]), (from, to))?;
         }
-        // What no direction uses.
+        // No direction uses the other ends.
         drop(received);
         let unused = ports.iter_mut().filter(|port| port.transmits());
         unused.for_each(|port| drop(port.tx()));
@@ -185,8 +185,9 @@ fn switches(
     (0..ports.len()).map(of_port).collect()
 }
 
-/// Controls that select received packets only: none that the host itself sends, and none at a port
-/// that only sends. Unless it has ended by itself, stopping gives frames a limited time to leave.
+/// The controls select only received packets: no packets that the host itself sends, and none at a
+/// port that only sends. Stopping limits the time in which frames may leave, unless the session has
+/// ended by itself.
 fn handle(running: &Running<Worker>, monitor: &Monitor, signals: &Arc<Signals>) -> Handle {
     let receives = |position| monitor.rx.iter().any(|(of, _)| *of == position);
     let control = |(position, port): (usize, &Port)| {
@@ -209,8 +210,8 @@ fn handle(running: &Running<Worker>, monitor: &Monitor, signals: &Arc<Signals>) 
 impl super::Worker for Forward {
     type Outcome = ForwardOutcome;
 
-    /// Meanwhile it notices once per second if somebody changes which CPUs send by which TX queue,
-    /// and the threads follow.
+    /// Once per second it also checks which CPUs send through which TX queue. The threads follow a
+    /// change.
     fn wait(&self, timeout: Duration) -> bool {
         let is_stopped = self.running.stopped();
         let is_over = |slice| {
@@ -232,10 +233,10 @@ impl super::Worker for Forward {
         }
         drop(workers);
         self.egresses.iter().for_each(Egresses::close);
-        // An interface that goes away fails at each of its queues.
+        // An interface that was removed fails at each of its queues.
         Error::each_once(&mut errors);
         let reading = monitor.read();
-        // What still waits in a discipline goes back to its owner.
+        // Frames that still wait in a discipline return to their owners.
         self.egresses.clear();
         let mut ports = Vec::new();
         for position in 0..self.losses.len() {
