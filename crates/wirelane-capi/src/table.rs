@@ -180,7 +180,7 @@ impl<T> Deref for Exclusive<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it is initialised, and the key says that this thread is alone inside.
+        // SAFETY: it is initialised, and by the key only this thread uses it.
         unsafe { (*self.slot.value.get()).assume_init_ref() }
     }
 }
@@ -188,7 +188,7 @@ impl<T> Deref for Exclusive<'_, T> {
 impl<T> DerefMut for Exclusive<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: it is initialised, and the key says that this thread is alone inside.
+        // SAFETY: it is initialised, and by the key only this thread uses it.
         unsafe { (*self.slot.value.get()).assume_init_mut() }
     }
 }
@@ -221,7 +221,7 @@ impl<T: Sync> Deref for Shared<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it is initialised, and the key says that nobody is inside alone.
+        // SAFETY: it is initialised, and by the key no thread uses it exclusively.
         unsafe { (*self.slot.value.get()).assume_init_ref() }
     }
 }

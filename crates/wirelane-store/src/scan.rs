@@ -131,7 +131,7 @@ pub enum GapKind {
     Mended,
     /// The disk returned this error.
     Unreadable(String),
-    /// Extents are missing at the end, because the segment's name has a later time.
+    /// Extents are missing at the end: the name of the segment has a later time than its packets.
     Short,
 }
 

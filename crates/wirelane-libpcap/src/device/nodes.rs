@@ -17,7 +17,7 @@ pub(crate) fn to_list(devices: &[Entry]) -> Option<*mut Interface> {
         match unsafe { node(device, first) } {
             Some(node) => first = node.as_ptr(),
             None => {
-                // SAFETY: as above, and nobody else knows it.
+                // SAFETY: as above, and nothing else refers to it.
                 unsafe { free(first) };
                 return None;
             }
@@ -91,7 +91,8 @@ unsafe fn node(device: &Entry, next: *mut Interface) -> Option<NonNull<Interface
         flags: device.flags,
     };
     let node = place(empty)?;
-    // SAFETY: just made, and nobody else's. What it has at a failure is freed with it.
+    // SAFETY: just made, so nothing else refers to it. After a failure, its parts are freed with
+    // it.
     unsafe {
         let fill = || {
             (*node.as_ptr()).name = bytes(device.name.as_bytes_with_nul())?.cast();
@@ -126,7 +127,7 @@ fn address_node(entry: &AddressEntry, next: *mut Address) -> Option<*mut Address
     let whole = Address { next, address, netmask, broadcast, destination };
     let node = if missing { None } else { place(whole) };
     if node.is_none() {
-        // SAFETY: each is null or of malloc(3), and nobody else knows it.
+        // SAFETY: each is null or of malloc(3), and nothing else refers to it.
         copies.into_iter().for_each(|copy| unsafe { libc::free(copy.cast()) });
     }
     node.map(NonNull::as_ptr)

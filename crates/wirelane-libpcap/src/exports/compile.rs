@@ -101,7 +101,7 @@ impl Request {
         target: &Target,
     ) -> Result<c_int, Vec<u8>> {
         let pcap = real::compiler(library, target).map_err(String::into_bytes)?;
-        // SAFETY: the handle is nobody else's; its text is copied before it is closed.
+        // SAFETY: only this function uses the handle; its text is copied before it is closed.
         unsafe {
             let Some(compiler) = Real::from_raw(library, pcap) else {
                 return Err(b"malloc: Cannot allocate memory".to_vec());
@@ -122,7 +122,7 @@ impl Request {
     /// The contract of pcap_compile(3), and the handle is open.
     unsafe fn compile(&self, library: &Library, pcap: *mut real::Pcap) -> c_int {
         let mut theirs = Program { len: 0, instructions: ptr::null_mut() };
-        // SAFETY: by contract. What the library fills is copied and given back to it.
+        // SAFETY: by contract. The library's program is copied, and freed by the library.
         unsafe {
             let status = (library.pcap_compile)(
                 pcap,

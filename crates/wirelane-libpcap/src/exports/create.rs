@@ -68,8 +68,7 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
     if handle.is_null() {
         return;
     }
-    // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any
-    // more.
+    // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) not used any more.
     let handle = unsafe { Box::from_raw(handle) };
     let is_copy = handle.with(|inner| match &inner.state {
         State::Live(live) => live.is_copy(),
@@ -115,7 +114,7 @@ unsafe fn create(device: *const c_char) -> Result<Box<Handle>, String> {
 /// A handle of the real library that is not activated.
 fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
     let mut error = [0; ERRBUF_SIZE];
-    // SAFETY: a string, and room for a text; the handle is nobody else's.
+    // SAFETY: a string, and room for a text; only this function uses the handle.
     unsafe {
         let pcap = (library.pcap_create)(name.as_ptr(), error.as_mut_ptr());
         Real::from_raw(library, pcap)
@@ -179,7 +178,8 @@ fn open(inner: &mut Inner) -> Result<Activated, Failure> {
 /// Applies the program's options.
 fn configure(real: &Real, options: &Options) {
     let (library, pcap) = (real.library, real.as_ptr());
-    // SAFETY: the handle is open and not activated. What it does not take it refuses at activation.
+    // SAFETY: the handle is open and not activated. Options that it does not accept fail at
+    // activation.
     unsafe {
         (library.pcap_set_snaplen)(pcap, options.snaplen);
         (library.pcap_set_promisc)(pcap, options.promiscuous.into());

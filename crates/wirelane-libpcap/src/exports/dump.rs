@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn pcap_dump_flush(dumper: *mut Dumper) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_close(dumper: *mut Dumper) {
     if !dumper.is_null() {
-        // SAFETY: an open dumper, which nobody uses any more, by the contract of
+        // SAFETY: an open dumper, which is not used any more, by the contract of
         // pcap_dump_close(3).
         unsafe { close(dumper.cast()) }
     }

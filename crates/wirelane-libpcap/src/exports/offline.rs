@@ -101,7 +101,7 @@ pub(crate) extern "C" fn pcap_open_dead_with_tstamp_precision(
 ) -> *mut Handle {
     let open = || {
         let library = real::library().ok()?;
-        // SAFETY: takes numbers; the handle is nobody else's.
+        // SAFETY: takes numbers; only this function uses the handle.
         unsafe {
             let pcap = (library.pcap_open_dead_with_tstamp_precision)(link, snaplen, precision);
             Some(Box::into_raw(Handle::of_real(Real::from_raw(library, pcap)?)))
@@ -155,7 +155,7 @@ unsafe fn opened(
             return open_ours().map_err(String::into_bytes);
         };
         let mut text: [c_char; ERRBUF_SIZE] = [0; ERRBUF_SIZE];
-        // SAFETY: the handle is nobody else's; the text ends in a NUL.
+        // SAFETY: only this function uses the handle; the text ends in a NUL.
         unsafe {
             let pcap = open(library, text.as_mut_ptr());
             let Some(real) = Real::from_raw(library, pcap) else {
@@ -180,7 +180,7 @@ fn open_port(path: &CStr, precision: c_uint) -> Result<*mut Handle, String> {
     }
     let opening = Box::new(device::savefile(name));
     let handle = Box::into_raw(Handle::new(Options::new(path, &opening), opening));
-    // SAFETY: the handle is open, and nobody else's.
+    // SAFETY: the handle is open, and has no other owner.
     unsafe {
         pcap_set_tstamp_precision(handle, precision.cast_signed());
         if pcap_activate(handle) >= 0 {

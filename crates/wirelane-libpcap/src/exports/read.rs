@@ -209,7 +209,7 @@ unsafe fn read(
     let count = if count <= 0 { c_int::MAX } else { count };
     let (reader, request) = reader(handle, count.unsigned_abs() as usize)?;
     let Some(callback) = callback else { return Err(handle.fail("no callback")) };
-    // SAFETY: it stays as long as the handle, which is not closed while somebody reads.
+    // SAFETY: it lives as long as the handle, which is not closed while a thread reads.
     let reader = unsafe { reader.as_ref() };
     Ok(reader.read(request, &handle.breaker, |header, bytes| {
         // SAFETY: by contract; both live until it returns.

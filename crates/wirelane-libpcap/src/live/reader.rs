@@ -228,8 +228,8 @@ impl Reader {
             let ahead = Ahead::of(unsafe { frames.as_ref() });
             for at in 0..frames.len() {
                 ahead.prefetch(at);
-                // SAFETY: the frames stay until the next step, which only who reads takes; if that
-                // was somebody within the callback, the turn has changed.
+                // SAFETY: the frames stay until the next step, which only the reading thread takes.
+                // If it was taken within the callback, the turn has changed.
                 let frame = unsafe { frames.cast::<Frame>().add(at).as_ref() };
                 if at > 0 && frame.timestamp() > until {
                     break;

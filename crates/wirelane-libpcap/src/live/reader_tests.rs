@@ -186,7 +186,7 @@ fn a_failure_is_said_each_time() {
 
 /// Whether the descriptor is readable, now or within a time.
 fn is_readable(reader: &Reader, timeout_ms: u64) -> bool {
-    // SAFETY: nobody reads.
+    // SAFETY: no thread reads.
     let selectable = unsafe { &*reader.desk.get() }.selectable.as_ref().unwrap();
     watch::wait(&[selectable.as_fd()], Some(Duration::from_millis(timeout_ms))).unwrap()
 }

@@ -32,8 +32,8 @@ impl Frame {
         meta.room = left as u32;
         meta.marks = meta.marks.with(Marks::ATTACHED);
         let len = options.len() as u32;
-        // SAFETY: `HEADER + options.len()` bytes behind what is the room now were room before, so
-        // that they belong to this frame.
+        // SAFETY: `HEADER + options.len()` bytes after the reduced room were room before, so that
+        // they belong to this frame.
         unsafe {
             let place = meta.data.add(left).as_ptr();
             place.cast::<[u8; 4]>().write(interface.to_ne_bytes());

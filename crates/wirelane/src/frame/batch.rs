@@ -81,7 +81,8 @@ impl Batch {
         unsafe { self.frames.set_len(start) };
         // SAFETY: these handles are beyond the length, so given up.
         unsafe { release_runs(released) };
-        // SAFETY: they are overwritten by those behind them, and the length says so.
+        // SAFETY: the following handles overwrite the released ones, and the length counts only
+        // them.
         unsafe {
             let base = self.frames.as_mut_ptr();
             std::ptr::copy(base.add(end), base.add(start), rest);

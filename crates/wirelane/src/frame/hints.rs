@@ -129,8 +129,7 @@ impl Frame {
         let found = self.read_before::<{ Hints::BYTES }>()?;
         let hints = Hints::parse(found)?;
         let before = self.meta_mut().data;
-        // SAFETY: at least so many bytes before the packet, which were just read, belong to this
-        // frame.
+        // SAFETY: these bytes before the packet were just read, and belong to this frame.
         unsafe { before.sub(Hints::BYTES).cast::<[u8; Hints::BYTES]>().write([0; Hints::BYTES]) };
         (hints != Hints::default()).then_some(RawHints(found))
     }

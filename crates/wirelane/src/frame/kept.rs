@@ -25,7 +25,7 @@ impl Frame {
         if place + N > self.before() {
             return [0; N];
         }
-        // SAFETY: so much of the headroom belongs to this frame, and is initialised.
+        // SAFETY: this part of the headroom belongs to this frame, and is initialised.
         unsafe { self.start().add(place).cast::<[u8; N]>().read() }
     }
 
@@ -37,7 +37,7 @@ impl Frame {
     pub(super) fn keep<const N: usize>(&mut self, place: usize, bytes: [u8; N]) -> bool {
         let fits = place + N <= self.before();
         if fits {
-            // SAFETY: so much of the headroom belongs to this frame.
+            // SAFETY: this part of the headroom belongs to this frame.
             unsafe { self.start().add(place).cast::<[u8; N]>().write(bytes) };
         }
         fits

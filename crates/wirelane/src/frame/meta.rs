@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
 pub(super) unsafe fn release_runs(frames: &[NonNull<Meta>]) {
     let mut rest = frames;
     while let [first, ..] = rest {
-        // SAFETY: frames are valid until they are given back.
+        // SAFETY: frames are valid until they are returned.
         let owner = |meta: &NonNull<Meta>| unsafe { meta.as_ref() }.owner;
         let run = rest.iter().position(|m| owner(m) != owner(first)).unwrap_or(rest.len());
         // SAFETY: given up by contract, and of one owner.
@@ -64,7 +64,7 @@ pub(super) unsafe fn release_runs(frames: &[NonNull<Meta>]) {
 #[inline]
 pub(super) unsafe fn release_run(frames: &[NonNull<Meta>]) {
     let Some(first) = frames.first() else { return };
-    // SAFETY: by contract; a frame's meta and owner are valid until it is given back.
+    // SAFETY: by contract; a frame's meta and owner are valid until it is returned.
     unsafe {
         let owner = first.as_ref().owner;
         (owner.as_ref().release)(owner, frames);

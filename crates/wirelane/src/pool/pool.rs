@@ -23,7 +23,8 @@ pub struct Pool {
     gauge: Arc<AtomicU32>,
 }
 
-// SAFETY: the pool is the only user of the free list; what others touch of `Shared` is atomic.
+// SAFETY: the pool is the only user of the free list; other threads only access atomics of
+// `Shared`.
 unsafe impl Send for Pool {}
 
 /// The state that outlives the pool while frames are in use.
@@ -85,7 +86,7 @@ impl Pool {
         });
         let shared = NonNull::from(Box::leak(shared));
         for index in 0..chunks {
-            // SAFETY: `carve` gave us this many slots, to which nobody else refers.
+            // SAFETY: `carve` returned this many slots, and nothing else refers to them.
             unsafe {
                 let slot = slots.add(index as usize);
                 let meta = Meta {
@@ -215,7 +216,8 @@ impl Drop for Pool {
         self.gauge.store(0, Ordering::Relaxed);
         // SAFETY: the free list is ours, and is not used any more.
         if unsafe { self.shared().returns.close(self.head, self.free, self.size()) } {
-            // SAFETY: every frame is back and the pool is going, so nobody refers to it any more.
+            // SAFETY: every frame was returned and the pool is being dropped, so nothing else
+            // refers to it.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
         }
     }
@@ -230,7 +232,7 @@ unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
         returns.give(frames.iter().map(|meta| meta.as_ref().index), shared.as_ref().config.chunks)
     };
     if last {
-        // SAFETY: the pool is gone and every frame is back: nobody refers to it any more.
+        // SAFETY: the pool was dropped and every frame was returned, so nothing else refers to it.
         drop(unsafe { Box::from_raw(shared.as_ptr()) });
     }
 }

@@ -48,7 +48,7 @@ struct Inner {
     tags: AtomicU32,
 }
 
-// SAFETY: slots belong to whoever has the chunk; everything else is atomic, locked or constant.
+// SAFETY: a slot belongs to the owner of its chunk; everything else is atomic, locked or constant.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -312,7 +312,7 @@ impl Region {
         for i in 0..count as usize {
             let index = first + i;
             // SAFETY: a chunk has at least one grain, so the index is below the number of slots;
-            // nobody else refers to this one, because no frame of it exists.
+            // nothing else refers to this one, because no frame of it exists.
             unsafe {
                 let slot = inner.slots.add(index).as_ptr();
                 (*slot).size = size as u32;

@@ -20,8 +20,8 @@ pub(super) struct Returns {
     links: Box<[UnsafeCell<u32>]>,
 }
 
-// SAFETY: a link belongs to whoever owns its chunk; chunks change hands through `state`, with
-// release on the giving and acquire on the taking side.
+// SAFETY: a link belongs to the owner of its chunk; `state` transfers chunks, with release on the
+// giving and acquire on the taking side.
 unsafe impl Sync for Returns {}
 // SAFETY: as above.
 unsafe impl Send for Returns {}
@@ -63,7 +63,7 @@ impl Returns {
             count += 1;
         }
         let Some(first) = first else { return false };
-        // SAFETY: a chain of what the caller owns.
+        // SAFETY: a chain of chunks that the caller owns.
         unsafe { self.push(first, last, count, 0, size) }
     }
 
@@ -166,7 +166,7 @@ mod loom_tests {
                 .into_iter()
                 .map(|chunks| {
                     let returns = Arc::clone(&returns);
-                    // SAFETY: nobody else has these chunks.
+                    // SAFETY: only this thread has these chunks.
                     thread::spawn(move || unsafe {
                         assert!(!returns.give(chunks.into_iter(), 3));
                     })
@@ -197,7 +197,7 @@ mod loom_tests {
                 .into_iter()
                 .map(|chunk| {
                     let returns = Arc::clone(&returns);
-                    // SAFETY: nobody else has this chunk.
+                    // SAFETY: only this thread has this chunk.
                     thread::spawn(move || unsafe { returns.give(std::iter::once(chunk), 3) })
                 })
                 .collect();

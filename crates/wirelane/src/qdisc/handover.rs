@@ -59,8 +59,8 @@ struct Inner<B: Container> {
     stash: B,
 }
 
-// SAFETY: `inner` is reached by the holder of the running bit alone, and the bit is passed on with
-// release and acquire; all else is made for sharing.
+// SAFETY: only the holder of the running bit accesses `inner`, and the bit is passed on with
+// release and acquire; all other fields are made for sharing.
 unsafe impl<B: Container + Send> Sync for HandOver<B> {}
 
 impl<B: Container> HandOver<B> {
@@ -108,7 +108,7 @@ impl<B: Container> HandOver<B> {
         bypass: bool,
     ) {
         if bypass && self.run.try_begin() {
-            // SAFETY: we run.
+            // SAFETY: this thread is the runner.
             if unsafe { self.is_drained() } && !host.is_stopped() {
                 host.transmit(batch, Way::Bypass);
                 if batch.items().is_empty() {
@@ -170,7 +170,7 @@ impl<B: Container> HandOver<B> {
     pub(super) fn take(&self, into: &mut Vec<B::Item>, max: usize) -> usize {
         self.run.acquire();
         let taken = self.inner.with_mut(|inner| {
-            // SAFETY: we run.
+            // SAFETY: this thread is the runner.
             let inner = unsafe { &mut *inner };
             let first = inner.stash.items().len().min(max);
             into.extend(inner.stash.items().drain(..first));
@@ -215,7 +215,7 @@ impl<B: Container> HandOver<B> {
         let mut left = quota;
         while left > 0 && !host.is_stopped() {
             let taken = self.inner.with_mut(|inner| {
-                // SAFETY: the caller runs.
+                // SAFETY: the caller is the runner.
                 let inner = unsafe { &mut *inner };
                 if self.stashed.value() > 0 {
                     out.items().append(inner.stash.items());
@@ -233,7 +233,7 @@ impl<B: Container> HandOver<B> {
             if !out.items().is_empty() {
                 self.stashed.set(out.items().len() as u64);
                 self.inner.with_mut(|inner| {
-                    // SAFETY: the caller runs.
+                    // SAFETY: the caller is the runner.
                     unsafe { (*inner).stash.items().append(out.items()) }
                 });
             }

@@ -75,7 +75,7 @@ pub(super) struct SpinLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time: through the lock, or by `get`'s contract.
+// SAFETY: one thread at a time accesses the value: through the lock, or by `get`'s contract.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
@@ -102,7 +102,7 @@ impl<T> SpinLock<T> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the contract makes it the only reference")]
     pub(super) unsafe fn get(&self) -> &mut T {
-        // SAFETY: nobody else reaches the value, by contract.
+        // SAFETY: no other thread accesses the value, by contract.
         unsafe { &mut *self.value.get() }
     }
 }

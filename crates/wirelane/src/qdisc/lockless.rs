@@ -135,7 +135,7 @@ impl Host for Port<'_> {
     fn transmit(&mut self, batch: &mut Batch, way: Way) {
         let offered = batch.len();
         let length = if way == Way::Ring { bytes(batch) } else { 0 };
-        // SAFETY: only the runner gets here, and with this discipline nobody takes the TX lock.
+        // SAFETY: only the runner gets here, and with this discipline no thread takes the TX lock.
         let wire = unsafe { self.link.wire.get() };
         let sent = wire.transmit(self.link, self.counters, batch, self.now) as u64;
         match way {
@@ -194,7 +194,7 @@ impl Qdisc for Lockless {
         let Some((mut port, out)) = self.port(lane, link, now) else { return Ok(()) };
         let mut result = Ok(());
         self.core.run(&mut port, out, |port| {
-            // SAFETY: only the runner gets here, and nobody takes the TX lock.
+            // SAFETY: only the runner gets here, and no thread takes the TX lock.
             let wire = unsafe { link.wire.get() };
             match wire.flush(link, port.counters, now) {
                 Ok(woken) => woken,
@@ -209,7 +209,7 @@ impl Qdisc for Lockless {
 
     fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
         let Some((mut port, out)) = self.port(lane, link, 0) else { return };
-        // SAFETY: only the runner gets here, and nobody takes the TX lock.
+        // SAFETY: only the runner gets here, and no thread takes the TX lock.
         self.core.exclusive(&mut port, out, || act(unsafe { link.wire.get() }));
     }
 

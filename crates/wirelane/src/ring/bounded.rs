@@ -185,8 +185,8 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
         let wanted = items.len();
         let Some(claim) = self.claim(min.max(1), wanted) else { return 0 };
         let count = claim.count as usize;
-        // SAFETY: these slots are claimed. The elements move there: the vector forgets all of
-        // them and then remembers those that stay.
+        // SAFETY: these slots are claimed. The elements move there: the vector's length is set to
+        // 0, and then to the number of elements that stay.
         unsafe {
             self.handle.shared.slots.copy_in(claim.start, items.as_ptr(), count);
             items.set_len(0);
@@ -435,7 +435,7 @@ impl<T, P: Side, C: Side> Drop for Reservation<'_, T, P, C> {
         let this = GiveUp(self);
         for i in 0..this.0.written {
             let index = this.0.claim.start.wrapping_add(i);
-            // SAFETY: the slot is claimed and written, and given up afterwards.
+            // SAFETY: the slot is claimed and written, and released afterwards.
             drop(unsafe { this.0.enqueuer.handle.shared.slots.read(index) });
         }
     }
@@ -507,7 +507,7 @@ impl<T> Drop for Shared<T> {
         let count = self.producers.published(Ordering::Relaxed).wrapping_sub(start);
         for run in self.filled(Claim { start, count }) {
             for i in 0..run.count {
-                // SAFETY: all handles are gone; what is published and in no hole is an element.
+                // SAFETY: all handles are gone; published slots outside holes contain elements.
                 drop(unsafe { self.slots.read(run.start.wrapping_add(i)) });
             }
         }

@@ -19,7 +19,7 @@ mod imp {
         layout: Layout,
     }
 
-    // SAFETY: this is memory; whoever uses it says which thread owns which slot (see the methods).
+    // SAFETY: this is memory; its users determine which thread owns which slot (see the methods).
     unsafe impl<T: Send> Send for Slots<T> {}
     // SAFETY: as above.
     unsafe impl<T: Send> Sync for Slots<T> {}
@@ -132,7 +132,7 @@ mod imp {
 
     pub(in super::super) struct Slots<T>(Box<[UnsafeCell<MaybeUninit<T>>]>);
 
-    // SAFETY: this is memory; whoever uses it says which thread owns which slot.
+    // SAFETY: this is memory; its users determine which thread owns which slot.
     unsafe impl<T: Send> Send for Slots<T> {}
     // SAFETY: as above.
     unsafe impl<T: Send> Sync for Slots<T> {}
@@ -160,7 +160,7 @@ mod imp {
         /// # Safety
         /// The caller owns the slot of `index`, with an element in it that is read only once.
         pub(in super::super) unsafe fn read(&self, index: u64) -> T {
-            // SAFETY: by contract. A mutable access, because nobody else may read it either.
+            // SAFETY: by contract. A mutable access, because no other thread may read it, either.
             self.slot(index).with_mut(|slot| unsafe { (*slot).assume_init_read() })
         }
 
