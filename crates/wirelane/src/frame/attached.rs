@@ -18,7 +18,7 @@ const HEADER: usize = 8;
 
 impl Frame {
     /// Stores the number of its interface in its file, and the options of its block. False, without
-    /// a change, if they do not fit after the packet.
+    /// a change, if they do not fit after the packet, or if it has them already.
     #[cold]
     #[must_use = "without room nothing was changed"]
     pub(crate) fn attach(&mut self, interface: u32, options: &[u8]) -> bool {
