@@ -4,8 +4,10 @@
 pub mod changes;
 mod command;
 pub mod comparison;
+mod effort;
 pub mod environment;
 mod estimate;
+pub mod job;
 pub mod machine;
 pub mod page;
 pub mod peers;
@@ -21,3 +23,5 @@ pub mod task;
 pub mod wire;
 
 pub use self::command::main;
+pub use self::effort::Effort;
+pub(crate) use self::row::params;

@@ -25,9 +25,51 @@ pub struct Row {
 }
 
 impl Row {
+    /// The same with the figure that a paper published for it.
+    #[must_use]
+    pub fn with_source(self, source: Option<Source>) -> Self {
+        Self { source, ..self }
+    }
+
     /// Smallest, median and largest sample; `None` without any.
     pub fn summary(&self) -> Option<[f64; 3]> {
         summary(&self.samples)
+    }
+}
+
+/// What rows are about: all of them have this in common.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Which suite it belongs to.
+    pub suite: &'static str,
+    /// What is measured.
+    pub case: &'static str,
+    /// The other program that is measured; `None` for Wirelane.
+    pub peer: Option<&'static str>,
+    /// Under which conditions.
+    pub params: Params,
+}
+
+impl Subject {
+    /// The row of a metric, which has its usual unit.
+    pub fn row(&self, metric: &'static str, samples: Vec<f64>) -> Row {
+        let Self { suite, case, peer, params } = self.clone();
+        Row { suite, case, peer, params, metric, unit: unit(metric), samples, source: None }
+    }
+}
+
+/// The unit of a metric, by its name.
+pub fn unit(metric: &str) -> &'static str {
+    match metric {
+        "bits_per_s" => "bit/s",
+        "bytes_of_file" => "B",
+        _ if metric.ends_with("bytes_per_s") => "B/s",
+        _ if metric.ends_with("_per_s") => "1/s",
+        _ if metric.ends_with("_ms") => "ms",
+        _ if metric.starts_with("cpu_s_per_gb") => "s",
+        _ if metric.starts_with("cycles_") => "cycles",
+        _ if metric.split('_').any(|word| word == "ns") => "ns",
+        _ => "1",
     }
 }
 
@@ -125,6 +167,18 @@ impl Better {
 pub struct Params(pub Vec<(&'static str, Param)>);
 
 impl Params {
+    /// These, and after them others.
+    #[must_use]
+    pub fn and(mut self, others: impl IntoIterator<Item = (&'static str, Param)>) -> Self {
+        self.0.extend(others);
+        self
+    }
+
+    /// The value of this condition.
+    pub fn get(&self, name: &str) -> Option<&Param> {
+        self.0.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
     /// Whether this condition is among them. Its value is compared as text.
     pub fn has(&self, (name, value): (&str, &str)) -> bool {
         self.0.iter().any(|(own, found)| *own == name && found.to_string() == value)
@@ -141,6 +195,14 @@ impl Serialize for Params {
     }
 }
 
+/// Conditions, in order: `params![port = "packet", size = 64]`.
+macro_rules! params {
+    ($($name:ident = $value:expr),* $(,)?) => {
+        $crate::row::Params(vec![$((stringify!($name), $crate::row::Param::from($value))),*])
+    };
+}
+pub(crate) use params;
+
 /// The value of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -153,6 +215,36 @@ pub enum Param {
     Text(&'static str),
     /// A name found at run time.
     Name(String),
+}
+
+impl From<&'static str> for Param {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<String> for Param {
+    fn from(name: String) -> Self {
+        Self::Name(name)
+    }
+}
+
+impl From<u64> for Param {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<usize> for Param {
+    fn from(number: usize) -> Self {
+        Self::Number(number as u64)
+    }
+}
+
+impl From<bool> for Param {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
 }
 
 impl std::fmt::Display for Param {
@@ -244,6 +336,23 @@ mod tests {
         assert_eq!(serde_json::to_value(row(&[3.1, 3.4, 3.0])).unwrap(), expected);
         let empty = serde_json::to_value(row(&[])).unwrap();
         assert_eq!((&empty["median"], &empty["samples"]), (&Value::Null, &json!(0)));
+    }
+
+    #[test]
+    fn units_go_by_the_metric() {
+        for (metric, expected) in [
+            ("packets_per_s", "1/s"),
+            ("plain_bytes_per_s", "B/s"),
+            ("sender_cpu_ns_per_packet", "ns"),
+            ("latency_p50_ns", "ns"),
+            ("control_wait_max_ms", "ms"),
+            ("cpu_s_per_gb_sender", "s"),
+            ("cycles_per_pair", "cycles"),
+            ("speedup_per_cpu", "1"),
+            ("packets_received", "1"),
+        ] {
+            assert_eq!(unit(metric), expected, "{metric}");
+        }
     }
 
     #[test]

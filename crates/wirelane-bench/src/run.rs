@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::Result;
 
+use crate::effort::Effort;
 use crate::estimate::Estimate;
 use crate::report::Report;
 use crate::statistics::control::Controller;
-use crate::suite::{Effort, Ready};
+use crate::suite::Ready;
 use crate::suites::SUITES;
 
 /// Time budget of `--quick`. It leaves some seconds for rounds that take longer than the ones
@@ -101,7 +102,8 @@ pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
 fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
-    suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect()
+    // None has an argument that must be given.
+    suites.filter_map(|suite| (suite.for_report)(effort.clone(), folder).ok()).collect()
 }
 
 /// Who asks for samples has the time for them.
@@ -198,4 +200,18 @@ fn watch(done: Receiver<()>, stop: &AtomicBool, end: Option<Instant>, cut: &Atom
 pub fn minutes(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_takes_part_in_a_report() {
+        let all = wanted(&[], &Effort::default(), Path::new("/x"));
+        assert_eq!(
+            all.iter().map(|suite| suite.name).collect::<Vec<_>>(),
+            SUITES.map(|suite| suite.name)
+        );
+    }
 }

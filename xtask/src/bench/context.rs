@@ -8,17 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use wirelane_bench::suites::turns::ProcessPlan;
+use wirelane_bench::job::{Job, Plan};
 
 use crate::context::root;
 
 /// A part of a suite that runs the command as a process.
-pub(super) type Processes = fn(
-    &ProcessPlan<'_>,
-    &mut wirelane_bench::report::Report,
-    &AtomicBool,
-    &mut dyn FnMut(u32, &str),
-) -> wirelane::Result<()>;
+pub(super) type Processes = fn(&mut Job<'_>) -> wirelane::Result<()>;
 
 /// Why there is no figure, for the reader.
 pub(super) type Result<T> = std::result::Result<T, String>;
@@ -69,16 +64,12 @@ impl Context {
 
     /// The report of a part of a suite that runs the command as a process.
     pub(super) fn processes(&self, run: Processes) -> Result<Value> {
-        let plan = ProcessPlan {
-            own: &self.wirelane,
-            samples: self.rounds(),
-            window: Duration::from_secs(if self.quick { 1 } else { 5 }),
-            limit: None,
-            disk: None,
-        };
+        let window = Duration::from_secs(if self.quick { 1 } else { 5 });
+        let plan = Plan { samples: self.rounds(), window, limit: None };
         let mut report = wirelane_bench::report::Report::new(command_line());
         let mut tell = |round: u32, what: &str| println!("round {round}: {what}");
-        run(&plan, &mut report, &self.interrupted, &mut tell).map_err(|error| error.to_string())?;
+        let job = Job::new("capture", plan, &mut report, &self.interrupted, &mut tell);
+        run(&mut job.of_command(&self.wirelane)).map_err(|error| error.to_string())?;
         self.proceed()?;
         report.finish();
         serde_json::to_value(&report).map_err(|error| error.to_string())

@@ -54,7 +54,7 @@ const CAPTURE: [Case; 3] = [
     Case {
         name: "write",
         about: "writing to memory, beside dd",
-        how: How::Processes(write::write),
+        how: How::Processes(|job| write::write(job, None)),
     },
 ];
 

@@ -8,9 +8,9 @@ use wirelane::{Error, Result};
 use wirelane_cli::output;
 
 use super::collect::collect;
+use crate::effort::Effort;
 use crate::page;
 use crate::run::{expected, minutes};
-use crate::suite::Effort;
 use crate::suites::SUITES;
 
 /// Run every suite and write DIR/report.json and DIR/index.html.

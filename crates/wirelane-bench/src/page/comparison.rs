@@ -2,7 +2,7 @@
 
 use crate::comparison::Ratio;
 use crate::report::Report;
-use crate::row::{Better, told};
+use crate::row::{Better, summary, told};
 use crate::targets::{Limit, Target};
 use maud::{Markup, html};
 
@@ -35,8 +35,7 @@ fn target_line(target: &Target) -> Markup {
         "" | "×" => target.unit.to_owned(),
         unit => format!(" {unit}"),
     };
-    let least = target.values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = target.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [least, _, most] = summary(&target.values).unwrap_or_default();
     html! {
         tr {
             td {
@@ -112,8 +111,7 @@ fn line(ratio: &Ratio) -> Markup {
     let conditions: Vec<_> =
         ratio.params.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
-    let least = ratio.ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratio.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [least, _, most] = summary(&ratio.ratios).unwrap_or_default();
     // As it is printed, so that two that look the same are called the same.
     let says = |value: f64| match ((value * 100.0).round(), ratio.better) {
         (95.0..=105.0, _) => "as good",

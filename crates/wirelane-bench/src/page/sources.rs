@@ -29,7 +29,22 @@ pub(super) struct Cell {
     pub(super) without: Option<&'static str>,
 }
 
+impl Cell {
+    fn both(published: Option<Published>, ours: Figure) -> Self {
+        Self { published, ours: Some(ours), without: None }
+    }
+
+    fn ours(ours: Figure) -> Self {
+        Self::both(None, ours)
+    }
+
+    fn published(published: Published) -> Self {
+        Self { published: Some(published), ours: None, without: None }
+    }
+}
+
 /// Names one figure of a report.
+#[derive(Clone)]
 pub(super) struct Figure {
     pub(super) suite: &'static str,
     pub(super) case: &'static str,
@@ -50,6 +65,11 @@ pub(super) fn tables() -> Vec<Table> {
     tables
 }
 
+/// A figure under no conditions.
+fn figure(suite: &'static str, case: &'static str, metric: &'static str, scale: f64) -> Figure {
+    Figure { suite, case, params: Vec::new(), metric, scale, offset: 0.0 }
+}
+
 fn line(label: &'static str, cells: Vec<Cell>) -> Line {
     Line { label, cells }
 }
@@ -57,41 +77,28 @@ fn line(label: &'static str, cells: Vec<Cell>) -> Line {
 /// The 2011 multiqueue BPF paper: six conditions, one thread against all queues.
 fn capture() -> Table {
     let ours = |case, port, target| Figure {
-        suite: "capture",
-        case,
         params: vec![("port", port), ("target", target), ("size", "1500")],
-        metric: "bits_per_s",
-        scale: 1e-6,
-        offset: 0.0,
+        ..figure("capture", case, "bits_per_s", 1e-6)
     };
     let condition = |label, number, port, target| {
         let published = published::capture(number);
         let figure = |card: usize| published.and_then(|figures| figures.get(card).copied());
         let only = |published| Cell { published, ours: None, without: Some("no second card") };
-        let cell = |published, case| Cell {
-            published,
-            ours: Some(ours(case, port, target)),
-            without: None,
-        };
-        line(
-            label,
-            vec![
-                cell(figure(0), "multi"),
-                cell(figure(1), "single"),
-                only(figure(2)),
-                only(figure(3)),
-            ],
-        )
+        let [multi, single] = ["multi", "single"].map(|case| ours(case, port, target));
+        let cells = vec![
+            Cell::both(figure(0), multi),
+            Cell::both(figure(1), single),
+            only(figure(2)),
+            only(figure(3)),
+        ];
+        line(label, cells)
     };
     // What the source does not have, and most of Linux uses.
     let ring = |label, target| {
-        let cell = |case| Cell {
-            published: None,
-            ours: Some(ours(case, "packet", target)),
-            without: None,
-        };
+        let [multi, single] =
+            ["multi", "single"].map(|case| Cell::ours(ours(case, "packet", target)));
         let none = || Cell { published: None, ours: None, without: None };
-        line(label, vec![cell("multi"), cell("single"), none(), none()])
+        line(label, vec![multi, single, none(), none()])
     };
     Table {
         document: "000",
@@ -123,35 +130,16 @@ fn capture() -> Table {
 
 /// The 2018 AF_XDP zero-copy paper: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
 fn sockets(size: &'static str) -> Table {
-    let cell = |case, mode, published| Cell {
-        published,
-        ours: Some(Figure {
-            suite: "sockets",
-            case,
-            // No program has a part in sending, so there is one copy mode.
-            params: vec![
-                ("port", "xdp"),
-                ("mode", if case == "txpush" && mode != "zerocopy" { "copy" } else { mode }),
-                ("size", size),
-                ("queues", "1"),
-            ],
-            metric: "packets_per_s",
-            scale: 1e-6,
-            offset: 0.0,
-        }),
-        without: None,
+    let cell = |case, mode, published| {
+        // No program has a part in sending, so there is one copy mode.
+        let mode = if case == "txpush" && mode != "zerocopy" { "copy" } else { mode };
+        let params = vec![("port", "xdp"), ("mode", mode), ("size", size), ("queues", "1")];
+        Cell::both(published, Figure { params, ..figure("sockets", case, "packets_per_s", 1e-6) })
     };
     let case = |label| {
-        let bytes = if size == "64" { 64 } else { 1500 };
-        let [generic, native, zero_copy] = published::sockets(label, bytes);
-        line(
-            label,
-            vec![
-                cell(label, "generic", generic),
-                cell(label, "native", native),
-                cell(label, "zerocopy", zero_copy),
-            ],
-        )
+        let published = published::sockets(label, if size == "64" { 64 } else { 1500 });
+        let modes = ["generic", "native", "zerocopy"].into_iter().zip(published);
+        line(label, modes.map(|(mode, published)| cell(label, mode, published)).collect())
     };
     let small = size == "64";
     Table {
@@ -169,23 +157,16 @@ fn sockets(size: &'static str) -> Table {
 
 /// The 2010 multiqueue socket paper: one queue against one per core, each with a socket.
 fn scaling() -> Table {
-    let theirs = |published| Cell { published: Some(published), ours: None, without: None };
     let ours = |port| {
-        let figure = |cpus, metric, scale| Figure {
-            suite: "scaling",
-            case: "rx",
-            params: vec![("port", port), ("cpus", cpus)],
-            metric,
-            scale,
-            offset: 0.0,
-        };
-        let cell = |figure| Cell { published: None, ours: Some(figure), without: None };
         [
             ("one", "packets_per_s", 1e-6),
             ("all", "packets_per_s", 1e-6),
             ("all", "efficiency", 100.0),
         ]
-        .map(|(cpus, metric, scale)| cell(figure(cpus, metric, scale)))
+        .map(|(cpus, metric, scale)| {
+            let params = vec![("port", port), ("cpus", cpus)];
+            Cell::ours(Figure { params, ..figure("scaling", "rx", metric, scale) })
+        })
     };
     let [six, eight] = published::scaling();
     Table {
@@ -198,8 +179,8 @@ fn scaling() -> Table {
         unit: "Mpps",
         columns: &["one queue", "one per core", "that of linear, %"],
         lines: vec![
-            line("L5640, 6 cores, AF_PACKET", six.map(theirs).into()),
-            line("2 × E5530, 8 cores, AF_PACKET", eight.map(theirs).into()),
+            line("L5640, 6 cores, AF_PACKET", six.map(Cell::published).into()),
+            line("2 × E5530, 8 cores, AF_PACKET", eight.map(Cell::published).into()),
             line("here, AF_PACKET", ours("packet").into()),
             line("here, AF_XDP", ours("xdp").into()),
         ],
@@ -217,24 +198,15 @@ fn segmentation(case: &'static str) -> Table {
         ("1.05 GHz: 36\u{a0}%", "36"),
         ("0.45 GHz: 15\u{a0}%", "15"),
     ];
-    let figure = |offload, share| Figure {
-        suite: "gso",
-        case,
+    let of = |offload, share| Figure {
         params: vec![("offload", offload), ("cpu", share)],
-        metric: "bits_per_s",
-        scale: 1e-6,
-        offset: 0.0,
+        ..figure("gso", case, "bits_per_s", 1e-6)
     };
-    let cell = |offload, share, published: Option<Published>| Cell {
-        published,
-        ours: Some(figure(offload, share)),
-        without: None,
-    };
+    let cell = |offload, share, published| Cell::both(published, of(offload, share));
     // In percent, as the source prints it.
-    let speedup = |metric, share, published| Cell {
-        published,
-        ours: Some(Figure { offset: -100.0, metric, scale: 100.0, ..figure("wirelane", share) }),
-        without: None,
+    let speedup = |metric, share, published| {
+        let figure = Figure { offset: -100.0, metric, scale: 100.0, ..of("wirelane", share) };
+        Cell::both(published, figure)
     };
     // TCP makes every packet itself; UDP leaves that to the stack in any case.
     let is_tcp = case.starts_with("tcp");
@@ -296,19 +268,17 @@ fn segmentation(case: &'static str) -> Table {
 
 /// The 2014 qdisc paper: packets with one CPU, as rates and as times.
 fn queueing() -> Table {
+    const METRICS: [&str; 2] = ["packets_per_s", "ns_per_packet"];
     let cells = |case, more: &[(&'static str, &'static str)], way| {
         let published = published::queueing(way);
-        let [rate, ns] = [0, 1].map(|i| published.and_then(|both| both.get(i).copied()));
-        let figure = |metric, scale| Figure { scale, ..queueing_figure(case, more, metric) };
-        let cell = |published, figure| Cell { published, ours: Some(figure), without: None };
-        vec![cell(rate, figure("packets_per_s", 1.0)), cell(ns, figure("ns_per_packet", 1.0))]
+        let cell = |(i, metric): (usize, _)| {
+            let published = published.and_then(|both| both.get(i).copied());
+            Cell::both(published, queueing_figure(case, more, metric))
+        };
+        METRICS.into_iter().enumerate().map(cell).collect()
     };
     let bypass = |value| [("bypass", value)];
-    let kernel = |path| {
-        let figure = |metric| kernel_figure(path, metric);
-        let cell = |ours| Cell { published: None, ours: Some(ours), without: None };
-        ["packets_per_s", "ns_per_packet"].map(|metric| cell(figure(metric))).into()
-    };
+    let kernel = |path| METRICS.map(|metric| Cell::ours(kernel_figure(path, metric))).into();
     Table {
         document: "004",
         title: "The queueing layer, one producer: packets",
@@ -339,15 +309,13 @@ const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; wh
 /// What the kernel's own queueing layer costs, of a packet socket.
 fn kernel_figure(path: &'static str, metric: &'static str) -> Figure {
     let params = vec![("path", path)];
-    Figure { suite: "qdisc", case: "kernel", params, metric, scale: 1.0, offset: 0.0 }
+    Figure { params, ..figure("qdisc", "kernel", metric, 1.0) }
 }
 
 /// The 2014 qdisc paper: differences of these, and locks.
 fn queueing_costs() -> Table {
     let figure = queueing_figure;
-    let single = |label, published, ours| {
-        line(label, vec![Cell { published: Some(published), ours: Some(ours), without: None }])
-    };
+    let single = |label, published, ours| line(label, vec![Cell::both(Some(published), ours)]);
     let six = figure("fifo", &[], "locks_per_packet");
     Table {
         document: "004",
@@ -399,5 +367,5 @@ fn queueing_figure(
 ) -> Figure {
     let mut params = more.to_vec();
     params.extend([("producers", "1"), ("size", "64"), ("batch", "1"), ("build", "no")]);
-    Figure { suite: "qdisc", case, params, metric, scale: 1.0, offset: 0.0 }
+    Figure { params, ..figure("qdisc", case, metric, 1.0) }
 }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,19 @@ impl Running {
     /// # Errors
     /// The program is missing, or the CPU or the namespace cannot be used.
     pub(crate) fn start(command: &mut Command, cpus: &[u32], site: Option<&Site>) -> Result<Self> {
+        Self::start_with(command, "", cpus, site)
+    }
+
+    /// The same with an input.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn start_with(
+        command: &mut Command,
+        input: &str,
+        cpus: &[u32],
+        site: Option<&Site>,
+    ) -> Result<Self> {
         let name = name(command);
         let failed = |call: &'static str| {
             let name = name.clone();
@@ -57,8 +71,17 @@ impl Running {
             Ok(file.map_err(|errno| failed("memfd_create")(errno.into()))?.into())
         };
         let (stdout, stderr) = (scratch()?, scratch()?);
+        let stdin = match input {
+            "" => Stdio::null(),
+            text => {
+                let file = scratch()?;
+                // Its position stays at the beginning.
+                file.write_all_at(text.as_bytes(), 0).map_err(failed("write"))?;
+                file.into()
+            }
+        };
         command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(stdout.try_clone().map_err(failed("dup"))?)
             .stderr(stderr.try_clone().map_err(failed("dup"))?);
         child::end_with_thread(child::independent(command));
@@ -150,6 +173,25 @@ impl Running {
         }
     }
 
+    /// Waits for its end, however that is.
+    ///
+    /// # Errors
+    /// It does not end within `limit`; or `stop` was set.
+    pub(crate) fn wait_until_ended(&mut self, limit: Duration, stop: &AtomicBool) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        while self.is_running() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::failed(self.name.as_str(), "the run was ended"));
+            }
+            if Instant::now() >= deadline {
+                let cause = format!("took longer than {} s", limit.as_secs());
+                return Err(Error::failed(self.name.as_str(), cause));
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
     /// What it has said last, to follow what happened to it.
     fn last_words(&self) -> String {
         match last_lines(&format!("{}\n{}", self.stdout(), self.stderr())) {
@@ -223,13 +265,7 @@ pub(crate) fn answer(command: &mut Command) -> Option<Output> {
     /// To print a version or a help.
     const LIMIT: Duration = Duration::from_secs(3);
     let mut running = Running::start(command, &affinity::allowed_cpus().ok()?, None).ok()?;
-    let deadline = Instant::now() + LIMIT;
-    while running.is_running() {
-        if Instant::now() >= deadline {
-            return None;
-        }
-        thread::sleep(POLL);
-    }
+    running.wait_until_ended(LIMIT, &AtomicBool::new(false)).ok()?;
     Some(Output { stdout: running.stdout(), stderr: running.stderr() })
 }
 

@@ -6,26 +6,23 @@
 //! and some one in four, so that what a processor guesses about branches is in the figures.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wirelane_filter::libpcap;
-use wirelane_os::bpf;
-
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::statistics::rounds::Rounds;
-use crate::suite::{Effort, Progress, Suite};
-use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
-use std::path::Path;
 use wirelane::error::{Error, Result};
 use wirelane::filter::Engine;
 use wirelane::frame::Batch;
 use wirelane::pool::{Pool, PoolConfig};
+use wirelane_filter::libpcap;
 use wirelane_filter::{Buffers, Ending, Interpreter, Packet, Program, compile, translate};
+use wirelane_os::bpf;
+use wirelane_wire::{MacAddr, Tcp, packet};
 
-const SUITE: &str = "filter";
+use crate::effort::Effort;
+use crate::job::{Case, Figure, Job, Plan};
+use crate::params;
+use crate::suite::Suite;
+
 const ETHERNET: u16 = 1;
 /// Bytes of a packet.
 const SIZE: usize = 64;
@@ -48,8 +45,6 @@ pub struct FilterSuite {
     // It has none, and says so in words.
     #[arg(long, hide = true, value_parser = no_port)]
     port: Option<String>,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 fn no_port(_: &str) -> std::result::Result<String, String> {
@@ -60,29 +55,15 @@ fn no_port(_: &str) -> std::result::Result<String, String> {
 }
 
 impl Suite for FilterSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "filter";
     const USUAL: [u64; 2] = [2, 10];
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { port: None, effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        Plan::of_loops(effort)
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        LoopPlan::of(&self.effort, None).samples
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        filter(&LoopPlan::of(&self.effort, limit), report, stop, progress)
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        filter(job)
     }
 }
 
@@ -125,53 +106,34 @@ enum Share {
 const SHARES: [(Share, &str); 3] =
     [(Share::All, "all"), (Share::Quarter, "quarter"), (Share::None, "none")];
 
-/// Measures the engines side by side, and adds the rows to `report`.
-///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
-/// was measured. Without libpcap nothing compiles the expressions, and everything is skipped.
-///
-/// # Errors
-/// There is no memory for the frames.
-pub fn filter(
-    plan: &LoopPlan,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
+/// Measures the engines side by side. Without libpcap nothing compiles the expressions, and
+/// everything is skipped.
+fn filter(job: &mut Job<'_>) -> Result<()> {
     if let Err(reason) = libpcap::library() {
         let reason = format!("no libpcap to compile expressions: {reason}; {}", libpcap::INSTALL);
-        report.skip(SUITE, "libpcap", reason);
+        job.skip("libpcap", reason);
         return Ok(());
     }
     let mut cases = Vec::new();
     for expression in expressions() {
         let program = compile(&expression.text, ETHERNET, u32::from(u16::MAX))?;
-        for (share, name) in SHARES {
-            cases.push(FilterCase::new(&expression, program.clone(), share, name)?);
-        }
-    }
-    for case in &cases {
-        for (engine, reason) in &case.missing {
-            report.skip(SUITE, engine, reason.clone());
-        }
-    }
-    for round in Rounds::new(plan.samples, plan.limit) {
-        for case in &mut cases {
-            if stop.load(Ordering::Relaxed) {
-                break;
+        for (share, matching) in SHARES {
+            let engines = Engines::new(&expression, program.clone(), share)?;
+            for (engine, reason) in &engines.missing {
+                job.skip(engine, reason);
             }
-            progress(round, &format!("{}, {} match", case.expression, case.share));
-            case.measure(plan.window / 4);
+            let title = format!("{}, {matching} match", expression.name);
+            let measure =
+                move |job: &mut Job<'_>| Ok(Some(engines.measure(job.plan.window / 4).into()));
+            let params = params![expression = expression.name, matching = matching, size = SIZE];
+            cases.push(Case::new(ENGINES[0], params, title, measure));
         }
     }
-    report.rows.extend(cases.iter().flat_map(FilterCase::rows));
-    Ok(())
+    job.take(cases)
 }
 
 /// An expression, its packets, and the engines for it.
-struct FilterCase {
-    expression: &'static str,
-    share: &'static str,
+struct Engines {
     program: Program,
     // Before the pool, which waits for them.
     frames: Batch,
@@ -181,17 +143,10 @@ struct FilterCase {
     interpreter: Interpreter,
     kernel: Option<bpf::Program>,
     missing: Vec<(&'static str, String)>,
-    /// Nanoseconds per packet, by engine.
-    samples: [Vec<f64>; ENGINES.len()],
 }
 
-impl FilterCase {
-    fn new(
-        expression: &Expression,
-        program: Program,
-        share: Share,
-        name: &'static str,
-    ) -> Result<Self> {
+impl Engines {
+    fn new(expression: &Expression, program: Program, share: Share) -> Result<Self> {
         let config = PoolConfig {
             chunks: FRAMES as u32,
             chunk_size: 256,
@@ -223,25 +178,12 @@ impl FilterCase {
         let jit = Some(jit).filter(|jit| jit.note().is_none());
         let kernel = load(&program);
         let kernel = kernel.map_err(|error| missing.push(("kernel", error.to_string()))).ok();
-        let (expression, share) = (expression.name, name);
-        let samples = Default::default();
         let _pool = pool;
-        Ok(Self {
-            expression,
-            share,
-            program,
-            frames,
-            _pool,
-            jit,
-            interpreter,
-            kernel,
-            missing,
-            samples,
-        })
+        Ok(Self { program, frames, _pool, jit, interpreter, kernel, missing })
     }
 
     /// One sample of every engine.
-    fn measure(&mut self, window: Duration) {
+    fn measure(&self, window: Duration) -> Vec<Figure> {
         let packets = || {
             self.frames.iter().map(|frame| {
                 let wire_len = frame.original_len();
@@ -278,47 +220,24 @@ impl FilterCase {
             let runs = runs.collect::<std::result::Result<Vec<_>, _>>().ok()?;
             Some(runs.iter().sum::<f64>() / runs.len() as f64)
         });
-        let taken = [jit, Some(interpreter), libpcap, kernel];
-        for (samples, taken) in self.samples.iter_mut().zip(taken) {
-            samples.extend(taken);
-        }
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let params = Params(vec![
-            ("expression", Param::Text(self.expression)),
-            ("matching", Param::Text(self.share)),
-            ("size", Param::Number(SIZE as u64)),
-        ]);
-        let row = |case, metric, unit, samples: Vec<f64>| Row {
-            suite: SUITE,
-            case,
-            peer: matches!(case, "libpcap" | "kernel").then_some(case),
-            params: params.clone(),
-            metric,
-            unit,
-            samples,
-            source: None,
-        };
-        let [jit, interpreter, libpcap, _] = &self.samples;
-        let mut rows = Vec::new();
-        for (case, ns) in ENGINES.into_iter().zip(&self.samples) {
-            let rate = ns.iter().map(|ns| 1e9 / ns.max(f64::MIN_POSITIVE)).collect();
-            rows.push(row(case, "ns_per_packet", "ns", ns.clone()));
+        let mut figures = Vec::new();
+        for (case, ns) in ENGINES.into_iter().zip([jit, Some(interpreter), libpcap, kernel]) {
+            let Some(ns) = ns else { continue };
+            let is_ours = matches!(case, "jit" | "interpreter");
+            let mut add = |metric, value| {
+                let figure = Figure::new(metric, value).in_case(case);
+                figures.push(if is_ours { figure } else { figure.of(case) });
+            };
+            add("ns_per_packet", ns);
             if case != "kernel" {
                 // The kernel's clock has whole nanoseconds, and its figure is for one at a time.
-                rows.push(row(case, "packets_per_s", "1/s", rate));
+                add("packets_per_s", 1e9 / ns.max(f64::MIN_POSITIVE));
             }
-            let ours = matches!(case, "jit" | "interpreter");
-            let own = if case == "jit" { jit } else { interpreter };
-            if ours {
-                // Over libpcap's interpreter, in the same round.
-                let speedup = libpcap.iter().zip(own).map(|(libpcap, own)| libpcap / own);
-                rows.push(row(case, "speedup", "1", speedup.collect()));
+            if let Some(libpcap) = libpcap.filter(|_| is_ours) {
+                add("speedup", libpcap / ns);
             }
         }
-        rows.retain(|row| !row.samples.is_empty());
-        rows
+        figures
     }
 }
 
@@ -345,33 +264,27 @@ fn per_packet(window: Duration, mut all: impl FnMut()) -> f64 {
 
 /// A TCP segment over IPv4 from `address` and `port`.
 fn packet(address: [u8; 4], port: u16) -> [u8; SIZE] {
-    let mut packet = [0x5a; SIZE];
-    let [p0, p1] = port.to_be_bytes();
-    let [a0, a1, a2, a3] = address;
-    let mut at = 12;
-    let mut put = |bytes: &[u8]| {
-        if let Some(place) = packet.get_mut(at..at + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-        at += bytes.len();
-    };
-    put(&[0x08, 0x00]);
-    put(&[0x45, 0, 0, SIZE as u8 - 14, 0, 1, 0, 0, 64, 6, 0, 0]);
-    put(&[a0, a1, a2, a3, 192, 0, 2, 9]);
-    put(&[p0, p1, 0x9c, 0x40]);
-    packet
+    const HEADERS: usize = 14 + 20 + 20;
+    let mut frame = [0; SIZE];
+    let ethernet = packet::ethernet(MacAddr([0x5a; 6]), MacAddr([0x5a; 6]));
+    let ip = ethernet.ipv4(address.into(), [192, 0, 2, 9].into());
+    let segment = ip.tcp(Tcp::between(port, 40_000), &[0x5a; SIZE - HEADERS]);
+    // It is as long as the frame.
+    let _ = segment.emit(&mut frame);
+    frame
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::measured;
 
     #[test]
     fn every_engine_sees_the_packets_as_meant() {
         for expression in expressions() {
             let program = compile(&expression.text, ETHERNET, 1500).unwrap();
             for (share, name) in SHARES {
-                let case = FilterCase::new(&expression, program.clone(), share, name).unwrap();
+                let case = Engines::new(&expression, program.clone(), share).unwrap();
                 let mut verdicts = [0; FRAMES];
                 if let Some(jit) = &case.jit {
                     jit.verdicts(&case.frames, &mut verdicts);
@@ -389,17 +302,15 @@ mod tests {
                     Share::Quarter => FRAMES / 5..=FRAMES / 3,
                     Share::None => 0..=0,
                 };
-                assert!(expected.contains(&matching), "{name} of {}: {matching}", case.expression);
+                assert!(expected.contains(&matching), "{name} of {}: {matching}", expression.name);
             }
         }
     }
 
     #[test]
     fn every_engine_has_its_rows() {
-        let mut report = Report::new("test".into());
-        let plan =
-            LoopPlan { samples: 2, window: Duration::from_millis(1), limit: None, peers: true };
-        filter(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let plan = Plan { samples: 2, window: Duration::from_millis(1), limit: None };
+        let report = measured("filter", plan, |mut job| filter(&mut job)).unwrap();
         for engine in ENGINES {
             let rows = report.rows.iter().filter(|row| row.case == engine);
             let times = rows.filter(|row| row.metric == "ns_per_packet").collect::<Vec<_>>();

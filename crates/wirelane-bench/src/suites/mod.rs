@@ -1,22 +1,21 @@
 //! The suites, and the list of them.
 
+pub(crate) mod bed;
 pub mod capture;
 pub mod filter;
 pub mod flows;
 pub mod gso;
 pub mod libpcap;
-mod loop_plan;
 pub mod noloss;
 mod paced;
 mod parts;
-mod place;
+mod programs;
 pub mod qdisc;
 pub mod record;
 pub mod scaling;
 pub mod send;
 mod senders;
 pub mod sockets;
-pub mod turns;
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 

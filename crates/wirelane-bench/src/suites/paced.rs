@@ -10,27 +10,24 @@
 //! number of packets. That time begins with the first packet and ends when the program must have
 //! received the last one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
-use wirelane::port::Take;
-use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_os::{affinity, clock};
+use wirelane_lab::leftovers::Folder;
+use wirelane_os::clock;
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_send::ndr::Shot;
 
+use super::bed::{self, Ends};
+use crate::job::{Figure, Job, Sample, wait};
+use crate::params;
 use crate::peers::capture::Program;
-use crate::peers::process::{Running, line, patience};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
+use crate::peers::process::{Running, patience};
 use crate::suites::senders;
-use crate::suites::turns::ProcessPlan;
 use crate::wire::Wired;
-use wirelane_lab::leftovers::{self, Folder};
 
 /// Bytes of a packet.
 pub(super) const SIZE: u64 = 64;
@@ -47,7 +44,6 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 const TRICKLE: u64 = 2_000;
 /// From the moment that a program says it is ready until it is.
 pub(super) const SETTLE: Duration = Duration::from_millis(200);
-
 /// How the names of our threads that receive begin.
 const RECEIVERS: &str = "wl-rx";
 
@@ -66,60 +62,9 @@ pub(super) struct PacedSample {
     /// How long that took.
     elapsed: Duration,
     /// How ours received, as it says.
-    mode: Option<String>,
+    pub(super) mode: Option<String>,
     /// CPU time of the sender.
     sender: Duration,
-}
-
-/// What a row is about.
-pub(super) struct Subject<'a> {
-    pub(super) bed: &'a PacedBed,
-    pub(super) suite: &'static str,
-    pub(super) case: &'static str,
-    pub(super) peer: Option<&'static str>,
-    /// What becomes of packets.
-    pub(super) target: &'static str,
-    /// Packets per second.
-    pub(super) rate: u64,
-}
-
-/// The figures of these runs.
-pub(super) fn rows(subject: &Subject<'_>, samples: &[PacedSample]) -> Vec<Row> {
-    let mut params = subject.bed.params(samples.first());
-    params.push(("target", Param::Text(subject.target)));
-    if subject.bed.sends() {
-        params.push(("size", Param::Number(SIZE)));
-        params.push(("offered", Param::Number(subject.rate)));
-    }
-    let params = Params(params);
-    let row = |metric, unit, of: &dyn Fn(&PacedSample) -> f64| Row {
-        suite: subject.suite,
-        case: subject.case,
-        peer: subject.peer,
-        params: params.clone(),
-        metric,
-        unit,
-        samples: samples.iter().map(of).collect(),
-        source: None,
-    };
-    let per = |time: Duration, sample: &PacedSample| {
-        time.as_nanos() as f64 / sample.captured.max(1) as f64
-    };
-    let lost = |sample: &PacedSample| {
-        let lost = sample.sent.saturating_sub(sample.captured);
-        lost as f64 / sample.sent.max(1) as f64
-    };
-    let sender = |sample: &PacedSample| sample.sender.as_nanos() as f64 / sample.sent.max(1) as f64;
-    let whole = row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample));
-    let received = row("packets_received", "1", &|sample| sample.captured as f64);
-    let lost = row("lost_share", "1", &lost);
-    if !subject.bed.sends() {
-        // What others send began before it was counted: none of it is the load of a certain time.
-        let rate = row("packets_per_s", "1/s", &|sample| sample.shot().rate);
-        return vec![whole, received, rate, lost];
-    }
-    let loaded = row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample));
-    vec![loaded, whole, received, row("sender_cpu_ns_per_packet", "ns", &sender), lost]
 }
 
 impl PacedSample {
@@ -132,15 +77,12 @@ impl PacedSample {
 
     /// CPU time of our receiving threads per packet, in nanoseconds.
     pub(super) fn receiving_ns_per_packet(&self) -> f64 {
-        self.receiving.as_nanos() as f64 / self.captured.max(1) as f64
+        self.per_packet(self.receiving)
     }
-}
 
-/// A CPU for who sends, and one for who captures.
-pub(super) fn cpus() -> Result<[u32; 2]> {
-    let cpus = affinity::allowed_cpus().unwrap_or_default();
-    let pair = cpus.first_chunk().copied();
-    pair.ok_or_else(|| Error::failed("CPU time of captures", "it takes two CPUs to measure"))
+    fn per_packet(&self, time: Duration) -> f64 {
+        time.as_nanos() as f64 / self.captured.max(1) as f64
+    }
 }
 
 /// What is sent.
@@ -161,45 +103,33 @@ pub(super) struct PacedBed {
     memory: Folder,
 }
 
-/// What is joined by it.
-#[derive(Debug)]
-enum Ends {
-    Lab(Lab),
-    Wired(Wired),
-}
-
 impl PacedBed {
-    /// As [`PacedBed::new`]; what is missing is why `case` of `suite` is skipped.
-    pub(super) fn or_skip(
-        plan: &ProcessPlan<'_>,
-        (suite, case): (&'static str, &'static str),
-        report: &mut Report,
-    ) -> Option<Self> {
-        Self::new(plan).inspect_err(|error| report.skip(suite, case, error.to_string())).ok()
+    /// On a cable of a lab; what is missing is why `case` is skipped.
+    pub(super) fn or_skip(case: &'static str, job: &mut Job<'_>) -> Option<Self> {
+        let made = bed::cable(QUEUES, 0).and_then(|lab| Self::between(Ends::Lab(lab), job));
+        job.or_skip(case, made)
     }
 
-    /// # Errors
-    /// There are no privileges for a cable, or no two CPUs.
-    pub(super) fn new(plan: &ProcessPlan<'_>) -> Result<Self> {
-        let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
-        // What the sender redirects arrives at packet sockets, too.
-        lab.far.set_gro(true)?;
-        Self::between(Ends::Lab(lab), plan)
-    }
-
-    /// A port of the user's.
+    /// At a port of the user's, or else in a lab.
     ///
     /// # Errors
-    /// There are no two CPUs.
-    pub(super) fn wired(wired: Wired, plan: &ProcessPlan<'_>) -> Result<Self> {
-        Self::between(Ends::Wired(wired), plan)
+    /// There are no two CPUs for the port of the user's.
+    pub(super) fn at(
+        wired: Option<Wired>,
+        case: &'static str,
+        job: &mut Job<'_>,
+    ) -> Result<Option<Self>> {
+        match wired {
+            Some(wired) => Self::between(Ends::Wired(wired), job).map(Some),
+            None => Ok(Self::or_skip(case, job)),
+        }
     }
 
-    fn between(ends: Ends, plan: &ProcessPlan<'_>) -> Result<Self> {
-        let [sender, capturer] = cpus()?;
-        let memory = Folder::new(Path::new(leftovers::MEMORY))?;
-        let (window, patience) = (plan.window.max(SHORTEST), patience(plan.limit));
-        Ok(Self { window, patience, ends, frames: frames()?, sender, capturer, memory })
+    fn between(ends: Ends, job: &Job<'_>) -> Result<Self> {
+        let [sender, capturer] = bed::two_cpus("CPU time of captures")?;
+        let (window, patience) = (job.plan.window.max(SHORTEST), patience(job.plan.limit));
+        let (frames, memory) = (frames()?, bed::in_memory()?);
+        Ok(Self { window, patience, ends, frames, sender, capturer, memory })
     }
 
     /// For searches, whose samples may be shorter: they are of losses, not of CPU time.
@@ -207,53 +137,56 @@ impl PacedBed {
         Self { window, ..self }
     }
 
+    /// What is joined.
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
     /// Where to capture.
     pub(super) fn interface(&self) -> &str {
-        self.far().interface()
-    }
-
-    /// The port there, for our command.
-    pub(super) fn port(&self) -> String {
-        match &self.ends {
-            Ends::Lab(lab) => format!("packet:{}", lab.far.interface()),
-            Ends::Wired(wired) => wired.spec.to_string(),
-        }
-    }
-
-    /// What our command has to be told beside.
-    pub(super) fn options(&self) -> Option<&'static str> {
-        let takes_all = |wired: &Wired| wired.take == Take::All;
-        matches!(&self.ends, Ends::Wired(wired) if takes_all(wired)).then_some("--all")
-    }
-
-    fn far(&self) -> &Site {
-        match &self.ends {
-            Ends::Lab(lab) => &lab.far,
-            Ends::Wired(wired) => &wired.far,
-        }
-    }
-
-    fn near(&self) -> Option<&Site> {
-        match &self.ends {
-            Ends::Lab(lab) => Some(&lab.near),
-            Ends::Wired(wired) => wired.near.as_ref(),
-        }
+        self.ends.far().interface()
     }
 
     /// Whether packets are sent here, and do not come from outside.
     pub(super) fn sends(&self) -> bool {
-        self.near().is_some()
-    }
-
-    /// Where it was measured, for rows.
-    pub(super) fn params(&self, sample: Option<&PacedSample>) -> Vec<(&'static str, Param)> {
-        let Ends::Wired(wired) = &self.ends else { return vec![("port", Param::Text("packet"))] };
-        wired.conditions(sample.and_then(|sample| sample.mode.clone()))
+        self.ends.near().is_some()
     }
 
     /// A file in memory to write to, for one run.
     pub(super) fn file(&self) -> PathBuf {
         self.memory.file("capture")
+    }
+
+    /// The figures of a run; the condition `target` says what becomes of packets.
+    pub(super) fn figures(
+        &self,
+        target: (&'static str, &'static str),
+        rate: u64,
+        sample: &PacedSample,
+    ) -> Sample {
+        let sent = |of: f64| of / sample.sent.max(1) as f64;
+        let whole = Figure::new("cpu_ns_per_packet", sample.per_packet(sample.total));
+        let received = Figure::new("packets_received", sample.captured as f64);
+        let lost = sample.sent.saturating_sub(sample.captured) as f64;
+        let lost = Figure::new("lost_share", sent(lost));
+        let params = self.ends.params(sample.mode.clone()).and([(target.0, target.1.into())]);
+        if !self.sends() {
+            // What others send began before it was counted: none of it is the load of a certain
+            // time.
+            let rate = Figure::new("packets_per_s", sample.shot().rate);
+            let figures = vec![whole, received, rate, lost];
+            return Sample { figures, params: Some(params) };
+        }
+        let loaded = sample.per_packet(sample.loaded);
+        let figures = vec![
+            Figure::new("cpu_ns_per_packet_under_load", loaded),
+            whole,
+            received,
+            Figure::new("sender_cpu_ns_per_packet", sent(sample.sender.as_nanos() as f64)),
+            lost,
+        ];
+        let params = params.and(params![size = SIZE, offered = rate].0);
+        Sample { figures, params: Some(params) }
     }
 
     /// Runs `command`, which ends by itself after a few packets: the CPU time of the process.
@@ -264,60 +197,66 @@ impl PacedBed {
     pub(super) fn whole(
         &self,
         mut command: Command,
-        stop: &AtomicBool,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<Option<Duration>> {
         self.memory.remove();
         self.memory.make()?;
-        report.environment.add_command(line(&command));
         let sending = self.send(Pace { count: None, rate: Some(TRICKLE), ..Pace::default() })?;
-        // Nothing else is started until it has ended: the difference is its own.
-        let before = clock::children_cpu();
-        let ended = Running::start(&mut command, &[self.capturer], Some(self.far()))
-            .and_then(|running| running.wait(self.patience));
-        let total = clock::children_cpu().since(before).total();
+        let far = Some(self.ends.far());
+        let ended = job.run(&mut command, &[self.capturer], far, self.patience);
         sending.map(Sending::stop).transpose()?;
         self.memory.remove();
-        ended?;
-        Ok((!stop.load(Ordering::Relaxed)).then_some(total))
+        let cpu = ended?.cpu;
+        Ok((!job.is_stopped()).then_some(cpu))
     }
 
-    /// Runs `command`, which is `program` or what it becomes, while so many packets per second
-    /// come. `None` if it was stopped.
+    /// Runs `program` on the interface, writing to a file in memory if `is_written`, while so many
+    /// packets per second come. `None` if it was stopped.
     ///
     /// # Errors
-    /// It fails, or does not say what it has captured.
+    /// It is missing, fails, or does not say what it has captured.
+    pub(super) fn capture(
+        &self,
+        program: &Program,
+        is_written: bool,
+        rate: u64,
+        job: &mut Job<'_>,
+    ) -> Result<Option<PacedSample>> {
+        let file = is_written.then(|| self.file());
+        let command = program.command(job.own()?, self.interface(), file.as_deref());
+        let command = command.ok_or_else(|| Error::failed(program.name, "is missing"))?;
+        self.sample(program, command, rate, job)
+    }
+
+    /// Runs `command`, which is `program` or what it becomes, as above.
+    ///
+    /// # Errors
+    /// As above.
     pub(super) fn sample(
         &self,
         program: &Program,
         mut command: Command,
         rate: u64,
-        stop: &AtomicBool,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<Option<PacedSample>> {
         self.memory.remove();
         self.memory.make()?;
-        report.environment.add_command(line(&command));
+        job.note(&command);
         // Nothing else is started until it has ended: the difference is its own.
         let before = clock::children_cpu();
-        let mut running = Running::start(&mut command, &[self.capturer], Some(self.far()))?;
-        running.wait_for(program.ready, self.patience, stop)?;
+        let mut running = Running::start(&mut command, &[self.capturer], Some(self.ends.far()))?;
+        running.wait_for(program.ready, self.patience, job.stop)?;
         let ready = Instant::now();
         thread::sleep(SETTLE);
         let start = (running.cpu(), running.cpu_of(RECEIVERS));
         let count = (rate as f64 * self.window.as_secs_f64()) as u64;
         let sending =
             self.send(Pace { count: Some(count), rate: Some(rate), ..Pace::default() })?;
-        let begin = Instant::now();
-        let is_over = || match &sending {
-            Some(sending) => sending.is_finished() || begin.elapsed() > 4 * self.window + LIMIT,
-            None => begin.elapsed() >= self.window,
-        };
-        while !is_over() && !stop.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(5));
-        }
+        let time = if sending.is_some() { 4 * self.window + LIMIT } else { self.window };
+        let is_over = || sending.as_ref().is_some_and(Sending::is_finished);
+        let go_on = wait(time, job.stop, is_over);
         let sent = sending.map(Sending::stop).transpose()?;
-        if stop.load(Ordering::Relaxed) {
+        if !go_on {
             self.memory.remove();
             return Ok(None);
         }
@@ -337,9 +276,7 @@ impl PacedBed {
             None => (captured + counts.dropped, whole, Duration::ZERO),
         };
         if captured == 0 && !self.sends() {
-            let cause = "no packet came from outside";
-            let error = Error::failed(self.interface(), cause);
-            return Err(error.help("look for what is to send them, or send them: --load IF"));
+            return Err(self.ends.nothing_came());
         }
         let mode = program.mode(&output.stdout);
         let sample =
@@ -349,7 +286,7 @@ impl PacedBed {
 
     /// Starts to send; `None` if others do.
     fn send(&self, pace: Pace) -> Result<Option<Sending>> {
-        let Some(near) = self.near() else { return Ok(None) };
+        let Some(near) = self.ends.near() else { return Ok(None) };
         let pace = Pace { cpu: Some(self.sender), ..pace };
         let send = || {
             LiveSender::new(near.interface(), &self.frames).and_then(|sender| sender.start(pace))

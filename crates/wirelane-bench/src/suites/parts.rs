@@ -25,6 +25,17 @@ impl Parts {
         Self(Estimate::new(&usual, limit))
     }
 
+    /// Of parts that usually take so many seconds; nothing is kept for what is not wanted.
+    pub(in crate::suites) fn of<const N: usize>(
+        usual: &[u64; N],
+        wanted: [bool; N],
+        limit: Option<Duration>,
+    ) -> Self {
+        let wanted =
+            usual.iter().zip(wanted).map(|(seconds, is_wanted)| seconds * u64::from(is_wanted));
+        Self::new(&wanted.collect::<Vec<_>>(), limit)
+    }
+
     /// The time of this part, which begins now; `None` if there is no limit.
     pub(in crate::suites) fn limit(&mut self, part: usize) -> Option<Duration> {
         self.0.begin(part, Instant::now());

@@ -21,10 +21,11 @@ use wirelane::port::{self, OpenOptions, Port, Spec, Tx};
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_os::clock::CpuTime;
-use wirelane_os::{affinity, netdev};
+use wirelane_os::netdev;
 use wirelane_send::kernel::{self, LiveSender, Pace, Sent};
 
-use super::sockets::loops::{Baton, Phase, Station, Tally};
+use super::bed;
+use super::sockets::loops::{Baton, Phase, Station, Tally, join};
 use crate::task::Task;
 
 /// A queue of a veth pair, and a CPU: what is sent from there leaves and arrives by that queue.
@@ -37,7 +38,7 @@ pub(in crate::suites) struct Seat {
 /// One for each of so many queues for which there is such a CPU (`veth_select_rxq`,
 /// `packet_pick_tx_queue`).
 pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
-    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let cpus = bed::cpus();
     let of = |queue: u16| {
         let cpu = cpus.iter().find(|cpu| **cpu % u32::from(queues) == u32::from(queue))?;
         Some(Seat { queue, cpu: *cpu })
@@ -192,12 +193,7 @@ pub(in crate::suites) struct Pushing {
 impl Pushing {
     fn stop(mut self) -> Result<Vec<Sent>> {
         self.baton.set(Phase::End);
-        let (mut results, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut results, &mut errors);
-        if let Some(error) = errors.into_iter().next() {
-            return Err(error);
-        }
-        results.into_iter().map(|tally| tally.map(Sent::from)).collect()
+        Ok(join(&mut self.crew)?.into_iter().map(Sent::from).collect())
     }
 }
 

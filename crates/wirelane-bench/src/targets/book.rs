@@ -60,43 +60,69 @@ fn verdict(limit: Limit, values: &[f64]) -> Option<bool> {
     told(values, |value| limit.is_met(value))
 }
 
-/// Conditions of a row: parameters and their values as text.
-pub(super) type Conditions<'a> = &'a [(&'a str, &'a str)];
+/// Rows.
+#[derive(Clone, Copy)]
+pub(super) struct Measured<'a>(pub(super) &'a [Row]);
+
+impl<'a> Measured<'a> {
+    /// A figure under these conditions: parameters and their values as text. `None` if it was not
+    /// measured.
+    pub(super) fn row(
+        self,
+        [suite, case]: [&str; 2],
+        peer: Option<&str>,
+        conditions: &[(&str, &str)],
+        metric: &str,
+    ) -> Option<&'a Row> {
+        self.0.iter().find(|row| {
+            (row.suite, row.case, row.peer, row.metric) == (suite, case, peer, metric)
+                && conditions.iter().all(|condition| row.params.has(*condition))
+        })
+    }
+
+    /// Its samples; none if it was not measured.
+    pub(super) fn samples(
+        self,
+        of: [&str; 2],
+        peer: Option<&str>,
+        conditions: &[(&str, &str)],
+        metric: &str,
+    ) -> &'a [f64] {
+        self.row(of, peer, conditions, metric).map_or(&[], |row| row.samples.as_slice())
+    }
+}
 
 /// Rows, and what is judged from them.
 pub(super) struct Book<'a> {
-    pub(super) rows: &'a [Row],
+    pub(super) rows: Measured<'a>,
     pub(super) skipped: &'a [Skipped],
     pub(super) targets: Vec<Target>,
 }
 
 impl Book<'_> {
-    /// Samples of one figure; none if it was not measured.
-    pub(super) fn samples(
-        &self,
-        suite: &str,
-        case: &str,
-        peer: Option<&str>,
-        conditions: Conditions<'_>,
-        metric: &str,
-    ) -> &[f64] {
-        let row = self.rows.iter().find(|row| {
-            (row.suite, row.case, row.peer, row.metric) == (suite, case, peer, metric)
-                && conditions.iter().all(|condition| row.params.has(*condition))
-        });
-        row.map_or(&[], |row| row.samples.as_slice())
+    /// The ratio of ours and theirs ought to be so; `needs` as below.
+    pub(super) fn ratio(
+        &mut self,
+        suite: &'static str,
+        what: impl Into<String>,
+        limit: Limit,
+        [ours, theirs]: [&[f64]; 2],
+        needs: &[&str],
+    ) {
+        self.add(suite, what, "×", limit, ratios(ours, theirs), needs);
     }
 
     /// `needs` are names of what must have been measured for it.
     pub(super) fn add(
         &mut self,
         suite: &'static str,
-        what: String,
+        what: impl Into<String>,
         unit: &'static str,
         limit: Limit,
         values: Vec<f64>,
         needs: &[&str],
     ) {
+        let what = what.into();
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let median = crate::row::summary(&values).map(|[_, median, _]| median);
         let met = verdict(limit, &values);
@@ -133,7 +159,7 @@ impl Book<'_> {
         limit: Limit,
         command: &str,
     ) {
-        self.add(suite, what.to_owned(), "", limit, Vec::new(), &[]);
+        self.add(suite, what, "", limit, Vec::new(), &[]);
         if let Some(last) = self.targets.last_mut() {
             last.reason = Some(format!("it is a library, no program: {command}"));
         }
@@ -144,7 +170,7 @@ impl Book<'_> {
         let named = of_suite().find(|skipped| needs.contains(&skipped.case));
         match named.or_else(|| of_suite().find(|skipped| skipped.case == "all")) {
             Some(skipped) => skipped.reason.clone(),
-            None if self.rows.iter().any(|row| row.suite == suite) => {
+            None if self.rows.0.iter().any(|row| row.suite == suite) => {
                 "this run has no such figure; a report leaves some out that the suite alone has"
                     .to_owned()
             }

@@ -7,12 +7,13 @@ const SUITE: &str = "libpcap";
 const STOCK: &str = "libpcap";
 
 pub(super) fn targets(book: &mut Book<'_>) {
+    let rows = book.rows;
     for (target, words) in
         [("none", "counting"), ("memory", "writing to memory"), ("text", "printing")]
     {
         let at = [("target", target)];
         let metric = "cpu_ns_per_packet_under_load";
-        let of = |peer, metric| book.samples(SUITE, "tcpdump", peer, &at, metric);
+        let of = |peer, metric| rows.samples([SUITE, "tcpdump"], peer, &at, metric);
         let [ours, theirs] = [None, Some(STOCK)].map(|peer| of(peer, metric));
         // Who loses packets has less to do: such a round says nothing.
         let lost = |peer| of(peer, "lost_share").iter();
@@ -31,15 +32,13 @@ pub(super) fn targets(book: &mut Book<'_>) {
     for example in ["count", "rxdrop"] {
         let of = |language| {
             let at = [("example", example), ("language", language)];
-            book.samples(SUITE, "batch", None, &at, "cpu_ns_per_packet")
+            rows.samples([SUITE, "batch"], None, &at, "cpu_ns_per_packet")
         };
-        let values = ratios(of("C"), of("Rust"));
         let what = format!("CPU time of a packet in the example {example} in C beside Rust");
-        book.add(SUITE, what, "×", Limit::AtMost(1.1), values, &["batch"]);
+        book.ratio(SUITE, what, Limit::AtMost(1.1), [of("C"), of("Rust")], &["batch"]);
     }
     let of =
-        |handles| book.samples(SUITE, "handles", None, &[("handles", handles)], "packets_per_s");
-    let values = ratios(of("2"), of("1"));
-    let what = "Two handles on two queues beside one".to_owned();
-    book.add(SUITE, what, "×", Limit::AtLeast(1.8), values, &["handles"]);
+        |handles| rows.samples([SUITE, "handles"], None, &[("handles", handles)], "packets_per_s");
+    let what = "Two handles on two queues beside one";
+    book.ratio(SUITE, what, Limit::AtLeast(1.8), [of("2"), of("1")], &["handles"]);
 }

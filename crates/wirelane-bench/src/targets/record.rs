@@ -14,16 +14,16 @@ pub(super) fn targets(book: &mut Book<'_>) {
 }
 
 fn rates(book: &mut Book<'_>) {
+    let rows = book.rows;
     for size in ["1500", "9216"] {
         let at = [("size", size), ("queues", "1"), ("compress", "none")];
-        let of = |peer| book.samples(SUITE, "sim", peer, &at, "bytes_per_s");
-        let values = ratios(of(None), of(Some("dd")));
+        let of = |peer| rows.samples([SUITE, "sim"], peer, &at, "bytes_per_s");
         let what = format!("Recording {size} bytes from `sim:` beside dd past the page cache");
-        book.add(SUITE, what, "×", Limit::AtLeast(0.9), values, &["sim", "dd"]);
+        book.ratio(SUITE, what, Limit::AtLeast(0.9), [of(None), of(Some("dd"))], &["sim", "dd"]);
     }
     for size in ["64", "imix", "1500", "65549"] {
         let at = [("size", size)];
-        let of = |peer, metric| book.samples(SUITE, "veth", peer, &at, metric);
+        let of = |peer, metric| rows.samples([SUITE, "veth"], peer, &at, metric);
         let best = highest(&PEERS.map(|peer| of(Some(peer), "bytes_per_s")));
         let ours = of(None, "bytes_per_s");
         let bound = of(None, SENDER_BOUND);
@@ -38,22 +38,24 @@ fn rates(book: &mut Book<'_>) {
 }
 
 fn costs(book: &mut Book<'_>) {
+    let rows = book.rows;
     for size in ["64", "imix", "1500", "65549"] {
         let at = [("size", size)];
         let of = |peer| {
-            let of = |metric| book.samples(SUITE, "cost", peer, &at, metric);
+            let of = |metric| rows.samples([SUITE, "cost"], peer, &at, metric);
             // Who loses packets has less to do.
             let is_lossless = of("lost_share").iter().all(|lost| *lost == 0.0);
             if is_lossless { of("cpu_ns_per_byte") } else { &[] }
         };
-        let values = ratios(of(None), &lowest(&PEERS.map(|peer| of(Some(peer)))));
+        let best = lowest(&PEERS.map(|peer| of(Some(peer))));
         let what = format!("CPU time of a recorded byte, {size} bytes, beside the best other");
-        book.add(SUITE, what, "×", Limit::AtMost(0.5), values, &["cost", "wirelane"]);
+        book.ratio(SUITE, what, Limit::AtMost(0.5), [of(None), &best], &["cost", "wirelane"]);
     }
 }
 
 fn parts(book: &mut Book<'_>) {
-    let of = |case, peer, metric| book.samples(SUITE, case, peer, &[], metric);
+    let rows = book.rows;
+    let of = |case, peer, metric| rows.samples([SUITE, case], peer, &[], metric);
     let core = of("index", None, "cpu_share_per_gbit").to_vec();
     let size = of("index", None, "cost_index_share").to_vec();
     let speed = "bytes_per_s";
@@ -63,21 +65,18 @@ fn parts(book: &mut Book<'_>) {
         ("Index of IMIX with 10,000 flows, share of the data", "", Limit::AtMost(0.01), size),
         ("Compressing on one core beside `lz4 -1`", "×", Limit::AtLeast(0.8), lz4),
     ] {
-        book.add(SUITE, what.to_owned(), unit, limit, values, &["index", "compress", "lz4"]);
+        book.add(SUITE, what, unit, limit, values, &["index", "compress", "lz4"]);
     }
 }
 
 fn queries(book: &mut Book<'_>) {
+    let rows = book.rows;
     /// The targets are about a store of that size at least.
     const LARGE_MB: u64 = 20_000;
     for (asked, limit) in [("an address, five minutes", 1000.0), ("a flow", 3000.0)] {
-        let row = book.rows.iter().find(|row| {
-            (row.suite, row.case, row.peer, row.metric) == (SUITE, "query", None, "latency_ms")
-                && row.params.has(("asked", asked))
-        });
+        let row = rows.row([SUITE, "query"], None, &[("asked", asked)], "latency_ms");
         let size = row.and_then(|row| {
-            let size = row.params.0.iter().find(|(name, _)| *name == "store_mb");
-            size.and_then(|(_, size)| size.to_string().parse::<u64>().ok())
+            row.params.get("store_mb").and_then(|size| size.to_string().parse::<u64>().ok())
         });
         let is_small = size.is_some_and(|size| size < LARGE_MB);
         let values = row.map_or(Vec::new(), |row| row.samples.clone());

@@ -1,18 +1,21 @@
 //! Our command as a process, beside other programs.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use wirelane_bench::Effort;
+use wirelane_bench::job::{Plan, measured};
 use wirelane_bench::peers::find;
 use wirelane_bench::peers::senders::SENDERS;
-use wirelane_bench::report::Report;
 use wirelane_bench::suites::capture::write;
-use wirelane_bench::suites::noloss;
-use wirelane_bench::suites::send::{self, SendCase, SendPlan};
-use wirelane_bench::suites::turns::ProcessPlan;
+use wirelane_bench::suites::noloss::{self, Sought};
+use wirelane_bench::suites::send::{self, SendCase, Wanted};
 use wirelane_testkit::privileged;
 
 use super::wirelane;
+
+fn once(window_ms: u64) -> Plan {
+    Plan { samples: 1, window: Duration::from_millis(window_ms), limit: None }
+}
 
 /// What is written to a disk a quick run leaves out.
 #[test]
@@ -20,12 +23,11 @@ fn privileged_writing_to_a_disk_stands_beside_dd() {
     if !privileged::require() {
         return;
     }
-    let own = &wirelane();
     let disk = tempfile::tempdir().unwrap();
-    let window = Duration::from_millis(300);
-    let plan = ProcessPlan { own, samples: 1, window, limit: None, disk: Some(disk.path()) };
-    let mut report = Report::new("test".into());
-    write::write(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    let report = measured("capture", once(300), |job| {
+        write::write(&mut job.of_command(&wirelane()), Some(disk.path()))
+    });
+    let report = report.unwrap();
     let of = |peer: Option<&str>| {
         let rows = report.rows.iter().filter(|row| row.peer == peer && row.metric == "bits_per_s");
         rows.map(|row| row.samples[0]).collect::<Vec<_>>()
@@ -42,18 +44,11 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
     if !privileged::require() {
         return;
     }
-    let window = Duration::from_millis(60);
     // Half of what the sender can send, or all of it: no more than the first steps.
-    let plan = noloss::NolossPlan {
-        samples: 1,
-        window,
-        sizes_of_others: 1,
-        resolution: 0.6,
-        ..noloss::NolossPlan::quick()
-    };
-    let mut report = Report::new("test".into());
-    noloss::noloss(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
-    report.finish();
+    let quick = Sought::of(&Effort { quick: true, ..Effort::default() });
+    let sought = Sought { sizes_of_others: 1, resolution: 0.6, ..quick };
+    let report = measured("noloss", once(60), |mut job| noloss::noloss(&sought, None, &mut job));
+    let report = report.unwrap();
     for (peer, mode) in [
         ("dpdk-testpmd", "native"),
         ("tcpdump", "tpacket-v3"),
@@ -94,19 +89,16 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
     if !privileged::require() {
         return;
     }
-    let plan = SendPlan {
-        own: &wirelane(),
+    let wanted = Wanted {
         cases: vec![SendCase::Generate, SendCase::Engine, SendCase::Timing, SendCase::Drift],
         sizes: vec![64],
-        samples: 1,
-        window: Duration::from_millis(100),
         drift: Duration::from_millis(200),
         drifts: 2,
-        limit: None,
     };
-    let mut report = Report::new("test".into());
-    send::send(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
-    report.finish();
+    let report = measured("send", once(100), |job| {
+        send::send(&wanted, None, &mut job.of_command(&wirelane()))
+    });
+    let report = report.unwrap();
     let of = |case: &str, peer: Option<&str>, metric: &str| {
         let is_it = |row: &&_| {
             let row: &wirelane_bench::row::Row = row;

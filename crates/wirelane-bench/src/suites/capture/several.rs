@@ -8,127 +8,61 @@
 //! ```
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wirelane::error::{Error, Result};
+use wirelane_lab::leftovers::Folder;
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::iface;
 use wirelane_os::link::{self, VethEnd};
-use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
+use crate::job::{Case, Job, wait};
+use crate::params;
 use crate::peers::capture::PROGRAMS;
-use crate::peers::process::{Running, line};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
+use crate::peers::process::Running;
+use crate::suites::bed;
 use crate::suites::paced::{self, LIMIT, SETTLE};
 use crate::suites::parts::Parts;
-use crate::suites::turns::{self, ProcessPlan, Turn};
-use wirelane_lab::leftovers::{self, Folder};
 
-const SUITE: &str = "capture";
 const CASE: &str = "several";
 const INTERFACES: usize = 3;
 /// Packets per second of each interface.
 const RATE: u64 = 60_000;
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures one process and three, without a file and with one in memory.
 ///
 /// # Errors
 /// None: what cannot be measured is skipped with its reason.
-pub fn several(
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let bed = match Bed::new(plan.window) {
-        Ok(bed) => bed,
-        Err(error) => {
-            report.skip(SUITE, CASE, error.to_string());
-            return Ok(());
-        }
-    };
+pub fn several(job: &mut Job<'_>) -> Result<()> {
+    let window = job.plan.window.max(paced::SHORTEST);
+    let Some(bed) = &job.or_skip(CASE, Bed::new(window)) else { return Ok(()) };
     // The second ones have what the first ones leave.
-    let mut parts = Parts::new(&[1, 1], plan.limit);
-    for (part, target) in [Target::None, Target::Memory].into_iter().enumerate() {
-        let plan = &ProcessPlan { limit: parts.limit(part), ..*plan };
-        let case = |processes| {
-            let (bed, own) = (&bed, plan.own);
-            SeveralCase { bed, own, target, processes, samples: Vec::new() }
+    let mut parts = Parts::new(&[1, 1], job.plan.limit);
+    for (part, target) in ["none", "memory"].into_iter().enumerate() {
+        let case = |processes: usize| {
+            let title = format!(
+                "CPU time of {INTERFACES} interfaces by {processes} captures, written to: {target}"
+            );
+            let measure = move |job: &mut Job<'_>| {
+                let ns = bed.sample(processes, target == "memory", job)?;
+                Ok(ns.map(|ns| [("cpu_ns_per_packet_under_load", ns)].into()))
+            };
+            let params = params![
+                port = "packet",
+                target = target,
+                interfaces = INTERFACES,
+                processes = processes,
+                offered = RATE,
+            ];
+            Case::new(CASE, params, title, measure)
         };
-        let mut cases = [case(1), case(INTERFACES)];
-        turns::take(SUITE, plan, &mut cases, report, stop, progress);
-        let measured = cases.iter().filter(|case| !case.samples.is_empty());
-        report.rows.extend(measured.map(SeveralCase::row));
+        job.within(parts.limit(part)).take(vec![case(1), case(INTERFACES)])?;
     }
     Ok(())
-}
-
-/// What becomes of packets.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
-    None,
-    Memory,
-}
-
-/// So many processes of ours, which share the interfaces.
-struct SeveralCase<'a> {
-    bed: &'a Bed,
-    own: &'a Path,
-    target: Target,
-    processes: usize,
-    /// CPU time of a packet in nanoseconds.
-    samples: Vec<f64>,
-}
-
-impl Turn for SeveralCase<'_> {
-    fn case(&self) -> &'static str {
-        CASE
-    }
-
-    fn title(&self) -> String {
-        let (count, target) = (self.processes, self.target());
-        format!("CPU time of {INTERFACES} interfaces by {count} captures, written to: {target}")
-    }
-
-    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let (own, target) = (self.own, self.target);
-        self.samples.extend(self.bed.sample(own, self.processes, target, stop, report)?);
-        Ok(())
-    }
-}
-
-impl SeveralCase<'_> {
-    fn target(&self) -> &'static str {
-        match self.target {
-            Target::None => "none",
-            Target::Memory => "memory",
-        }
-    }
-
-    fn row(&self) -> Row {
-        Row {
-            suite: SUITE,
-            case: CASE,
-            peer: None,
-            params: Params(vec![
-                ("port", Param::Text("packet")),
-                ("target", Param::Text(self.target())),
-                ("interfaces", Param::Number(INTERFACES as u64)),
-                ("processes", Param::Number(self.processes as u64)),
-                ("offered", Param::Number(RATE)),
-            ]),
-            metric: "cpu_ns_per_packet_under_load",
-            unit: "ns",
-            samples: self.samples.clone(),
-            source: None,
-        }
-    }
 }
 
 /// Cables within one namespace, and a CPU for either end.
@@ -148,38 +82,30 @@ impl Bed {
     fn new(window: Duration) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         (0..INTERFACES).try_for_each(|number| cable(&lab.near, number))?;
-        let [sender, capturer] = paced::cpus()?;
-        let memory = Folder::new(Path::new(leftovers::MEMORY))?;
-        let window = window.max(paced::SHORTEST);
-        Ok(Self { window, lab, frames: paced::frames()?, sender, capturer, memory })
+        let [sender, capturer] = bed::two_cpus("CPU time of captures")?;
+        let (frames, memory) = (paced::frames()?, bed::in_memory()?);
+        Ok(Self { window, lab, frames, sender, capturer, memory })
     }
 
     /// CPU time of a packet in nanoseconds, of all processes together; `None` if it was stopped.
-    fn sample(
-        &self,
-        own: &Path,
-        processes: usize,
-        target: Target,
-        stop: &AtomicBool,
-        report: &mut Report,
-    ) -> Result<Option<f64>> {
+    fn sample(&self, processes: usize, is_written: bool, job: &mut Job<'_>) -> Result<Option<f64>> {
         self.memory.remove();
         self.memory.make()?;
         let [program, ..] = PROGRAMS;
         let interfaces: Vec<String> = (0..INTERFACES).map(receiver).collect();
         let mut running = Vec::new();
         for part in interfaces.chunks(INTERFACES / processes) {
-            let mut command = Command::new(own);
+            let mut command = Command::new(job.own()?);
             command.arg("capture").args(part.iter().map(|name| format!("packet:{name}")));
             command.args(["--tx-queues", "none", "--other", "off", "--json"]);
-            if target == Target::Memory {
+            if is_written {
                 command.arg("-w").arg(self.memory.file(&format!("capture{}", running.len())));
             }
-            report.environment.add_command(line(&command));
+            job.note(&command);
             let mut one = Running::start(&mut command, &[self.capturer], Some(&self.lab.near))?;
             let is_ready =
                 |one: &Running| one.stderr().matches(program.ready).count() == part.len();
-            one.wait_until(is_ready, LIMIT, stop)?;
+            one.wait_until(is_ready, LIMIT, job.stop)?;
             running.push(one);
         }
         thread::sleep(SETTLE);
@@ -192,13 +118,8 @@ impl Bed {
         };
         let send = || (0..INTERFACES).map(send).collect::<Result<Vec<_>>>();
         let sending = self.lab.near.inside(send)??;
-        let deadline = Instant::now() + 4 * self.window + LIMIT;
-        while sending.iter().any(|one| !one.is_finished())
-            && !stop.load(Ordering::Relaxed)
-            && Instant::now() < deadline
-        {
-            thread::sleep(Duration::from_millis(5));
-        }
+        let is_over = || sending.iter().all(Sending::is_finished);
+        let go_on = wait(4 * self.window + LIMIT, job.stop, is_over);
         sending.into_iter().try_for_each(|one| one.stop().map(|_| ()))?;
         thread::sleep(program.drain);
         let loaded = cpu(&running).saturating_sub(before);
@@ -209,13 +130,10 @@ impl Bed {
             captured += counts.map_or(0, |counts| counts.captured);
         }
         self.memory.remove();
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        if captured == 0 {
+        if captured == 0 && go_on {
             return Err(Error::failed(CASE, "no packet was captured"));
         }
-        Ok(Some(loaded.as_nanos() as f64 / captured as f64))
+        Ok(go_on.then(|| loaded.as_nanos() as f64 / captured as f64))
     }
 }
 

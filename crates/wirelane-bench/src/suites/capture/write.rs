@@ -11,79 +11,79 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wirelane_os::affinity;
-
-use crate::peers::process::{Running, line};
-use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::place::{DD, Place, dd};
-use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
 
-const SUITE: &str = "capture";
+use crate::job::{Case, Figure, Job, Sample};
+use crate::params;
+use crate::suites::bed::{self, DD, Place, dd};
+
 const CASE: &str = "write";
 const SIZE: u64 = 1500;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Bytes that are written in the time of a [`ProcessPlan::window`], about.
+/// Bytes that are written in the time of a sample, about.
 const BYTES_PER_S: f64 = 2e9;
 /// With fewer, starting and ending would be most of it; with more, it would only take longer.
 const PACKETS: [u64; 2] = [300_000, 2_000_000];
 /// Bytes of a packet in a file, about.
 const RECORD: u64 = SIZE + 40;
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures both programs, in memory and on `disk` if there is one.
 ///
 /// # Errors
 /// None: what cannot be measured is skipped with its reason.
-pub fn write(
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let places = Place::all(plan.disk, SUITE, CASE, report);
-    let mut targets: Vec<_> = places.iter().map(|place| WriteCase::new(place, plan)).collect();
-    if find(DD).is_none() {
-        report.skip(SUITE, DD, missing(DD));
-    }
-    turns::take(SUITE, plan, &mut targets, report, stop, progress);
-    report.rows.extend(targets.iter().flat_map(WriteCase::rows));
-    Ok(())
+pub fn write(job: &mut Job<'_>, disk: Option<&Path>) -> Result<()> {
+    let places = Place::all(disk, CASE, job);
+    job.find(DD);
+    let case = |place| {
+        let mut writers = Writers::new(place, job.plan.window);
+        let title = format!("writing to {}, beside {DD}", place.name);
+        let measure = move |job: &mut Job<'_>| writers.measure(job).map(Some);
+        let params = params![port = "sim", target = place.name, size = SIZE];
+        Case::new(CASE, params, title, measure)
+    };
+    let cases = places.iter().map(case).collect();
+    job.take(cases)
 }
 
-/// A place to write to, and the rates there.
-struct WriteCase<'a> {
-    own: &'a Path,
+/// Both programs, and where they write to.
+struct Writers<'a> {
     place: &'a Place,
     packets: u64,
     cpus: Vec<u32>,
     /// Bytes of our file, once it has been written.
     bytes: u64,
-    /// Bits per second of ours, and of the other program.
-    samples: [Vec<f64>; 2],
 }
 
-impl<'a> WriteCase<'a> {
-    fn new(place: &'a Place, plan: &ProcessPlan<'a>) -> Self {
+impl<'a> Writers<'a> {
+    fn new(place: &'a Place, window: Duration) -> Self {
         let [least, most] = PACKETS;
-        let bytes = plan.window.as_secs_f64() * BYTES_PER_S;
-        let packets = ((bytes / SIZE as f64) as u64).clamp(least, most).min(place.most / RECORD);
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
-        Self { own: plan.own, place, packets, cpus, bytes: 0, samples: Default::default() }
+        let packets = (window.as_secs_f64() * BYTES_PER_S / SIZE as f64) as u64;
+        let packets = packets.clamp(least, most).min(place.most / RECORD);
+        Self { place, packets, cpus: bed::cpus(), bytes: 0 }
+    }
+
+    /// One sample of each program, another one first in every other round: a ratio needs both.
+    fn measure(&mut self, job: &mut Job<'_>) -> Result<Sample> {
+        if self.bytes == 0 {
+            self.ours(job)?;
+        }
+        let is_last = !job.round.is_multiple_of(2);
+        let before = if is_last { None } else { self.theirs(job)? };
+        let ours = self.ours(job)?;
+        let after = if is_last && !job.is_stopped() { self.theirs(job)? } else { None };
+        let theirs = before.or(after).map(|rate| Figure::new("bits_per_s", rate).of(DD));
+        Ok([Figure::new("bits_per_s", ours)].into_iter().chain(theirs).into())
     }
 
     /// Bits per second of our command.
-    fn ours(&mut self, report: &mut Report) -> Result<f64> {
-        let file = self.file();
-        let mut command = Command::new(self.own);
+    fn ours(&mut self, job: &mut Job<'_>) -> Result<f64> {
+        let mut command = Command::new(job.own()?);
         command.arg("capture").arg(format!("sim:1?count={}&size={SIZE}", self.packets));
-        command.args(["--quiet", "--json", "-w"]).arg(&file);
-        let (bytes, rate) = self.run(&mut command, report)?;
+        command.args(["--quiet", "--json", "-w"]).arg(self.file());
+        let (bytes, rate) = self.run(&mut command, job)?;
         if bytes < self.packets * SIZE {
             return Err(Error::failed(CASE, "there is no room for the packets"));
         }
@@ -92,10 +92,10 @@ impl<'a> WriteCase<'a> {
     }
 
     /// Bits per second of the other program; `None` if it is not installed.
-    fn theirs(&self, report: &mut Report) -> Result<Option<f64>> {
-        let Some(mut command) = dd(self.bytes, &self.file()) else { return Ok(None) };
-        let (_, rate) = self.run(&mut command, report)?;
-        Ok(Some(rate))
+    fn theirs(&self, job: &mut Job<'_>) -> Result<Option<f64>> {
+        let command = dd(self.bytes, &self.file());
+        let ran = command.map(|mut command| self.run(&mut command, job)).transpose()?;
+        Ok(ran.map(|(_, rate)| rate))
     }
 
     fn file(&self) -> PathBuf {
@@ -103,62 +103,11 @@ impl<'a> WriteCase<'a> {
     }
 
     /// Runs a program that writes the file: its bytes, and bits per second. The file is gone then.
-    fn run(&self, command: &mut Command, report: &mut Report) -> Result<(u64, f64)> {
-        report.environment.add_command(line(command));
+    fn run(&self, command: &mut Command, job: &mut Job<'_>) -> Result<(u64, f64)> {
         self.place.folder.make()?;
-        let begin = Instant::now();
-        let ended = Running::start(command, &self.cpus, None).and_then(|one| one.wait(LIMIT));
-        let elapsed = begin.elapsed();
+        let ended = job.run(command, &self.cpus, None, LIMIT);
         let bytes = fs::metadata(self.file()).map_or(0, |file| file.len());
         self.place.folder.remove();
-        ended.map(|_| (bytes, bytes as f64 * 8.0 / elapsed.as_secs_f64()))
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |peer, samples: &Vec<f64>| Row {
-            suite: SUITE,
-            case: CASE,
-            peer,
-            params: Params(vec![
-                ("port", Param::Text("sim")),
-                ("target", Param::Text(self.place.name)),
-                ("size", Param::Number(SIZE)),
-            ]),
-            metric: "bits_per_s",
-            unit: "bit/s",
-            samples: samples.clone(),
-            source: None,
-        };
-        let [ours, theirs] = &self.samples;
-        let rows = [row(None, ours), row(Some(DD), theirs)];
-        rows.into_iter().filter(|row| !row.samples.is_empty()).collect()
-    }
-}
-
-impl Turn for WriteCase<'_> {
-    fn case(&self) -> &'static str {
-        CASE
-    }
-
-    fn title(&self) -> String {
-        format!("writing to {}, beside {DD}", self.place.name)
-    }
-
-    /// One sample of each program, another one first in every other round: a ratio needs both.
-    fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        if self.bytes == 0 {
-            self.ours(report)?;
-        }
-        let mut theirs = None;
-        if round.is_multiple_of(2) {
-            theirs = self.theirs(report)?;
-        }
-        let ours = self.ours(report)?;
-        if !round.is_multiple_of(2) && !stop.load(Ordering::Relaxed) {
-            theirs = self.theirs(report)?;
-        }
-        self.samples[0].push(ours);
-        self.samples[1].extend(theirs);
-        Ok(())
+        Ok((bytes, bytes as f64 * 8.0 / ended?.elapsed.as_secs_f64()))
     }
 }

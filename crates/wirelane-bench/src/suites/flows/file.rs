@@ -1,19 +1,17 @@
 //! A capture in memory, and the programs that make flows of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use wirelane::error::Result;
 
-use super::process::{SUITE, received, run};
+use super::process::{received, run};
 use super::traffic::{IMIX, Traffic};
-use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::turns::{self, ProcessPlan, Turn};
-use wirelane_lab::leftovers::{self, Folder};
+use crate::job::{Case, Job};
+use crate::params;
+use crate::peers::find;
+use crate::suites::bed;
 
 /// Programs that make the same of a capture; every path is one of the folder that they run in.
 pub(super) struct Contest {
@@ -51,120 +49,49 @@ pub(super) static PARQUET: Contest = Contest {
 pub(super) const PACKETS: [u64; 2] = [2_000_000, 500_000];
 const FLOWS: u64 = 10_000;
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
-pub(super) fn file(
-    contests: &[&'static Contest],
-    plan: &ProcessPlan<'_>,
-    packets: u64,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) {
-    let made = Folder::new(Path::new(leftovers::MEMORY)).and_then(|folder| {
+/// Measures how every program makes flows of a capture of so many packets.
+pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_>) -> Result<()> {
+    let made = bed::in_memory().and_then(|folder| {
         folder.make()?;
         let traffic = Traffic { packets, flows: FLOWS, sizes: &IMIX, has_tcp: true };
         traffic.write(&folder.file("capture"))?;
         Ok(folder)
     });
-    let folder = match made {
-        Ok(folder) => folder,
-        Err(error) => return report.skip(SUITE, FILE.case, error.to_string()),
-    };
+    let Some(folder) = &job.or_skip(FILE.case, made) else { return Ok(()) };
     let mut cases = Vec::new();
     for contest in contests {
-        let reader = |peer| {
-            let samples = Vec::new();
-            Reader { contest, folder: &folder, own: plan.own, packets, peer, samples }
-        };
-        match contest.needs.filter(|name| !is_there(plan.own, name)) {
-            None => cases.push(reader(None)),
-            Some(name) => {
-                let cause = format!("{name} lies neither beside wirelane nor on the PATH");
-                report.skip(SUITE, contest.case, cause);
-                continue;
-            }
+        let own = job.own()?.to_owned();
+        if let Some(name) = contest.needs.filter(|name| !is_there(&own, name)) {
+            let cause = format!("{name} lies neither beside wirelane nor on the PATH");
+            job.skip(contest.case, cause);
+            continue;
         }
-        for peer in contest.peers {
-            match find(peer.0) {
-                Some(program) => cases.push(reader(Some((program, *peer)))),
-                None => report.skip(SUITE, peer.0, missing(peer.0)),
-            }
+        let mut programs = vec![(None, own, contest.arguments)];
+        for (peer, arguments) in contest.peers {
+            programs.extend(job.find(peer).map(|program| (Some(*peer), program, *arguments)));
+        }
+        for (peer, program, arguments) in programs {
+            let what = if contest.case == PARQUET.case { "flows as Parquet" } else { "flows" };
+            let title = format!("{what} of a file by {}", peer.unwrap_or("wirelane"));
+            let measure = move |job: &mut Job<'_>| {
+                let mut command = Command::new(&program);
+                command.args(arguments).current_dir(folder.file("."));
+                let (cpu, output) = run(command, packets, job)?;
+                // Files have new names each time.
+                let _ = fs::remove_dir_all(folder.file("flows"));
+                if peer.is_none() {
+                    received(&output.stdout, packets)?;
+                }
+                Ok(Some([("cpu_ns_per_packet", cpu)].into()))
+            };
+            let params = params![size = "imix", flows = FLOWS];
+            cases.push(Case::new(contest.case, params, title, measure).of(peer));
         }
     }
-    turns::take(SUITE, plan, &mut cases, report, stop, progress);
-    report.rows.extend(cases.iter().filter(|case| !case.samples.is_empty()).map(Reader::row));
+    job.take(cases)
 }
 
 /// Whether a program lies where our command looks for it.
 fn is_there(own: &Path, name: &str) -> bool {
     own.with_file_name(name).is_file() || find(name).is_some()
-}
-
-/// Another program: where it is, its name and its arguments.
-type Peer = (PathBuf, (&'static str, &'static [&'static str]));
-
-/// A program that reads the capture.
-struct Reader<'a> {
-    contest: &'static Contest,
-    folder: &'a Folder,
-    own: &'a Path,
-    packets: u64,
-    /// `None` is ours.
-    peer: Option<Peer>,
-    /// CPU time of a packet, in ns.
-    samples: Vec<f64>,
-}
-
-impl Reader<'_> {
-    fn name(&self) -> Option<&'static str> {
-        self.peer.as_ref().map(|(_, (name, _))| *name)
-    }
-
-    fn row(&self) -> Row {
-        Row {
-            suite: SUITE,
-            case: self.contest.case,
-            peer: self.name(),
-            params: Params(vec![("size", Param::Text("imix")), ("flows", Param::Number(FLOWS))]),
-            metric: "cpu_ns_per_packet",
-            unit: "ns",
-            samples: self.samples.clone(),
-            source: None,
-        }
-    }
-}
-
-impl Turn for Reader<'_> {
-    fn case(&self) -> &'static str {
-        self.name().unwrap_or(self.contest.case)
-    }
-
-    fn title(&self) -> String {
-        let what = if self.contest.case == PARQUET.case { "flows as Parquet" } else { "flows" };
-        format!("{what} of a file by {}", self.name().unwrap_or("wirelane"))
-    }
-
-    fn measure(&mut self, _: u32, _: &AtomicBool, report: &mut Report) -> Result<()> {
-        let mut command = match &self.peer {
-            Some((program, (_, arguments))) => {
-                let mut command = Command::new(program);
-                command.args(*arguments);
-                command
-            }
-            None => {
-                let mut command = Command::new(self.own);
-                command.args(self.contest.arguments);
-                command
-            }
-        };
-        command.current_dir(self.folder.file("."));
-        let (cpu, output) = run(command, self.packets, report)?;
-        // Files have new names each time.
-        let _ = fs::remove_dir_all(self.folder.file("flows"));
-        if self.peer.is_none() {
-            received(&output.stdout, self.packets)?;
-        }
-        self.samples.push(cpu);
-        Ok(())
-    }
 }

@@ -14,18 +14,13 @@ mod process;
 pub(crate) mod readings;
 mod traffic;
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
 
-use self::process::SUITE;
-use crate::report::Report;
-use crate::suite::{Effort, Progress, Suite};
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::suite::Suite;
 use crate::suites::parts::{self, Parts};
-use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::Wire;
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `file` and
@@ -49,8 +44,6 @@ pub struct FlowsSuite {
     packets: Option<u64>,
     #[command(flatten)]
     wire: Wire,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 /// What is measured.
@@ -67,26 +60,15 @@ pub enum FlowsCase {
 }
 
 impl Suite for FlowsSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "flows";
     const USUAL: [u64; 2] = parts::sums(&PARTS);
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { cases: Vec::new(), packets: None, wire: Wire::default(), effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        Plan::of(effort, [1000; 3])
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let own = turns::own()?;
-        let is_quick = self.effort.quick;
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        job.own()?;
         let wired = self.wire.open()?;
         let offline = self.cases.iter().find(|case| **case != FlowsCase::Live);
         if let Some(case) = offline.filter(|_| wired.is_some()) {
@@ -98,39 +80,24 @@ impl Suite for FlowsSuite {
             true => wired.is_none() || case == FlowsCase::Live,
             false => self.cases.contains(&case),
         };
-        let is_brief = is_quick || self.effort.brief;
-        let usual =
-            [&[FlowsCase::File, FlowsCase::Parquet][..], &[FlowsCase::Many], &[FlowsCase::Live]]
-                .into_iter()
-                .zip(PARTS[usize::from(!is_quick)])
-                .map(
-                    |(cases, seconds)| {
-                        if cases.iter().any(|case| is_wanted(*case)) { seconds } else { 0 }
-                    },
-                );
-        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
-        let mut plan = |part| {
-            let window = Duration::from_secs(1);
-            let (samples, limit) = (self.samples(), parts.limit(part));
-            ProcessPlan { own: &own, samples, window, limit, disk: None }
-        };
+        let (quick, is_short) = (job.effort.quick, job.effort.is_short());
         let contests = [(FlowsCase::File, &file::FILE), (FlowsCase::Parquet, &file::PARQUET)];
         let contests = contests.into_iter().filter(|(case, _)| is_wanted(*case));
         let contests: Vec<_> = contests.map(|(_, contest)| contest).collect();
+        let [many, live] = [FlowsCase::Many, FlowsCase::Live].map(is_wanted);
+        let wanted = [!contests.is_empty(), many, live];
+        let mut parts = Parts::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
         if !contests.is_empty() {
-            let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_brief)]);
-            file::file(&contests, &plan(0), packets, report, stop, progress);
+            let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_short)]);
+            file::file(&contests, packets, &mut job.within(parts.limit(0)))?;
         }
-        if is_wanted(FlowsCase::Many) {
-            let readings = match (is_quick, self.effort.brief) {
-                (true, _) => readings::QUICK,
-                (false, true) => readings::IN_REPORT,
-                (false, false) => readings::ALONE,
-            };
-            many::many(&plan(1), readings, report, stop, progress);
+        if many {
+            let readings =
+                job.effort.choose([readings::ALONE, readings::IN_REPORT, readings::QUICK]);
+            many::many(readings, &mut job.within(parts.limit(1)))?;
         }
-        if is_wanted(FlowsCase::Live) {
-            live::live(&plan(2), is_brief, wired, report, stop, progress)?;
+        if live {
+            live::live(wired, &mut job.within(parts.limit(2)))?;
         }
         Ok(())
     }

@@ -5,28 +5,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wirelane::error::{Error, Result};
-use wirelane_os::{affinity, clock};
 
-use crate::peers::process::{Output, Running, line};
-use crate::report::Report;
+use crate::job::Job;
+use crate::peers::process::Output;
+use crate::suites::bed;
 
-pub(super) const SUITE: &str = "flows";
 /// How long a program may take to read a file.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a program to its end on one CPU: its CPU time per packet in ns, and what it wrote.
-pub(super) fn run(
-    mut command: Command,
-    packets: u64,
-    report: &mut Report,
-) -> Result<(f64, Output)> {
-    report.environment.add_command(line(&command));
-    let last = affinity::allowed_cpus().unwrap_or_default().last().copied();
-    // Nothing else is started until it has ended: the difference is its own.
-    let before = clock::children_cpu();
-    let output = Running::start(&mut command, last.as_slice(), None)?.wait(LIMIT)?;
-    let used = clock::children_cpu().since(before).total();
-    Ok((used.as_nanos() as f64 / packets as f64, output))
+pub(super) fn run(mut command: Command, packets: u64, job: &mut Job<'_>) -> Result<(f64, Output)> {
+    let last = bed::cpus().last().copied();
+    let ended = job.run(&mut command, last.as_slice(), None, LIMIT)?;
+    Ok((ended.cpu.as_nanos() as f64 / packets as f64, ended.output))
 }
 
 /// Whether our command has read all packets, by its summary.

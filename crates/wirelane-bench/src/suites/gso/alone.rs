@@ -1,8 +1,9 @@
 //! The segmenter alone: no stack, no queue and no port, a frame of almost 64 KB in warm memory.
 
 use super::case::SUITE;
+use crate::params;
 use crate::report::Report;
-use crate::row::{Param, Params, Row, summary};
+use crate::row::{Row, Subject, summary};
 use crate::suites::gso::segment::{self, Form};
 use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
@@ -67,28 +68,18 @@ pub(super) fn measure() -> Vec<SegmentCost> {
 /// Adds a sample to every row, and the rows at first.
 pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut Report) {
     for SegmentCost { protocol, form, nanoseconds } in figures {
-        let params = Params(vec![
-            ("protocol", Param::Text(protocol)),
-            ("form", Param::Text(form)),
-            ("segments", Param::Number(44)),
-            ("vectors", Param::Text(Vectors::used().as_str())),
-        ]);
-        let is_row =
-            |row: &&mut Row| (row.suite, row.case) == (SUITE, "segment") && row.params == params;
-        if let Some(row) = report.rows.iter_mut().find(is_row) {
-            row.samples.push(nanoseconds);
-            continue;
+        let vectors = Vectors::used().as_str();
+        let params =
+            params![protocol = protocol, form = form, segments = 44_u64, vectors = vectors];
+        let subject = Subject { suite: SUITE, case: "segment", peer: None, params };
+        let row = subject.row("ns_per_segment", vec![nanoseconds]);
+        let is_it = |other: &&mut Row| {
+            (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)
+        };
+        match report.rows.iter_mut().find(is_it) {
+            Some(found) => found.samples.push(nanoseconds),
+            None => report.rows.push(row),
         }
-        report.rows.push(Row {
-            suite: SUITE,
-            case: "segment",
-            peer: None,
-            params,
-            metric: "ns_per_segment",
-            unit: "ns",
-            samples: vec![nanoseconds],
-            source: None,
-        });
     }
 }
 

@@ -1,86 +1,56 @@
 //! What is compared, and under which conditions.
 
-use std::time::Duration;
-
-use crate::suite::Effort;
+use crate::effort::Effort;
 
 pub(super) const SUITE: &str = "gso";
 /// Percent of a CPU that need no quota.
 pub(super) const WHOLE: u64 = 100;
-
 /// Flows at once in a report, beside one.
 const SEVERAL: u16 = 4;
-/// How long a sample counts in a report: five spans of a quota (`quota`).
-const BRIEF: Duration = Duration::from_millis(100);
 
-/// What to measure, and how thoroughly.
+/// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05 and
+/// 0.45 GHz.
+pub(super) const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
+/// The source's four tables, merging what comes in, and from one virtual machine's device to
+/// another's.
+pub(super) const CASES: [&str; 8] =
+    ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
+/// Who makes packets of the wire's size: the device without Wirelane; the device behind Wirelane;
+/// the kernel's software behind Wirelane; Wirelane; the kernel's software before Wirelane; or TCP
+/// itself.
+pub(super) const OFFLOADS: [&str; 6] = ["kernel", "device", "partial", "wirelane", "none", "stack"];
+
+/// What to compare.
 #[derive(Clone, Debug)]
-pub struct GsoPlan {
-    /// Rounds, which is samples of every figure.
-    pub samples: usize,
-    /// How long one sample counts.
-    pub window: Duration,
-    /// No round begins that would end later than this.
-    pub limit: Option<Duration>,
+pub(super) struct Tables {
     /// Shares of a CPU, in percent.
-    pub shares: Vec<u64>,
-    /// Only these of [`GsoPlan::CASES`], unless there are none.
-    pub cases: Vec<String>,
-    /// Only these of [`GsoPlan::OFFLOADS`], unless there are none.
-    pub offloads: Vec<String>,
+    pub(super) shares: Vec<u64>,
+    /// Only these of [`CASES`], unless there are none.
+    pub(super) cases: Vec<String>,
+    /// Only these of [`OFFLOADS`], unless there are none.
+    pub(super) offloads: Vec<String>,
     /// Backend of the port at the wire: `packet` or `xdp`.
-    pub port: &'static str,
+    pub(super) port: &'static str,
     /// Repeat TCP with iperf3, if it is installed.
-    pub iperf: bool,
+    pub(super) iperf: bool,
     /// Connections, or senders of datagrams, at once.
-    pub flows: u16,
+    pub(super) flows: u16,
     /// The first line of the source's tables once more, with so many.
-    pub several: Option<u16>,
+    pub(super) several: Option<u16>,
 }
 
-impl GsoPlan {
-    /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05
-    /// and 0.45 GHz.
-    pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
-
-    /// The source's four tables, merging what comes in, and from one virtual machine's device to
-    /// another's.
-    pub const CASES: [&'static str; 8] =
-        ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
-    /// Who makes packets of the wire's size: the device without Wirelane; the device behind
-    /// Wirelane; the kernel's software behind Wirelane; Wirelane; the kernel's software before
-    /// Wirelane; or TCP itself.
-    pub const OFFLOADS: [&'static str; 6] =
-        ["kernel", "device", "partial", "wirelane", "none", "stack"];
-
-    /// A few minutes.
-    pub fn full() -> Self {
+impl Tables {
+    /// As `effort` asks for.
+    pub(super) fn of(effort: &Effort) -> Self {
         Self {
-            samples: 5,
-            window: Duration::from_millis(500),
-            limit: None,
-            shares: Self::SHARES.to_vec(),
+            shares: SHARES.to_vec(),
             cases: Vec::new(),
             offloads: Vec::new(),
             port: "packet",
-            iperf: true,
+            iperf: !effort.quick,
             flows: 1,
-            several: None,
+            several: effort.brief.then_some(SEVERAL),
         }
-    }
-
-    /// About a minute: the tables as a whole, by shorter samples. They are four spans of a quota
-    /// (`quota`).
-    pub fn quick() -> Self {
-        Self { window: Duration::from_millis(80), iperf: false, ..Self::full() }
-    }
-
-    /// As `effort` asks for, within a time.
-    pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
-        let plan = if effort.quick { Self::quick() } else { Self::full() };
-        let window = if effort.brief { BRIEF } else { plan.window };
-        let several = effort.brief.then_some(SEVERAL);
-        Self { samples: effort.samples(plan.samples), window, limit, several, ..plan }
     }
 }
 
@@ -183,23 +153,23 @@ pub(super) fn is_repeated(case: &GsoCase) -> bool {
 }
 
 /// What is compared next to each other.
-pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
+pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
     let mut cases = Vec::new();
-    for cpu in &plan.shares {
+    for cpu in &tables.shares {
         for (protocol, way) in
             [(tcp, Way::Out), (udp, Way::Out), (tcp, Way::In), (tcp, Way::Between)]
         {
             for v6 in [false, true] {
                 for offloading in Offloading::ALL {
-                    let (cpu, flows) = (*cpu, plan.flows);
+                    let (cpu, flows) = (*cpu, tables.flows);
                     cases.push(GsoCase { protocol, v6, way, offloading, cpu, flows });
                 }
             }
         }
     }
     let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
-    let most = plan.shares.iter().max().copied();
+    let most = tables.shares.iter().max().copied();
     cases.retain(|case| {
         // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges
         // before the TAP device. Only `packet:` and `tap:` hand frames on, and between TAP devices
@@ -212,18 +182,18 @@ pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
             Way::Between => !matches!(case.offloading, Offloading::Kernel | Offloading::Partial),
         };
         // What the source has not is measured with most of a CPU only, unless it was asked for.
-        let is_asked_for = !plan.cases.is_empty() || !plan.offloads.is_empty();
+        let is_asked_for = !tables.cases.is_empty() || !tables.offloads.is_empty();
         can_be
-            && (plan.port == "packet" || !is_handed_on)
+            && (tables.port == "packet" || !is_handed_on)
             && (Some(case.cpu) == most || is_asked_for || !(is_handed_on || case.way != Way::Out))
-            && is_wanted(&plan.cases, case.name())
-            && is_wanted(&plan.offloads, case.offloading.as_str())
+            && is_wanted(&tables.cases, case.name())
+            && is_wanted(&tables.offloads, case.offloading.as_str())
     });
     let is_first = |case: &&GsoCase| {
         Some(case.cpu) == most && case.way == Way::Out && !case.offloading.is_handed_on()
     };
     let first: Vec<_> = cases.iter().filter(is_first).copied().collect();
-    let several = plan.several.into_iter();
+    let several = tables.several.into_iter();
     cases
         .extend(several.flat_map(|flows| first.iter().map(move |case| GsoCase { flows, ..*case })));
     cases

@@ -26,24 +26,24 @@ mod sample;
 pub mod segment;
 mod traffic;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use self::bed::Trial;
-pub use self::case::GsoPlan;
-use self::case::{SUITE, WHOLE, cases, is_repeated};
-use self::quota::Quota;
-use self::sample::GsoSeries;
-use crate::peers;
-use crate::report::Report;
-use crate::statistics::quiet::Quiet;
-use crate::statistics::rounds::Rounds;
-use crate::suite::{Effort, Progress, Suite};
-use clap::Args;
 use std::path::Path;
 use std::time::Duration;
+
+use clap::Args;
 use wirelane::checksum::Vectors;
 use wirelane::error::Result;
 use wirelane_cli::args;
+
+use self::bed::Trial;
+use self::case::{CASES, OFFLOADS, SUITE, Tables, WHOLE, cases, is_repeated};
+use self::quota::Quota;
+use self::sample::GsoSeries;
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::peers;
+use crate::statistics::quiet::Quiet;
+use crate::statistics::rounds::Rounds;
+use crate::suite::Suite;
 
 /// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD"
 /// (2014) did.
@@ -63,10 +63,10 @@ use wirelane_cli::args;
 #[derive(Args, Clone, Debug)]
 pub struct GsoSuite {
     /// Measure this case only; may be given several times
-    #[arg(long = "case", value_name = "CASE", value_parser = GsoPlan::CASES)]
+    #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
     cases: Vec<String>,
     /// Measure this offload only; may be given several times
-    #[arg(long = "offload", value_name = "OFFLOAD", value_parser = GsoPlan::OFFLOADS)]
+    #[arg(long = "offload", value_name = "OFFLOAD", value_parser = OFFLOADS)]
     offloads: Vec<String>,
     /// Backend of the port at the wire: packet or xdp
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = backend)]
@@ -83,8 +83,6 @@ pub struct GsoSuite {
     /// Length of a sample [default: 500ms; with --quick 80ms]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 /// The backend of the port at the wire.
@@ -104,126 +102,90 @@ impl Suite for GsoSuite {
     const USUAL: [u64; 2] = [55, 195];
     const QUICK: Duration = Duration::from_secs(55);
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
+    fn in_report(&mut self, effort: &Effort, _: &Path) {
+        if !effort.quick {
+            return;
+        }
         // In a short time the source's tables, and no more.
-        let only = |names: &[&str]| match effort.quick {
-            true => names.iter().map(|name| (*name).to_owned()).collect(),
-            false => Vec::new(),
-        };
-        Self {
-            cases: only(&["tcp4", "tcp6", "udp4", "udp6"]),
-            offloads: only(&["kernel", "wirelane", "none", "stack"]),
-            port: "packet",
-            shares: Vec::new(),
-            flows: 1,
-            vectors: None,
-            // Three spans of a quota, so that every line of the tables has its figure.
-            seconds: effort.quick.then_some(Duration::from_millis(60)),
-            effort,
-        }
+        self.cases = ["tcp4", "tcp6", "udp4", "udp6"].map(str::to_owned).into();
+        self.offloads = ["kernel", "wirelane", "none", "stack"].map(str::to_owned).into();
+        // Three spans of a quota, so that every line of the tables has its figure.
+        self.seconds = Some(Duration::from_millis(60));
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
+    /// Samples are four spans of a quota (`quota`) with `--quick`, and five in a report.
+    fn plan(&self, effort: &Effort) -> Plan {
+        let plan = Plan::of(effort, [500, 100, 80]);
+        let window = self.seconds.unwrap_or(plan.window);
+        Plan { samples: effort.samples(5), window, ..plan }
     }
 
-    fn samples(&self) -> usize {
-        GsoPlan::of(&self.effort, None).samples
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let mut plan = GsoPlan::of(&self.effort, limit);
-        plan.window = self.seconds.unwrap_or(plan.window);
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        let mut tables = Tables::of(&job.effort);
         if !self.shares.is_empty() {
-            plan.shares.clone_from(&self.shares);
+            tables.shares.clone_from(&self.shares);
         }
-        plan.cases.clone_from(&self.cases);
-        plan.offloads.clone_from(&self.offloads);
-        plan.flows = self.flows;
+        tables.cases.clone_from(&self.cases);
+        tables.offloads.clone_from(&self.offloads);
+        (tables.flows, tables.port) = (self.flows, self.port);
         let is_most = |one: &Vectors| Some(one.as_str()) == self.vectors.as_deref();
         if let Some(most) = Vectors::ALL.into_iter().find(is_most) {
             Vectors::limit(most);
         }
-        plan.port = self.port;
-        gso(&plan, report, stop, progress)
+        gso(&tables, job);
+        Ok(())
     }
 }
 
-/// Measures what `plan` says, and adds the rows to `report`.
-///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
-/// was measured.
-///
-/// # Errors
-/// None that a reason in the report could not say: what cannot be measured is skipped.
-pub fn gso(
-    plan: &GsoPlan,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let mut series: Vec<GsoSeries> = cases(plan)
-        .into_iter()
-        .map(|case| GsoSeries { case, samples: Vec::new(), theirs: Vec::new() })
-        .collect();
-    if let Err(error) = Quota::new(50) {
-        report.skip(SUITE, "quota", error.to_string());
+/// Measures all cases of the tables. What cannot be measured is skipped with its reason.
+fn gso(tables: &Tables, job: &mut Job<'_>) {
+    let mut series: Vec<GsoSeries> = cases(tables).into_iter().map(GsoSeries::new).collect();
+    if job.or_skip("quota", Quota::new(50)).is_none() {
         series.retain(|one| one.case.cpu == WHOLE);
     }
-    let iperf = plan.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
-    if plan.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
-        report.skip(SUITE, iperf::PROGRAM, "not installed (Debian package iperf3)".to_owned());
+    let iperf = tables.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
+    if tables.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
+        job.skip(iperf::PROGRAM, "not installed (Debian package iperf3)");
     }
     let quiet = Quiet::choose().unwrap_or(Quiet { cpu: 0, step_ns: None, interrupts: None });
-    report.environment.add_pinned(SUITE, quiet);
-    let cpu = quiet.cpu;
-    let mut refused = Vec::new();
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        progress(round, "the segmenter alone");
-        match quiet.run(alone::measure) {
-            Ok(figures) => alone::rows(figures, report),
-            Err(error) => report.skip(SUITE, "segment", error.to_string()),
+    job.report.environment.add_pinned(SUITE, quiet);
+    let (port, cpu, window, stop) = (tables.port, quiet.cpu, job.plan.window, job.stop);
+    'rounds: for round in Rounds::new(job.plan.samples, job.plan.limit) {
+        job.round = round;
+        job.tell("the segmenter alone");
+        if let Some(figures) = job.or_skip("segment", quiet.run(alone::measure)) {
+            alone::rows(figures, job.report);
         }
-        for one in &mut series {
-            if stop.load(Ordering::Relaxed) {
+        for one in series.iter_mut().filter(|one| one.refused.is_none()) {
+            if job.is_stopped() {
                 break 'rounds;
             }
             let case = one.case;
-            if refused.iter().any(|(other, _)| *other == case) {
-                continue;
-            }
             let (name, offloading) = (case.name(), case.offloading.as_str());
             let flows = if case.flows == 1 { "" } else { ", several flows" };
-            let what = format!("{name}, offload {offloading}, {} % of a CPU{flows}", case.cpu);
-            progress(round, &what);
-            let (port, window) = (plan.port, plan.window);
+            job.tell(&format!("{name}, offload {offloading}, {} % of a CPU{flows}", case.cpu));
             let trial = Trial { case, port, cpu, window, iperf: None, stop };
             match trial.run() {
                 Ok(Some(sample)) => one.samples.push(sample),
                 Ok(None) => break 'rounds,
                 Err(error) => {
-                    refused.push((case, error));
+                    one.refused = Some(error);
                     continue;
                 }
             }
-            let is_repeated = is_repeated(&case) && case.flows == plan.flows;
+            let is_repeated = is_repeated(&case) && case.flows == tables.flows;
             let Some(path) = iperf.as_deref().filter(|_| is_repeated) else { continue };
-            progress(round, &format!("{name}, offload {offloading}, by iperf3"));
+            job.tell(&format!("{name}, offload {offloading}, by iperf3"));
             match (Trial { iperf: Some(path), ..trial }).run() {
                 Ok(sample) => one.theirs.extend(sample),
-                Err(error) => refused.push((case, error)),
+                Err(error) => one.refused = Some(error),
             }
         }
     }
-    rows::rows(&series, plan.port, report);
-    for (case, error) in refused {
-        report.skip(SUITE, case.name(), error.to_string());
+    rows::rows(&series, port, job.report);
+    for one in series {
+        if let Some(error) = one.refused {
+            job.skip(one.case.name(), error);
+        }
     }
-    Ok(())
 }

@@ -1,59 +1,48 @@
 //! From samples to rows.
 
-use super::case::{GsoCase, GsoPlan, Offloading, Protocol, SUITE, Way};
+use super::case::{GsoCase, Offloading, Protocol, SHARES, SUITE, Way};
 use super::sample::{GsoSample, GsoSeries};
+use crate::params;
 use crate::published::{self, Published, Segmentation};
 use crate::report::Report;
-use crate::row::{Param, Params, Row};
+use crate::row::{Row, Subject};
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf::PROGRAM;
 
 /// The rows of all cases.
 pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut Report) {
     for one in series.iter().filter(|one| !one.samples.is_empty()) {
-        let of = |offloading| {
-            let case = GsoCase { offloading, ..one.case };
-            series.iter().find(|other| other.case == case).map(|other| other.samples.as_slice())
-        };
         let offloading = one.case.offloading;
         let is_ours = offloading == Offloading::Wirelane || offloading.is_handed_on();
-        let none = of(Offloading::None).filter(|_| is_ours);
-        let stack = of(Offloading::Stack).filter(|_| is_ours);
+        let beside = |offloading| {
+            let case = GsoCase { offloading, ..one.case };
+            series.iter().find(|other| other.case == case).filter(|_| is_ours)
+        };
+        let [none, stack] = [Offloading::None, Offloading::Stack].map(beside);
         report.rows.extend(case_rows(one, port, none, stack));
-        let is_none =
-            |other: &&GsoSeries| other.case == GsoCase { offloading: Offloading::None, ..one.case };
-        let none = series.iter().find(is_none).filter(|_| is_ours);
-        report.rows.extend(iperf_rows(one, port, none.map(|none| none.theirs.as_slice())));
+        report.rows.extend(iperf_rows(one, port, none));
     }
 }
 
 /// What iperf3 saw: its rate, and the speed-up that follows.
-fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&[GsoSample]>) -> Vec<Row> {
-    let pairs = one.theirs.iter().zip(none.unwrap_or_default());
-    let faster = pairs.filter(|(_, none)| none.bytes > 0).map(|(own, none)| rate(own) / rate(none));
+fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> Vec<Row> {
+    let faster = over(&one.theirs, none.map(|none| none.theirs.as_slice()), faster);
     let rates = one.theirs.iter().map(rate).collect();
-    let rows = [("bits_per_s", "bit/s", rates), ("speedup", "1", faster.collect())];
-    let row = |(metric, unit, samples): (_, _, Vec<f64>)| Row {
-        suite: SUITE,
-        case: one.case.name(),
-        peer: Some(PROGRAM),
-        params: params(&one.case, port),
-        metric,
-        unit,
-        samples,
-        source: None,
-    };
-    rows.into_iter().map(row).filter(|row| !row.samples.is_empty()).collect()
+    let subject = subject(&one.case, Some(PROGRAM), port);
+    let mut rows = vec![subject.row("bits_per_s", rates), subject.row("speedup", faster)];
+    rows.retain(|row| !row.samples.is_empty());
+    rows
 }
 
-/// The conditions of a case.
-fn params(case: &GsoCase, port: &'static str) -> Params {
-    Params(vec![
-        ("offload", Param::Text(case.offloading.as_str())),
-        ("cpu", Param::Number(case.cpu)),
-        ("flows", Param::Number(case.flows.into())),
-        ("port", Param::Text(if case.way == Way::Between { "tap" } else { port })),
-    ])
+/// A case under its conditions.
+fn subject(case: &GsoCase, peer: Option<&'static str>, port: &'static str) -> Subject {
+    let params = params![
+        offload = case.offloading.as_str(),
+        cpu = case.cpu,
+        flows = u64::from(case.flows),
+        port = if case.way == Way::Between { "tap" } else { port },
+    ];
+    Subject { suite: SUITE, case: case.name(), peer, params }
 }
 
 /// Bits of payload per second.
@@ -70,28 +59,37 @@ fn cost(sample: &GsoSample, of: Part) -> Option<f64> {
     Some(of(sample.account.as_ref()?) as f64 / sample.bytes as f64)
 }
 
+/// What follows from a sample and another one of the same round.
+fn over(
+    own: &[GsoSample],
+    others: Option<&[GsoSample]>,
+    of: fn(&GsoSample, &GsoSample) -> Option<f64>,
+) -> Vec<f64> {
+    let pairs = own.iter().zip(others.unwrap_or_default());
+    pairs.filter_map(|(own, other)| of(own, other)).collect()
+}
+
+/// How many times as fast. Nothing in a round is no measure of something.
+fn faster(own: &GsoSample, other: &GsoSample) -> Option<f64> {
+    (other.bytes > 0).then(|| rate(own) / rate(other))
+}
+
+/// How many times as much for the same CPU time.
+fn cheaper(own: &GsoSample, other: &GsoSample) -> Option<f64> {
+    let total: Part = |account| account.total();
+    Some(cost(other, total)? / cost(own, total)?)
+}
+
 fn case_rows(
     one: &GsoSeries,
     port: &'static str,
-    none: Option<&[GsoSample]>,
-    stack: Option<&[GsoSample]>,
+    none: Option<&GsoSeries>,
+    stack: Option<&GsoSeries>,
 ) -> Vec<Row> {
     let GsoSeries { case, samples, .. } = one;
-    let params = params(case, port);
-    let row = |metric, unit, samples: Vec<f64>, source| Row {
-        suite: SUITE,
-        case: case.name(),
-        peer: None,
-        params: params.clone(),
-        metric,
-        unit,
-        samples,
-        source,
-    };
-    let published = published(case);
-    let rates = samples.iter().map(rate).collect();
-    let of_source = published.map(|mbits| mbits.source());
-    let mut rows = vec![row("bits_per_s", "bit/s", rates, of_source)];
+    let subject = subject(case, None, port);
+    let rates = subject.row("bits_per_s", samples.iter().map(rate).collect());
+    let mut rows = vec![rates.with_source(published(case).map(|mbits| mbits.source()))];
     let parts: [(_, Part); 5] = [
         ("cpu_s_per_gb", |account| account.total()),
         ("cpu_s_per_gb_sender", |account| account.sender),
@@ -101,41 +99,26 @@ fn case_rows(
     ];
     for (metric, of) in parts {
         let costs = samples.iter().filter_map(|sample| cost(sample, of)).collect();
-        rows.push(row(metric, "s", costs, None));
+        rows.push(subject.row(metric, costs));
     }
     if case.protocol == Protocol::Udp {
         let lost = |sample: &GsoSample| {
             let sent = sample.bytes / super::traffic::DATAGRAM as u64 + sample.lost;
             sample.lost as f64 / sent.max(1) as f64
         };
-        rows.push(row("lost_share", "1", samples.iter().map(lost).collect(), None));
+        rows.push(subject.row("lost_share", samples.iter().map(lost).collect()));
     }
-    // How many times as fast, and as much for the same CPU time, in the same round.
-    let over = |others: Option<&[GsoSample]>,
-                of: &dyn Fn(&GsoSample, &GsoSample) -> Option<f64>| {
-        samples
-            .iter()
-            .zip(others.unwrap_or_default())
-            .filter_map(|(own, other)| of(own, other))
-            .collect()
-    };
-    // Nothing in a round is no measure of something.
-    let faster =
-        |own: &GsoSample, other: &GsoSample| (other.bytes > 0).then(|| rate(own) / rate(other));
-    let cheaper = |own: &GsoSample, other: &GsoSample| {
-        let total: Part = |account| account.total();
-        Some(cost(other, total)? / cost(own, total)?)
-    };
-    let of_source = |offloading| {
+    let [none, stack] = [none, stack].map(|other| other.map(|other| other.samples.as_slice()));
+    let source = |offloading| {
         let is_none = case.protocol.none_of_source() == offloading;
         line(case).filter(|_| is_none).map(|line| line.speedup().source())
     };
-    let (beside_none, beside_stack) = (of_source(Offloading::None), of_source(Offloading::Stack));
+    let [beside_none, beside_stack] = [Offloading::None, Offloading::Stack].map(source);
     rows.extend([
-        row("speedup", "1", over(none, &faster), beside_none),
-        row("speedup_per_cpu", "1", over(none, &cheaper), None),
-        row("speedup_over_stack", "1", over(stack, &faster), beside_stack),
-        row("speedup_per_cpu_over_stack", "1", over(stack, &cheaper), None),
+        subject.row("speedup", over(samples, none, faster)).with_source(beside_none),
+        subject.row("speedup_per_cpu", over(samples, none, cheaper)),
+        subject.row("speedup_over_stack", over(samples, stack, faster)).with_source(beside_stack),
+        subject.row("speedup_per_cpu_over_stack", over(samples, stack, cheaper)),
     ]);
     rows.retain(|row| !row.samples.is_empty() && row.samples.iter().all(|value| value.is_finite()));
     rows
@@ -147,7 +130,7 @@ fn line(case: &GsoCase) -> Option<Segmentation> {
     if case.flows != 1 {
         return None;
     }
-    let line = GsoPlan::SHARES.iter().position(|share| *share == case.cpu)?;
+    let line = SHARES.iter().position(|share| *share == case.cpu)?;
     published::segmentation(case.name())?.get(line).copied()
 }
 
@@ -164,9 +147,11 @@ fn published(case: &GsoCase) -> Option<Published> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::cases;
-    use super::*;
     use std::time::Duration;
+
+    use super::super::case::{Tables, cases};
+    use super::*;
+    use crate::effort::Effort;
 
     fn sample(bytes: u64, forwarder: u64) -> GsoSample {
         let account = Account { sender: 1000, forwarder, receiver: 500, softirqd: 0 };
@@ -191,7 +176,7 @@ mod tests {
         let series = series.map(|(offloading, samples)| {
             let theirs =
                 samples.iter().map(|one| GsoSample { bytes: one.bytes * 2, ..*one }).collect();
-            GsoSeries { case: case(offloading), samples, theirs }
+            GsoSeries { samples, theirs, ..GsoSeries::new(case(offloading)) }
         });
         let mut report = Report::new("test".into());
         rows(&series, "packet", &mut report);
@@ -220,35 +205,31 @@ mod tests {
 
     #[test]
     fn every_figure_of_the_source_has_a_case() {
-        let figures = cases(&GsoPlan::full()).iter().filter_map(published).count();
+        let full = Tables::of(&Effort::default());
+        let figures = |tables: &Tables| cases(tables).iter().filter_map(published).count();
         // Four tables of six lines: GSO and none, and TSO for TCP.
-        assert_eq!(figures, 4 * 6 * 2 + 2 * 6);
+        assert_eq!(figures(&full), 4 * 6 * 2 + 2 * 6);
         // With --quick, too: no line of its tables stays empty.
-        assert_eq!(cases(&GsoPlan::quick()).iter().filter_map(published).count(), figures);
+        let quick = Tables::of(&Effort { quick: true, ..Effort::default() });
+        assert_eq!(figures(&quick), figures(&full));
         // It has none of several flows, nor of two TAP devices.
-        let several = GsoPlan { flows: 4, ..GsoPlan::full() };
-        assert_eq!(cases(&several).iter().filter_map(published).count(), 0);
+        assert_eq!(figures(&Tables { flows: 4, ..full.clone() }), 0);
         // The first lines once more: TCP in four ways, UDP in three.
-        let more = cases(&GsoPlan { several: Some(4), ..GsoPlan::full() });
-        assert_eq!(more.len(), cases(&GsoPlan::full()).len() + 2 * (4 + 3));
-        assert_eq!(more.iter().filter_map(published).count(), figures);
-        let between = GsoPlan { cases: vec!["vm-tcp4".to_owned()], ..GsoPlan::full() };
-        let between = cases(&between);
-        assert_eq!(between.len(), 6 * 4);
-        assert!(between.iter().all(|case| published(case).is_none()));
+        let several = Tables { several: Some(4), ..full.clone() };
+        assert_eq!(cases(&several).len(), cases(&full).len() + 2 * (4 + 3));
+        assert_eq!(figures(&several), figures(&full));
+        let between = Tables { cases: vec!["vm-tcp4".to_owned()], ..full };
+        assert_eq!((cases(&between).len(), figures(&between)), (6 * 4, 0));
     }
 
     #[test]
     fn nothing_received_is_no_cost() {
-        let case = cases(&GsoPlan::quick())[0];
+        let case = cases(&Tables::of(&Effort::default()))[0];
         let mut report = Report::new("test".into());
-        rows(
-            &[GsoSeries { case, samples: vec![sample(0, 0)], theirs: vec![] }],
-            "packet",
-            &mut report,
-        );
+        let nothing = GsoSeries { samples: vec![sample(0, 0)], ..GsoSeries::new(case) };
+        rows(&[nothing], "packet", &mut report);
         assert_eq!(report.rows.len(), 1, "{:?}", report.rows);
-        rows(&[GsoSeries { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
+        rows(&[GsoSeries::new(case)], "packet", &mut report);
         assert_eq!(report.rows.len(), 1);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use wirelane::error::Error;
+
 use super::account::Account;
 use super::case::GsoCase;
 
@@ -23,4 +25,12 @@ pub(super) struct GsoSeries {
     pub(super) samples: Vec<GsoSample>,
     /// Of iperf3.
     pub(super) theirs: Vec<GsoSample>,
+    /// Why it is measured no more.
+    pub(super) refused: Option<Error>,
+}
+
+impl GsoSeries {
+    pub(super) fn new(case: GsoCase) -> Self {
+        Self { case, samples: Vec::new(), theirs: Vec::new(), refused: None }
+    }
 }

@@ -4,10 +4,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use wirelane_wire::{
-    EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Protocol, Tcp, TcpFlags, Udp, WireError, ethernet,
-    ipv4, ipv6, tcp, udp,
-};
+use wirelane_wire::{MacAddr, Tcp, TcpFlags, WireError, packet};
 
 use wirelane::checksum;
 use wirelane::frame::{Gso, Offload, Sink};
@@ -44,69 +41,25 @@ pub fn super_frame(
     };
     let is_tcp = matches!(gso, Gso::Tcp4 | Gso::Tcp6);
     let v6 = matches!(class, SegmentClass::Tcp6 | SegmentClass::Udp6 | SegmentClass::Frag6);
-    let transport_len = if is_tcp { tcp::MIN_LEN } else { udp::LEN };
-    let network_len = if v6 { ipv6::LEN } else { ipv4::MIN_LEN };
-    let too_long = WireError::Malformed("payload above 65535 bytes");
-    let field = |length: usize| u16::try_from(length).map_err(|_| too_long);
-    let payload_len = field(transport_len + payload)?;
-    let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
-    let ethertype = if v6 { EtherType::IPV6 } else { EtherType::IPV4 };
-
-    let mut frame = vec![0; ethernet::LEN + network_len + transport_len];
-    let link =
-        Ethernet { destination: MacAddr([2, 0, 0, 0, 0, 2]), source: MacAddr([2; 6]), ethertype };
-    link.emit(&mut frame)?;
-    let (network, transport) = frame.split_at_mut(ethernet::LEN + network_len);
-    let network = network.get_mut(ethernet::LEN..).unwrap_or_default();
-    if v6 {
-        let (source, destination) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
-        let header = Ipv6 {
-            source,
-            destination,
-            next_header: protocol,
-            hop_limit: 64,
-            dscp: 0,
-            ecn: 0,
-            flow_label: 0,
-            payload_len,
-        };
-        header.emit(network)?;
-    } else {
-        let header = Ipv4 {
-            source: Ipv4Addr::new(192, 0, 2, 1),
-            destination: Ipv4Addr::new(192, 0, 2, 2),
-            protocol,
-            ttl: 64,
-            dscp: 0,
-            ecn: 0,
-            identification: 1,
-            dont_fragment: is_tcp,
-            more_fragments: false,
-            fragment_offset: 0,
-            payload_len,
-            options: &[],
-        };
-        header.emit(network)?;
-    }
-    if is_tcp {
-        let header = Tcp {
-            source_port: 40_000,
-            destination_port: 9,
-            sequence: 1,
-            acknowledgment: 1,
-            flags: TcpFlags::ACK.with(TcpFlags::PSH),
-            window: 0xffff,
-            checksum: 0,
-            urgent_pointer: 0,
-            options: &[],
-        };
-        header.emit(transport)?;
-    } else {
-        let payload_len = field(payload)?;
-        Udp { source_port: 40_000, destination_port: 9, payload_len, checksum: 1 }
-            .emit(transport)?;
-    }
-    frame.extend((0..payload).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]));
+    let payload = (0..payload).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]);
+    let payload: Vec<u8> = payload.collect();
+    let link = packet::ethernet(MacAddr([2; 6]), MacAddr([2, 0, 0, 0, 0, 2]));
+    let v4 = link.ipv4(Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    let (source, destination) = (40_000, 9);
+    let flags = TcpFlags::ACK.with(TcpFlags::PSH);
+    let tcp = Tcp { sequence: 1, acknowledgment: 1, flags, ..Tcp::between(source, destination) };
+    let packet = match (v6, is_tcp) {
+        (false, true) => v4.tcp(tcp, &payload),
+        // Its fragments need a number.
+        (false, false) => v4.identification(1).udp(source, destination, &payload),
+        (true, true) => link.ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST).tcp(tcp, &payload),
+        (true, false) => {
+            let ip = link.ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+            ip.udp(source, destination, &payload)
+        }
+    };
+    let mut frame = vec![0; packet.len()];
+    packet.emit(&mut frame)?;
     Ok((frame, Offload { gso, size: mss, ..Offload::default() }))
 }
 

@@ -6,20 +6,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wirelane::error::{Error, Result};
-use wirelane_os::{affinity, clock};
-
-use super::compiler::compile;
-use crate::peers::process::{Running, line};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane_lab::leftovers::Folder;
 
-const SUITE: &str = "libpcap";
+use super::compiler::compile;
+use crate::job::{Case, Job};
+use crate::params;
+use crate::suites::bed;
+
 const CASE: &str = "batch";
 const HEADER: &str = include_str!("../../../../wirelane-capi/include/wirelane.h");
 /// The library as cargo builds it, beside the command.
@@ -30,6 +26,7 @@ const FLOWS: u64 = 64;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// An example that is there in both languages.
+#[derive(Clone, Copy)]
 struct Example {
     name: &'static str,
     source: &'static str,
@@ -52,39 +49,39 @@ const EXAMPLES: [Example; 2] = [
     },
 ];
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures every example in both languages.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn batch(
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
+/// Our command is missing. What else cannot be measured is skipped with its reason.
+pub fn batch(job: &mut Job<'_>) -> Result<()> {
+    let own = job.own()?.to_owned();
     let prepared = Folder::new(&std::env::temp_dir()).and_then(|folder| {
-        let cases = cases(plan.own, &folder)?;
-        Ok((folder, cases))
+        let programs = programs(&own, &folder)?;
+        Ok((folder, programs))
     });
-    match prepared {
-        Ok((_folder, mut cases)) => {
-            turns::take(SUITE, plan, &mut cases, report, stop, progress);
-            let measured = cases.iter().filter(|case| !case.costs.is_empty());
-            report.rows.extend(measured.map(BatchCase::row));
-        }
-        Err(error) => report.skip(SUITE, CASE, error.to_string()),
-    }
-    Ok(())
+    let Some((_folder, programs)) = job.or_skip(CASE, prepared) else { return Ok(()) };
+    let case = |(Example { name, packets, .. }, language, program): (Example, _, PathBuf)| {
+        let measure = move |job: &mut Job<'_>| {
+            let mut command = Command::new(&program);
+            command.arg(format!("sim:1?count={packets}&flows={FLOWS}&size={SIZE}"));
+            let cpu = job.run(&mut command, &bed::cpus(), None, LIMIT)?.cpu;
+            let ns = cpu.as_nanos() as f64 / packets as f64;
+            Ok(Some([("cpu_ns_per_packet", ns)].into()))
+        };
+        let params = params![port = "sim", size = SIZE, example = name, language = language];
+        Case::new(CASE, params, format!("the example {name} in {language}"), measure)
+    };
+    job.take(programs.into_iter().map(case).collect())
 }
 
 /// All programs; those in C are compiled into `folder`.
-fn cases(own: &Path, folder: &Folder) -> Result<Vec<BatchCase>> {
+fn programs(own: &Path, folder: &Folder) -> Result<Vec<(Example, &'static str, PathBuf)>> {
     let directory = own.parent().unwrap_or(Path::new("."));
     folder.make()?;
     let header = folder.file("wirelane.h");
     fs::write(&header, HEADER)
         .map_err(|error| Error::io(header.display().to_string(), "write", error))?;
-    let mut cases = Vec::new();
+    let mut programs = Vec::new();
     for example in EXAMPLES {
         let rust = directory.join("examples").join(example.name);
         if !rust.is_file() || !directory.join(LIBRARY).is_file() {
@@ -102,67 +99,7 @@ fn cases(own: &Path, folder: &Folder) -> Result<Vec<BatchCase>> {
         let flags = ["-I".as_ref(), include, "-L".as_ref(), directory.as_os_str()];
         let flags = [&flags[..], &[library.as_ref(), rpath.as_os_str()]].concat();
         compile(CASE, example.source, &c, &flags)?;
-        for (language, program) in [("C", c), ("Rust", rust)] {
-            let (example, packets) = (example.name, example.packets);
-            cases.push(BatchCase { example, language, program, packets, costs: Vec::new() });
-        }
+        programs.extend([(example, "C", c), (example, "Rust", rust)]);
     }
-    Ok(cases)
-}
-
-/// An example in a language.
-struct BatchCase {
-    example: &'static str,
-    language: &'static str,
-    program: PathBuf,
-    packets: u64,
-    /// Nanoseconds of CPU time per packet.
-    costs: Vec<f64>,
-}
-
-impl Turn for BatchCase {
-    fn case(&self) -> &'static str {
-        CASE
-    }
-
-    fn title(&self) -> String {
-        format!("the example {} in {}", self.example, self.language)
-    }
-
-    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut command = Command::new(&self.program);
-        let packets = self.packets;
-        command.arg(format!("sim:1?count={packets}&flows={FLOWS}&size={SIZE}"));
-        report.environment.add_command(line(&command));
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
-        // Nothing else is started until it has ended: the difference is its own.
-        let before = clock::children_cpu();
-        Running::start(&mut command, &cpus, None)?.wait(LIMIT)?;
-        let cpu = clock::children_cpu().since(before).total();
-        self.costs.push(cpu.as_nanos() as f64 / packets as f64);
-        Ok(())
-    }
-}
-
-impl BatchCase {
-    fn row(&self) -> Row {
-        Row {
-            suite: SUITE,
-            case: CASE,
-            peer: None,
-            params: Params(vec![
-                ("port", Param::Text("sim")),
-                ("size", Param::Number(SIZE)),
-                ("example", Param::Text(self.example)),
-                ("language", Param::Text(self.language)),
-            ]),
-            metric: "cpu_ns_per_packet",
-            unit: "ns",
-            samples: self.costs.clone(),
-            source: None,
-        }
-    }
+    Ok(programs)
 }

@@ -9,18 +9,14 @@ mod compiler;
 pub mod handles;
 pub mod tcpdump;
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
 use wirelane::port::Backend;
 
-use crate::report::Report;
-use crate::suite::{Effort, Progress, Suite};
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::suite::Suite;
 use crate::suites::parts::{self, Parts};
-use crate::suites::turns::{self, ProcessPlan};
 use crate::wire::{Wire, Wired};
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`,
@@ -40,8 +36,6 @@ pub struct LibpcapSuite {
     cases: Vec<LibpcapCase>,
     #[command(flatten)]
     wire: Wire,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 /// What is measured.
@@ -59,22 +53,12 @@ impl Suite for LibpcapSuite {
     const NAME: &'static str = "libpcap";
     const USUAL: [u64; 2] = parts::sums(&PARTS);
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { cases: Vec::new(), wire: Wire::default(), effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        Plan::of(effort, [3000, 1000, 1000])
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let own = turns::own()?;
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        job.own()?;
         let wired = self.wire.open()?;
         if let Some(wired) = &wired {
             self.check(wired)?;
@@ -83,27 +67,18 @@ impl Suite for LibpcapSuite {
             true => wired.is_none() || case == LibpcapCase::Tcpdump,
             false => self.cases.contains(&case),
         };
-        let plan = ProcessPlan {
-            own: &own,
-            samples: self.samples(),
-            window: Duration::from_secs(if self.effort.quick || self.effort.brief { 1 } else { 3 }),
-            limit: None,
-            disk: None,
-        };
-        let usual = [LibpcapCase::Handles, LibpcapCase::Batch, LibpcapCase::Tcpdump]
-            .into_iter()
-            .zip(PARTS[usize::from(!self.effort.quick)])
-            .map(|(case, seconds)| if is_wanted(case) { seconds } else { 0 });
-        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
-        let mut of = |part| ProcessPlan { limit: parts.limit(part), ..plan };
-        if is_wanted(LibpcapCase::Handles) {
-            handles::handles(&of(0), report, stop, progress)?;
+        let wanted = [LibpcapCase::Handles, LibpcapCase::Batch, LibpcapCase::Tcpdump];
+        let wanted = wanted.map(is_wanted);
+        let usual = &PARTS[usize::from(!job.effort.quick)];
+        let mut parts = Parts::of(usual, wanted, job.plan.limit);
+        if wanted[0] {
+            handles::handles(&mut job.within(parts.limit(0)))?;
         }
-        if is_wanted(LibpcapCase::Batch) {
-            batch::batch(&of(1), report, stop, progress)?;
+        if wanted[1] {
+            batch::batch(&mut job.within(parts.limit(1)))?;
         }
-        if is_wanted(LibpcapCase::Tcpdump) {
-            tcpdump::tcpdump(&of(2), wired, report, stop, progress)?;
+        if wanted[2] {
+            tcpdump::tcpdump(wired, &mut job.within(parts.limit(2)))?;
         }
         Ok(())
     }

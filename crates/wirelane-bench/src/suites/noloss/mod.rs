@@ -17,38 +17,36 @@
 
 mod others;
 mod path;
-mod plan;
 mod receiver;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use wirelane_os::affinity;
-
-use self::others::{OTHERS, Other, Program};
-use self::path::{Cable, Load, Path, Simulated};
-pub use self::plan::NolossPlan;
-use self::plan::{LOADS, Nature};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::statistics::rounds::Rounds;
-use crate::suite::{Effort, Progress, Suite};
-use crate::wire::{Wire, Wired};
 use clap::Args;
+use hdrhistogram::Histogram;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec};
 use wirelane_cli::args;
-use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_send::ndr::{Found, Goal, Method, Search};
+use wirelane_lab::{Lab, Site};
+use wirelane_send::ndr::Found;
 
-const SUITE: &str = "noloss";
+use self::others::{OTHERS, Other, Program};
+use self::path::{Cable, LOADS, Load, Nature, Path, Simulated};
+use crate::comparison::SENDER_BOUND;
+use crate::effort::Effort;
+use crate::job::{Case, Figure, Job, Plan, Sample};
+use crate::params;
+use crate::row::Params;
+use crate::suite::Suite;
+use crate::suites::bed::{self, Bisection};
+use crate::wire::{Wire, Wired};
+
 /// Most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
 /// How long a search may take: then what has passed until then is the figure. One of another
 /// program is usually over in half a minute, as every step starts and ends the program.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
+
 /// Find the highest rate that each receiver takes without losing a packet, and the latency at that
 /// rate.
 ///
@@ -68,36 +66,49 @@ pub struct NolossSuite {
     seconds: Option<Duration>,
     #[command(flatten)]
     wire: Wire,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 impl Suite for NolossSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "noloss";
     const USUAL: [u64; 2] = [15, 140];
 
-    fn for_report(effort: Effort, _: &std::path::Path) -> Self {
-        Self { sizes: Vec::new(), seconds: None, wire: Wire::default(), effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        let plan = Plan::of(effort, [500, 100, 30]);
+        Plan { window: self.seconds.unwrap_or(plan.window), ..plan }
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let mut plan = NolossPlan::of(&self.effort, limit);
-        plan.window = self.seconds.unwrap_or(plan.window);
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        let mut sought = Sought::of(&job.effort);
         if !self.sizes.is_empty() {
-            plan.sizes = self.sizes.iter().map(|size| *size as usize).collect();
+            sought.sizes = self.sizes.iter().map(|size| *size as usize).collect();
         }
         let wired = self.wire.open()?;
-        noloss(&plan, wired.as_ref(), report, stop, progress)
+        noloss(&sought, wired.as_ref(), job)
+    }
+}
+
+/// What to search for, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Sought {
+    /// Bytes of the packets, without frame check sequence.
+    pub sizes: Vec<usize>,
+    /// Relative precision of the rate.
+    pub resolution: f64,
+    /// With so many of the sizes, the first ones, other programs are searched, too. Every step of a
+    /// search starts them.
+    pub sizes_of_others: usize,
+}
+
+impl Sought {
+    /// As `effort` asks for.
+    pub fn of(effort: &Effort) -> Self {
+        // Programs that receive packet by packet are slow at any size: in the time of a report one
+        // is enough. All rates of it are as coarse, so that ratios are fair.
+        Self {
+            sizes: if effort.quick { vec![64] } else { vec![64, 1500] },
+            resolution: effort.choose([0.02, 0.05, 0.05]),
+            sizes_of_others: effort.choose([usize::MAX, 1, 0]),
+        }
     }
 }
 
@@ -109,121 +120,39 @@ const RECEIVERS: [(&str, Option<&str>); 4] = [
     ("packet", Some("packet:wl-b")),
 ];
 
-/// Measures what `plan` says, and adds the rows to `report`.
-///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
-/// was measured.
+/// Searches for what is sought.
 ///
 /// # Errors
 /// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is
 /// skipped with its reason.
-pub fn noloss(
-    plan: &NolossPlan,
-    wired: Option<&Wired>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let bed = SearchBed::new(plan, wired, report)?;
-    let mut series = bed.series(plan, report)?;
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        for one in series.iter_mut().filter(|one| one.refused.is_none()) {
-            progress(round, &format!("{}, {} bytes", one.label, one.size));
-            match bed.measure(one, plan, stop, report) {
-                Ok(Some((nature, sample))) => {
-                    one.nature = Some(nature);
-                    one.samples.push(sample);
-                }
-                Ok(None) => break 'rounds,
-                Err(error) if wired.is_some() => return Err(error),
-                Err(error) => one.refused = Some(error),
-            }
+pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Result<()> {
+    let bed = &Bed::new(sought, wired, job)?;
+    let receivers = bed.receivers(sought, job)?;
+    let mut cases = Vec::new();
+    for one in &receivers {
+        let few = if one.other.is_some() { sought.sizes_of_others } else { usize::MAX };
+        for size in sought.sizes.iter().copied().take(few) {
+            let measure = move |job: &mut Job<'_>| bed.measure(one, size, sought.resolution, job);
+            let title = format!("{}, {size} bytes", one.label);
+            let case = Case::new("rx", Params::default(), title, measure);
+            let case = case.of(one.other.map(|other| other.name)).skipped_as(one.label);
+            cases.push(case.required(wired.is_some()));
         }
     }
-    for one in &series {
-        report.rows.extend(one.rows(wired));
-        if let Some(error) = &one.refused {
-            report.skip(SUITE, one.label, error.to_string());
-        }
-    }
-    Ok(())
+    job.take(cases)
 }
 
-/// All samples of one receiver.
-struct SearchSeries {
+/// What receives.
+struct Receiver {
     label: &'static str,
     /// A port of ours; with none, a simulated interface.
     port: Option<Spec>,
     /// Another program in place of that port.
     other: Option<Other>,
-    size: usize,
-    nature: Option<Nature>,
-    samples: Vec<SearchSample>,
-    refused: Option<Error>,
-}
-
-/// The result of one search.
-struct SearchSample {
-    found: Found,
-    /// One for each of [`LOADS`]; empty where no rate passed, or nothing came.
-    ages: Vec<Histogram<u64>>,
-}
-
-impl SearchSeries {
-    fn rows(&self, wired: Option<&Wired>) -> Vec<Row> {
-        let Some((backend, mode, queues)) = &self.nature else { return Vec::new() };
-        let params = |load: Option<u64>| {
-            let mut params = vec![
-                ("port", Param::Text(backend)),
-                ("mode", Param::Name(mode.clone())),
-                ("size", Param::Number(self.size as u64)),
-                ("queues", Param::Number(*queues)),
-            ];
-            params.extend(wired.into_iter().flat_map(Wired::params));
-            params.extend(load.map(|load| ("load_percent", Param::Number(load))));
-            Params(params)
-        };
-        let row = |load, metric, unit, samples: Vec<f64>| Row {
-            suite: SUITE,
-            case: "rx",
-            peer: self.other.map(|other| other.name),
-            params: params(load),
-            metric,
-            unit,
-            samples,
-            source: None,
-        };
-        let each =
-            |of: &dyn Fn(&SearchSample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
-        let bound = |sample: &SearchSample| f64::from(u8::from(sample.found.sender_bound));
-        let mut rows = vec![
-            row(None, "packets_per_s", "1/s", each(&|sample| sample.found.rate)),
-            row(None, "sender_bound_share", "1", each(&bound)),
-        ];
-        for (position, load) in LOADS.into_iter().enumerate() {
-            let ages = || {
-                let ages = self.samples.iter().filter_map(|sample| sample.ages.get(position));
-                ages.filter(|ages| !ages.is_empty())
-            };
-            let of = |metric, value: &dyn Fn(&Histogram<u64>) -> u64| {
-                row(Some(load), metric, "ns", ages().map(|ages| value(ages) as f64).collect())
-            };
-            rows.extend([
-                of("latency_min_ns", &|ages| ages.min()),
-                of("latency_p50_ns", &|ages| ages.value_at_quantile(0.5)),
-                of("latency_p90_ns", &|ages| ages.value_at_quantile(0.9)),
-                of("latency_p99_ns", &|ages| ages.value_at_quantile(0.99)),
-                of("latency_p999_ns", &|ages| ages.value_at_quantile(0.999)),
-                of("latency_max_ns", &|ages| ages.max()),
-            ]);
-        }
-        rows.retain(|row| !row.samples.is_empty());
-        rows
-    }
 }
 
 /// Where packets pass.
-struct SearchBed<'a> {
+struct Bed<'a> {
     lab: Option<Lab>,
     /// A port of the user's instead.
     wired: Option<&'a Wired>,
@@ -233,33 +162,22 @@ struct SearchBed<'a> {
     placement: Placement,
 }
 
-impl<'a> SearchBed<'a> {
-    fn new(plan: &NolossPlan, wired: Option<&'a Wired>, report: &mut Report) -> Result<Self> {
-        let allowed = affinity::allowed_cpus().unwrap_or_default();
-        let (sender, placement) = match allowed.as_slice() {
-            [first, rest @ ..] if !rest.is_empty() => (Some(*first), Placement::of(rest)?),
-            _ => (None, Placement::default()),
-        };
-        let receiver = allowed.get(1).or(allowed.first()).copied().unwrap_or(0);
-        let lab = || {
-            const ETHERNET_HEADER: usize = 14;
-            let longest = plan.sizes.iter().max().copied().unwrap_or(0);
-            let needed = longest.saturating_sub(ETHERNET_HEADER) as u32;
-            let mtu = needed.max(LabConfig::default().mtu);
-            let lab = Lab::new(LabConfig { mtu, ..LabConfig::default() })?;
-            // What the sender redirects arrives in generic mode and at packet sockets, too.
-            lab.far.set_gro(true)?;
-            Ok::<_, Error>(lab)
-        };
-        let lab = match wired.is_none().then(lab) {
-            None => None,
-            Some(Ok(lab)) => Some(lab),
-            Some(Err(error)) => {
+impl<'a> Bed<'a> {
+    fn new(sought: &Sought, wired: Option<&'a Wired>, job: &mut Job<'_>) -> Result<Self> {
+        let (sender, receivers) = bed::sender_and_receivers();
+        let receiver = receivers.first().copied().or(bed::cpus().first().copied()).unwrap_or(0);
+        let longest = sought.sizes.iter().max().copied().unwrap_or(0);
+        let lab = wired.is_none().then(|| bed::cable(1, longest)).and_then(|lab| {
+            let skip = |error: Error| {
                 let in_lab = RECEIVERS.iter().map(|(label, _)| *label).filter(|of| *of != "sim");
                 let in_lab = in_lab.chain(OTHERS.map(|other| other.name));
-                in_lab.for_each(|case| report.skip(SUITE, case, error.to_string()));
-                None
-            }
+                in_lab.for_each(|case| job.skip(case, &error));
+            };
+            lab.map_err(skip).ok()
+        });
+        let placement = match sender {
+            Some(_) => Placement::of(&receivers)?,
+            None => Placement::default(),
         };
         Ok(Self { lab, wired, sender, receiver, placement })
     }
@@ -267,53 +185,54 @@ impl<'a> SearchBed<'a> {
     /// Who sends, and where it is received; `None` without an interface.
     fn ends(&self) -> Result<Option<(&Site, &Site)>> {
         match (self.wired, &self.lab) {
-            (Some(wired), _) => Ok(Some((wired.sender(SUITE)?, &wired.far))),
+            (Some(wired), _) => Ok(Some((wired.sender("noloss")?, &wired.far))),
             (None, lab) => Ok(lab.as_ref().map(|lab| (&lab.near, &lab.far))),
         }
     }
 
-    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Result<Vec<SearchSeries>> {
-        let mut all: Vec<(_, Option<Spec>, _)> = Vec::new();
-        for (label, port) in RECEIVERS.into_iter().filter(|_| self.wired.is_none()) {
-            let port = port.map(str::parse).transpose()?;
-            all.push((label, port, None));
-        }
-        all.extend(self.wired.map(|wired| (wired.label(), Some(wired.spec.clone()), None)));
+    /// All receivers that can be there.
+    fn receivers(&self, sought: &Sought, job: &mut Job<'_>) -> Result<Vec<Receiver>> {
+        let mut all = Vec::new();
         // Without a lab they have been left out before.
         let has_ends = self.ends()?.is_some();
+        for (label, port) in RECEIVERS.into_iter().filter(|_| self.wired.is_none()) {
+            if port.is_none() || has_ends {
+                let port = port.map(str::parse).transpose()?;
+                all.push(Receiver { label, port, other: None });
+            }
+        }
+        all.extend(self.wired.map(|wired| Receiver {
+            label: wired.label(),
+            port: Some(wired.spec.clone()),
+            other: None,
+        }));
         for other in OTHERS.into_iter().filter(|_| has_ends) {
             let kind = self.wired.map(|wired| wired.spec.backend.unwrap_or(Backend::Packet));
-            match other.reason_to_leave_out(plan, kind) {
-                Some(reason) => report.skip(SUITE, other.name, reason),
-                None => all.push((other.name, None, Some(other))),
+            match other.reason_to_leave_out(sought.sizes_of_others > 0, kind) {
+                Some(reason) => job.skip(other.name, reason),
+                None => {
+                    all.push(Receiver { label: other.name, port: None, other: Some(other) });
+                }
             }
         }
-        let mut series = Vec::new();
-        for (label, port, other) in all {
-            let few = if other.is_some() { plan.sizes_of_others } else { usize::MAX };
-            for size in plan.sizes.iter().copied().take(few) {
-                let (port, nature, samples, refused) = (port.clone(), None, Vec::new(), None);
-                series.push(SearchSeries { label, port, other, size, nature, samples, refused });
-            }
-        }
-        series.retain(|one| one.port.is_none() || has_ends);
-        Ok(series)
+        Ok(all)
     }
 
     /// Searches once. `None` if it was stopped.
     fn measure(
         &self,
-        one: &SearchSeries,
-        plan: &NolossPlan,
-        stop: &AtomicBool,
-        report: &mut Report,
-    ) -> Result<Option<(Nature, SearchSample)>> {
-        let load = |near| Load::new(near, one.size, self.sender);
+        one: &Receiver,
+        size: usize,
+        resolution: f64,
+        job: &mut Job<'_>,
+    ) -> Result<Option<Sample>> {
+        let (window, stop) = (job.plan.window, job.stop);
+        let load = |near| Load::new(near, size, self.sender);
         let mut path: Box<dyn Path> = match (self.ends()?, one.other, &one.port) {
             (Some((near, far)), Some(other), _) => {
-                let (size, load, cpu) = (one.size, load(near)?, self.receiver);
+                let (load, cpu) = (load(near)?, self.receiver);
                 let program = Program { other, size, load, far, cpu, stop };
-                report.environment.add_command(program.line()?);
+                job.note(&program.command()?);
                 Box::new(program)
             }
             (Some((near, far)), None, Some(spec)) => {
@@ -321,56 +240,76 @@ impl<'a> SearchBed<'a> {
                 let at = Some((far, take));
                 Box::new(Cable::new(load(near)?, spec, at, &self.placement)?)
             }
-            _ => Box::new(Simulated::new(one.size, &self.placement)),
+            _ => Box::new(Simulated::new(size, &self.placement)),
         };
-        let end = Instant::now() + LONGEST_SEARCH;
-        let Some(bound) = path.bound(plan.window)? else { return Ok(None) };
-        // The path makes as many trials as a rate has to pass: they count as one here.
-        let goal = Goal {
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            duration: plan.window,
-            duration_sum: plan.window,
-            width: plan.resolution,
-        };
-        let mut search = Search::new(bound.rate, vec![goal], Method::Bisection);
-        // What all that can be sent showed is the first step, if it lost packets.
-        if let Some(failed) = bound.failed
-            && let Some(probe) = search.probe()
-        {
-            search.tell(probe, failed);
-        }
-        while let Some(probe) = search.probe().filter(|_| Instant::now() < end) {
-            let Some(shot) = path.trials(probe.rate, plan.window, stop)? else { return Ok(None) };
-            search.tell(probe, shot);
-        }
-        let found = search.found().first().copied().unwrap_or_default();
+        let Some(bound) = path.bound(window)? else { return Ok(None) };
+        // The path makes as many trials as a rate has to pass: they count as one here. What all
+        // that can be sent showed is the first step, if it lost packets.
+        let (most, first, width) = (bound.rate, bound.failed, resolution);
+        let patience = LONGEST_SEARCH;
+        let search = Bisection { most, first, width, duration: window, patience };
+        let found = search.run(|rate| path.trials(rate, window, stop))?;
+        let Some(found) = found else { return Ok(None) };
         if found.rate > 0.0 {
             for (position, load) in (0..).zip(LOADS) {
                 let rate = found.rate * load as f64 / 100.0;
                 // Where nothing came in time, there is no latency to tell.
                 for _ in 0..PATIENCE {
-                    if path.look(rate, plan.window, position)? || stop.load(Ordering::Relaxed) {
+                    if path.look(rate, window, position)? || job.is_stopped() {
                         break;
                     }
                 }
             }
         }
         let (nature, ages) = path.finish()?;
-        Ok(Some((nature, SearchSample { found, ages })))
+        Ok(Some(self.sample(size, nature, &found, &ages)))
+    }
+
+    /// The rate, and of each of [`LOADS`] the ages, where there are any.
+    fn sample(
+        &self,
+        size: usize,
+        (backend, mode, queues): Nature,
+        found: &Found,
+        ages: &[Histogram<u64>],
+    ) -> Sample {
+        let mut figures = vec![
+            Figure::new("packets_per_s", found.rate),
+            Figure::new(SENDER_BOUND, f64::from(u8::from(found.sender_bound))),
+        ];
+        for (load, ages) in LOADS.into_iter().zip(ages).filter(|(_, ages)| !ages.is_empty()) {
+            let at = |share| ages.value_at_quantile(share);
+            let of = [
+                ("latency_min_ns", ages.min()),
+                ("latency_p50_ns", at(0.5)),
+                ("latency_p90_ns", at(0.9)),
+                ("latency_p99_ns", at(0.99)),
+                ("latency_p999_ns", at(0.999)),
+                ("latency_max_ns", ages.max()),
+            ];
+            figures.extend(
+                of.map(|(metric, ns)| Figure::new(metric, ns as f64).under("load_percent", load)),
+            );
+        }
+        let params = params![port = backend, mode = mode, size = size, queues = queues];
+        let params = params.and(self.wired.into_iter().flat_map(Wired::params));
+        Sample { figures, params: Some(params) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::job::measured;
+    use crate::report::Report;
 
     #[test]
     fn every_receiver_has_a_rate_and_latencies() {
-        let plan =
-            NolossPlan { samples: 1, window: Duration::from_millis(20), ..NolossPlan::quick() };
-        let mut report = Report::new("test".into());
-        noloss(&plan, None, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let plan = Plan { samples: 1, window: Duration::from_millis(20), limit: None };
+        let sought = Sought::of(&Effort { quick: true, ..Effort::default() });
+        let report = measured("noloss", plan, |mut job| noloss(&sought, None, &mut job)).unwrap();
         // A quick run has no other programs.
         let skipped = report.skipped.len() - OTHERS.len();
         assert!(skipped == 0 || skipped == 3, "{:?}", report.skipped);
@@ -389,9 +328,12 @@ mod tests {
 
     #[test]
     fn a_run_is_stopped_at_once() {
+        let plan = Plan { samples: 1, window: Duration::from_millis(500), limit: None };
+        let (stop, sought) = (AtomicBool::new(true), Sought::of(&Effort::default()));
         let mut report = Report::new("test".into());
-        noloss(&NolossPlan::full(), None, &mut report, &AtomicBool::new(true), &mut |_, _| {})
-            .unwrap();
+        let mut tell = |_: u32, _: &str| {};
+        let mut job = Job::new("noloss", plan, &mut report, &stop, &mut tell);
+        noloss(&sought, None, &mut job).unwrap();
         assert!(report.rows.is_empty());
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::plan::{Nature, NolossPlan, TRIALS};
+use super::path::{Nature, TRIALS};
 use crate::peers::capture::{self, Counts, PROGRAMS};
-use crate::peers::process::{Output, Running, line};
+use crate::peers::process::{Output, Running};
 use crate::peers::{find, missing, testpmd};
 use crate::suites::noloss::path::{Bound, Load, Path, Trial};
 use crate::task::Task;
@@ -51,7 +51,7 @@ impl Other {
     /// Why it takes no part; beside a port of the user's of this kind, if there is one.
     pub(super) fn reason_to_leave_out(
         &self,
-        plan: &NolossPlan,
+        has_time: bool,
         named: Option<Backend>,
     ) -> Option<String> {
         if named.is_some_and(|kind| kind.as_str() != self.backend || kind == Backend::Xdp) {
@@ -59,9 +59,7 @@ impl Other {
         }
         let too_short = || "a quick run has no time for other programs".to_owned();
         let is_missing = find(self.name).is_none();
-        is_missing
-            .then(|| missing(self.name))
-            .or_else(|| (plan.sizes_of_others == 0).then(too_short))
+        is_missing.then(|| missing(self.name)).or_else(|| (!has_time).then(too_short))
     }
 
     /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
@@ -115,12 +113,7 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Its command line, for the report.
-    pub(super) fn line(&self) -> Result<String> {
-        Ok(line(&self.command()?))
-    }
-
-    fn command(&self) -> Result<Command> {
+    pub(super) fn command(&self) -> Result<Command> {
         self.other.command(self.far.interface(), self.size, self.cpu)
     }
 

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::plan::{FLOWS, LOADS, Nature, TRIALS};
-use crate::suites::noloss::receiver::{Receiver, Stamp};
+use crate::suites::noloss::receiver::{self, Receiver, Stamp};
 use crate::suites::senders;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
@@ -15,6 +14,16 @@ use wirelane::port::{Spec, Take};
 use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sent};
 use wirelane_send::ndr::Shot;
+
+/// Trials that a rate has to pass.
+pub(super) const TRIALS: usize = 3;
+/// Flows of the frames that are sent.
+const FLOWS: u64 = 64;
+/// Shares of the rate that was found at which latencies are measured, in percent.
+pub(super) const LOADS: [u64; 2] = [100, 50];
+
+/// Backend, mode, and number of queues.
+pub(super) type Nature = (&'static str, String, u64);
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug)]
@@ -117,10 +126,9 @@ impl<'a> Load<'a> {
         let end = Instant::now() + window + window / 2;
         if rate.is_none() {
             thread::sleep(window);
-        } else {
-            while !sending.is_finished() && Instant::now() < end {
-                thread::sleep(Duration::from_millis(1));
-            }
+        }
+        while rate.is_some() && !sending.is_finished() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
         }
         sending.stop()
     }
@@ -203,13 +211,7 @@ impl<'a> Simulated<'a> {
         let (received, elapsed) = (receiver.received(), begin.elapsed());
         let lost = receiver.ring_full();
         self.nature = Some(receiver.nature());
-        for (position, ages) in receiver.finish()?.into_iter().enumerate() {
-            match self.ages.get_mut(position) {
-                // All have the same bounds.
-                Some(sum) => sum.add(ages).unwrap_or_default(),
-                None => self.ages.push(ages),
-            }
-        }
+        receiver::add(&mut self.ages, receiver.finish()?);
         // The interface counts a loss when it is asked for packets. A receiver that does not come
         // to ask has lost them as well; what may still lie in the ring when the time is over has
         // not been.

@@ -19,6 +19,8 @@ use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_send::kernel::STAMP_BYTES;
 
+use crate::suites::sockets::loops::join;
+
 /// An idle thread checks this often whether to end.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
@@ -131,23 +133,22 @@ impl Receiver {
     /// What ended one of them before.
     pub(super) fn finish(mut self) -> Result<Vec<Histogram<u64>>> {
         self.baton.store(END, Ordering::Release);
-        let (mut results, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut results, &mut errors);
-        if let Some(error) = errors.into_iter().next() {
-            return Err(error);
-        }
+        let results = join(&mut self.crew)?;
         self.port.control().stop();
-        let mut all: Vec<Histogram<u64>> = Vec::new();
-        for of_queue in results {
-            for (position, histogram) in of_queue?.into_iter().enumerate() {
-                match all.get_mut(position) {
-                    // All have the same bounds.
-                    Some(sum) => sum.add(histogram).unwrap_or_default(),
-                    None => all.push(histogram),
-                }
-            }
-        }
+        let mut all = Vec::new();
+        results.into_iter().for_each(|of_queue| add(&mut all, of_queue));
         Ok(all)
+    }
+}
+
+/// Adds each histogram to that at its place.
+pub(super) fn add(sums: &mut Vec<Histogram<u64>>, histograms: Vec<Histogram<u64>>) {
+    for (position, histogram) in histograms.into_iter().enumerate() {
+        match sums.get_mut(position) {
+            // All have the same bounds.
+            Some(sum) => sum.add(histogram).unwrap_or_default(),
+            None => sums.push(histogram),
+        }
     }
 }
 

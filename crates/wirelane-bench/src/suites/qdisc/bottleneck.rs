@@ -23,10 +23,11 @@ use wirelane::port::{Transmit, Tx};
 use wirelane::qdisc::{Egress, Handle, QdiscSpec};
 use wirelane::stats::TxCounters;
 
-use crate::row::{Param, Params, Row};
+use crate::params;
+use crate::row::{Row, Subject};
 
 const SUITE: &str = "qdisc";
-pub(super) const CASE: &str = "bottleneck";
+const CASE: &str = "bottleneck";
 /// The disciplines, and what keeps their queues short.
 const SPECS: [&str; 6] = [
     "fifo",
@@ -86,22 +87,15 @@ impl Bottleneck {
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (spec, samples) in SPECS.iter().zip(&self.samples) {
-            let mut row = |metric, unit, of: fn(&Sample) -> f64| {
-                rows.push(Row {
-                    suite: SUITE,
-                    case: CASE,
-                    peer: None,
-                    params: Params(vec![("qdisc", Param::Text(spec))]),
-                    metric,
-                    unit,
-                    samples: samples.iter().map(of).collect(),
-                    source: None,
-                });
+            let params = params![qdisc = *spec];
+            let subject = Subject { suite: SUITE, case: CASE, peer: None, params };
+            let mut row = |metric, of: fn(&Sample) -> f64| {
+                rows.push(subject.row(metric, samples.iter().map(of).collect()));
             };
-            row("control_wait_ms", "ms", |sample| sample.median / 1e6);
-            row("control_wait_max_ms", "ms", |sample| sample.longest / 1e6);
-            row("control_lost_share", "1", |sample| sample.lost);
-            row("link_share", "1", |sample| sample.used);
+            row("control_wait_ms", |sample| sample.median / 1e6);
+            row("control_wait_max_ms", |sample| sample.longest / 1e6);
+            row("control_lost_share", |sample| sample.lost);
+            row("link_share", |sample| sample.used);
         }
         rows.retain(|row| !row.samples.is_empty());
         rows

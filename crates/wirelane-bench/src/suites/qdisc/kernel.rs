@@ -18,10 +18,12 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, link};
 
+use crate::params;
 use crate::published::{Difference, difference};
-use crate::row::{Param, Params, Row};
+use crate::row::{Row, Subject};
+use crate::suites::bed;
+use crate::suites::programs::Drops;
 use crate::suites::senders;
-use crate::suites::sockets::baseline::Baseline;
 
 const SUITE: &str = "qdisc";
 pub(super) const CASE: &str = "kernel";
@@ -39,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A cable whose far end drops. It goes with this.
 struct Cable {
     lab: Lab,
-    _drop: Baseline,
+    _drop: Drops,
 }
 
 /// Where it is sent, and what was measured: nanoseconds per packet through the discipline and
@@ -72,14 +74,8 @@ impl Kernel {
                 return Err(error.help("name an interface: --port packet:eth0"));
             }
         };
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
-        Ok(Self {
-            cable,
-            interface,
-            frames: senders::frames(1, SIZE)?,
-            cpu: cpus.last().copied().unwrap_or(0),
-            samples: [Vec::new(), Vec::new()],
-        })
+        let (frames, cpu) = (senders::frames(1, SIZE)?, bed::cpus().last().copied().unwrap_or(0));
+        Ok(Self { cable, interface, frames, cpu, samples: [Vec::new(), Vec::new()] })
     }
 
     /// Measures both ways once.
@@ -151,32 +147,22 @@ impl Kernel {
     }
 
     pub(super) fn rows(&self) -> Vec<Row> {
-        let row = |way, metric, unit, samples, source| Row {
-            suite: SUITE,
-            case: CASE,
-            peer: None,
-            params: Params(vec![
-                ("path", Param::Text(way)),
-                ("port", Param::Text("packet")),
-                ("interface", Param::Text(if self.cable.is_some() { "veth" } else { "named" })),
-                ("size", Param::Number(SIZE as u64)),
-            ]),
-            metric,
-            unit,
-            samples,
-            source,
+        let interface = if self.cable.is_some() { "veth" } else { "named" };
+        let of = |path: &'static str| {
+            let params = params![path = path, port = "packet", interface = interface, size = SIZE];
+            Subject { suite: SUITE, case: CASE, peer: None, params }
         };
         let mut rows = Vec::new();
         for ((way, _), samples) in WAYS.iter().zip(&self.samples) {
             let rates = samples.iter().map(|ns| 1e9 / ns).collect();
-            rows.push(row(way, "ns_per_packet", "ns", samples.clone(), None));
-            rows.push(row(way, "packets_per_s", "1/s", rates, None));
+            rows.push(of(way).row("ns_per_packet", samples.clone()));
+            rows.push(of(way).row("packets_per_s", rates));
         }
         let [queued, bypassing] = &self.samples;
         let over = queued.iter().zip(bypassing).map(|(queued, bypassing)| queued - bypassing);
         // The source sends by a packet socket, too, and its kernel has the discipline taken out.
         let source = difference(Difference::FifoOverNone).source();
-        rows.push(row(WAYS[0].0, "ns_over_bypass", "ns", over.collect(), Some(source)));
+        rows.push(of(WAYS[0].0).row("ns_over_bypass", over.collect()).with_source(Some(source)));
         rows.retain(|row| !row.samples.is_empty());
         rows
     }
@@ -188,7 +174,7 @@ impl Cable {
         let (near, far) = (lab.near.interface(), lab.far.interface());
         let failed = |error| Error::os(format!("queueing discipline of {near}"), error);
         lab.near.inside(|| link::set_qdisc(near, DISCIPLINE))?.map_err(failed)?;
-        let drop = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
+        let drop = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
         Ok(Self { lab, _drop: drop })
     }
 }

@@ -11,8 +11,12 @@ pub mod ring;
 mod rings;
 pub mod rte_ring;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use clap::Args;
+use wirelane::error::{Error, Result};
+use wirelane::port::Spec;
+use wirelane::qdisc::QdiscKind;
 
 use self::bench::{
     Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
@@ -20,17 +24,13 @@ use self::bench::{
 use self::bottleneck::Bottleneck;
 use self::kernel::Kernel;
 use self::rings::Rings;
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::params;
 use crate::published::{Difference, difference, lock_operation, lock_pair};
-use crate::report::Report;
-use crate::row::{Param, Params, Row, Source};
+use crate::row::{Params, Row, Source, Subject};
 use crate::statistics::rounds::Rounds;
-use crate::suite::{Effort, Progress, Suite};
-use crate::suites::loop_plan::LoopPlan;
-use clap::Args;
-use std::path::Path;
-use wirelane::error::{Error, Result};
-use wirelane::port::Spec;
-use wirelane::qdisc::QdiscKind;
+use crate::suite::Suite;
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
@@ -48,35 +48,19 @@ pub struct QdiscSuite {
     /// pair
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 impl Suite for QdiscSuite {
     const NAME: &'static str = SUITE;
     const USUAL: [u64; 2] = [25, 60];
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { port: None, effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        Plan::of_loops(effort)
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn samples(&self) -> usize {
-        LoopPlan::of(&self.effort, None).samples
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
         let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
-        qdisc(&LoopPlan::of(&self.effort, limit), port.as_ref(), report, stop, progress)
+        qdisc(port.as_ref(), true, job)
     }
 }
 
@@ -96,72 +80,65 @@ const DISCIPLINES: [QdiscKind; 6] = [
 const BATCH: usize = 32;
 const PAIRS: usize = 1 << 19;
 
-/// Measures the queueing disciplines, the kernel's own, the rings, and a lock, and adds the rows to
-/// `report`. Through the kernel's it is sent out of the interface of `port`, or into a cable.
-///
-/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what
-/// was measured.
+/// Measures the queueing disciplines, the kernel's own, the rings, with `has_peers` beside other
+/// programs, and a lock. Through the kernel's it is sent out of the interface of `port`, or into a
+/// cable.
 ///
 /// # Errors
 /// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be
 /// used.
-pub fn qdisc(
-    plan: &LoopPlan,
-    port: Option<&Spec>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
+fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> {
+    let Plan { samples, window, limit } = job.plan;
     let mut bench = Bench::new()?;
-    let cases = cases();
-    let mut samples: Vec<Vec<QdiscSample>> = vec![Vec::new(); cases.len()];
-    let mut rings = Rings::new(&report.machine);
+    let mut cases: Vec<_> = cases().into_iter().map(|case| (case, Vec::new())).collect();
+    let mut rings = Rings::new(&job.report.machine);
     let mut locks = [Vec::new(), Vec::new()];
-    let cores = report.machine.cores as usize;
+    let cores = job.report.machine.cores as usize;
     let mut kernel = match Kernel::new(port) {
         Err(error) if port.is_some() => return Err(error),
-        kernel => kernel.map_err(|error| report.skip(SUITE, kernel::CASE, error.to_string())).ok(),
+        kernel => job.or_skip(kernel::CASE, kernel),
     };
     let mut bottleneck = Bottleneck::default();
     let mut longest_peer = Duration::ZERO;
-    let mut rounds = Rounds::new(plan.samples, plan.limit);
+    let mut rounds = Rounds::new(samples, limit);
     while let Some(round) = rounds.next() {
-        progress(round, "one lock");
+        job.round = round;
+        job.tell("one lock");
         let [spin, mutex] = &mut locks;
         spin.push(uncontended_lock(PAIRS));
         mutex.push(uncontended_mutex(PAIRS));
-        if stop.load(Ordering::Relaxed) {
+        if job.is_stopped() {
             break;
         }
         if let Some(found) = &mut kernel {
-            progress(round, "the kernel's queueing layer");
-            if let Err(error) = found.measure(plan.window) {
+            job.tell("the kernel's queueing layer");
+            if let Err(error) = found.measure(window) {
                 if port.is_some() {
                     return Err(error);
                 }
-                report.skip(SUITE, kernel::CASE, error.to_string());
-                report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
+                job.skip(kernel::CASE, error);
+                job.report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
             }
         }
-        progress(round, "a bottleneck");
+        job.tell("a bottleneck");
         bottleneck.measure(round)?;
-        progress(round, "rings");
+        job.tell("rings");
         rings.measure(round);
         // Once in any case: a ratio of one round is better than none.
-        if plan.peers && (round == 1 || rounds.has_time_for(longest_peer)) {
-            progress(round, "rte_ring");
+        if has_peers && (round == 1 || rounds.has_time_for(longest_peer)) {
+            job.tell("rte_ring");
             let started = Instant::now();
-            rings.measure_peer(round, stop);
+            rings.measure_peer(round, job.stop);
             longest_peer = longest_peer.max(started.elapsed());
             rounds.leave_out(started.elapsed());
         }
-        for (case, samples) in cases.iter().zip(&mut samples) {
-            if stop.load(Ordering::Relaxed) {
+        for (case, samples) in &mut cases {
+            if job.is_stopped() {
                 break;
             }
             let plural = if case.producers == 1 { "" } else { "s" };
-            progress(round, &format!("{}, {} producer{plural}", case.discipline, case.producers));
-            let window = plan.window * if case.producers > cores { 2 } else { 1 };
+            job.tell(&format!("{}, {} producer{plural}", case.discipline, case.producers));
+            let window = window * if case.producers > cores { 2 } else { 1 };
             let sample = bench.measure(case, window)?;
             if sample.dropped > 0 {
                 let cause = format!("{} dropped {} packets", case.discipline, sample.dropped);
@@ -170,16 +147,17 @@ pub fn qdisc(
             samples.push(sample);
         }
     }
-    if !plan.peers {
+    if !has_peers {
         rings.leave_peer_out();
     }
     let [spin, mutex] = locks;
-    report.rows.extend(lock_rows(None, spin));
-    report.rows.extend(lock_rows(Some("std::sync::Mutex"), mutex));
-    report.rows.extend(discipline_rows(&cases, &samples));
-    report.rows.extend(kernel.iter().flat_map(Kernel::rows));
-    report.rows.extend(bottleneck.rows());
-    rings.finish(report);
+    let rows = &mut job.report.rows;
+    rows.extend(lock_rows(None, spin));
+    rows.extend(lock_rows(Some("std::sync::Mutex"), mutex));
+    rows.extend(discipline_rows(&cases));
+    rows.extend(kernel.iter().flat_map(Kernel::rows));
+    rows.extend(bottleneck.rows());
+    rings.finish(job.report);
     Ok(())
 }
 
@@ -226,23 +204,16 @@ fn name(discipline: QdiscKind) -> &'static str {
 }
 
 fn params(case: &QdiscCase) -> Params {
-    let number = |value: usize| Param::Number(value as u64);
-    let mut params = Vec::new();
-    match case.discipline {
+    let QdiscCase { producers, size, batch, build, .. } = *case;
+    let own = match case.discipline {
         QdiscKind::Bulk { round } | QdiscKind::PfifoFast { round } => {
-            params.push(("round", Param::Number(round.into())));
+            params![round = u64::from(round)]
         }
-        QdiscKind::Lockless { bypass } => params.push(("bypass", Param::Flag(bypass))),
-        QdiscKind::Noqueue { .. } | QdiscKind::Fifo => {}
-    }
-    if case.batched {
-        params.push(("enqueue", Param::Text("batch")));
-    }
-    params.push(("producers", number(case.producers)));
-    params.push(("size", number(case.size)));
-    params.push(("batch", number(case.batch)));
-    params.push(("build", Param::Flag(case.build)));
-    Params(params)
+        QdiscKind::Lockless { bypass } => params![bypass = bypass],
+        QdiscKind::Noqueue { .. } | QdiscKind::Fifo => Params::default(),
+    };
+    let own = own.and(case.batched.then(|| ("enqueue", "batch".into())));
+    own.and(params![producers = producers, size = size, batch = batch, build = build].0)
 }
 
 /// A figure of the 2014 qdisc paper, which has them for one CPU that sends minimum frames, written
@@ -252,70 +223,55 @@ fn source(case: &QdiscCase, of: Difference) -> Option<Source> {
     is_comparable.then(|| difference(of).source())
 }
 
-fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row> {
+fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (case, own) in cases.iter().zip(samples) {
-        let row = |metric, unit, samples: Vec<f64>, source| Row {
-            suite: SUITE,
-            case: name(case.discipline),
-            peer: None,
-            params: params(case),
-            metric,
-            unit,
-            samples,
-            source,
-        };
+    for (case, own) in cases {
+        let (peer, params) = (None, params(case));
+        let subject = Subject { suite: SUITE, case: name(case.discipline), peer, params };
+        let mut add = |metric, samples| rows.push(subject.row(metric, samples));
         let each = |figure: fn(&QdiscSample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
         // Nanoseconds more than the same under another discipline in the same round.
         let over = |discipline| {
             let other = QdiscCase { discipline, batched: false, ..*case };
-            let other = cases.iter().position(|case| *case == other).and_then(|i| samples.get(i));
-            let pairs = own.iter().zip(other.into_iter().flatten());
+            let other = cases.iter().find(|(case, _)| *case == other);
+            let pairs = own.iter().zip(other.into_iter().flat_map(|(_, samples)| samples));
             pairs.map(|(own, other)| own.ns_per_packet - other.ns_per_packet).collect::<Vec<_>>()
         };
-        rows.push(row("ns_per_packet", "ns", each(|sample| sample.ns_per_packet), None));
-        rows.push(row("packets_per_s", "1/s", each(|sample| 1e9 / sample.ns_per_packet), None));
-        let share = each(|sample| sample.ns_per_packet / BUDGET);
-        rows.push(row("budget_share", "1", share, None));
-        rows.push(row("cpu_ns_per_packet", "ns", each(|sample| sample.cpu_ns_per_packet), None));
-        let noqueue = QdiscKind::Noqueue { round: None };
+        add("ns_per_packet", each(|sample| sample.ns_per_packet));
+        add("packets_per_s", each(|sample| 1e9 / sample.ns_per_packet));
+        add("budget_share", each(|sample| sample.ns_per_packet / BUDGET));
+        add("cpu_ns_per_packet", each(|sample| sample.cpu_ns_per_packet));
+        let mut add_beside = |metric, samples, of: Option<Difference>| {
+            let source = of.and_then(|of| source(case, of));
+            rows.push(subject.row(metric, samples).with_source(source));
+        };
+        let over_none = || over(QdiscKind::Noqueue { round: None });
         match case.discipline {
             QdiscKind::Noqueue { .. } => {}
             QdiscKind::Fifo => {
-                rows.push(row(
-                    "ns_over_noqueue",
-                    "ns",
-                    over(noqueue),
-                    source(case, Difference::FifoOverNone),
-                ));
+                add_beside("ns_over_noqueue", over_none(), Some(Difference::FifoOverNone));
             }
             QdiscKind::Bulk { .. } | QdiscKind::PfifoFast { .. } => {
-                rows.push(row("ns_over_noqueue", "ns", over(noqueue), None));
+                add_beside("ns_over_noqueue", over_none(), None);
             }
             QdiscKind::Lockless { bypass } => {
-                let (more, less) = if bypass {
-                    (Difference::LocklessOverNone, Difference::LocklessUnderFifo)
-                } else {
-                    (Difference::RingOverNone, Difference::RingUnderFifo)
+                let [more, less] = match bypass {
+                    true => [Difference::LocklessOverNone, Difference::LocklessUnderFifo],
+                    false => [Difference::RingOverNone, Difference::RingUnderFifo],
                 };
-                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, more)));
+                add_beside("ns_over_noqueue", over_none(), Some(more));
                 let saved = over(QdiscKind::Fifo).into_iter().map(|ns| -ns).collect();
-                rows.push(row("ns_under_fifo", "ns", saved, source(case, less)));
+                add_beside("ns_under_fifo", saved, Some(less));
             }
         }
         if case.discipline == (QdiscKind::Lockless { bypass: false }) {
-            let bypass = QdiscKind::Lockless { bypass: true };
-            rows.push(row(
-                "ns_over_bypass",
-                "ns",
-                over(bypass),
-                source(case, Difference::RingOverBypass),
-            ));
+            let bypass = over(QdiscKind::Lockless { bypass: true });
+            add_beside("ns_over_bypass", bypass, Some(Difference::RingOverBypass));
         }
-        rows.push(row("locks_per_packet", "1", each(|sample| sample.locks_per_packet), None));
-        let retries = each(|sample| sample.cas_retries_per_packet);
-        rows.push(row("cas_retries_per_packet", "1", retries, None));
-        rows.push(row("bypassed_share", "1", each(|sample| sample.bypassed), None));
+        let mut add = |metric, samples| rows.push(subject.row(metric, samples));
+        add("locks_per_packet", each(|sample| sample.locks_per_packet));
+        add("cas_retries_per_packet", each(|sample| sample.cas_retries_per_packet));
+        add("bypassed_share", each(|sample| sample.bypassed));
     }
     rows.retain(|row| !row.samples.is_empty());
     rows
@@ -324,39 +280,32 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
 /// A pair of operations, and one of them: the 2014 qdisc paper counts operations, of 8 ns.
 fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
     let operations = pairs.iter().map(|pair| pair / 2.0).collect();
-    let row = |metric, samples, source| Row {
-        suite: SUITE,
-        case: "lock",
-        peer,
-        params: Params::default(),
-        metric,
-        unit: "ns",
-        samples,
-        source,
-    };
+    let subject = Subject { suite: SUITE, case: "lock", peer, params: Params::default() };
     [
-        row("ns_per_pair", pairs, Some(lock_pair().source())),
-        row("ns_per_operation", operations, Some(lock_operation().source())),
+        subject.row("ns_per_pair", pairs).with_source(Some(lock_pair().source())),
+        subject.row("ns_per_operation", operations).with_source(Some(lock_operation().source())),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+    use std::sync::atomic::AtomicBool;
 
-    const BRIEF: LoopPlan =
-        LoopPlan { samples: 2, window: Duration::from_millis(1), limit: None, peers: false };
+    use super::*;
+    use crate::report::Report;
 
-    fn measured(plan: &LoopPlan, stop: bool) -> Report {
-        let mut report = Report::new("test".into());
-        qdisc(plan, None, &mut report, &AtomicBool::new(stop), &mut |_, _| {}).unwrap();
+    const BRIEF: Plan = Plan { samples: 2, window: Duration::from_millis(1), limit: None };
+
+    fn measure(plan: Plan, stop: bool) -> Report {
+        let (mut report, stop) = (Report::new("test".into()), AtomicBool::new(stop));
+        qdisc(None, false, &mut Job::new(SUITE, plan, &mut report, &stop, &mut |_, _| {})).unwrap();
         report
     }
 
     #[test]
     fn every_figure_has_one_row_and_every_sample() {
-        let report = measured(&BRIEF, false);
+        let report = measure(BRIEF, false);
         let mut seen = HashSet::new();
         for row in &report.rows {
             assert!(seen.insert(format!("{:?}", (row.case, row.peer, &row.params, row.metric))));
@@ -389,9 +338,9 @@ mod tests {
 
     #[test]
     fn a_run_ends_in_time_or_when_told_to() {
-        let hurried = measured(&LoopPlan { limit: Some(Duration::ZERO), ..BRIEF }, false);
+        let hurried = measure(Plan { limit: Some(Duration::ZERO), ..BRIEF }, false);
         assert!(hurried.rows.iter().all(|row| row.samples.len() <= 1));
-        let stopped = measured(&BRIEF, true);
+        let stopped = measure(BRIEF, true);
         assert!(stopped.rows.iter().all(|row| row.case == "lock"), "{:?}", stopped.rows);
     }
 }

@@ -10,8 +10,9 @@ use super::distance::{Distance, round_trip_ns};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
 use crate::machine::Machine;
+use crate::params;
 use crate::report::Report;
-use crate::row::{Param, Params, Row, summary};
+use crate::row::{Row, Subject, summary};
 
 const SUITE: &str = "qdisc";
 const PEER: &str = "rte_ring";
@@ -175,18 +176,11 @@ impl Rings {
     }
 
     pub(super) fn finish(self, report: &mut Report) {
-        let unit = if self.cycles.is_some() { "cycles" } else { "ns" };
+        let is_in_cycles = self.cycles.is_some();
         if !self.round_trips.is_empty() {
-            report.rows.push(Row {
-                suite: SUITE,
-                case: "cpus",
-                peer: None,
-                params: Params(vec![("cores", Param::Number(2))]),
-                metric: "round_trip_ns",
-                unit: "ns",
-                samples: by_round(&self.round_trips),
-                source: None,
-            });
+            let params = params![cores = 2_u64];
+            let cpus = Subject { suite: SUITE, case: "cpus", peer: None, params };
+            report.rows.push(cpus.row("round_trip_ns", by_round(&self.round_trips)));
         }
         for (figure, _) in RINGS {
             for apart in [None].into_iter().chain(Distance::ALL.map(Some)) {
@@ -199,7 +193,7 @@ impl Rings {
                 for (peer, samples) in [(None, ours), (Some(PEER), theirs)] {
                     let samples: Vec<_> = samples.iter().map(|sample| sample.value).collect();
                     if !samples.is_empty() {
-                        report.rows.push(ring_row((figure, apart), peer, unit, samples));
+                        report.rows.push(ring_row((figure, apart), peer, is_in_cycles, samples));
                     }
                 }
             }
@@ -245,19 +239,20 @@ fn pair(ours: &mut [RingSample], theirs: &mut Vec<RingSample>) {
 fn ring_row(
     (figure, apart): (RingFigure, Option<Distance>),
     peer: Option<&'static str>,
-    unit: &'static str,
+    is_in_cycles: bool,
     samples: Vec<f64>,
 ) -> Row {
-    let (multi, cores, bulk, metric) = match (figure, unit) {
-        (RingFigure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
-        (RingFigure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
-        (RingFigure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
-        (RingFigure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
+    let (multi, cores, bulk, metrics) = match figure {
+        RingFigure::Pair { multi } => (multi, 1_u64, 1, ["ns_per_pair", "cycles_per_pair"]),
+        RingFigure::TwoCores { multi, bulk } => {
+            (multi, 2, bulk, ["ns_per_element", "cycles_per_element"])
+        }
     };
     let case = if multi { "mpmc" } else { "spsc" };
-    let mut params = vec![("cores", Param::Number(cores)), ("bulk", Param::Number(bulk as u64))];
-    params.extend(apart.map(|apart| ("apart", Param::Text(apart.as_str()))));
-    Row { suite: SUITE, case, peer, params: Params(params), metric, unit, samples, source: None }
+    let apart = apart.map(|apart| ("apart", apart.as_str().into()));
+    let params = params![cores = cores, bulk = bulk].and(apart);
+    let subject = Subject { suite: SUITE, case, peer, params };
+    subject.row(metrics[usize::from(is_in_cycles)], samples)
 }
 
 #[cfg(test)]

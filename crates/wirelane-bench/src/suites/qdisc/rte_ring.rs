@@ -1,23 +1,19 @@
 //! DPDK's ring as a peer: runs its own test, `ring_perf_autotest` of `dpdk-test`, and reads the
 //! figures that it prints.
 
-use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use wirelane_os::child;
+use wirelane_os::affinity;
 
-use crate::peers::testpmd;
+use crate::peers::process::Running;
+use crate::peers::{find, testpmd};
 
 /// The program, and the Debian package that has it.
 pub const PROGRAM: &str = "dpdk-test";
 /// See [`PROGRAM`].
 pub const PACKAGE: &str = "dpdk-dev";
-
-const POLL: Duration = Duration::from_millis(20);
 
 /// What one figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,57 +42,22 @@ pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, 
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves nothing.
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
-    let mut command = Command::new(PROGRAM);
-    command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    child::end_with_thread(child::independent(&mut command));
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            format!("{PROGRAM} is not installed (Debian package {PACKAGE})")
-        }
-        _ => format!("cannot run {PROGRAM}: {error}"),
-    })?;
-    let text = talk(&mut child, timeout, stop);
-    // It has ended or is of no more use.
-    let _ = child::end(&mut child, Duration::from_secs(1));
-    let figures = parse(&text?);
+    let missing = || format!("{PROGRAM} is not installed (Debian package {PACKAGE})");
+    let mut command = Command::new(find(PROGRAM).ok_or_else(missing)?);
+    command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1).args(arguments);
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let mut run = || {
+        let input = "ring_perf_autotest\nquit\n";
+        let mut running = Running::start_with(&mut command, input, &cpus, None)?;
+        running.wait_until_ended(timeout, stop)?;
+        Ok(running.stdout())
+    };
+    let text = run().map_err(|error: wirelane::Error| error.to_string())?;
+    let figures = parse(&text);
     if figures.is_empty() {
         return Err(format!("{PROGRAM} printed no figures; it needs CPUs 0 and 1"));
     }
     Ok(figures)
-}
-
-/// Asks for the test and reads until the program ends.
-fn talk(child: &mut Child, timeout: Duration, stop: &AtomicBool) -> Result<String, String> {
-    if let Some(mut input) = child.stdin.take() {
-        // A program that has ended already says so by what it printed.
-        let _ = input.write_all(b"ring_perf_autotest\nquit\n");
-    }
-    let mut output = child.stdout.take().ok_or("no output")?;
-    let (tx, rx) = mpsc::channel();
-    thread::spawn(move || {
-        let mut text = Vec::new();
-        let result = output.read_to_end(&mut text).map(|_| text);
-        // The other side may have lost its patience.
-        let _ = tx.send(result);
-    });
-    let deadline = Instant::now() + timeout;
-    loop {
-        match rx.recv_timeout(POLL) {
-            Ok(Ok(text)) => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            Ok(Err(error)) => return Err(format!("cannot read what {PROGRAM} prints: {error}")),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(format!("cannot read what {PROGRAM} prints"));
-            }
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                return Err("the run was ended".to_owned());
-            }
-            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(format!("{PROGRAM} took longer than {} s", timeout.as_secs()));
-            }
-        }
-    }
 }
 
 /// The figures of the ring of pointers ("legacy APIs"), in the format of DPDK 20.05 and later:

@@ -8,25 +8,23 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
-use wirelane::port::{Backend, Take};
-use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_os::{affinity, iface};
+use wirelane_lab::Site;
+use wirelane_lab::leftovers::{self, Folder};
+use wirelane_os::iface;
 
 use super::load::{Load, Sent, Shape};
-use crate::peers::process::{Output, Running, line};
+use crate::job::{Ended, Job, pause};
+use crate::peers::process::Running;
 use crate::peers::recorders::{Recorder, Recording};
-use crate::report::Report;
-use crate::row::Param;
+use crate::row::Params;
+use crate::suites::bed::{self, Ends};
 use crate::wire::{Counter, Wired};
-use wirelane_lab::leftovers::{self, Folder};
 
-/// The name of the suite.
-pub(super) const SUITE: &str = "record";
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
 /// For one whose end has been waited for already.
@@ -77,16 +75,12 @@ impl<'a> Bed<'a> {
     pub(super) fn new(own: &'a Path, disk: Option<&Path>) -> Result<Self> {
         let parent = disk.unwrap_or(Path::new(leftovers::MEMORY));
         let folder = Folder::new(parent)?;
-        let object = || parent.display().to_string();
-        let found = rustix::fs::statvfs(parent)
-            .map_err(|errno| Error::io(object(), "statvfs", errno.into()))?;
-        let free = found.f_frsize * found.f_bavail;
-        let most_bytes = (free / 3).min(MOST_ON_DISK);
+        let most_bytes = (bed::free(parent)? / 3).min(MOST_ON_DISK);
         folder.make()?;
         let is_direct = has_direct(&folder.file("direct"));
         folder.remove();
         let target = if disk.is_some() { "disk" } else { "memory" };
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let cpus = bed::cpus();
         Ok(Self { own, folder, target, most_bytes, is_direct, cpus })
     }
 
@@ -114,9 +108,8 @@ impl<'a> Bed<'a> {
     }
 
     /// Runs a program to its end, on all CPUs.
-    pub(super) fn run(&self, mut command: Command, report: &mut Report) -> Result<Output> {
-        report.environment.add_command(line(&command));
-        Running::start(&mut command, &self.cpus, None)?.wait(10 * LIMIT)
+    pub(super) fn run(&self, mut command: Command, job: &mut Job<'_>) -> Result<Ended> {
+        job.run(&mut command, &self.cpus, None, 10 * LIMIT)
     }
 }
 
@@ -128,32 +121,18 @@ pub(super) struct Cable<'a> {
     mode: OnceCell<String>,
 }
 
-/// What it joins.
-enum Ends {
-    Lab(Lab),
-    Wired(Wired),
-}
-
 impl<'a> Cable<'a> {
-    pub(super) fn new(bed: &'a Bed<'a>) -> Result<Self> {
-        // The longest packets are one frame.
-        let lab = Lab::new(LabConfig { mtu: u32::from(u16::MAX), ..LabConfig::default() })?;
-        // What the sender redirects arrives at packet sockets, too.
-        lab.far.set_gro(true)?;
-        Ok(Self { bed, ends: Ends::Lab(lab), mode: OnceCell::new() })
-    }
-
-    /// At a port of the user's.
-    pub(super) fn wired(bed: &'a Bed<'a>, wired: Wired) -> Self {
-        Self { bed, ends: Ends::Wired(wired), mode: OnceCell::new() }
+    /// At a port of the user's, or else in a lab, where the longest packets are one frame.
+    pub(super) fn new(bed: &'a Bed<'a>, wired: Option<Wired>) -> Result<Self> {
+        const HEADER: usize = 14;
+        let lab = || bed::cable(1, HEADER + usize::from(u16::MAX)).map(Ends::Lab);
+        let ends = wired.map_or_else(lab, |wired| Ok(Ends::Wired(wired)))?;
+        Ok(Self { bed, ends, mode: OnceCell::new() })
     }
 
     /// The end that sends, unless others do.
     pub(super) fn near(&self) -> Option<&Site> {
-        match &self.ends {
-            Ends::Lab(lab) => Some(&lab.near),
-            Ends::Wired(wired) => wired.near.as_ref(),
-        }
+        self.ends.near()
     }
 
     /// What sends there.
@@ -165,16 +144,13 @@ impl<'a> Cable<'a> {
 
     /// The end that records.
     pub(super) fn far(&self) -> &Site {
-        match &self.ends {
-            Ends::Lab(lab) => &lab.far,
-            Ends::Wired(wired) => &wired.far,
-        }
+        self.ends.far()
     }
 
     /// Whether packets of this shape pass, and this recorder can record them.
     pub(super) fn takes(&self, shape: Shape, recorder: &Recorder) -> bool {
         let Ends::Wired(wired) = &self.ends else { return true };
-        let is_socket = wired.spec.backend != Some(Backend::Xdp) || recorder.is_ours();
+        let is_socket = !self.ends.is_xdp() || recorder.is_ours();
         // One VLAN tag more than the MTU says fits.
         let fits = |site: &Site| {
             let mtu = site.inside(|| iface::mtu(site.interface()));
@@ -184,23 +160,9 @@ impl<'a> Cable<'a> {
     }
 
     /// Where it was measured, for rows.
-    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
-        let mut params = match &self.ends {
-            Ends::Lab(_) => vec![("port", Param::Text("packet"))],
-            Ends::Wired(wired) => wired.conditions(self.mode.get().cloned()),
-        };
-        params.push(("target", Param::Text(self.bed.target)));
-        params
-    }
-
-    /// The port that ours records from, and what it has to be told.
-    fn source(&self) -> (String, Option<&'static str>) {
-        match &self.ends {
-            Ends::Lab(lab) => (format!("packet:{}", lab.far.interface()), None),
-            Ends::Wired(wired) => {
-                (wired.spec.to_string(), (wired.take == Take::All).then_some("--all"))
-            }
-        }
+    pub(super) fn params(&self) -> Params {
+        let params = self.ends.params(self.mode.get().cloned());
+        params.and([("target", self.bed.target.into())])
     }
 
     /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be
@@ -211,11 +173,9 @@ impl<'a> Cable<'a> {
         recorder: &Recorder,
         index: bool,
         (shape, rate, warm, window): (Shape, Option<f64>, Duration, Duration),
-        stop: &AtomicBool,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<Option<Trial>> {
-        let far = self.far();
-        let (port, options) = self.source();
+        let (far, stop, port) = (self.far(), job.stop, self.ends.port());
         self.bed.in_folder(|folder| {
             let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
             recorder.prepare(folder).map_err(failed)?;
@@ -230,12 +190,12 @@ impl<'a> Cable<'a> {
             let missing = || Error::failed(recorder.name, "is missing");
             let mut command = recorder.command(&recording).ok_or_else(missing)?;
             if recorder.is_ours() {
-                command.args(options);
+                command.args(self.ends.options());
             }
-            report.environment.add_command(line(&command));
+            job.note(&command);
             let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;
             match running.wait_for(recorder.ready, LIMIT, stop) {
-                Err(_) if stop.load(Ordering::Relaxed) => return Ok(None),
+                Err(_) if job.is_stopped() => return Ok(None),
                 ready => ready?,
             }
             thread::sleep(SETTLE);
@@ -259,7 +219,7 @@ impl<'a> Cable<'a> {
             };
             thread::sleep(recorder.drain);
             let cpu = running.cpu().saturating_sub(before);
-            if stop.load(Ordering::Relaxed) {
+            if job.is_stopped() {
                 return Ok(None);
             }
             running.ask_to_end();
@@ -280,9 +240,7 @@ impl<'a> Cable<'a> {
             let all = Sent { frames: counts.captured + counts.dropped, elapsed: window };
             let Sent { frames, elapsed } = sent.unwrap_or(all);
             if sent.is_none() && frames == 0 {
-                let cause = "no packet came from outside";
-                let error = Error::failed(far.interface(), cause);
-                return Err(error.help("look for what is to send them, or send them: --load IF"));
+                return Err(self.ends.nothing_came());
             }
             if counts.captured == 0 {
                 let cause = format!("it recorded none of {frames} packets");
@@ -301,8 +259,7 @@ impl<'a> Cable<'a> {
 /// before packets come, and may begin to count anew.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
     let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
-    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
+    while pause(Duration::from_millis(10), stop) && Instant::now() < end {
         let now = Counter::Received.read(far)?;
         if now > before {
             break;

@@ -4,19 +4,19 @@
 //! What writes the page cache to the disk afterwards is a thread of the kernel: programs that leave
 //! that to it are not charged for it.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use wirelane::error::Result;
 
-use super::bed::{Cable, SUITE, Trial};
+use super::bed::{Cable, Trial};
 use super::load::Shape;
+use crate::job::{Case, Figure, Job, Sample};
+use crate::params;
 use crate::peers::recorders::{Recorder, STENOTYPE};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::turns::{self, ProcessPlan, Turn};
+use crate::row::Params;
 
-pub(super) const CASE: &str = "cost";
+const CASE: &str = "cost";
+const WITHOUT_INDEX: &str = "cost-without-index";
 /// Shapes, and packets per second.
 const OFFERED: [(Shape, u64); 4] = [
     (Shape::Small, 250_000),
@@ -29,116 +29,67 @@ const WARM_BYTES: f64 = 80e6;
 /// No sample is shorter: what a program does without packets would be a large part of it.
 const SHORTEST: Duration = Duration::from_millis(700);
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
-pub(super) fn cost(
-    cable: &Cable<'_>,
-    recorders: &[Recorder],
-    plan: &ProcessPlan<'_>,
-    is_brief: bool,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) {
-    let mut cases = Vec::new();
+/// Measures every program with packets of every shape.
+pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>) -> Result<()> {
+    let (window, is_short) = (job.plan.window.max(SHORTEST), job.effort.is_short());
     let is_outside = cable.load().is_none();
+    let mut cases = Vec::new();
     // What others send is as long as it is.
     let offered = if is_outside { &OFFERED[..1] } else { &OFFERED[..] };
     for (shape, offered) in offered.iter().copied() {
-        let is_left_out = is_brief && !is_outside && !matches!(shape, Shape::Imix | Shape::Full);
+        let is_left_out = is_short && !is_outside && !matches!(shape, Shape::Imix | Shape::Full);
         let takes_part = |one: &&Recorder| !is_left_out && cable.takes(shape, one);
-        for recorder in recorders.iter().filter(takes_part) {
+        for recorder in recorders.iter().filter(takes_part).copied() {
             let case = |index| {
-                let (window, samples) = (plan.window.max(SHORTEST), Vec::new());
-                let recorder = *recorder;
-                CostCase { cable, recorder, is_outside, shape, offered, index, window, samples }
+                let title = match is_outside {
+                    true => format!("CPU time of {}, under what others send", recorder.name),
+                    false => format!("CPU time of {}, {} bytes", recorder.name, shape.name()),
+                };
+                let measure = move |job: &mut Job<'_>| {
+                    let rate = offered as f64;
+                    let warm = Duration::from_secs_f64(WARM_BYTES / (rate * shape.mean()));
+                    let load = (shape, Some(rate), warm, window);
+                    let trial = cable.trial(&recorder, index, load, job)?;
+                    Ok(trial.map(|trial| sample(cable, shape, offered, index, &trial)))
+                };
+                let name = if recorder.has_index && !index { WITHOUT_INDEX } else { CASE };
+                let peer = (!recorder.is_ours()).then_some(recorder.name);
+                let case = Case::new(name, Params::default(), title, measure);
+                case.of(peer).skipped_as(recorder.name)
             };
             cases.push(case(recorder.has_index));
             // What an index costs is the difference.
-            if recorder.name == STENOTYPE && is_brief {
+            if recorder.name == STENOTYPE && is_short {
                 let reason = "a report has no time for it: --case cost of the suite alone has it";
-                report.skip(SUITE, "cost-without-index", reason.to_owned());
+                job.skip(WITHOUT_INDEX, reason);
             } else if recorder.name == STENOTYPE {
                 cases.push(case(false));
             }
         }
     }
-    turns::take(SUITE, plan, &mut cases, report, stop, progress);
-    report.rows.extend(cases.iter().flat_map(CostCase::rows));
+    job.take(cases)
 }
 
-/// A program and packets of one shape.
-struct CostCase<'a> {
-    cable: &'a Cable<'a>,
-    recorder: Recorder,
-    /// Packets are as many and as long as others send them.
-    is_outside: bool,
-    shape: Shape,
-    offered: u64,
-    index: bool,
-    window: Duration,
-    samples: Vec<Trial>,
-}
-
-impl CostCase<'_> {
-    fn rows(&self) -> Vec<Row> {
-        let is_without = self.recorder.has_index && !self.index;
-        let mut params = self.cable.params();
-        if !self.is_outside {
-            params.push(("size", Param::Text(self.shape.name())));
-            params.push(("offered", Param::Number(self.offered)));
-        }
-        let params = Params(params);
-        let row = |metric, unit, of: &dyn Fn(&Trial) -> f64| Row {
-            suite: SUITE,
-            case: if is_without { "cost-without-index" } else { CASE },
-            peer: (!self.recorder.is_ours()).then_some(self.recorder.name),
-            params: params.clone(),
-            metric,
-            unit,
-            samples: self.samples.iter().map(of).collect(),
-            source: None,
-        };
-        let per = |trial: &Trial| trial.cpu.as_nanos() as f64 / trial.recorded.max(1) as f64;
-        let mean = self.shape.mean();
-        let mut rows = vec![
-            row("cpu_ns_per_byte", "ns", &|trial| per(trial) / mean),
-            row("cpu_ns_per_packet", "ns", &per),
-            row("lost_share", "1", &|trial| trial.lost() as f64 / trial.sent.max(1) as f64),
-        ];
-        if self.index {
-            let share = |trial: &Trial| {
-                trial.index_bytes as f64 / trial.bytes.saturating_sub(trial.index_bytes) as f64
-            };
-            rows.push(row("cost_index_share", "1", &share));
-        }
-        if self.is_outside {
-            rows.push(row("packets_per_s", "1/s", &Trial::rate));
-            // How long the packets are is not known.
-            rows.retain(|row| row.metric != "cpu_ns_per_byte");
-        }
-        rows.retain(|row| !row.samples.is_empty());
-        rows
+/// The figures of a trial with this shape and rate, with an index or without.
+fn sample(cable: &Cable<'_>, shape: Shape, offered: u64, index: bool, trial: &Trial) -> Sample {
+    // Packets are as many and as long as others send them, which is not known.
+    let is_outside = cable.load().is_none();
+    let ns = trial.cpu.as_nanos() as f64 / trial.recorded.max(1) as f64;
+    let mut figures = Vec::new();
+    if !is_outside {
+        figures.push(Figure::new("cpu_ns_per_byte", ns / shape.mean()));
     }
-}
-
-impl Turn for CostCase<'_> {
-    fn case(&self) -> &'static str {
-        self.recorder.name
+    figures.push(Figure::new("cpu_ns_per_packet", ns));
+    figures.push(Figure::new("lost_share", trial.lost() as f64 / trial.sent.max(1) as f64));
+    if index {
+        let packets = trial.bytes.saturating_sub(trial.index_bytes);
+        figures.push(Figure::new("cost_index_share", trial.index_bytes as f64 / packets as f64));
     }
-
-    fn title(&self) -> String {
-        match self.is_outside {
-            true => format!("CPU time of {}, under what others send", self.recorder.name),
-            false => format!("CPU time of {}, {} bytes", self.recorder.name, self.shape.name()),
-        }
+    let mut params = cable.params();
+    if is_outside {
+        figures.push(Figure::new("packets_per_s", trial.rate()));
+    } else {
+        params = params.and(params![size = shape.name(), offered = offered].0);
     }
-
-    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let rate = self.offered as f64;
-        let warm = Duration::from_secs_f64(WARM_BYTES / (rate * self.shape.mean()));
-        let load = (self.shape, Some(rate), warm, self.window);
-        let trial = self.cable.trial(&self.recorder, self.index, load, stop, report)?;
-        self.samples.extend(trial);
-        Ok(())
-    }
+    Sample { figures, params: Some(params) }
 }

@@ -24,21 +24,19 @@ mod traffic;
 mod veth;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use clap::Args;
 use wirelane::error::{Error, Result};
-
-use self::bed::{Bed, Cable, SUITE};
-use self::load::Shape;
-use crate::peers::recorders::RECORDERS;
-use crate::report::Report;
-use crate::suite::{Effort, Progress, Suite};
-use crate::suites::parts::{self as shares, Parts};
-use crate::suites::turns::{self, ProcessPlan};
-use crate::wire::{Wire, Wired};
 use wirelane_cli::args;
+
+use self::bed::{Bed, Cable};
+use self::load::Shape;
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::peers::recorders::RECORDERS;
+use crate::suite::Suite;
+use crate::suites::parts::{self as shares, Parts};
+use crate::wire::{Wire, Wired};
 
 const CASES: [&str; 5] = ["parts", "sim", "query", "cost", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
@@ -68,113 +66,68 @@ pub struct RecordSuite {
     cases: Vec<String>,
     #[command(flatten)]
     wire: Wire,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 impl Suite for RecordSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "record";
     const USUAL: [u64; 2] = shares::sums(&PARTS);
 
-    fn for_report(effort: Effort, folder: &Path) -> Self {
+    fn in_report(&mut self, effort: &Effort, folder: &Path) {
         // A store that is written and queried in a part of the report's time.
-        let store = effort.brief.then_some(STORE[0] / 4);
-        let (disk, cases, wire) = (Some(folder.to_owned()), Vec::new(), Wire::default());
-        Self { disk, store, cases, wire, effort }
+        self.store = effort.brief.then_some(STORE[0] / 4);
+        self.disk = Some(folder.to_owned());
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
+    fn plan(&self, effort: &Effort) -> Plan {
+        Plan::of(effort, [2000, 500, 200])
     }
 
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let own = turns::own()?;
-        let disk = self.disk.as_deref();
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        let own = job.own()?.to_owned();
         let wired = self.wire.open()?;
         if let Some(wired) = &wired {
             self.check(wired)?;
         }
-        let bed = match Bed::new(&own, disk) {
-            Ok(bed) => bed,
-            Err(error) => {
-                report.skip(SUITE, "all", error.to_string());
-                return Ok(());
-            }
-        };
-        let window = match self.effort.quick {
-            true => Duration::from_millis(200),
-            false => self.effort.window(Duration::from_secs(2)),
-        };
-        let is_quick = self.effort.quick;
+        let bed = job.or_skip("all", Bed::new(&own, self.disk.as_deref()));
+        let Some(bed) = &bed else { return Ok(()) };
         let has_all = !self.wire.is_named();
         let is_outside = wired.as_ref().is_some_and(|wired| wired.near.is_none());
-        let usual = |(case, seconds): (&str, u64)| {
-            let is_left_out = !has_all && !["cost", "veth"].contains(&case)
-                || case == "veth" && is_outside
-                || !self.has(case);
-            if is_left_out { 0 } else { seconds }
-        };
-        let usual = CASES.into_iter().zip(PARTS[usize::from(!is_quick)]).map(usual);
-        let mut parts = Parts::new(&usual.collect::<Vec<_>>(), limit);
-        let mut plan = |part| ProcessPlan {
-            own: &own,
-            samples: self.samples(),
-            window,
-            limit: parts.limit(part),
-            disk,
-        };
-        if has_all && self.has("parts") {
-            parts::parts(&bed, &plan(0), report, stop, progress);
+        let wanted = CASES.map(|case| {
+            let is_of_ports = case == "cost" || case == "veth" && !is_outside;
+            (has_all || is_of_ports) && self.has(case)
+        });
+        let [parts, sim, query, cost, veth] = wanted;
+        let quick = job.effort.quick;
+        let mut shares = Parts::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
+        if parts {
+            parts::parts(bed, &mut job.within(shares.limit(0)))?;
         }
-        if has_all && self.has("sim") {
-            sim::sim(&bed, &plan(1), is_quick, report, stop, progress);
+        if sim {
+            sim::sim(bed, &mut job.within(shares.limit(1)))?;
         }
-        let cable = match wired {
-            Some(wired) => Ok(Cable::wired(&bed, wired)),
-            None => Cable::new(&bed),
-        };
-        if has_all && self.has("query") {
-            let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
-            let cable = cable.as_ref().ok().filter(|_| !is_quick);
-            query::query(&bed, cable, bytes, &plan(2), report, stop, progress);
+        let cable = Cable::new(bed, wired);
+        if query {
+            let bytes = self.store.unwrap_or(STORE[usize::from(quick)]);
+            let cable = cable.as_ref().ok().filter(|_| !quick);
+            query::query(bed, cable, bytes, &mut job.within(shares.limit(2)));
         }
         let cable = match cable {
             Ok(cable) => cable,
             Err(error) => {
-                for case in ["veth", "cost"] {
-                    report.skip(SUITE, case, error.to_string());
-                }
+                ["veth", "cost"].iter().for_each(|case| job.skip(case, &error));
                 return Ok(());
             }
         };
-        let is_there = |report: &mut Report, name| {
-            let is_there = RECORDERS.iter().any(|one| one.name == name && one.is_installed());
-            if !is_there {
-                report.skip(SUITE, name, crate::peers::missing(name));
-            }
-            is_there
-        };
         let mut recorders = RECORDERS.to_vec();
-        recorders.retain(|one| is_there(report, one.name));
-        if self.has("cost") {
-            let is_brief = is_quick || self.effort.brief;
-            cost::cost(&cable, &recorders, &plan(3), is_brief, report, stop, progress);
+        recorders.retain(|one| one.is_ours() || job.find(one.name).is_some());
+        if cost {
+            cost::cost(&cable, &recorders, &mut job.within(shares.limit(3)))?;
         }
-        if is_outside {
-            return Ok(());
-        }
-        if self.has("veth") && is_quick && self.cases.is_empty() {
-            let reason = "a quick run has no time to search for every program";
-            report.skip(SUITE, "veth", reason.to_owned());
-        } else if self.has("veth") {
-            let shapes = if self.effort.brief { &BRIEF[..] } else { &Shape::ALL };
-            veth::veth(&cable, &recorders, shapes, &plan(4), report, stop, progress);
+        if veth && quick && self.cases.is_empty() {
+            job.skip("veth", "a quick run has no time to search for every program");
+        } else if veth {
+            let shapes = if job.effort.brief { &BRIEF[..] } else { &Shape::ALL };
+            veth::veth(&cable, &recorders, shapes, &mut job.within(shares.limit(4)))?;
         }
         Ok(())
     }

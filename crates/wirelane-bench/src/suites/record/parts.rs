@@ -9,7 +9,6 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use wirelane::error::{Error, Result};
 use wirelane_os::clock;
@@ -18,12 +17,10 @@ use wirelane_pcap::{
 };
 use wirelane_store::{EXTENT_SIZE, ExtentHeader, IndexBuilder};
 
-use super::bed::{Bed, SUITE};
+use super::bed::Bed;
 use super::traffic::{MEAN, Traffic};
-use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::turns::{self, ProcessPlan, Turn};
+use crate::job::{Case, Figure, Job, Sample};
+use crate::params;
 
 const LZ4: &str = "lz4";
 const INDEX: &str = "index";
@@ -35,22 +32,23 @@ const FLOWS: u64 = 10_000;
 /// Bits of a packet.
 const BITS: f64 = MEAN * 8.0;
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
-pub(super) fn parts(
-    bed: &Bed<'_>,
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) {
-    if find(LZ4).is_none() {
-        report.skip(SUITE, LZ4, missing(LZ4));
-    }
-    let pieces = pieces();
-    let part = |case| Part { case, bed, pieces: &pieces, samples: Vec::new() };
-    let mut parts = [part(INDEX), part(COMPRESS)];
-    turns::take(SUITE, plan, &mut parts, report, stop, progress);
-    report.rows.extend(parts.iter().flat_map(Part::rows));
+/// Measures both parts.
+pub(super) fn parts(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
+    let lz4 = job.find(LZ4);
+    let pieces = &pieces();
+    let params = || params![size = "imix", flows = FLOWS];
+    let index = |_: &mut Job<'_>| Ok(Some(index(pieces)));
+    let compress = |job: &mut Job<'_>| {
+        let ours = Figure::new("bytes_per_s", compress(pieces)?);
+        let theirs = lz4.as_ref().map(|program| theirs(program, pieces, bed, job)).transpose()?;
+        let theirs = theirs.map(|speed| Figure::new("bytes_per_s", speed).of(LZ4));
+        Ok(Some([ours].into_iter().chain(theirs).into()))
+    };
+    let title = format!("compressing a segment, beside {LZ4} -1");
+    job.take(vec![
+        Case::new(INDEX, params(), "the index of a segment", index),
+        Case::new(COMPRESS, params(), title, compress),
+    ])
 }
 
 /// Blocks as long as an extent on disk, and where in them the packets are.
@@ -87,117 +85,56 @@ fn pieces() -> Vec<Piece> {
     pieces
 }
 
-/// A part of recording.
-struct Part<'a> {
-    case: &'static str,
-    bed: &'a Bed<'a>,
-    pieces: &'a [Piece],
-    /// Of ours, and of the other program or a second figure.
-    samples: Vec<[Option<f64>; 2]>,
+fn bytes(pieces: &[Piece]) -> f64 {
+    pieces.iter().map(|piece| piece.blocks.len()).sum::<usize>() as f64
 }
 
-impl Part<'_> {
-    fn bytes(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.blocks.len()).sum()
-    }
-
-    /// Nanoseconds of a packet, and the length of the index as a share of what it is of.
-    fn index(&self) -> [Option<f64>; 2] {
-        let begin = clock::thread_cpu_ns();
-        let mut index = IndexBuilder::new(1);
-        let mut offset = 0;
-        for piece in self.pieces {
-            for packet in &piece.packets {
-                let data = piece.blocks.get(packet.clone()).unwrap_or_default();
-                index.packet(LINK_TYPE_ETHERNET, data);
-            }
-            index.end_extent(offset, &ExtentHeader::default());
-            offset += EXTENT_SIZE as u64;
+/// Nanoseconds of a packet, the share of a core for every Gbit/s, and the length of the index as a
+/// share of what it is of.
+fn index(pieces: &[Piece]) -> Sample {
+    let begin = clock::thread_cpu_ns();
+    let mut index = IndexBuilder::new(1);
+    let mut offset = 0;
+    for piece in pieces {
+        for packet in &piece.packets {
+            let data = piece.blocks.get(packet.clone()).unwrap_or_default();
+            index.packet(LINK_TYPE_ETHERNET, data);
         }
-        let index = index.finish();
-        let ns = (clock::thread_cpu_ns() - begin) as f64;
-        [Some(ns / PACKETS as f64), Some(index.len() as f64 / self.bytes() as f64)]
+        index.end_extent(offset, &ExtentHeader::default());
+        offset += EXTENT_SIZE as u64;
     }
-
-    /// Bytes per second of CPU time: of ours, and of the other program.
-    fn compress(&self, report: &mut Report) -> Result<[Option<f64>; 2]> {
-        let failed = |error| Error::io(COMPRESS, "compress", error);
-        let options = CompressionOptions::fastest(Compression::Lz4);
-        let mut compressor = FrameCompressor::new(options).map_err(failed)?;
-        let mut out = vec![0; compressor.bound(EXTENT_SIZE)];
-        let begin = clock::thread_cpu_ns();
-        for piece in self.pieces {
-            black_box(compressor.compress(&piece.blocks, &mut out).map_err(failed)?);
-        }
-        let ours = self.bytes() as f64 * 1e9 / (clock::thread_cpu_ns() - begin) as f64;
-        let theirs = find(LZ4).map(|program| self.lz4(&program, report)).transpose()?;
-        Ok([Some(ours), theirs])
-    }
-
-    fn lz4(&self, program: &Path, report: &mut Report) -> Result<f64> {
-        self.bed.in_folder(|folder| {
-            let file = folder.join("segment");
-            let all: Vec<_> = self.pieces.iter().map(|piece| piece.blocks.as_slice()).collect();
-            fs::write(&file, all.concat())
-                .map_err(|error| Error::io(file.display().to_string(), "write", error))?;
-            let mut command = Command::new(program);
-            command.args(["-1", "-q", "-f"]).arg(&file).arg("/dev/null");
-            let before = clock::children_cpu();
-            self.bed.run(command, report)?;
-            let used = clock::children_cpu().since(before).total();
-            Ok(self.bytes() as f64 / used.as_secs_f64())
-        })
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let params = || {
-            let flows = ("flows", Param::Number(FLOWS));
-            Params(vec![("size", Param::Text("imix")), flows])
-        };
-        let row = |peer, metric, unit, of: &dyn Fn(&[Option<f64>; 2]) -> Option<f64>| Row {
-            suite: SUITE,
-            case: self.case,
-            peer,
-            params: params(),
-            metric,
-            unit,
-            samples: self.samples.iter().filter_map(of).collect(),
-            source: None,
-        };
-        let mut rows = if self.case == INDEX {
-            let per_gbit = 1e9 / BITS / 1e9;
-            vec![
-                row(None, "ns_per_packet", "ns", &|one| one[0]),
-                // Of a core, for every Gbit/s.
-                row(None, "cpu_share_per_gbit", "1", &|one| one[0].map(|ns| ns * per_gbit)),
-                row(None, "cost_index_share", "1", &|one| one[1]),
-            ]
-        } else {
-            vec![
-                row(None, "bytes_per_s", "B/s", &|one| one[0]),
-                row(Some(LZ4), "bytes_per_s", "B/s", &|one| one[1]),
-            ]
-        };
-        rows.retain(|row| !row.samples.is_empty());
-        rows
-    }
+    let index = index.finish();
+    let ns = (clock::thread_cpu_ns() - begin) as f64 / PACKETS as f64;
+    let figures = [
+        ("ns_per_packet", ns),
+        ("cpu_share_per_gbit", ns / BITS),
+        ("cost_index_share", index.len() as f64 / bytes(pieces)),
+    ];
+    figures.into()
 }
 
-impl Turn for Part<'_> {
-    fn case(&self) -> &'static str {
-        self.case
+/// Bytes per second of CPU time.
+fn compress(pieces: &[Piece]) -> Result<f64> {
+    let failed = |error| Error::io(COMPRESS, "compress", error);
+    let options = CompressionOptions::fastest(Compression::Lz4);
+    let mut compressor = FrameCompressor::new(options).map_err(failed)?;
+    let mut out = vec![0; compressor.bound(EXTENT_SIZE)];
+    let begin = clock::thread_cpu_ns();
+    for piece in pieces {
+        black_box(compressor.compress(&piece.blocks, &mut out).map_err(failed)?);
     }
+    Ok(bytes(pieces) * 1e9 / (clock::thread_cpu_ns() - begin) as f64)
+}
 
-    fn title(&self) -> String {
-        match self.case {
-            INDEX => "the index of a segment".to_owned(),
-            _ => format!("compressing a segment, beside {LZ4} -1"),
-        }
-    }
-
-    fn measure(&mut self, _: u32, _: &AtomicBool, report: &mut Report) -> Result<()> {
-        let sample = if self.case == INDEX { self.index() } else { self.compress(report)? };
-        self.samples.push(sample);
-        Ok(())
-    }
+/// The same of the other program.
+fn theirs(program: &Path, pieces: &[Piece], bed: &Bed<'_>, job: &mut Job<'_>) -> Result<f64> {
+    bed.in_folder(|folder| {
+        let file = folder.join("segment");
+        let all: Vec<_> = pieces.iter().map(|piece| piece.blocks.as_slice()).collect();
+        fs::write(&file, all.concat())
+            .map_err(|error| Error::io(file.display().to_string(), "write", error))?;
+        let mut command = Command::new(program);
+        command.args(["-1", "-q", "-f"]).arg(&file).arg("/dev/null");
+        Ok(bytes(pieces) / bed.run(command, job)?.cpu.as_secs_f64())
+    })
 }

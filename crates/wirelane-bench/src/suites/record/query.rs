@@ -16,14 +16,14 @@ use wirelane_os::clock;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 use wirelane_store::{Directory, StoreOptions, StoreWriter};
 
-use super::bed::{self, Bed, Cable, SUITE};
+use super::bed::{self, Bed, Cable};
 use super::steno::{Recorded, STENOGRAPHER};
 use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
-use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
+use crate::job::Job;
+use crate::params;
+use crate::peers::find;
+use crate::row::{Row, Subject};
 use crate::statistics::rounds::Rounds;
-use crate::suites::turns::ProcessPlan;
 
 const CASE: &str = "query";
 const TCPDUMP: &str = "tcpdump";
@@ -36,48 +36,41 @@ const AROUND: f64 = 34.0;
 const BATCH: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
-pub(super) fn query(
-    bed: &Bed<'_>,
-    cable: Option<&Cable<'_>>,
-    bytes: u64,
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) {
-    if find(TCPDUMP).is_none() {
-        report.skip(SUITE, TCPDUMP, missing(TCPDUMP));
-    }
-    progress(1, "writing a store to be queried");
+/// Measures each question, with a store of about `bytes`; with a cable also of stenographer.
+pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &mut Job<'_>) {
+    job.find(TCPDUMP);
+    job.tell("writing a store to be queried");
     let result = bed.in_folder(|folder| {
         let begin = Instant::now();
-        let store = Store::write(folder, bytes, stop)?;
-        let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-        let plan = ProcessPlan { limit, ..*plan };
-        let questions = store.ask(bed, &plan, report, stop, progress)?;
+        let store = Store::write(folder, bytes, job.stop)?;
+        let limit = job.left(begin);
+        let questions = store.ask(bed, &mut job.within(limit))?;
         Ok((store, questions))
     });
-    let (store, mut questions) = match result {
-        Ok(result) => result,
-        Err(error) => return report.skip(SUITE, CASE, error.to_string()),
-    };
+    let Some((store, mut questions)) = job.or_skip(CASE, result) else { return };
     if let Some(cable) = cable {
+        job.round = 1;
         let result = bed.in_folder(|folder| {
-            progress(1, "letting stenotype record the same packets");
-            let recorded = Recorded::write(cable, folder, store.packets, stop, report)?;
-            let server = recorded.serve(stop)?;
-            let result = store.ask_steno(&recorded, bed, &mut questions, (plan, stop), report);
+            job.tell("letting stenotype record the same packets");
+            let recorded = Recorded::write(cable, folder, store.packets, job)?;
+            let server = recorded.serve(job.stop)?;
+            let result = store.ask_steno(&recorded, bed, &mut questions, job);
             // It does not always end well when it is asked to.
             let _ = server.interrupt(PATIENCE);
             result
         });
-        if let Err(error) = result {
-            report.skip(SUITE, STENOGRAPHER, error.to_string());
-        }
+        job.or_skip(STENOGRAPHER, result);
     }
-    let rows = questions.iter().flat_map(|question| store.rows(question, bed.target));
-    report.rows.extend(rows);
+    for question in &questions {
+        let params = params![
+            target = bed.target,
+            asked = question.name,
+            store_mb = store.bytes / 1_000_000,
+            flows = store.packets / PACKETS_OF_FLOW,
+        ];
+        let rows = question.rows(&job.subject(CASE, params));
+        job.report.rows.extend(rows);
+    }
 }
 
 /// A store, and what is known of it.
@@ -168,24 +161,17 @@ impl Store {
         ]
     }
 
-    fn ask(
-        &self,
-        bed: &Bed<'_>,
-        plan: &ProcessPlan<'_>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(u32, &str),
-    ) -> Result<Vec<Question>> {
+    fn ask(&self, bed: &Bed<'_>, job: &mut Job<'_>) -> Result<Vec<Question>> {
         let mut questions = self.questions();
-        'rounds: for round in Rounds::new(plan.samples, plan.limit) {
+        'rounds: for round in Rounds::new(job.plan.samples, job.plan.limit) {
+            job.round = round;
             for question in &mut questions {
-                if stop.load(Ordering::Relaxed) {
+                if job.is_stopped() {
                     break 'rounds;
                 }
-                progress(round, &format!("query of {}", question.name));
-                let (ours, found) = self.ours(bed, question, report)?;
-                let theirs =
-                    find(TCPDUMP).map(|program| self.theirs(&program, bed, question, report));
+                job.tell(&format!("query of {}", question.name));
+                let (ours, found) = self.ours(bed, question, job)?;
+                let theirs = find(TCPDUMP).map(|program| self.theirs(&program, bed, question, job));
                 let theirs = theirs.transpose()?;
                 let is_wrong = |(_, others): (Duration, u64)| match question.time {
                     // The segments have packets of other times, too.
@@ -214,14 +200,13 @@ impl Store {
         recorded: &Recorded,
         bed: &Bed<'_>,
         questions: &mut [Question],
-        (plan, stop): (&ProcessPlan<'_>, &AtomicBool),
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<()> {
         let share = |time: u64| (time - self.begin) as f64 / SPAN.as_nanos() as f64;
         let out = self.path.with_extension("found");
-        for _ in 0..plan.samples {
+        for _ in 0..job.plan.samples {
             for question in questions.iter_mut() {
-                if stop.load(Ordering::Relaxed) {
+                if job.is_stopped() {
                     return Ok(());
                 }
                 for folder in recorded.folders() {
@@ -229,10 +214,9 @@ impl Store {
                 }
                 let window = question.time.map(|times| times.map(share));
                 let query = recorded.query(&question.expression, window);
-                let begin = Instant::now();
-                bed.run(recorded.ask(&query, &out)?, report)?;
-                question.samples[2].push(ms(begin.elapsed()));
-                question.found[2] = count(&out, bed, report)?;
+                let ended = bed.run(recorded.ask(&query, &out)?, job)?;
+                question.samples[2].push(ms(ended.elapsed));
+                question.found[2] = count(&out, bed, job)?;
             }
         }
         Ok(())
@@ -243,7 +227,7 @@ impl Store {
         &self,
         bed: &Bed<'_>,
         question: &Question,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<(Duration, u64)> {
         forget(&self.path)?;
         let out = self.path.with_extension("found");
@@ -256,10 +240,8 @@ impl Store {
             }
         }
         command.arg("-w").arg(&out);
-        let begin = Instant::now();
-        bed.run(command, report)?;
-        let elapsed = begin.elapsed();
-        Ok((elapsed, count(&out, bed, report)?))
+        let elapsed = bed.run(command, job)?.elapsed;
+        Ok((elapsed, count(&out, bed, job)?))
     }
 
     /// How long it takes to read the segments one after the other, and how many packets are found.
@@ -268,7 +250,7 @@ impl Store {
         program: &Path,
         bed: &Bed<'_>,
         question: &Question,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<(Duration, u64)> {
         forget(&self.path)?;
         let (mut elapsed, mut found) = (Duration::ZERO, 0);
@@ -277,10 +259,8 @@ impl Store {
             let mut command = Command::new(program);
             command.args(["-n", "-Z", "root", "-r"]).arg(segment);
             command.arg("-w").arg(&out).arg(&question.expression);
-            let begin = Instant::now();
-            bed.run(command, report)?;
-            elapsed += begin.elapsed();
-            found += count(&out, bed, report)?;
+            elapsed += bed.run(command, job)?.elapsed;
+            found += count(&out, bed, job)?;
         }
         Ok((elapsed, found))
     }
@@ -300,29 +280,17 @@ impl Store {
         }
         Ok(paths)
     }
+}
 
-    fn rows(&self, question: &Question, target: &'static str) -> Vec<Row> {
-        let row = |peer, metric, unit, samples: Vec<f64>| Row {
-            suite: SUITE,
-            case: CASE,
-            peer,
-            params: Params(vec![
-                ("target", Param::Text(target)),
-                ("asked", Param::Text(question.name)),
-                ("store_mb", Param::Number(self.bytes / 1_000_000)),
-                ("flows", Param::Number(self.packets / PACKETS_OF_FLOW)),
-            ]),
-            metric,
-            unit,
-            samples,
-            source: None,
-        };
+impl Question {
+    fn rows(&self, subject: &Subject) -> Vec<Row> {
         let mut rows = Vec::new();
         let peers = [None, Some(TCPDUMP), Some(STENOGRAPHER)].into_iter();
-        for ((peer, samples), found) in peers.zip(&question.samples).zip(question.found) {
+        for ((peer, samples), found) in peers.zip(&self.samples).zip(self.found) {
+            let subject = Subject { peer, ..subject.clone() };
             if !samples.is_empty() {
-                rows.push(row(peer, "latency_ms", "ms", samples.clone()));
-                rows.push(row(peer, "packets_found", "1", vec![found as f64]));
+                rows.push(subject.row("latency_ms", samples.clone()));
+                rows.push(subject.row("packets_found", vec![found as f64]));
             }
         }
         rows
@@ -345,11 +313,11 @@ fn forget(folder: &Path) -> Result<()> {
 }
 
 /// How many packets a file has.
-fn count(file: &Path, bed: &Bed<'_>, report: &mut Report) -> Result<u64> {
+fn count(file: &Path, bed: &Bed<'_>, job: &mut Job<'_>) -> Result<u64> {
     let Some(program) = find(TCPDUMP) else { return Ok(1) };
     let mut command = Command::new(program);
     command.args(["-n", "--count", "-r"]).arg(file);
-    let output = bed.run(command, report)?;
-    let number = output.stdout.split_whitespace().find_map(|word| word.parse().ok());
+    let ended = bed.run(command, job)?;
+    let number = ended.output.stdout.split_whitespace().find_map(|word| word.parse().ok());
     number.ok_or_else(|| Error::failed(TCPDUMP, "does not say how many packets a file has"))
 }

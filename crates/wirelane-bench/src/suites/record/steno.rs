@@ -21,13 +21,14 @@ use wirelane::frame::Batch;
 use wirelane::port::{self, OpenOptions, Port};
 use wirelane_os::clock;
 
-use super::bed::{Cable, SUITE};
+use super::bed::Cable;
 use super::load::Load;
 use super::traffic::Traffic;
+use crate::job::Job;
 use crate::peers::process::Running;
 use crate::peers::recorders::{RECORDERS, Recording, STENOTYPE};
 use crate::peers::{find, missing};
-use crate::report::Report;
+use crate::suites::bed;
 
 /// The server, and what it is asked with.
 pub(super) const STENOGRAPHER: &str = "stenographer";
@@ -53,8 +54,7 @@ impl Recorded {
         cable: &Cable<'_>,
         folder: &Path,
         packets: u64,
-        stop: &AtomicBool,
-        report: &mut Report,
+        job: &mut Job<'_>,
     ) -> Result<Self> {
         for program in [STENOGRAPHER, CURL] {
             find(program).ok_or_else(|| Error::failed(program, missing(program)))?;
@@ -74,9 +74,9 @@ impl Recorded {
         let none = || Error::failed(STENOTYPE, missing(STENOTYPE));
         let mut command = steno.command(&recording).ok_or_else(none)?;
         let mut running = Running::start(&mut command, cable.bed.recorders(), Some(cable.far()))?;
-        running.wait_for(steno.ready, LIMIT, stop)?;
+        running.wait_for(steno.ready, LIMIT, job.stop)?;
         let begin = clock::realtime_ns();
-        feed(cable, packets, stop)?;
+        feed(cable, packets, job.stop)?;
         let end = clock::realtime_ns();
         thread::sleep(steno.drain);
         running.ask_to_end();
@@ -93,7 +93,7 @@ impl Recorded {
         let lost = counts.map_or(packets, |counts| counts.dropped);
         if lost > 0 {
             let reason = format!("it lost {lost} of {packets} packets of the store to be queried");
-            report.skip(SUITE, STENOTYPE, reason);
+            job.skip(STENOTYPE, reason);
         }
         Ok(Self { folder: folder.to_owned(), begin, end })
     }
@@ -127,7 +127,7 @@ impl Recorded {
         // Its temporary directory goes with ours.
         command.env("TMPDIR", &self.folder);
         command.arg("-config").arg(&file).args(["-syslog=false", "-v", "2"]);
-        let cpus = wirelane_os::affinity::allowed_cpus().unwrap_or_default();
+        let cpus = bed::cpus();
         let mut running = Running::start(&mut command, &cpus, None)?;
         running.wait_for("Starting stenotype", LIMIT, stop)?;
         // It looks for files when it starts.

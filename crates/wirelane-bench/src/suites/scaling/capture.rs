@@ -11,22 +11,17 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wirelane_os::affinity;
-
-use crate::peers::missing;
-use crate::peers::process::{Running, line};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::place::{DD, Place, dd};
-use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
 use wirelane::port::sim::Stream;
 
-const SUITE: &str = "scaling";
+use crate::job::{Case, Figure, Job};
+use crate::params;
+use crate::peers::process::Running;
+use crate::suites::bed::{self, DD, Place, dd};
+
 const CASE: &str = "capture";
 const FLOWS: u64 = 256;
 /// How long a program may take.
@@ -36,46 +31,33 @@ const FIRST: u64 = 200_000;
 /// However short the samples of others are: threads take their time to start.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures one queue and two: packets are only read, written to memory, and to `disk` if there is
+/// one.
 ///
 /// # Errors
 /// None: what cannot be measured is skipped with its reason.
-pub(super) fn capture(
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let cpus = affinity::allowed_cpus().unwrap_or_default();
-    let Some(cpus) = cpus.first_chunk().copied() else {
-        report.skip(SUITE, CASE, "it takes two CPUs to measure".to_owned());
+pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
+    let Some(cpus) = bed::cpus().first_chunk().copied() else {
+        job.skip(CASE, "it takes two CPUs to measure");
         return Ok(());
     };
     let seed = even_seed()?;
-    let places = Place::all(plan.disk, SUITE, CASE, report);
-    let mut conditions = Vec::new();
+    let window = job.plan.window.max(SHORTEST);
+    let places = Place::all(disk, CASE, job);
+    let mut cases = Vec::new();
     for place in [None].into_iter().chain(places.iter().map(Some)) {
         for size in [64, 1500] {
-            let window = plan.window.max(SHORTEST);
-            let (own, packets, samples) = (plan.own, None, Default::default());
-            conditions.push(ScalingCondition {
-                own,
-                cpus,
-                window,
-                place,
-                size,
-                seed,
-                packets,
-                samples,
-            });
+            let mut one = Condition { cpus, window, place, size, seed, packets: None };
+            let target = one.target();
+            let title =
+                format!("capture with one and two queues, written to: {target}, {size} bytes");
+            let measure = move |job: &mut Job<'_>| one.measure(job).map(|both| Some(both.into()));
+            let params = params![port = "sim", target = target, size = size];
+            cases.push(Case::new(CASE, params, title, measure));
         }
     }
-    if dd(0, Path::new("")).is_none() {
-        report.skip(SUITE, DD, missing(DD));
-    }
-    turns::take(SUITE, plan, &mut conditions, report, stop, progress);
-    report.rows.extend(conditions.iter().flat_map(ScalingCondition::rows));
-    Ok(())
+    job.find(DD);
+    job.take(cases)
 }
 
 /// A seed with which two queues get the same number of packets. With others one thread would end
@@ -92,8 +74,7 @@ fn even_seed() -> Result<u64> {
 }
 
 /// What is captured, and where it is written.
-struct ScalingCondition<'a> {
-    own: &'a Path,
+struct Condition<'a> {
     cpus: [u32; 2],
     /// How long one queue takes, about.
     window: Duration,
@@ -103,59 +84,6 @@ struct ScalingCondition<'a> {
     seed: u64,
     /// Packets of a run, when that is known.
     packets: Option<u64>,
-    /// With one queue, and with two.
-    samples: [Samples; 2],
-}
-
-#[derive(Default)]
-struct Samples {
-    packets_per_s: Vec<f64>,
-    /// Of `dd`.
-    bits_per_s: Vec<f64>,
-}
-
-impl Turn for ScalingCondition<'_> {
-    fn case(&self) -> &'static str {
-        CASE
-    }
-
-    fn title(&self) -> String {
-        format!(
-            "capture with one and two queues, written to: {}, {} bytes",
-            self.target(),
-            self.size
-        )
-    }
-
-    fn measure(&mut self, round: u32, _: &AtomicBool, report: &mut Report) -> Result<()> {
-        let packets = match self.packets {
-            Some(packets) => packets,
-            None => {
-                let most = self.place.map_or(u64::MAX, |place| place.most / self.record());
-                let first = FIRST.min(most);
-                let wanted = self.rate(1, first, report)? * self.window.as_secs_f64();
-                *self.packets.insert((wanted as u64).clamp(first, most))
-            }
-        };
-        let mut rates = [0.0; 2];
-        for queues in in_turn(round) {
-            rates[queues - 1] = self.rate(queues, packets, report)?;
-        }
-        for (samples, rate) in self.samples.iter_mut().zip(rates) {
-            samples.packets_per_s.push(rate);
-        }
-        let Some(place) = self.place.filter(|_| dd(0, Path::new("")).is_some()) else {
-            return Ok(());
-        };
-        let mut rates = [0.0; 2];
-        for writers in in_turn(round) {
-            rates[writers - 1] = self.control(place, writers, packets * self.record())?;
-        }
-        for (samples, rate) in self.samples.iter_mut().zip(rates) {
-            samples.bits_per_s.push(rate);
-        }
-        Ok(())
-    }
 }
 
 /// One and two; the other way round in every other round.
@@ -163,7 +91,51 @@ fn in_turn(round: u32) -> [usize; 2] {
     if round % 2 == 1 { [1, 2] } else { [2, 1] }
 }
 
-impl ScalingCondition<'_> {
+impl Condition<'_> {
+    fn measure(&mut self, job: &mut Job<'_>) -> Result<Vec<Figure>> {
+        let packets = match self.packets {
+            Some(packets) => packets,
+            None => {
+                let most = self.place.map_or(u64::MAX, |place| place.most / self.record());
+                let first = FIRST.min(most);
+                let wanted = self.rate(1, first, job)? * self.window.as_secs_f64();
+                *self.packets.insert((wanted as u64).clamp(first, most))
+            }
+        };
+        let mut rates = [0.0; 2];
+        for queues in in_turn(job.round) {
+            rates[queues - 1] = self.rate(queues, packets, job)?;
+        }
+        let Some(place) = self.place else { return Ok(self.figures(rates, None)) };
+        if dd(0, Path::new("")).is_none() {
+            return Ok(self.figures(rates, None));
+        }
+        let mut controls = [0.0; 2];
+        for writers in in_turn(job.round) {
+            controls[writers - 1] = self.control(place, writers, packets * self.record())?;
+        }
+        Ok(self.figures(rates, Some(controls)))
+    }
+
+    /// From packets per second of ours, and bits per second of `dd`, with one queue and with two.
+    fn figures(&self, rates: [f64; 2], controls: Option<[f64; 2]>) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for (queues, rate) in (1..).zip(rates) {
+            let of = |metric, value| Figure::new(metric, value).under("queues", queues);
+            figures.push(of("packets_per_s", rate));
+            if self.place.is_some() {
+                figures.push(of("bits_per_s", rate * 8.0 * self.record() as f64));
+            }
+            let control = controls.and_then(|both| both.get(queues as usize - 1).copied());
+            figures.extend(control.map(|bits| of("bits_per_s", bits).of(DD)));
+        }
+        let efficiency =
+            |[one, two]: [f64; 2]| Figure::new("efficiency", two / (2.0 * one)).under("queues", 2);
+        figures.push(efficiency(rates));
+        figures.extend(controls.map(|both| efficiency(both).of(DD)));
+        figures
+    }
+
     fn target(&self) -> &'static str {
         self.place.map_or("none", |place| place.name)
     }
@@ -174,23 +146,19 @@ impl ScalingCondition<'_> {
     }
 
     /// Packets per second of our command.
-    fn rate(&self, queues: usize, packets: u64, report: &mut Report) -> Result<f64> {
-        let port = format!(
-            "sim:{queues}?count={packets}&size={}&flows={FLOWS}&seed={}",
-            self.size, self.seed
-        );
-        let mut command = Command::new(self.own);
+    fn rate(&self, queues: usize, packets: u64, job: &mut Job<'_>) -> Result<f64> {
+        let Self { size, seed, .. } = self;
+        let port = format!("sim:{queues}?count={packets}&size={size}&flows={FLOWS}&seed={seed}");
+        let mut command = Command::new(job.own()?);
         command.args(["capture", &port, "--quiet", "--json"]);
         command.args((queues == 1).then_some("--single"));
         if let Some(place) = self.place {
             command.arg("-w").arg(place.folder.file("capture.pcapng")).arg("--split");
             place.folder.make()?;
         }
-        report.environment.add_command(line(&command));
-        let ended = Running::start(&mut command, &self.cpus[..queues], None)
-            .and_then(|running| running.wait(LIMIT));
+        let ended = job.run(&mut command, &self.cpus[..queues], None, LIMIT);
         self.place.inspect(|place| place.folder.remove());
-        let summary: Value = serde_json::from_str(&ended?.stdout).unwrap_or_default();
+        let summary: Value = serde_json::from_str(&ended?.output.stdout).unwrap_or_default();
         let arrived =
             &summary["totals"][if self.place.is_some() { "written" } else { "delivered" }];
         let elapsed = summary["elapsed_s"].as_f64().filter(|seconds| *seconds > 0.0);
@@ -221,46 +189,6 @@ impl ScalingCondition<'_> {
         place.folder.remove();
         ended.map(|_| (share * writers as u64) as f64 * 8.0 / elapsed.as_secs_f64())
     }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |peer, queues: usize, metric, unit, samples: Vec<f64>| Row {
-            suite: SUITE,
-            case: CASE,
-            peer,
-            params: Params(vec![
-                ("port", Param::Text("sim")),
-                ("target", Param::Text(self.target())),
-                ("size", Param::Number(self.size)),
-                ("queues", Param::Number(queues as u64)),
-            ]),
-            metric,
-            unit,
-            samples,
-            source: None,
-        };
-        let record_bits = 8.0 * self.record() as f64;
-        let efficiency = |[one, two]: [&Vec<f64>; 2]| {
-            one.iter().zip(two).map(|(one, two)| two / (2.0 * one)).collect()
-        };
-        let mut rows = Vec::new();
-        for (position, samples) in self.samples.iter().enumerate() {
-            let (queues, rates) = (position + 1, &samples.packets_per_s);
-            rows.push(row(None, queues, "packets_per_s", "1/s", rates.clone()));
-            if self.place.is_some() {
-                let bits = rates.iter().map(|rate| rate * record_bits).collect();
-                rows.push(row(None, queues, "bits_per_s", "bit/s", bits));
-                rows.push(row(Some(DD), queues, "bits_per_s", "bit/s", samples.bits_per_s.clone()));
-            }
-        }
-        let [ours, control] = [
-            self.samples.each_ref().map(|samples| &samples.packets_per_s),
-            self.samples.each_ref().map(|samples| &samples.bits_per_s),
-        ];
-        rows.push(row(None, 2, "efficiency", "1", efficiency(ours)));
-        rows.push(row(Some(DD), 2, "efficiency", "1", efficiency(control)));
-        rows.retain(|row| !row.samples.is_empty());
-        rows
-    }
 }
 
 #[cfg(test)]
@@ -273,30 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_our_rates_and_those_of_the_control() {
-        let condition = ScalingCondition {
-            own: Path::new("none"),
-            cpus: [0, 1],
-            window: Duration::ZERO,
-            place: None,
-            size: 64,
-            seed: 1,
-            packets: None,
-            samples: [
-                Samples { packets_per_s: vec![10.0, 20.0], bits_per_s: Vec::new() },
-                Samples { packets_per_s: vec![19.0, 40.0], bits_per_s: Vec::new() },
-            ],
-        };
-        let rows = condition.rows();
-        let found = |row: &Row| (row.metric, row.samples.clone());
-        assert_eq!(
-            rows.iter().map(found).collect::<Vec<_>>(),
-            [
-                ("packets_per_s", vec![10.0, 20.0]),
-                ("packets_per_s", vec![19.0, 40.0]),
-                ("efficiency", vec![0.95, 1.0])
-            ]
-        );
-        assert_eq!((condition.record(), in_turn(1), in_turn(2)), (96, [1, 2], [2, 1]));
+    fn figures_have_our_rates_and_those_of_the_control() {
+        let (cpus, window, place) = ([0, 1], Duration::ZERO, None);
+        let one = Condition { cpus, window, place, size: 64, seed: 1, packets: None };
+        let figures = one.figures([10.0, 19.0], None);
+        let found: Vec<_> = figures.iter().map(|one| (one.metric, one.value)).collect();
+        let expected = [("packets_per_s", 10.0), ("packets_per_s", 19.0), ("efficiency", 0.95)];
+        assert_eq!(found, expected);
+        assert_eq!((one.record(), in_turn(1), in_turn(2)), (96, [1, 2], [2, 1]));
     }
 }

@@ -18,28 +18,26 @@
 
 mod capture;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use wirelane_os::affinity;
-
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::statistics::scalability::Scalability;
-use crate::suite::{Effort, Progress, Suite};
-use crate::suites::sockets::{self, SocketsPlan};
-use crate::suites::turns::{self, ProcessPlan};
-use crate::task::Task;
-use crate::wire;
-use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::port::{self, Backend, OpenOptions, Spec, Take};
-use wirelane_lab::{Lab, LabConfig};
 
-const SUITE: &str = "scaling";
+use crate::effort::Effort;
+use crate::job::{Job, Plan};
+use crate::params;
+use crate::row::{Param, Params, Row};
+use crate::statistics::scalability::Scalability;
+use crate::suite::Suite;
+use crate::suites::bed;
+use crate::suites::sockets::{self, Wanted};
+use crate::task::Task;
+use crate::wire;
+
 const SIZE: u64 = 64;
 /// Queues of a simulated interface.
 const MOST: u32 = 64;
@@ -73,8 +71,6 @@ pub struct ScalingSuite {
     /// Directory on the disk to write to [default: none; skips writing to disk]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 /// What is measured with one queue and with more.
@@ -87,102 +83,76 @@ pub enum ScalingCase {
 }
 
 impl Suite for ScalingSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "scaling";
     const USUAL: [u64; 2] = [6, 65];
 
-    fn for_report(effort: Effort, folder: &Path) -> Self {
-        let (port, load, all, cases) = (None, None, false, Vec::new());
-        Self { port, load, all, cases, disk: Some(folder.to_owned()), effort }
+    fn in_report(&mut self, _: &Effort, folder: &Path) {
+        self.disk = Some(folder.to_owned());
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
+    fn plan(&self, effort: &Effort) -> Plan {
+        sockets::plan(effort)
     }
 
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
         let begin = Instant::now();
-        let plan = SocketsPlan {
-            take_all: self.all,
-            load: wire::load(self.load.as_deref())?.map(Arc::new),
-            ..SocketsPlan::of(&self.effort, limit)
-        };
+        let load = wire::load(self.load.as_deref())?.map(Arc::new);
+        let wanted = Wanted { take_all: self.all, load, ..Wanted::default() };
         let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
         let is_wanted = |case| match self.cases.is_empty() {
-            true => case == ScalingCase::Rx || !self.effort.quick && self.port.is_none(),
+            true => case == ScalingCase::Rx || !job.effort.quick && port.is_none(),
             false => self.cases.contains(&case),
         };
-        if is_wanted(ScalingCase::Rx) {
-            scaling(&plan, port.as_ref(), report, stop, progress)?;
+        let [rx, capture] = [ScalingCase::Rx, ScalingCase::Capture].map(is_wanted);
+        if rx {
+            scaling(wanted, port.as_ref(), job)?;
         }
-        if is_wanted(ScalingCase::Capture) {
-            let (own, samples, window) = (turns::own()?, plan.samples, 2 * plan.window);
-            let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-            let disk = self.disk.as_deref();
-            let plan = ProcessPlan { own: &own, samples, window, limit, disk };
-            capture::capture(&plan, report, stop, progress)?;
+        if capture {
+            job.own()?;
+            let plan = Plan { window: 2 * job.plan.window, limit: job.left(begin), ..job.plan };
+            capture::capture(self.disk.as_deref(), &mut job.with(plan))?;
         }
         Ok(())
     }
 }
 
-/// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop
-/// for is as in [`sockets::sockets`]. Queues are those of `port`, or of a simulated interface and
-/// of a lab.
+/// Measures more and more queues of `port`, or of a simulated interface and of a lab.
 ///
 /// # Errors
-/// As there.
-pub fn scaling(
-    plan: &SocketsPlan,
-    port: Option<&Spec>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let cores = affinity::allowed_cpus().map_or(1, |cpus| cpus.len() as u32).min(MOST);
+/// The port that was named cannot be opened or fails.
+fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()> {
+    let cores = (bed::cpus().len() as u32).clamp(1, MOST);
     let (cores, lab) = match port {
-        Some(port) => (queues_of(port, plan.take_all)?.min(cores), None),
-        None => (cores, lab(cores, report)),
+        Some(port) => (queues_of(port, wanted.take_all)?.min(cores), None),
+        None => {
+            let lab = bed::cable(cores as u16, 0);
+            let skip = |error: Error| SOCKETS.iter().for_each(|(name, _)| job.skip(name, &error));
+            (cores, lab.map_err(skip).ok().map(Arc::new))
+        }
     };
     let counts = counts(cores);
     let curves = match port {
         Some(port) => vec![Curve::of(port, &counts)],
         None => Curve::all(&counts, lab.is_some())?,
     };
-    let plan = SocketsPlan {
-        ports: curves.iter().flat_map(|curve| curve.ports.iter().cloned()).collect(),
-        lab,
-        tasks: vec![Task::Rxdrop],
-        sizes: vec![SIZE as usize],
-        xdp_drop: false,
-        xdp_redirect: false,
-        paced: Vec::new(),
-        peers: false,
-        ..plan.clone()
-    };
-    let mut measured = Report { rows: Vec::new(), skipped: Vec::new(), ..report.clone() };
-    sockets::sockets(&plan, &mut measured, stop, progress)?;
-    for skipped in measured.skipped {
-        report.skip(SUITE, skipped.case, skipped.reason);
-    }
+    let ports = curves.iter().flat_map(|curve| curve.ports.iter().cloned()).collect();
+    let (tasks, sizes) = (vec![Task::Rxdrop], vec![SIZE as usize]);
+    let first = job.report.rows.len();
+    sockets::sockets(&Wanted { ports, lab, tasks, sizes, ..wanted }, job)?;
+    let measured = job.report.rows.split_off(first);
     for curve in &curves {
-        let rows_of_curve = measured.rows.iter().filter(|row| row.params.has(("port", curve.name)));
-        let rows_of_curve: Vec<_> = rows_of_curve.collect();
+        let of_curve = measured.iter().filter(|row| row.params.has(("port", curve.name)));
+        let of_curve: Vec<_> = of_curve.collect();
         // In which mode it receives, and, of a port of the user's, where, and who sends to it.
-        let first = rows_of_curve.iter().find(|row| row.metric == "packets_per_s");
+        let first = of_curve.iter().find(|row| row.metric == "packets_per_s");
         let names = ["port", "mode", "interface", "load"];
         let is_told = |(name, _): &&(&str, Param)| names.contains(name);
         let params: Vec<_> =
             first.iter().flat_map(|row| row.params.0.iter().filter(is_told).cloned()).collect();
         let samples = |metric, queues: u32| {
-            let queues = ("queues", Param::Number(queues.into()));
-            let mut rows = rows_of_curve.iter();
-            let row = rows.find(|row| row.metric == metric && row.params.0.contains(&queues));
+            let queues = queues.to_string();
+            let mut rows = of_curve.iter();
+            let row = rows.find(|row| row.metric == metric && row.params.has(("queues", &queues)));
             row.map_or_else(Vec::new, |row| row.samples.clone())
         };
         let figures = |n: &u32| QueueFigures {
@@ -190,27 +160,13 @@ pub fn scaling(
             rates: samples("packets_per_s", *n),
             cpu: samples("cpu_ns_per_packet", *n),
         };
-        rows(&params, &counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+        rows(&Params(params), &counts.iter().map(figures).collect::<Vec<_>>(), cores, job);
     }
     Ok(())
 }
 
 /// Sockets in a lab: their name, and what to open.
 const SOCKETS: [(&str, &str); 2] = [("packet", "packet:wl-b"), ("xdp", "xdp:wl-b?mode=native")];
-
-/// A cable with a queue for each CPU; if there can be none, its sockets are skipped.
-fn lab(cores: u32, report: &mut Report) -> Option<Arc<Lab>> {
-    let make = || {
-        let lab = Lab::new(LabConfig { queues: cores as u16, ..LabConfig::default() })?;
-        // What the kernel redirects arrives without a program, too.
-        lab.far.set_gro(true)?;
-        Ok(lab)
-    };
-    let refused = |error: Error| {
-        SOCKETS.into_iter().for_each(|(name, _)| report.skip(SUITE, name, error.to_string()));
-    };
-    make().map_err(refused).ok().map(Arc::new)
-}
 
 /// The same port with more and more queues.
 struct Curve {
@@ -276,31 +232,18 @@ fn counts(cores: u32) -> Vec<u32> {
     (1..=cores).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cores).collect()
 }
 
-fn rows(port: &[(&'static str, Param)], figures: &[QueueFigures], cores: u32, report: &mut Report) {
+fn rows(port: &Params, figures: &[QueueFigures], cores: u32, job: &mut Job<'_>) {
     let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
         return;
     };
-    let of_queues = |queues: u32| {
+    let row = |case, queues: u32, metric, samples| -> Row {
         let cpus = match queues {
             1 => "one",
             _ if queues == cores => "all",
             _ => "some",
         };
-        [
-            ("size", Param::Number(SIZE)),
-            ("queues", Param::Number(queues.into())),
-            ("cpus", Param::Text(cpus)),
-        ]
-    };
-    let row = |case, queues: u32, metric, unit, samples| Row {
-        suite: SUITE,
-        case,
-        peer: None,
-        params: Params([port, &of_queues(queues)].concat()),
-        metric,
-        unit,
-        samples,
-        source: None,
+        let params = params![size = SIZE, queues = u64::from(queues), cpus = cpus];
+        job.subject(case, port.clone().and(params.0)).row(metric, samples)
     };
     // One law per round, of what was measured in that round.
     let laws: Vec<Option<Scalability>> = (0..single.rates.len())
@@ -309,51 +252,59 @@ fn rows(port: &[(&'static str, Param)], figures: &[QueueFigures], cores: u32, re
             Scalability::fit(&figures.iter().filter_map(point).collect::<Vec<_>>())
         })
         .collect();
+    let mut rows = Vec::new();
     for QueueFigures { queues, rates, cpu } in figures {
-        report.rows.push(row("rx", *queues, "packets_per_s", "1/s", rates.clone()));
         let alone = |(rate, single): (&f64, &f64)| rate / (f64::from(*queues) * single);
         let efficiency = rates.iter().zip(&single.rates).map(alone).collect();
-        report.rows.push(row("rx", *queues, "efficiency", "1", efficiency));
-        let efficiency = cpu.iter().zip(&single.cpu).map(|(cpu, single)| single / cpu);
-        report.rows.push(row("rx", *queues, "cpu_efficiency", "1", efficiency.collect()));
+        let cpu = cpu.iter().zip(&single.cpu).map(|(cpu, single)| single / cpu).collect();
         let lost = laws.iter().flatten().map(|law| law.lost_share(*queues)).collect::<Vec<_>>();
+        rows.push(row("rx", *queues, "packets_per_s", rates.clone()));
+        rows.push(row("rx", *queues, "efficiency", efficiency));
+        rows.push(row("rx", *queues, "cpu_efficiency", cpu));
         if !lost.is_empty() {
-            report.rows.push(row("rx", *queues, "lost_share", "1", lost));
+            rows.push(row("rx", *queues, "lost_share", lost));
         }
     }
     // Where nothing came, nothing follows from it.
-    report.rows.retain(|row| row.suite != SUITE || row.samples.iter().all(|one| one.is_finite()));
+    rows.retain(|row| row.samples.iter().all(|one| one.is_finite()));
     let laws: Vec<Scalability> = laws.into_iter().flatten().collect();
-    if laws.is_empty() {
-        let reason = "a projection takes two CPUs at least to measure on".to_owned();
-        report.skip(SUITE, "rx-projected", reason);
-        return;
+    for queues in [2, 4, 8, 16].map(|factor| factor * cores) {
+        if !laws.is_empty() && queues <= 4 * MOST {
+            let samples = laws.iter().map(|law| law.rate_of(queues)).collect();
+            rows.push(row("rx-projected", queues, "packets_per_s", samples));
+        }
     }
-    for queues in [2, 4, 8, 16].map(|factor| factor * cores).into_iter().filter(|n| *n <= 4 * MOST)
-    {
-        let samples = laws.iter().map(|law| law.rate_of(queues)).collect();
-        report.rows.push(row("rx-projected", queues, "packets_per_s", "1/s", samples));
+    job.report.rows.extend(rows);
+    if laws.is_empty() {
+        job.skip("rx-projected", "a projection takes two CPUs at least to measure on");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::job::measured;
+    use crate::report::Report;
 
     fn figures(queues: u32, rates: &[f64], cpu: &[f64]) -> QueueFigures {
         QueueFigures { queues, rates: rates.to_vec(), cpu: cpu.to_vec() }
     }
 
+    fn report(of_queues: &[QueueFigures], cores: u32) -> Report {
+        let plan = Plan { samples: 1, window: Duration::ZERO, limit: None };
+        let work = |mut job: Job<'_>| {
+            rows(&params![port = "sim"], of_queues, cores, &mut job);
+            Ok(())
+        };
+        measured("scaling", plan, work).unwrap()
+    }
+
     #[test]
     fn projections_are_a_case_of_their_own() {
-        let mut report = Report::new("test".into());
         let one = figures(1, &[10.0, 11.0], &[5.0, 5.0]);
-        rows(
-            &[("port", Param::Text("sim"))],
-            &[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])],
-            2,
-            &mut report,
-        );
+        let report = report(&[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])], 2);
         let of = |case, metric| {
             let rows =
                 report.rows.iter().filter(move |row| (row.case, row.metric) == (case, metric));
@@ -367,16 +318,14 @@ mod tests {
         // No more than linear, no less than what was measured.
         let [least, ..] = projected[0].summary().unwrap();
         assert!(least > 20.0 && least < 44.0, "{projected:?}");
-        assert!(report.rows.iter().all(|row| row.params.0.contains(&("port", Param::Text("sim")))));
+        assert!(report.rows.iter().all(|row| row.params.has(("port", "sim"))));
     }
 
     #[test]
     fn one_cpu_projects_nothing() {
-        let mut report = Report::new("test".into());
-        rows(&[("port", Param::Text("sim"))], &[figures(1, &[10.0], &[5.0])], 1, &mut report);
-        assert_eq!((report.rows.len(), report.skipped.len()), (3, 1));
-        rows(&[("port", Param::Text("sim"))], &[figures(1, &[], &[])], 1, &mut report);
-        assert_eq!(report.rows.len(), 3);
+        let alone = report(&[figures(1, &[10.0], &[5.0])], 1);
+        assert_eq!((alone.rows.len(), alone.skipped.len()), (3, 1));
+        assert!(report(&[figures(1, &[], &[])], 1).rows.is_empty());
     }
 
     #[test]

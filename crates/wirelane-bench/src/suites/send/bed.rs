@@ -4,23 +4,23 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wirelane::error::{Error, Result};
-use wirelane_lab::{Lab, LabConfig, Site};
-use wirelane_os::affinity;
+use wirelane_lab::{Lab, Site};
 use wirelane_os::bpf::XdpMode;
 
-use super::arrivals::Arrivals;
 use super::file;
 use super::named::{Counting, Named};
+use crate::job::{Job, pause};
 use crate::peers::process::{Running, line};
-use crate::row::Param;
-use crate::suites::sockets::baseline::Baseline;
-use wirelane_lab::leftovers::{self, Folder};
+use crate::row::Params;
+use crate::suites::bed;
+use crate::suites::programs::{Arrivals, Drops};
+use wirelane_lab::leftovers::Folder;
 
 /// How long a program may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,9 +30,6 @@ const SETTLE: Duration = Duration::from_millis(150);
 const RELEASE: Duration = Duration::from_millis(100);
 /// After the last packet of a file.
 const DRAIN: Duration = Duration::from_millis(100);
-const POLL: Duration = Duration::from_millis(2);
-/// Bytes of an Ethernet header.
-const HEADER: usize = 14;
 /// Packets of a file that is sent as fast as possible, again and again.
 const PACKETS: u64 = 10_000;
 
@@ -45,8 +42,8 @@ pub(super) struct Counted {
 }
 
 /// Cables and files. All goes with this.
-pub(super) struct Bed<'a> {
-    pub(super) own: &'a Path,
+pub(super) struct Bed {
+    pub(super) own: PathBuf,
     ends: Ends,
     folder: Folder,
     /// How long a program may take to get ready.
@@ -60,7 +57,7 @@ pub(super) struct Bed<'a> {
 enum Ends {
     Labs {
         lab: Lab,
-        counter: Baseline,
+        counter: Drops,
         /// Its far end notes when packets arrive.
         timed: Lab,
     },
@@ -70,27 +67,24 @@ enum Ends {
 impl Ends {
     fn labs(sizes: &[usize]) -> Result<Self> {
         let longest = sizes.iter().max().copied().unwrap_or(0);
-        let needed = longest.saturating_sub(HEADER) as u32;
-        let config =
-            LabConfig { mtu: needed.max(LabConfig::default().mtu), ..LabConfig::default() };
+        let config = bed::config(1, longest);
         let lab = Lab::new(config)?;
         let far = lab.far.interface();
-        let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
+        let counter = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
         Ok(Self::Labs { lab, counter, timed: Lab::new(config)? })
     }
 }
 
-impl<'a> Bed<'a> {
+impl Bed {
     /// On cables of our own, unless interfaces were named.
     pub(super) fn new(
-        own: &'a Path,
+        own: PathBuf,
         named: Option<Named>,
         sizes: &[usize],
         patience: Duration,
     ) -> Result<Self> {
         let ends = named.map_or_else(|| Ends::labs(sizes), |named| Ok(Ends::Named(named)))?;
-        let folder = Folder::new(Path::new(leftovers::MEMORY))?;
-        let cpu = affinity::allowed_cpus().unwrap_or_default().first().copied().unwrap_or(0);
+        let (folder, cpu) = (bed::in_memory()?, bed::cpus().first().copied().unwrap_or(0));
         let fastest = Cell::new(None);
         let bed = Self { own, ends, folder, patience, cpu, fastest };
         bed.folder.make()?;
@@ -131,9 +125,9 @@ impl<'a> Bed<'a> {
     }
 
     /// Where it was measured, for rows.
-    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
+    pub(super) fn params(&self) -> Params {
         match &self.ends {
-            Ends::Labs { .. } => Vec::new(),
+            Ends::Labs { .. } => Params::default(),
             Ends::Named(named) => named.params(),
         }
     }
@@ -159,7 +153,7 @@ impl<'a> Bed<'a> {
         thread::sleep(SETTLE);
         let used = running.cpu();
         let (first, begin) = reading(&counting)?;
-        if !sleep(window, stop) {
+        if !pause(window, stop) {
             return Ok(None);
         }
         let (last, end) = reading(&counting)?;
@@ -214,15 +208,14 @@ impl<'a> Bed<'a> {
         name: &str,
         times: &[u64],
         make: impl Fn(&Path) -> Result<Command>,
-        stop: &AtomicBool,
-        commands: &mut Vec<String>,
+        job: &mut Job<'_>,
     ) -> Result<Option<Vec<u64>>> {
         let path = self.folder.file(name);
         if !path.exists() {
             file::write(&path, &file::packets(64)?, times)?;
         }
         let mut command = make(&path)?;
-        commands.push(line(&command));
+        job.note(&command);
         let nowhere = || Error::failed("times of arrival", "have no interface to be noted at");
         let (near, far) = self.timed().ok_or_else(nowhere)?;
         let room = u32::try_from(times.len()).unwrap_or(u32::MAX);
@@ -230,9 +223,13 @@ impl<'a> Bed<'a> {
         if let Ends::Named(named) = &self.ends {
             named.wait()?;
         }
-        let running = Running::start(&mut command, &[self.cpu], Some(near))?;
+        let mut running = Running::start(&mut command, &[self.cpu], Some(near))?;
         let whole = Duration::from_nanos(times.last().copied().unwrap_or(0));
-        let Some(()) = ended(running, whole + LIMIT, stop)? else { return Ok(None) };
+        match running.wait_until_ended(whole + LIMIT, job.stop) {
+            Err(_) if job.is_stopped() => return Ok(None),
+            ended => ended?,
+        }
+        running.wait(Duration::ZERO)?;
         thread::sleep(DRAIN);
         let (arrived, sent) = (arrivals.packets()?, times.len() as u64);
         if arrived != sent {
@@ -268,31 +265,6 @@ fn reading(counting: &Counting<'_>) -> Result<(u64, Instant)> {
     }
     best.map(|(_, packets, at)| (packets, at))
         .ok_or_else(|| Error::failed("counting", "was not possible"))
-}
-
-/// Waits for the end; `None` if it was stopped.
-fn ended(mut running: Running, limit: Duration, stop: &AtomicBool) -> Result<Option<()>> {
-    let deadline = Instant::now() + limit;
-    while running.is_running() && Instant::now() < deadline {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        thread::sleep(POLL);
-    }
-    running.wait(Duration::ZERO)?;
-    Ok(Some(()))
-}
-
-/// Sleeps; false if the run was stopped.
-fn sleep(time: Duration, stop: &AtomicBool) -> bool {
-    let until = Instant::now() + time;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return left.is_zero();
-        }
-        thread::sleep(left.min(Duration::from_millis(50)));
-    }
 }
 
 fn summary(text: &str, command: &Command) -> Result<Value> {

@@ -1,25 +1,18 @@
 //! What is measured once in every round.
 
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde_json::Value;
 use wirelane::error::{Error, Result};
 
 use super::bed::Bed;
 use super::errors::{Errors, errors};
 use super::file;
 use super::ours::Ours;
-use super::shape::SUITE;
-use crate::peers::process::line;
+use crate::job::{self, Figure, Job, Sample};
 use crate::peers::senders::{Order, Sender};
-use crate::report::Report;
-use crate::row::{Params, Row};
-use crate::suites::turns::Turn;
-
-/// A figure of a sample.
-pub(super) type Figure = (&'static str, &'static str, f64);
+use crate::row::Params;
 
 /// Who sends.
 #[derive(Clone, Copy, Debug)]
@@ -47,24 +40,30 @@ pub(super) const GAP_US: u64 = 100;
 const LONGER: u32 = 3;
 const SIZE: usize = 64;
 
-/// One case, and its samples.
+/// One case.
 pub(super) struct Case<'a> {
-    pub(super) bed: &'a Bed<'a>,
+    pub(super) bed: &'a Bed,
     pub(super) name: &'static str,
     pub(super) subject: Subject,
     pub(super) what: What,
     pub(super) params: Params,
     pub(super) window: Duration,
-    pub(super) samples: Vec<Vec<Figure>>,
 }
 
-impl Turn for Case<'_> {
-    fn case(&self) -> &'static str {
-        match self.subject {
-            Subject::Ours(Ours::Default) => self.name,
-            Subject::Ours(ours) => ours.label(),
-            Subject::Peer(sender) => sender.name,
-        }
+impl<'a> Case<'a> {
+    pub(super) fn measured(self) -> job::Case<'a> {
+        let (peer, skipped_as) = match self.subject {
+            Subject::Ours(Ours::Default) => (None, self.name),
+            Subject::Ours(ours) => (None, ours.label()),
+            Subject::Peer(sender) => (Some(sender.name), sender.name),
+        };
+        let (name, params, title) = (self.name, self.params.clone(), self.title());
+        let measure = move |job: &mut Job<'_>| match self.what {
+            What::Generate { .. } | What::Loop { .. } => self.speed(job),
+            What::Rate { percent } => self.rate(percent, job),
+            What::Timing { packets } => self.timing(packets, job),
+        };
+        job::Case::new(name, params, title, measure).of(peer).skipped_as(skipped_as)
     }
 
     fn title(&self) -> String {
@@ -81,35 +80,23 @@ impl Turn for Case<'_> {
         }
     }
 
-    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let found = match self.what {
-            What::Generate { .. } | What::Loop { .. } => self.speed(stop, report)?,
-            What::Rate { percent } => self.rate(percent, stop, report)?,
-            What::Timing { packets } => self.timing(packets, stop, report)?,
-        };
-        self.samples.extend(found);
-        Ok(())
-    }
-}
-
-impl Case<'_> {
-    fn speed(&self, stop: &AtomicBool, report: &mut Report) -> Result<Option<Vec<Figure>>> {
+    fn speed(&self, job: &mut Job<'_>) -> Result<Option<Sample>> {
         let mut command = self.command()?;
-        report.environment.add_command(line(&command));
+        job.note(&command);
         let is_ours = matches!(self.subject, Subject::Ours(_));
-        let counted = self.bed.count(&mut command, self.window, is_ours, stop)?;
+        let counted = self.bed.count(&mut command, self.window, is_ours, job.stop)?;
         let Some((counted, _)) = counted else { return Ok(None) };
         let is_usual = matches!(self.what, What::Generate { size: SIZE, flows: 1 });
         if is_usual && matches!(self.subject, Subject::Ours(Ours::Default)) {
             self.bed.fastest.set(Some(counted.packets_per_s));
         }
-        let mut figures = vec![("packets_per_s", "1/s", counted.packets_per_s)];
-        figures.extend(counted.cpu_ns.map(|cpu| ("cpu_ns_per_packet", "ns", cpu)));
-        Ok(Some(figures))
+        let rate = Figure::new("packets_per_s", counted.packets_per_s);
+        let cpu = counted.cpu_ns.map(|cpu| Figure::new("cpu_ns_per_packet", cpu));
+        Ok(Some([rate].into_iter().chain(cpu).into()))
     }
 
     fn command(&self) -> Result<Command> {
-        let (own, interface) = (self.bed.own, self.bed.interface());
+        let (own, interface) = (&self.bed.own, self.bed.interface());
         let (size, flows) = match self.what {
             What::Generate { size, flows } => (size, flows),
             What::Loop { size } => (size, 0),
@@ -128,103 +115,57 @@ impl Case<'_> {
         }
     }
 
-    fn rate(
-        &self,
-        percent: u64,
-        stop: &AtomicBool,
-        report: &mut Report,
-    ) -> Result<Option<Vec<Figure>>> {
+    fn rate(&self, percent: u64, job: &mut Job<'_>) -> Result<Option<Sample>> {
         let (Some(fastest), Subject::Ours(ours)) = (self.bed.fastest.get(), self.subject) else {
             return Err(Error::failed("rate", "the highest rate is not known"));
         };
         let rate = (fastest * percent as f64 / 100.0).max(1.0) as u64;
-        let (own, interface) = (self.bed.own, self.bed.interface());
+        let (own, interface) = (&self.bed.own, self.bed.interface());
         let mut command = ours.generate(own, interface, SIZE, 1, Some(rate));
-        report.environment.add_command(line(&command));
-        let counted = self.bed.count(&mut command, self.window * LONGER, true, stop)?;
+        job.note(&command);
+        let counted = self.bed.count(&mut command, self.window * LONGER, true, job.stop)?;
         let Some((counted, summary)) = counted else { return Ok(None) };
-        let mut figures = vec![
-            ("packets_per_s", "1/s", counted.packets_per_s),
-            ("error_rate_share", "1", (counted.packets_per_s / rate as f64 - 1.0).abs()),
-        ];
-        let own = summary.as_ref().and_then(own_error);
-        figures.extend(own.map(|share| ("error_rate_own_share", "1", share.abs())));
-        Ok(Some(figures))
+        let error = (counted.packets_per_s / rate as f64 - 1.0).abs();
+        let figures = [("packets_per_s", counted.packets_per_s), ("error_rate_share", error)];
+        // By which share our command says that it was off its schedule.
+        let own = summary.and_then(|summary| summary["rate_error"].as_f64());
+        let own = own.map(|share| ("error_rate_own_share", share.abs()));
+        Ok(Some(figures.into_iter().chain(own).into()))
     }
 
-    fn timing(
-        &self,
-        packets: u64,
-        stop: &AtomicBool,
-        report: &mut Report,
-    ) -> Result<Option<Vec<Figure>>> {
+    fn timing(&self, packets: u64, job: &mut Job<'_>) -> Result<Option<Sample>> {
         let times = file::uneven(packets, GAP_US);
-        let mut commands = Vec::new();
-        let make = |path: &std::path::Path| replay(self.subject, self.bed, path);
-        let arrivals = self.bed.replay("timing.pcap", &times, make, stop, &mut commands);
-        commands.drain(..).for_each(|command| report.environment.add_command(command));
-        let Some(arrivals) = arrivals? else { return Ok(None) };
+        let make = |path: &Path| replay(self.subject, self.bed, path);
+        let arrivals = self.bed.replay("timing.pcap", &times, make, job)?;
+        let Some(arrivals) = arrivals else { return Ok(None) };
         let found = errors(&arrivals, &times);
         let found = found.ok_or_else(|| Error::failed("timing", "too few packets"))?;
-        Ok(Some(timing_figures(&found)))
-    }
-
-    /// The rows of its samples.
-    pub(super) fn rows(&self) -> Vec<Row> {
-        let peer = match self.subject {
-            Subject::Ours(_) => None,
-            Subject::Peer(sender) => Some(sender.name),
-        };
-        rows(self.name, peer, &self.params, &self.samples)
+        Ok(Some(timing_figures(&found).into()))
     }
 }
 
 /// The command that sends a file once, in its own time.
-pub(super) fn replay(subject: Subject, bed: &Bed<'_>, path: &std::path::Path) -> Result<Command> {
+pub(super) fn replay(subject: Subject, bed: &Bed, path: &Path) -> Result<Command> {
     match subject {
-        Subject::Ours(ours) => Ok(ours.replay(bed.own, bed.interface(), path, false)),
+        Subject::Ours(ours) => Ok(ours.replay(&bed.own, bed.interface(), path, false)),
         Subject::Peer(sender) => {
             sender.replay(bed.interface(), path).map_err(|reason| refused(sender.name, &reason))
         }
     }
 }
 
-/// A row for each metric.
-pub(super) fn rows(
-    case: &'static str,
-    peer: Option<&'static str>,
-    params: &Params,
-    samples: &[Vec<Figure>],
-) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for (metric, unit, value) in samples.iter().flatten() {
-        if let Some(row) = rows.iter_mut().find(|row| row.metric == *metric) {
-            row.samples.push(*value);
-            continue;
-        }
-        let samples = vec![*value];
-        let params = params.clone();
-        rows.push(Row { suite: SUITE, case, peer, params, metric, unit, samples, source: None });
-    }
-    rows
-}
-
-pub(super) fn timing_figures(found: &Errors) -> Vec<Figure> {
+pub(super) fn timing_figures(found: &Errors) -> [Figure; 6] {
     let [gap_p50, gap_p99, gap_max] = found.gaps;
     let [time_p50, time_p99, time_max] = found.times;
-    vec![
-        ("error_gap_p50_ns", "ns", gap_p50),
-        ("error_gap_p99_ns", "ns", gap_p99),
-        ("error_gap_max_ns", "ns", gap_max),
-        ("error_time_p50_ns", "ns", time_p50),
-        ("error_time_p99_ns", "ns", time_p99),
-        ("error_time_max_ns", "ns", time_max),
+    [
+        ("error_gap_p50_ns", gap_p50),
+        ("error_gap_p99_ns", gap_p99),
+        ("error_gap_max_ns", gap_max),
+        ("error_time_p50_ns", time_p50),
+        ("error_time_p99_ns", time_p99),
+        ("error_time_max_ns", time_max),
     ]
-}
-
-/// By which share our command says that it was off its schedule.
-fn own_error(summary: &Value) -> Option<f64> {
-    summary["rate_error"].as_f64()
+    .map(Figure::from)
 }
 
 fn refused(name: &str, reason: &str) -> Error {

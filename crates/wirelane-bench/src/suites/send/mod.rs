@@ -9,7 +9,6 @@
 //! receiver is a program of a few instructions, and runs on the sender's CPU, so the sender is the
 //! limit and pays for the way through the cable.
 
-mod arrivals;
 mod bed;
 mod case;
 mod errors;
@@ -19,25 +18,25 @@ mod ours;
 pub(crate) mod shape;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use wirelane::error::Result;
+use wirelane_cli::args;
 
 use self::bed::Bed;
-use self::case::{Case, Figure, GAP_US, Subject, What};
+use self::case::{Case, GAP_US, Subject, What};
 use self::errors::errors;
 pub use self::named::Named;
 use self::ours::Ours;
-use self::shape::{FLOWS, PERCENTS, SUITE};
+use self::shape::{FLOWS, PERCENTS};
+use crate::effort::Effort;
+use crate::job::{self, Figure, Job, Plan, Sample};
+use crate::params;
 use crate::peers::process::patience;
 use crate::peers::senders::{Order, SENDERS, Sender};
-use crate::report::Report;
-use crate::row::{Param, Params};
-use crate::suite::{Effort, Progress, Suite};
-use crate::suites::turns::{self, ProcessPlan};
-use wirelane_cli::args;
+use crate::row::Params;
+use crate::suite::Suite;
 
 /// Distance of the packets of the long file.
 const DRIFT_GAP_US: u64 = 1000;
@@ -70,8 +69,6 @@ pub struct SendSuite {
     /// Length of the replay whose drift is measured [default: 10min; with --quick 3s]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     drift: Option<Duration>,
-    #[command(flatten)]
-    effort: Effort,
 }
 
 const SIZES: [u32; 2] = [64, 1500];
@@ -95,196 +92,141 @@ pub enum SendCase {
     Drift,
 }
 
-/// What to measure, and how thoroughly.
+/// What to send.
 #[derive(Clone, Debug)]
-pub struct SendPlan<'a> {
-    /// Our own command.
-    pub own: &'a Path,
-    /// What.
+pub struct Wanted {
+    /// What is measured.
     pub cases: Vec<SendCase>,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
-    /// Rounds, which is samples of every figure.
-    pub samples: usize,
-    /// How long one sample counts.
-    pub window: Duration,
     /// How long the replay takes whose drift is measured.
     pub drift: Duration,
     /// How many of these there are.
     pub drifts: usize,
-    /// No round begins that would end later than this.
-    pub limit: Option<Duration>,
+}
+
+impl Wanted {
+    fn has(&self, case: SendCase) -> bool {
+        self.cases.contains(&case)
+    }
 }
 
 impl Suite for SendSuite {
-    const NAME: &'static str = SUITE;
+    const NAME: &'static str = "send";
     const USUAL: [u64; 2] = [45, 130];
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        let (port, count_at, seconds, drift) = (None, None, None, None);
-        let (cases, sizes) = (Vec::new(), SIZES.to_vec());
-        Self { port, count_at, cases, sizes, seconds, drift, effort }
+    fn plan(&self, effort: &Effort) -> Plan {
+        let plan = Plan::of(effort, [1000, 250, 150]);
+        Plan { window: self.seconds.unwrap_or(plan.window), ..plan }
     }
 
-    fn effort(&self) -> &Effort {
-        &self.effort
-    }
-
-    fn run(
-        &self,
-        limit: Option<Duration>,
-        report: &mut Report,
-        stop: &AtomicBool,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let quick = self.effort.quick;
-        let own = turns::own()?;
-        let window = match quick {
-            true => Duration::from_millis(150),
-            false => self.effort.window(Duration::from_secs(1)),
-        };
+    fn run(&self, job: &mut Job<'_>) -> Result<()> {
+        job.own()?;
         // In a report several short ones, so that one of them proves something.
-        let (drift, drifts) = match (quick, self.effort.brief) {
-            (true, _) => (3, 1),
-            (false, true) => (5, self.samples()),
-            (false, false) => (600, 1),
-        };
-        let drift = Duration::from_secs(drift);
+        let (drift, drifts) = job.effort.choose([(600, 1), (5, job.plan.samples), (3, 1)]);
         let all = SendCase::value_variants();
-        let plan = SendPlan {
-            own: &own,
+        let wanted = Wanted {
             cases: if self.cases.is_empty() { all.to_vec() } else { self.cases.clone() },
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
-            samples: self.samples(),
-            window: self.seconds.unwrap_or(window),
-            drift: self.drift.unwrap_or(drift),
+            drift: self.drift.unwrap_or(Duration::from_secs(drift)),
             drifts,
-            limit,
         };
         let named = self.port.as_deref().map(|port| Named::open(port, self.count_at.as_deref()));
-        send(&plan, named.transpose()?, report, stop, progress)
+        send(&wanted, named.transpose()?, job)
     }
 }
 
-/// Measures what `plan` says, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures what is wanted.
 ///
 /// # Errors
 /// There is not enough memory for what is sent out of the interfaces that were `named`. Otherwise
 /// what cannot be measured is skipped with its reason.
-pub fn send(
-    plan: &SendPlan<'_>,
-    named: Option<Named>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
+pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<()> {
     let begin = Instant::now();
     let is_named = named.is_some();
-    let bed = match Bed::new(plan.own, named, &plan.sizes, patience(plan.limit)) {
-        Ok(bed) => bed,
+    let own = job.own()?.to_owned();
+    let bed = match Bed::new(own, named, &wanted.sizes, patience(job.plan.limit)) {
         Err(error) if is_named => return Err(error),
-        Err(error) => {
-            report.skip(SUITE, "all", error.to_string());
-            return Ok(());
-        }
+        bed => job.or_skip("all", bed),
     };
-    let has_drift = plan.cases.contains(&SendCase::Drift) && bed.notes_times();
+    let Some(bed) = &bed else { return Ok(()) };
     if !bed.notes_times() {
         for (case, name) in [(SendCase::Timing, "timing"), (SendCase::Drift, "drift")] {
-            let reason =
-                "when packets arrive is noted at the other end of the cable: --count-at IF";
-            if plan.cases.contains(&case) {
-                report.skip(SUITE, name, reason.to_owned());
+            if wanted.has(case) {
+                let reason =
+                    "when packets arrive is noted at the other end of the cable: --count-at IF";
+                job.skip(name, reason);
             }
         }
     }
-    let after = if has_drift { plan.drift * plan.drifts as u32 } else { Duration::ZERO };
-    let mut cases = cases(plan, &bed, report);
-    let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed() + after));
-    let (own, samples, window) = (plan.own, plan.samples, plan.window);
-    let turns = ProcessPlan { own, samples, window, limit, disk: None };
+    let drifts = if wanted.has(SendCase::Drift) && bed.notes_times() { wanted.drifts } else { 0 };
+    let cases = cases(wanted, bed, job).into_iter().map(Case::measured).collect::<Vec<_>>();
+    let after = wanted.drift * drifts as u32;
+    let limit = job.left(begin).map(|left| left.saturating_sub(after));
     if !cases.is_empty() {
-        turns::take(SUITE, &turns, &mut cases, report, stop, progress);
+        job.within(limit).take(cases)?;
     }
-    report.rows.extend(cases.iter().flat_map(Case::rows));
-    let mut drifts = Vec::new();
-    for round in 1..=if has_drift { plan.drifts } else { 0 } {
-        let is_late =
-            round > 1 && plan.limit.is_some_and(|limit| begin.elapsed() + plan.drift > limit);
-        if stop.load(Ordering::Relaxed) || is_late {
-            break;
-        }
-        progress(round as u32, "a long file in its own time");
-        match drift(plan, &bed, report, stop) {
-            Ok(found) => drifts.extend(found),
-            Err(error) => report.skip(SUITE, "drift", error.to_string()),
-        }
-    }
-    let params = vec![("seconds", Param::Number(plan.drift.as_secs()))];
-    let params = Params([bed.params(), params].concat());
-    report.rows.extend(case::rows("drift", None, &params, &drifts));
-    Ok(())
+    // As many replays as there is time for, one at least.
+    let measure = |job: &mut Job<'_>| drift(wanted.drift, bed, job);
+    let params = bed.params().and(params![seconds = wanted.drift.as_secs()].0);
+    let case = job::Case::new("drift", params, "a long file in its own time", measure);
+    let plan = Plan { samples: drifts, limit: job.left(begin), ..job.plan };
+    if drifts > 0 { job.with(plan).take(vec![case]) } else { Ok(()) }
 }
 
 /// Everything that is measured in rounds. Others that are missing are skipped with the reason.
-fn cases<'a>(plan: &SendPlan<'_>, bed: &'a Bed<'a>, report: &mut Report) -> Vec<Case<'a>> {
+fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> {
+    let window = job.plan.window;
     let mut cases = Vec::new();
-    let mut add = |name, subject, what, params: Vec<(&'static str, Param)>| {
-        let params = Params([bed.params(), params].concat());
-        let (window, samples) = (plan.window, Vec::new());
-        cases.push(Case { bed, name, subject, what, params, window, samples });
+    let mut add = |name, subject, what, params: Params| {
+        let params = bed.params().and(params.0);
+        cases.push(Case { bed, name, subject, what, params, window });
     };
-    let wants = |case| plan.cases.contains(&case);
-    let of_size = |size: usize| ("size", Param::Number(size as u64));
     let ours = Subject::Ours(Ours::Default);
     // The rate and the flows are compared with it.
-    let needs_fastest = wants(SendCase::Rate) && !wants(SendCase::Generate);
-    for size in &plan.sizes {
-        let what = What::Generate { size: *size, flows: 1 };
-        if wants(SendCase::Generate) || needs_fastest && *size == SIZES[0] as usize {
-            add("generate", ours, what, vec![of_size(*size)]);
+    let needs_fastest = wanted.has(SendCase::Rate) && !wanted.has(SendCase::Generate);
+    for size in wanted.sizes.iter().copied() {
+        let what = What::Generate { size, flows: 1 };
+        if wanted.has(SendCase::Generate) || needs_fastest && size == SIZES[0] as usize {
+            add("generate", ours, what, params![size = size]);
         }
-        if wants(SendCase::Generate) {
-            for sender in able(bed, *size, report, |_| true) {
-                add("generate", Subject::Peer(sender), what, vec![of_size(*size)]);
+        if wanted.has(SendCase::Generate) {
+            for sender in able(bed, size, job, |_| true) {
+                add("generate", Subject::Peer(sender), what, params![size = size]);
             }
         }
-        if wants(SendCase::Engine) {
+        if wanted.has(SendCase::Engine) {
             for engine in [Ours::Kernel, Ours::Xdp, Ours::Packet] {
-                let params = vec![("engine", Param::Text(engine.label())), of_size(*size)];
+                let params = params![engine = engine.label(), size = size];
                 add("engine", Subject::Ours(engine), what, params);
             }
         }
-        if wants(SendCase::Replay) {
-            let what = What::Loop { size: *size };
-            add("replay", ours, what, vec![of_size(*size)]);
-            for sender in able(bed, *size, report, Sender::replays) {
-                add("replay", Subject::Peer(sender), what, vec![of_size(*size)]);
+        if wanted.has(SendCase::Replay) {
+            let what = What::Loop { size };
+            add("replay", ours, what, params![size = size]);
+            for sender in able(bed, size, job, Sender::replays) {
+                add("replay", Subject::Peer(sender), what, params![size = size]);
             }
         }
     }
-    if wants(SendCase::Rate) {
+    if wanted.has(SendCase::Rate) {
         for percent in PERCENTS {
-            let params = vec![("percent", Param::Number(percent))];
-            add("rate", ours, What::Rate { percent }, params);
+            add("rate", ours, What::Rate { percent }, params![percent = percent]);
         }
     }
-    if wants(SendCase::Timing) && bed.notes_times() {
+    if wanted.has(SendCase::Timing) && bed.notes_times() {
         // As long as two other samples.
-        let packets = (plan.window.as_micros() as u64 * 2 / GAP_US).max(1000);
-        let params = || vec![("gap_us", Param::Number(GAP_US))];
-        add("timing", ours, What::Timing { packets }, params());
-        for sender in able(bed, SIZES[0] as usize, report, Sender::replays) {
-            add("timing", Subject::Peer(sender), What::Timing { packets }, params());
+        let packets = (window.as_micros() as u64 * 2 / GAP_US).max(1000);
+        add("timing", ours, What::Timing { packets }, params![gap_us = GAP_US]);
+        for sender in able(bed, SIZES[0] as usize, job, Sender::replays) {
+            let what = What::Timing { packets };
+            add("timing", Subject::Peer(sender), what, params![gap_us = GAP_US]);
         }
     }
-    if wants(SendCase::Flows) {
+    if wanted.has(SendCase::Flows) {
         for engine in Ours::ALL {
             for flows in [1, FLOWS] {
-                let params = vec![
-                    ("engine", Param::Text(engine.label())),
-                    ("flows", Param::Number(u64::from(flows))),
-                ];
+                let params = params![engine = engine.label(), flows = u64::from(flows)];
                 let what = What::Generate { size: SIZES[0] as usize, flows };
                 add("flows", Subject::Ours(engine), what, params);
             }
@@ -295,41 +237,39 @@ fn cases<'a>(plan: &SendPlan<'_>, bed: &'a Bed<'a>, report: &mut Report) -> Vec<
 
 /// The others that can send packets of this size, of those that are wanted.
 fn able(
-    bed: &Bed<'_>,
+    bed: &Bed,
     size: usize,
-    report: &mut Report,
+    job: &mut Job<'_>,
     is_wanted: impl Fn(&Sender) -> bool,
 ) -> Vec<Sender> {
     let packet = vec![0; size];
     let file = bed.file(size);
     let order = Order { interface: bed.interface(), cpu: bed.cpu, packet: &packet, file: &file };
-    let mut able = Vec::new();
-    for sender in SENDERS.into_iter().filter(is_wanted) {
-        match sender.command(&order) {
-            Ok(_) => able.push(sender),
-            Err(reason) => report.skip(SUITE, sender.name, reason),
-        }
-    }
+    let mut able = SENDERS.to_vec();
+    able.retain(|sender| {
+        let command = is_wanted(sender).then(|| sender.command(&order));
+        command.is_some_and(|command| match command {
+            Ok(_) => true,
+            Err(reason) => {
+                job.skip(sender.name, reason);
+                false
+            }
+        })
+    });
     able
 }
 
 /// The drift of one long replay; `None` if it was stopped.
-fn drift(
-    plan: &SendPlan<'_>,
-    bed: &Bed<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-) -> Result<Option<Vec<Figure>>> {
+fn drift(length: Duration, bed: &Bed, job: &mut Job<'_>) -> Result<Option<Sample>> {
     const NAME: &str = "drift.pcap";
-    let packets = plan.drift.as_micros() as u64 / DRIFT_GAP_US + 1;
+    let packets = length.as_micros() as u64 / DRIFT_GAP_US + 1;
     let times = file::even(packets, DRIFT_GAP_US);
-    let mut commands = Vec::new();
     let make = |path: &Path| case::replay(Subject::Ours(Ours::Default), bed, path);
-    let arrivals = bed.replay(NAME, &times, make, stop, &mut commands);
+    let arrivals = bed.replay(NAME, &times, make, job);
     bed.forget(NAME);
-    commands.drain(..).for_each(|command| report.environment.add_command(command));
     let Some(arrivals) = arrivals? else { return Ok(None) };
     let Some(found) = errors(&arrivals, &times) else { return Ok(None) };
-    let drift = vec![("error_drift_ns", "ns", found.drift.abs()), ("stretch", "1", found.stretch)];
-    Ok(Some([drift, case::timing_figures(&found)].concat()))
+    let drift =
+        [Figure::new("error_drift_ns", found.drift.abs()), Figure::new("stretch", found.stretch)];
+    Ok(Some(drift.into_iter().chain(case::timing_figures(&found)).into()))
 }

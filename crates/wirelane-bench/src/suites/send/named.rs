@@ -8,8 +8,8 @@ use wirelane_os::bpf::XdpMode;
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
-use crate::row::Param;
-use crate::suites::sockets::baseline::Baseline;
+use crate::row::{Param, Params};
+use crate::suites::programs::Drops;
 use crate::wire::{Counter, promiscuous};
 
 /// How long a link may take to come back: some drivers take it down for a program.
@@ -66,26 +66,26 @@ impl Named {
     /// There is another XDP program, or the link does not come back.
     pub(super) fn counting(&self) -> Result<Counting<'_>> {
         let Some(far) = self.far() else { return Ok(Counting::Sent(&self.near)) };
-        let program = Baseline::attach(far.interface(), XdpMode::Native)
-            .or_else(|_| Baseline::attach(far.interface(), XdpMode::Generic))?;
+        let program = Drops::attach(far.interface(), XdpMode::Native)
+            .or_else(|_| Drops::attach(far.interface(), XdpMode::Generic))?;
         self.wait()?;
         Ok(Counting::Here(program))
     }
 
     /// Where it was measured, for rows.
-    pub(super) fn params(&self) -> Vec<(&'static str, Param)> {
+    pub(super) fn params(&self) -> Params {
         let name = |site: &Site| Param::Name(site.interface().to_owned());
         let at = self.far().map_or(Param::Text("interface"), name);
-        vec![("interface", name(&self.near)), ("count_at", at)]
+        Params(vec![("interface", name(&self.near)), ("count_at", at)])
     }
 }
 
 /// What counts packets.
 pub(super) enum Counting<'a> {
     /// A program that drops them at the far end, which stays there.
-    There(&'a Baseline),
+    There(&'a Drops),
     /// The same for one measurement.
-    Here(Baseline),
+    Here(Drops),
     /// The interface that sends.
     Sent(&'a Site),
 }

@@ -1,7 +1,5 @@
 //! What the rows and the targets of the suite have in common.
 
-/// The name of the suite.
-pub(crate) const SUITE: &str = "send";
 /// Shares of the highest rate at which the rate error is measured, in percent.
 pub(crate) const PERCENTS: [u64; 4] = [1, 10, 50, 80];
 /// Many flows.

@@ -13,6 +13,7 @@ use wirelane::error::Result;
 use wirelane::frame::Batch;
 use wirelane::pipeline;
 use wirelane::port::{Rx, Tx};
+use wirelane::threads::Crew;
 
 /// An idle thread checks this often whether the phase has changed.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
@@ -209,6 +210,17 @@ impl Station {
             batches,
         }
     }
+}
+
+/// What all threads of a crew returned, when they have ended.
+///
+/// # Errors
+/// What ended one of them.
+pub(in crate::suites) fn join<T: Send + 'static>(crew: &mut Crew<Result<T>>) -> Result<Vec<T>> {
+    let (mut results, mut errors) = (Vec::new(), Vec::new());
+    crew.join(&mut results, &mut errors);
+    errors.into_iter().next().map_or(Ok(()), Err)?;
+    results.into_iter().collect()
 }
 
 /// Sleeps until there is something to receive, at most `timeout`.

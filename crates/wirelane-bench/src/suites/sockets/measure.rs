@@ -11,13 +11,13 @@ use wirelane_lab::Site;
 use wirelane_os::bpf::XdpMode;
 use wirelane_send::kernel::Sent;
 
-use super::baseline::Baseline;
 use super::loops::{Phase, SIZES, Tally};
 use super::peer;
-use super::redirect::Redirect;
 use super::sample::{Lost, Nature, PortSample, Threads};
 use super::subject::{Over, Subject};
-use super::trial::{Load, Outcome, Party, Trial, frames, sender_ns, sending_rate};
+use super::trial::{Outcome, Party, Trial, frames, sender_ns, sending_rate};
+use crate::job::Job;
+use crate::suites::programs::{Drops, Returns};
 use crate::suites::senders::Sending;
 use crate::task::Task;
 use crate::wire::Counter;
@@ -32,13 +32,13 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
-    pub(super) fn run(&self, commands: &mut Vec<String>) -> Result<Option<(Nature, PortSample)>> {
+    pub(super) fn run(&self, job: &mut Job<'_>) -> Result<Option<(Nature, PortSample)>> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
             (Subject::XdpRedirect(mode), Some(site)) => self.run_redirect(*mode, site),
-            (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, commands),
-            (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, commands),
+            (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, job),
+            (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, job),
             (Subject::XdpDrop(_) | Subject::XdpRedirect(_), None) => {
                 Err(Error::failed("XDP program without a socket", "is for a lab only"))
             }
@@ -68,27 +68,8 @@ impl Trial<'_> {
     }
 
     fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
-        let baseline = site.inside(|| Baseline::attach(site.interface(), mode))??;
-        let frames = frames(self.size)?;
-        let load = self.load.as_ref().map(|load| load.start(&frames, None)).transpose()?;
-        let mut go_on = self.sleep(self.warm_up(), None);
-        let (before, begin) = (baseline.packets()?, Instant::now());
-        go_on = go_on && self.sleep(self.window, None);
-        let (packets, elapsed) = (baseline.packets()? - before, begin.elapsed());
-        let offered = load.map(Sending::stop).transpose()?;
-        drain(|| baseline.packets())?;
-        let total = baseline.packets()?;
-        let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
-        let lost = (came - total) as f64 / came.max(1) as f64;
-        let sample = PortSample {
-            packets_per_s: packets as f64 / elapsed.as_secs_f64(),
-            packets,
-            offered_per_s: offered.as_ref().map(sending_rate),
-            sender_ns: offered.as_ref().map(sender_ns),
-            lost: Some(Lost { interface: lost, ..Lost::default() }),
-            ..PortSample::default()
-        };
-        Ok(go_on.then_some((of_kernel(mode), sample)))
+        let drops = site.inside(|| Drops::attach(site.interface(), mode))??;
+        self.count(mode, || drops.packets())
     }
 
     /// What comes back counts. A veth takes what an XDP program redirects only if its other end has
@@ -97,40 +78,39 @@ impl Trial<'_> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
         };
-        let (near, frames) = (load.site, frames(self.size)?);
-        let _redirect = site.inside(|| Redirect::attach(site.interface(), mode))??;
-        near.set_gro(true)?;
-        let outcome = self.count_what_returns(load, &frames);
-        near.set_gro(false)?;
-        Ok(outcome?.map(|sample| (of_kernel(mode), sample)))
+        let _returns = site.inside(|| Returns::attach(site.interface(), mode))??;
+        load.site.set_gro(true)?;
+        let counted = self.count(mode, || Counter::Received.read(load.site));
+        load.site.set_gro(false)?;
+        counted
     }
 
-    fn count_what_returns(
+    /// What a program in the kernel does with what is sent, by what `packets` counts.
+    fn count(
         &self,
-        load: &Load<'_>,
-        frames: &[Vec<u8>],
-    ) -> Result<Option<PortSample>> {
-        let near = load.site;
-        let first = Counter::Received.read(near)?;
-        let sending = load.start(frames, None)?;
+        mode: XdpMode,
+        packets: impl Fn() -> Result<u64>,
+    ) -> Result<Option<(Nature, PortSample)>> {
+        let (frames, first) = (frames(self.size)?, packets()?);
+        let load = self.load.as_ref().map(|load| load.start(&frames, None)).transpose()?;
         let mut go_on = self.sleep(self.warm_up(), None);
-        let (before, begin) = (Counter::Received.read(near)?, Instant::now());
+        let (before, begin) = (packets()?, Instant::now());
         go_on = go_on && self.sleep(self.window, None);
-        let (packets, elapsed) = (Counter::Received.read(near)? - before, begin.elapsed());
-        let offered = sending.stop()?;
-        drain(|| Counter::Received.read(near))?;
-        let total = Counter::Received.read(near)? - first;
-        let came = offered.frames.max(total);
+        let (counted, elapsed) = (packets()? - before, begin.elapsed());
+        let offered = load.map(Sending::stop).transpose()?;
+        drain(&packets)?;
+        let total = packets()? - first;
+        let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
         let lost = (came - total) as f64 / came.max(1) as f64;
         let sample = PortSample {
-            packets_per_s: packets as f64 / elapsed.as_secs_f64(),
-            packets,
-            offered_per_s: Some(sending_rate(&offered)),
-            sender_ns: Some(sender_ns(&offered)),
+            packets_per_s: counted as f64 / elapsed.as_secs_f64(),
+            packets: counted,
+            offered_per_s: offered.as_ref().map(sending_rate),
+            sender_ns: offered.as_ref().map(sender_ns),
             lost: Some(Lost { interface: lost, ..Lost::default() }),
             ..PortSample::default()
         };
-        Ok(go_on.then_some(sample))
+        Ok(go_on.then_some((of_kernel(mode), sample)))
     }
 }
 

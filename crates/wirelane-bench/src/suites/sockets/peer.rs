@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::sample::{Lost, Nature, PortSample};
 use super::subject::PEER;
 use super::trial::{Trial, frames, sender_ns, sending_rate};
-use crate::peers::process::{Running, line};
+use crate::job::Job;
+use crate::peers::process::Running;
 use crate::peers::testpmd;
 use crate::suites::senders::Sending;
 use crate::task::Task;
@@ -31,14 +32,14 @@ const DRAIN: Duration = Duration::from_millis(120);
 pub(super) fn over_xdp(
     trial: &Trial<'_>,
     kind: Task,
-    commands: &mut Vec<String>,
+    job: &mut Job<'_>,
 ) -> Result<Option<(Nature, PortSample)>> {
     let (Some(site), Some(load)) = (trial.site, &trial.load) else {
         return Err(Error::failed(PEER, "is for a lab only"));
     };
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
-    commands.push(line(&command));
+    job.note(&command);
     let mut running = Running::start(&mut command, &[cpu], Some(site))?;
     let is_ready = |running: &Running| testpmd::is_receiving(running.id(), site);
     running.wait_until(is_ready, trial.patience, trial.stop)?;
@@ -96,11 +97,11 @@ pub(super) fn over_xdp(
 /// The program is missing, or fails.
 pub(super) fn over_nothing(
     trial: &Trial<'_>,
-    commands: &mut Vec<String>,
+    job: &mut Job<'_>,
 ) -> Result<Option<(Nature, PortSample)>> {
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
-    commands.push(line(&command));
+    job.note(&command);
     let mut running = Running::start(&mut command, &[cpu], None)?;
     let is_ready = |running: &Running| testpmd::is_forwarding(running.id());
     running.wait_until(is_ready, trial.patience, trial.stop)?;

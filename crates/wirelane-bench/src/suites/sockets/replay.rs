@@ -9,122 +9,79 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane_os::bpf::XdpMode;
-use wirelane_os::{affinity, clock};
-
-use crate::peers::process::{Running, line};
-use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Param, Params, Row};
-use crate::suites::sockets::baseline::Baseline;
-use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
-use wirelane_lab::leftovers::{self, Folder};
+use wirelane_lab::leftovers::Folder;
 use wirelane_lab::{Lab, LabConfig};
+use wirelane_os::bpf::XdpMode;
+use wirelane_os::clock;
 
-const SUITE: &str = "sockets";
+use crate::job::{Case, Job, Sample};
+use crate::params;
+use crate::peers::process::{Running, line};
+use crate::suites::bed;
+use crate::suites::programs::Drops;
+
 const CASE: &str = "replay";
 const PEER: &str = "tcpreplay";
 const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Packets that are sent in the time of a [`ProcessPlan::window`], about.
+/// Packets that are sent in the time of a sample, about.
 const PACKETS_PER_S: f64 = 500_000.0;
 const PACKETS: [u64; 2] = [100_000, 2_000_000];
 const POLL: Duration = Duration::from_millis(1);
 
-/// The counts of one run of one program.
-struct ReplaySample {
-    packets_per_s: f64,
-    /// Of the whole process.
-    cpu: Duration,
-    arrived: u64,
-}
-
-/// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
+/// Measures both programs.
 ///
 /// # Errors
 /// None: what cannot be measured is skipped with its reason.
-pub fn replay(
-    plan: &ProcessPlan<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, &str),
-) -> Result<()> {
-    let bed = match ReplayBed::new(plan) {
-        Ok(bed) => bed,
-        Err(error) => {
-            report.skip(SUITE, CASE, error.to_string());
-            return Ok(());
-        }
+pub fn replay(job: &mut Job<'_>) -> Result<()> {
+    let bed = job.own().map(Path::to_owned).and_then(|own| Bed::new(&own, job.plan.window));
+    let Some(bed) = &job.or_skip(CASE, bed) else { return Ok(()) };
+    let theirs = job.find(PEER);
+    let case = |peer: Option<PathBuf>| {
+        let name = peer.is_some().then_some(PEER);
+        let title = format!("replay by {}", line(&bed.command(peer.as_deref())));
+        let measure = move |job: &mut Job<'_>| {
+            let mut command = bed.command(peer.as_deref());
+            job.note(&command);
+            bed.sample(&mut command, job)
+        };
+        let params = params![port = "packet", size = SIZE];
+        Case::new(CASE, params, title, measure).of(name)
     };
-    let mut programs = vec![Program { bed: &bed, peer: None, samples: Vec::new() }];
-    match find(PEER) {
-        Some(path) => programs.push(Program { bed: &bed, peer: Some(path), samples: Vec::new() }),
-        None => report.skip(SUITE, PEER, missing(PEER)),
-    }
-    turns::take(SUITE, plan, &mut programs, report, stop, progress);
-    for program in programs.iter().filter(|program| !program.samples.is_empty()) {
-        report.rows.extend(bed.rows(program.peer.is_some(), &program.samples));
-    }
-    Ok(())
-}
-
-/// Ours, or the other program that is at `peer`.
-struct Program<'a> {
-    bed: &'a ReplayBed<'a>,
-    peer: Option<PathBuf>,
-    samples: Vec<ReplaySample>,
-}
-
-impl Turn for Program<'_> {
-    fn case(&self) -> &'static str {
-        if self.peer.is_some() { PEER } else { CASE }
-    }
-
-    fn title(&self) -> String {
-        format!("replay by {}", line(&self.bed.command(self.peer.as_deref())))
-    }
-
-    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let mut command = self.bed.command(self.peer.as_deref());
-        report.environment.add_command(line(&command));
-        self.samples.extend(self.bed.sample(&mut command, stop)?);
-        Ok(())
-    }
+    job.take([None].into_iter().chain(theirs.map(Some)).map(case).collect())
 }
 
 /// A cable whose far end counts, and a file.
-struct ReplayBed<'a> {
-    own: &'a Path,
+struct Bed {
+    own: PathBuf,
     lab: Lab,
-    counter: Baseline,
+    counter: Drops,
     folder: Folder,
     packets: u64,
     cpu: u32,
 }
 
-impl<'a> ReplayBed<'a> {
-    fn new(plan: &ProcessPlan<'a>) -> Result<Self> {
+impl Bed {
+    fn new(own: &Path, window: Duration) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let far = lab.far.interface();
-        let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
-        let folder = Folder::new(Path::new(leftovers::MEMORY))?;
+        let counter = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
+        let folder = bed::in_memory()?;
         let [least, most] = PACKETS;
-        let packets = (plan.window.as_secs_f64() * PACKETS_PER_S) as u64;
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let packets = ((window.as_secs_f64() * PACKETS_PER_S) as u64).clamp(least, most);
+        let cpus = bed::cpus();
         let cpu = cpus.first().copied().unwrap_or(0);
-        let packets = packets.clamp(least, most);
-        let bed = Self { own: plan.own, lab, counter, folder, packets, cpu };
+        let bed = Self { own: own.to_owned(), lab, counter, folder, packets, cpu };
         bed.folder.make()?;
-        let mut make = Command::new(plan.own);
+        let mut make = Command::new(own);
         make.arg("capture");
-        make.arg(format!("sim:1?count={}&size={SIZE}&flows={FLOWS}", bed.packets));
+        make.arg(format!("sim:1?count={packets}&size={SIZE}&flows={FLOWS}"));
         make.args(["--quiet", "--json", "-w"]).arg(bed.file());
         Running::start(&mut make, &cpus, None)?.wait(LIMIT)?;
         Ok(bed)
@@ -137,7 +94,7 @@ impl<'a> ReplayBed<'a> {
 
     fn command(&self, peer: Option<&Path>) -> Command {
         let interface = self.lab.near.interface();
-        let mut command = Command::new(peer.unwrap_or(self.own));
+        let mut command = Command::new(peer.unwrap_or(&self.own));
         if peer.is_some() {
             // As fast as it can, after it has read the file.
             command.args(["--topspeed", "--preload-pcap", "-i", interface]).arg(self.file());
@@ -149,7 +106,7 @@ impl<'a> ReplayBed<'a> {
     }
 
     /// `None` if it was stopped.
-    fn sample(&self, command: &mut Command, stop: &AtomicBool) -> Result<Option<ReplaySample>> {
+    fn sample(&self, command: &mut Command, job: &Job<'_>) -> Result<Option<Sample>> {
         let start = self.counter.packets()?;
         let used = clock::children_cpu();
         let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
@@ -165,7 +122,7 @@ impl<'a> ReplayBed<'a> {
                     last = Some((arrived, now));
                 }
             }
-            if stop.load(Ordering::Relaxed) {
+            if job.is_stopped() {
                 return Ok(None);
             }
             if !is_running || now >= deadline {
@@ -182,30 +139,12 @@ impl<'a> ReplayBed<'a> {
         if elapsed <= 0.0 {
             return Err(Error::failed(line(command), "it sent all in less than a millisecond"));
         }
-        let packets_per_s = (arrived - some) as f64 / elapsed;
-        Ok(Some(ReplaySample { packets_per_s, cpu, arrived }))
-    }
-
-    fn rows(&self, is_peer: bool, samples: &[ReplaySample]) -> [Row; 3] {
-        let row = |metric, unit, of: &dyn Fn(&ReplaySample) -> f64| Row {
-            suite: SUITE,
-            case: CASE,
-            peer: is_peer.then_some(PEER),
-            params: Params(vec![("port", Param::Text("packet")), ("size", Param::Number(SIZE))]),
-            metric,
-            unit,
-            samples: samples.iter().map(of).collect(),
-            source: None,
-        };
-        let lost = |sample: &ReplaySample| {
-            self.packets.saturating_sub(sample.arrived) as f64 / self.packets as f64
-        };
-        let cpu =
-            |sample: &ReplaySample| sample.cpu.as_nanos() as f64 / sample.arrived.max(1) as f64;
-        [
-            row("packets_per_s", "1/s", &|sample| sample.packets_per_s),
-            row("cpu_ns_per_packet", "ns", &cpu),
-            row("lost_share", "1", &lost),
-        ]
+        let lost = self.packets.saturating_sub(arrived) as f64 / self.packets as f64;
+        let figures = [
+            ("packets_per_s", (arrived - some) as f64 / elapsed),
+            ("cpu_ns_per_packet", cpu.as_nanos() as f64 / arrived.max(1) as f64),
+            ("lost_share", lost),
+        ];
+        Ok(Some(figures.into()))
     }
 }

@@ -1,14 +1,11 @@
 //! What is measured, and its samples.
 
-use wirelane::error::Error;
 use wirelane::port::Spec;
 use wirelane_os::bpf::XdpMode;
 
-use super::sample::{Nature, PortSample};
 use crate::peers::testpmd;
 use crate::task::{PACED, Task};
 
-pub(super) const SUITE: &str = "sockets";
 pub(super) const XDP_DROP: &str = "xdp-drop";
 pub(super) const XDP_REDIRECT: &str = "xdp-redirect";
 pub(super) const PEER: &str = testpmd::PROGRAM;
@@ -35,8 +32,8 @@ pub(super) enum Over {
     Nothing,
 }
 
-/// All samples of one case.
-pub(super) struct PortSeries {
+/// One case.
+pub(super) struct Measured {
     pub(super) subject: Subject,
     /// The name of the port in the list of what was skipped.
     pub(super) label: &'static str,
@@ -44,15 +41,11 @@ pub(super) struct PortSeries {
     pub(super) in_lab: bool,
     /// Packets per second that are sent to it, if that belongs to the case.
     pub(super) paced: Option<u64>,
-    pub(super) nature: Option<Nature>,
-    pub(super) samples: Vec<PortSample>,
-    pub(super) refused: Option<Error>,
 }
 
-impl PortSeries {
+impl Measured {
     pub(super) fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
-        let (paced, nature, samples, refused) = (None, None, Vec::new(), None);
-        Self { subject, label, size, in_lab, paced, nature, samples, refused }
+        Self { subject, label, size, in_lab, paced: None }
     }
 
     pub(super) fn case(&self) -> &'static str {

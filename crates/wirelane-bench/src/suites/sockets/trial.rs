@@ -14,7 +14,7 @@ use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_send::kernel::{Pace, Sent};
 
-use super::loops::{Baton, PATIENCE, Phase, Station, Tally};
+use super::loops::{Baton, PATIENCE, Phase, Station, Tally, join};
 use super::sample::{Lost, Nature};
 use super::subject::Subject;
 use crate::suites::senders::{self, Seat, Senders, Sending};
@@ -221,12 +221,7 @@ impl Party {
     /// What ended one of them before.
     pub(super) fn finish(mut self) -> Result<Outcome> {
         self.baton.set(Phase::End);
-        let (mut results, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut results, &mut errors);
-        if let Some(error) = errors.into_iter().next() {
-            return Err(error);
-        }
-        let tallies = results.into_iter().collect::<Result<Vec<_>>>()?;
+        let tallies = join(&mut self.crew)?;
         self.ports.iter().for_each(|port| port.control().stop());
         let known = |value: u64| if value == RxCounters::UNKNOWN { 0 } else { value };
         let rx = |of: fn(&RxCounters) -> u64| self.rx.iter().map(|rx| known(of(rx))).sum();

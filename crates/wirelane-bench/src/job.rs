@@ -1,0 +1,459 @@
+//! What all suites have in common: a plan, rounds in which every case is measured once, samples
+//! that become rows, and reasons for what is missing.
+
+use std::cell::OnceCell;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::Result;
+use wirelane_cli::companion::COMMAND;
+use wirelane_lab::Site;
+use wirelane_os::clock;
+
+use crate::effort::Effort;
+use crate::peers::process::{Output, Running, line};
+use crate::peers::{find, missing};
+use crate::report::Report;
+use crate::row::{Params, Row, Source, Subject, unit};
+use crate::statistics::rounds::Rounds;
+
+/// Called with the number of the round and the name of what is measured next.
+pub type Progress<'a> = &'a mut dyn FnMut(u32, &str);
+
+/// Failures in a row after which a case is over: what does not work has had its time.
+const MOST_FAILURES: u32 = 2;
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Rounds, which is samples of every figure.
+    pub samples: usize,
+    /// How long a sample takes, about.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+}
+
+impl Plan {
+    /// The usual number of samples; each takes so many milliseconds in a full run, in a full
+    /// report, and with `--quick`.
+    pub(crate) fn of(effort: &Effort, windows: [u64; 3]) -> Self {
+        let window = Duration::from_millis(effort.choose(windows));
+        Self { samples: effort.rounds(), window, limit: None }
+    }
+
+    /// Of loops inside this process: there is time for more samples.
+    pub(crate) fn of_loops(effort: &Effort) -> Self {
+        let plan = Self::of(effort, [200, 50, 30]);
+        Self { samples: effort.samples(effort.choose([7, 5, 5])), ..plan }
+    }
+}
+
+/// A suite at work.
+pub struct Job<'a> {
+    /// The suite.
+    pub suite: &'static str,
+    /// What was asked for.
+    pub effort: Effort,
+    /// How thoroughly to measure.
+    pub plan: Plan,
+    /// The round that is going on, from 1.
+    pub(crate) round: u32,
+    /// Where rows and reasons go.
+    pub report: &'a mut Report,
+    /// Ends the run early, with what was measured until then.
+    pub stop: &'a AtomicBool,
+    progress: Progress<'a>,
+    own: OnceCell<PathBuf>,
+}
+
+impl<'a> Job<'a> {
+    /// Of a suite.
+    pub fn new(
+        suite: &'static str,
+        plan: Plan,
+        report: &'a mut Report,
+        stop: &'a AtomicBool,
+        progress: Progress<'a>,
+    ) -> Self {
+        let (effort, own) = (Effort::default(), OnceCell::new());
+        Self { suite, effort, plan, round: 1, report, stop, progress, own }
+    }
+
+    /// The same with this program as our own command.
+    #[must_use]
+    pub fn of_command(self, own: &Path) -> Self {
+        Self { own: OnceCell::from(own.to_owned()), ..self }
+    }
+
+    /// Our own command.
+    ///
+    /// # Errors
+    /// It is neither beside this program nor on the `PATH`.
+    pub(crate) fn own(&self) -> Result<&Path> {
+        if let Some(own) = self.own.get() {
+            return Ok(own);
+        }
+        let found = COMMAND.find()?;
+        Ok(self.own.get_or_init(|| found))
+    }
+
+    /// A part of it, with its own plan.
+    pub(crate) fn with(&mut self, plan: Plan) -> Job<'_> {
+        Job {
+            suite: self.suite,
+            effort: self.effort.clone(),
+            plan,
+            round: self.round,
+            report: &mut *self.report,
+            stop: self.stop,
+            progress: &mut *self.progress,
+            own: self.own.clone(),
+        }
+    }
+
+    /// A part of it, with its own limit of time.
+    pub(crate) fn within(&mut self, limit: Option<Duration>) -> Job<'_> {
+        self.with(Plan { limit, ..self.plan })
+    }
+
+    /// What is left of the time since `begin`.
+    pub(crate) fn left(&self, begin: Instant) -> Option<Duration> {
+        self.plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()))
+    }
+
+    /// Whether the run was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Says what is measured next.
+    pub(crate) fn tell(&mut self, what: &str) {
+        (self.progress)(self.round, what);
+    }
+
+    /// Notes that a case was not measured.
+    pub(crate) fn skip(&mut self, case: &'static str, reason: impl Display) {
+        self.report.skip(self.suite, case, reason.to_string());
+    }
+
+    /// What there is; an error is why the case was not measured.
+    pub(crate) fn or_skip<T>(&mut self, case: &'static str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.skip(case, error)).ok()
+    }
+
+    /// Where another program is; that it is missing is noted.
+    pub(crate) fn find(&mut self, program: &'static str) -> Option<PathBuf> {
+        let found = find(program);
+        if found.is_none() {
+            self.skip(program, missing(program));
+        }
+        found
+    }
+
+    /// Rows about this.
+    pub(crate) fn subject(&self, case: &'static str, params: Params) -> Subject {
+        Subject { suite: self.suite, case, peer: None, params }
+    }
+
+    /// Notes that a command took part.
+    pub(crate) fn note(&mut self, command: &Command) {
+        self.report.environment.add_command(line(command));
+    }
+
+    /// Runs a program to its end on these CPUs, at `site` if there is one. No other may run
+    /// meanwhile: its CPU time is that of all that have ended since.
+    ///
+    /// # Errors
+    /// It fails, or does not end in time.
+    pub(crate) fn run(
+        &mut self,
+        command: &mut Command,
+        cpus: &[u32],
+        site: Option<&Site>,
+        limit: Duration,
+    ) -> Result<Ended> {
+        self.note(command);
+        let (before, begin) = (clock::children_cpu(), Instant::now());
+        let output = Running::start(command, cpus, site)?.wait(limit)?;
+        let (elapsed, cpu) = (begin.elapsed(), clock::children_cpu().since(before).total());
+        Ok(Ended { output, elapsed, cpu })
+    }
+
+    /// Measures all cases in rounds, and adds their rows. What fails is skipped with its reason,
+    /// and tried once more in the next round. Each round starts with the next case, so that none
+    /// is always first; the first round, perhaps the only one, keeps the order.
+    ///
+    /// # Errors
+    /// A case failed that was asked for.
+    pub(crate) fn take(&mut self, mut cases: Vec<Case<'_>>) -> Result<()> {
+        let outcome = self.rounds(&mut cases);
+        self.report.rows.extend(cases.iter().flat_map(|case| case.rows(self.suite)));
+        outcome
+    }
+
+    fn rounds(&mut self, cases: &mut [Case<'_>]) -> Result<()> {
+        for round in Rounds::new(self.plan.samples, self.plan.limit) {
+            self.round = round;
+            let first = (round as usize - 1) % cases.len().max(1);
+            let (before, after) = cases.split_at_mut(first);
+            for case in after.iter_mut().chain(before) {
+                if self.is_stopped() {
+                    return Ok(());
+                }
+                if case.failures == MOST_FAILURES {
+                    continue;
+                }
+                self.tell(&case.title);
+                match (case.measure)(self) {
+                    Ok(sample) => {
+                        case.failures = 0;
+                        case.samples.extend(sample);
+                    }
+                    // Who is ended with the run has not failed.
+                    Err(_) if self.is_stopped() => return Ok(()),
+                    Err(error) if case.is_required => return Err(error),
+                    Err(error) => {
+                        case.failures += 1;
+                        self.skip(case.skipped_as, error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `work` measures, without telling anybody meanwhile.
+///
+/// # Errors
+/// Those of `work`.
+pub fn measured(
+    suite: &'static str,
+    plan: Plan,
+    work: impl FnOnce(Job<'_>) -> Result<()>,
+) -> Result<Report> {
+    let (mut report, stop) = (Report::new("test".into()), AtomicBool::new(false));
+    work(Job::new(suite, plan, &mut report, &stop, &mut |_, _| {}))?;
+    report.finish();
+    Ok(report)
+}
+
+/// What a program that has ended wrote, and what it took.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) output: Output,
+    pub(crate) elapsed: Duration,
+    pub(crate) cpu: Duration,
+}
+
+/// One value of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    pub(crate) metric: &'static str,
+    pub(crate) value: f64,
+    unit: &'static str,
+    case: Option<&'static str>,
+    peer: Option<&'static str>,
+    condition: Option<(&'static str, u64)>,
+    source: Option<Source>,
+}
+
+impl Figure {
+    pub(crate) fn new(metric: &'static str, value: f64) -> Self {
+        Self {
+            metric,
+            value,
+            unit: unit(metric),
+            case: None,
+            peer: None,
+            condition: None,
+            source: None,
+        }
+    }
+
+    /// Of another program than that of the case.
+    pub(crate) fn of(self, peer: &'static str) -> Self {
+        Self { peer: Some(peer), ..self }
+    }
+
+    /// Of another case that is measured at the same time.
+    pub(crate) fn in_case(self, case: &'static str) -> Self {
+        Self { case: Some(case), ..self }
+    }
+
+    /// Under one more condition than the case.
+    pub(crate) fn under(self, name: &'static str, number: u64) -> Self {
+        Self { condition: Some((name, number)), ..self }
+    }
+
+    pub(crate) fn with_source(self, source: Option<Source>) -> Self {
+        Self { source, ..self }
+    }
+
+    /// In another unit than the metric usually has.
+    pub(crate) fn in_unit(self, unit: &'static str) -> Self {
+        Self { unit, ..self }
+    }
+}
+
+impl From<(&'static str, f64)> for Figure {
+    fn from((metric, value): (&'static str, f64)) -> Self {
+        Self::new(metric, value)
+    }
+}
+
+/// What a case showed once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) figures: Vec<Figure>,
+    /// The conditions, where they are known only now.
+    pub(crate) params: Option<Params>,
+}
+
+impl<F: Into<Figure>, I: IntoIterator<Item = F>> From<I> for Sample {
+    fn from(figures: I) -> Self {
+        Self { figures: figures.into_iter().map(Into::into).collect(), params: None }
+    }
+}
+
+type Measure<'a> = dyn FnMut(&mut Job<'_>) -> Result<Option<Sample>> + 'a;
+
+/// Something that is measured once in every round: a program, or several together, under one
+/// condition.
+pub(crate) struct Case<'a> {
+    name: &'static str,
+    peer: Option<&'static str>,
+    params: Params,
+    /// The name that is listed as skipped if it cannot be measured.
+    skipped_as: &'static str,
+    /// What is measured, in words.
+    title: String,
+    is_required: bool,
+    measure: Box<Measure<'a>>,
+    samples: Vec<Sample>,
+    failures: u32,
+}
+
+impl<'a> Case<'a> {
+    /// `measure` takes a sample; none if the run was stopped.
+    pub(crate) fn new(
+        name: &'static str,
+        params: Params,
+        title: impl Into<String>,
+        measure: impl FnMut(&mut Job<'_>) -> Result<Option<Sample>> + 'a,
+    ) -> Self {
+        Self {
+            name,
+            peer: None,
+            params,
+            skipped_as: name,
+            title: title.into(),
+            is_required: false,
+            measure: Box::new(measure),
+            samples: Vec::new(),
+            failures: 0,
+        }
+    }
+
+    /// Of another program, if there is a name.
+    pub(crate) fn of(self, peer: Option<&'static str>) -> Self {
+        Self { peer, skipped_as: peer.unwrap_or(self.name), ..self }
+    }
+
+    /// Under this name among what was skipped.
+    pub(crate) fn skipped_as(self, skipped_as: &'static str) -> Self {
+        Self { skipped_as, ..self }
+    }
+
+    /// The whole run fails with it if `is_required`.
+    pub(crate) fn required(self, is_required: bool) -> Self {
+        Self { is_required, ..self }
+    }
+
+    /// A row for each metric, in the order in which they came.
+    fn rows(&self, suite: &'static str) -> Vec<Row> {
+        let params = self.samples.iter().rev().find_map(|sample| sample.params.as_ref());
+        let params = params.unwrap_or(&self.params);
+        let mut rows: Vec<Row> = Vec::new();
+        for figure in self.samples.iter().flat_map(|sample| &sample.figures) {
+            let Figure { metric, value, unit, source, .. } = *figure;
+            let (case, peer) = (figure.case.unwrap_or(self.name), figure.peer.or(self.peer));
+            let more = figure.condition.map(|(name, number)| (name, number.into()));
+            let params = params.clone().and(more);
+            let is_it = |row: &&mut Row| {
+                (row.case, row.metric, row.peer, &row.params) == (case, metric, peer, &params)
+            };
+            match rows.iter_mut().find(is_it) {
+                Some(row) => row.samples.push(value),
+                None => {
+                    let samples = vec![value];
+                    rows.push(Row { suite, case, peer, params, metric, unit, samples, source });
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Sleeps; false if the run was stopped before.
+pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
+    wait(time, stop, || false)
+}
+
+/// Sleeps until `is_over`, at most so long; false if the run was stopped before.
+pub(crate) fn wait(time: Duration, stop: &AtomicBool, is_over: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + time;
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || is_over() {
+            return true;
+        }
+        thread::sleep(left.min(Duration::from_millis(5)));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::params;
+    use wirelane::Error;
+
+    #[test]
+    fn each_round_has_everyone_and_another_one_first() {
+        let plan = Plan { samples: 3, window: Duration::ZERO, limit: None };
+        let order = RefCell::new(String::new());
+        let cases = || {
+            let case = |name: &'static str| {
+                Case::new(name, params![size = 64_u64], name, move |job: &mut Job<'_>| match name {
+                    "b" => Err(Error::failed("b", "cannot")),
+                    _ => Ok(Some([("packets_per_s", f64::from(job.round))].into())),
+                })
+            };
+            ["a", "b", "c"].map(case).into_iter().collect::<Vec<_>>()
+        };
+        let mut report = Report::new("test".into());
+        let mut run = |stop, cases| {
+            let stop = AtomicBool::new(stop);
+            let mut tell = |_: u32, title: &str| order.borrow_mut().push_str(title);
+            Job::new("s", plan, &mut report, &stop, &mut tell).take(cases).unwrap();
+        };
+        run(false, cases());
+        run(true, cases());
+        run(false, Vec::new());
+        // One that fails is tried once more.
+        assert_eq!(order.take(), "abcbcaca");
+        let rows: Vec<_> = report.rows.iter().map(|row| (row.case, row.samples.len())).collect();
+        assert_eq!(rows, [("a", 3), ("c", 3)]);
+        // Once, however often it failed.
+        assert_eq!(report.skipped.len(), 1);
+        assert_eq!(report.skipped[0].case, "b");
+    }
+}

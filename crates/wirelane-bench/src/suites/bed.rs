@@ -1,0 +1,218 @@
+//! Where suites measure: a cable of a lab or of the user's, CPUs for both ends, and places to
+//! write to.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use wirelane::error::{Error, Result};
+use wirelane::port::{Backend, Take};
+use wirelane_lab::leftovers::{self, Folder};
+use wirelane_lab::{Lab, LabConfig, Site};
+use wirelane_os::affinity;
+use wirelane_send::ndr::{Found, Goal, Method, Search, Shot};
+
+use crate::job::Job;
+use crate::params;
+use crate::peers::find;
+use crate::row::Params;
+use crate::wire::Wired;
+
+/// The program that writes as many bytes as ours.
+pub(crate) const DD: &str = "dd";
+/// Files in memory take no more than this, nor half of what is free.
+const MOST_IN_MEMORY: u64 = 4 << 30;
+/// Files on a disk take no more than this: it may be slow.
+const MOST_ON_DISK: u64 = 1 << 30;
+
+/// A lab whose cable has so many queues and takes packets of up to `longest` bytes.
+pub(crate) fn config(queues: u16, longest: usize) -> LabConfig {
+    const ETHERNET_HEADER: usize = 14;
+    let usual = LabConfig::default();
+    let mtu = (longest.saturating_sub(ETHERNET_HEADER) as u32).max(usual.mtu);
+    LabConfig { queues, mtu, ..usual }
+}
+
+/// Such a cable. What a sender redirects into it arrives at packet sockets and at generic XDP
+/// programs, too.
+pub(crate) fn cable(queues: u16, longest: usize) -> Result<Lab> {
+    let lab = Lab::new(config(queues, longest))?;
+    lab.far.set_gro(true)?;
+    Ok(lab)
+}
+
+/// What a cable joins.
+#[derive(Debug)]
+pub(crate) enum Ends {
+    Lab(Lab),
+    /// A port of the user's, and who sends to it.
+    Wired(Wired),
+}
+
+impl Ends {
+    /// The end that is measured.
+    pub(crate) fn far(&self) -> &Site {
+        match self {
+            Self::Lab(lab) => &lab.far,
+            Self::Wired(wired) => &wired.far,
+        }
+    }
+
+    /// The end that sends, unless others do.
+    pub(crate) fn near(&self) -> Option<&Site> {
+        match self {
+            Self::Lab(lab) => Some(&lab.near),
+            Self::Wired(wired) => wired.near.as_ref(),
+        }
+    }
+
+    /// The port at the far end, for our command.
+    pub(crate) fn port(&self) -> String {
+        match self {
+            Self::Lab(lab) => format!("packet:{}", lab.far.interface()),
+            Self::Wired(wired) => wired.spec.to_string(),
+        }
+    }
+
+    /// Whether that is an AF_XDP port.
+    pub(crate) fn is_xdp(&self) -> bool {
+        matches!(self, Self::Wired(wired) if wired.spec.backend == Some(Backend::Xdp))
+    }
+
+    /// What our command has to be told besides the port.
+    pub(crate) fn options(&self) -> Option<&'static str> {
+        matches!(self, Self::Wired(wired) if wired.take == Take::All).then_some("--all")
+    }
+
+    /// The conditions of the port; `mode` is what our command says of it.
+    pub(crate) fn params(&self, mode: Option<String>) -> Params {
+        match self {
+            Self::Lab(_) => params![port = "packet"],
+            Self::Wired(wired) => Params(wired.conditions(mode)),
+        }
+    }
+
+    /// The error if nothing arrived from outside.
+    pub(crate) fn nothing_came(&self) -> Error {
+        let error = Error::failed(self.far().interface(), "no packet came from outside");
+        error.help("look for what is to send them, or send them: --load IF")
+    }
+}
+
+/// A CPU for the sender, and one for the receiver.
+///
+/// # Errors
+/// There are no two.
+pub(crate) fn two_cpus(object: &str) -> Result<[u32; 2]> {
+    let pair = cpus().first_chunk().copied();
+    pair.ok_or_else(|| Error::failed(object, "it takes two CPUs to measure"))
+}
+
+/// The CPU of the sender, if it can have one to itself, and those of the receivers.
+pub(crate) fn sender_and_receivers() -> (Option<u32>, Vec<u32>) {
+    match cpus().split_first() {
+        Some((first, others)) if !others.is_empty() => (Some(*first), others.to_vec()),
+        _ => (None, Vec::new()),
+    }
+}
+
+/// The CPUs that this process may use.
+pub(crate) fn cpus() -> Vec<u32> {
+    affinity::allowed_cpus().unwrap_or_default()
+}
+
+/// A new folder in memory.
+pub(crate) fn in_memory() -> Result<Folder> {
+    Folder::new(Path::new(leftovers::MEMORY))
+}
+
+/// A search for the highest rate without loss (RFC 2544, section 26.1).
+pub(crate) struct Bisection {
+    /// All that can be sent, in packets per second.
+    pub(crate) most: f64,
+    /// A trial at that rate; it is the first step.
+    pub(crate) first: Option<Shot>,
+    /// Relative precision.
+    pub(crate) width: f64,
+    /// Length of a trial.
+    pub(crate) duration: Duration,
+    /// The search may take so long: then what has passed until then is the figure.
+    pub(crate) patience: Duration,
+}
+
+impl Bisection {
+    /// Halves the range between what has passed and what has not; `None` if it was stopped.
+    pub(crate) fn run(
+        self,
+        mut trial: impl FnMut(f64) -> Result<Option<Shot>>,
+    ) -> Result<Option<Found>> {
+        let Self { most, first, width, duration, patience } = self;
+        let end = Instant::now() + patience;
+        let (loss_ratio, exceed_ratio, duration_sum) = (0.0, 0.0, duration);
+        let goal = Goal { loss_ratio, exceed_ratio, duration, duration_sum, width };
+        let mut search = Search::new(most, vec![goal], Method::Bisection);
+        if let (Some(shot), Some(probe)) = (first, search.probe()) {
+            search.tell(probe, shot);
+        }
+        while let Some(probe) = search.probe().filter(|_| Instant::now() < end) {
+            let Some(shot) = trial(probe.rate)? else { return Ok(None) };
+            search.tell(probe, Shot { duration, ..shot });
+        }
+        Ok(Some(search.found().first().copied().unwrap_or_default()))
+    }
+}
+
+/// A folder to write to.
+pub(crate) struct Place {
+    /// Its name in rows.
+    pub(crate) name: &'static str,
+    pub(crate) folder: Folder,
+    /// Bytes that all files of a run may take.
+    pub(crate) most: u64,
+}
+
+impl Place {
+    /// One in memory, and one in the folder `disk` if there is one. A place that cannot be used is
+    /// why `case` is skipped.
+    pub(crate) fn all(disk: Option<&Path>, case: &'static str, job: &mut Job<'_>) -> Vec<Self> {
+        let memory = ("memory", Path::new(leftovers::MEMORY), MOST_IN_MEMORY);
+        let disk = disk.map(|disk| ("disk", disk, MOST_ON_DISK));
+        let places = [memory].into_iter().chain(disk);
+        let open = |(name, parent, most): (&'static str, &Path, u64)| {
+            let open = || {
+                let (folder, free) = (Folder::new(parent)?, free(parent)?);
+                Ok(Self { name, folder, most: most.min(free / 2) })
+            };
+            job.or_skip(case, open())
+        };
+        places.filter_map(open).collect()
+    }
+}
+
+/// Bytes that are free on the file system of a folder.
+pub(crate) fn free(folder: &Path) -> Result<u64> {
+    let found = rustix::fs::statvfs(folder);
+    let found =
+        found.map_err(|errno| Error::io(folder.display().to_string(), "statvfs", errno.into()))?;
+    Ok(found.f_frsize * found.f_bavail)
+}
+
+/// Writes so many zeroes to a new file as fast as it can; `None` if it is not installed.
+pub(crate) fn dd(bytes: u64, file: &Path) -> Option<Command> {
+    let mut command = Command::new(find(DD)?);
+    command.args(["if=/dev/zero", "bs=1M", "iflag=count_bytes", "status=none"]);
+    command.arg(format!("count={bytes}")).arg(format!("of={}", file.display()));
+    Some(command)
+}
+
+/// Writes as many zeroes past the page cache, a MiB at a time: what the disk takes. A file system
+/// without direct I/O gets them through the page cache, as it gets ours; `None` if the program is
+/// not installed.
+pub(crate) fn dd_direct(bytes: u64, file: &Path, is_direct: bool) -> Option<Command> {
+    let mut command = Command::new(find(DD)?);
+    command.args(["if=/dev/zero", "bs=1M", "status=none"]);
+    command.args(is_direct.then_some("oflag=direct"));
+    command.arg(format!("count={}", bytes.div_ceil(1 << 20)));
+    command.arg(format!("of={}", file.display()));
+    Some(command)
+}

@@ -1,0 +1,259 @@
+//! The ports of a run, where they are, and who sends to them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wirelane::error::{Error, Result};
+use wirelane::placement::Placement;
+use wirelane::port::{Backend, Spec, Take};
+use wirelane_lab::{Lab, Site};
+use wirelane_os::bpf::XdpMode;
+use wirelane_send::kernel::Pace;
+
+use super::rows;
+use super::subject::{Measured, Over, PEER, Subject, XDP_DROP, XDP_REDIRECT};
+use super::trial::{By, Load, Trial};
+use crate::job::{Case, Job, Plan};
+use crate::peers::process::patience;
+use crate::peers::testpmd::NOWHERE;
+use crate::row::Params;
+use crate::suites::bed;
+use crate::suites::senders::{self, Seat};
+use crate::task::Task;
+
+/// What is measured.
+#[derive(Clone, Debug, Default)]
+pub(in crate::suites) struct Wanted {
+    /// The ports. With none: `sim:`, and as root every kind of port in a lab of its own.
+    pub(in crate::suites) ports: Vec<Spec>,
+    /// What to do on each of them.
+    pub(in crate::suites) tasks: Vec<Task>,
+    /// Forwarding from a port that is named sends by this one, and not back.
+    pub(in crate::suites) to: Option<Spec>,
+    /// Who sends to the ports that are named; nobody here if `None`.
+    pub(in crate::suites) load: Option<Arc<Site>>,
+    /// Where the sockets among the ports that are named are, if not here: each of their queues has
+    /// a sender for itself, and shares a CPU with it.
+    pub(in crate::suites) lab: Option<Arc<Lab>>,
+    /// In the lab, drop in the kernel as well, for comparison.
+    pub(in crate::suites) xdp_drop: bool,
+    /// In the lab, send back in the kernel as well, for comparison.
+    pub(in crate::suites) xdp_redirect: bool,
+    /// Bytes of the packets, without frame check sequence.
+    pub(in crate::suites) sizes: Vec<usize>,
+    /// The ports named may take all packets away from the host; those in the lab always do.
+    pub(in crate::suites) take_all: bool,
+    /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
+    pub(in crate::suites) rate: Option<u64>,
+    /// In the lab, receive and drop at each of these rates, too, beside the other program.
+    pub(in crate::suites) paced: Vec<u64>,
+    /// In the lab, run other programs as well.
+    pub(in crate::suites) peers: bool,
+    /// CPUs of the queues, in turn. Otherwise all that the load leaves.
+    pub(in crate::suites) placement: Option<Placement>,
+}
+
+/// Measures what is wanted.
+///
+/// # Errors
+/// A port that was named cannot be opened or fails. In a lab of our own that is a reason to skip
+/// it.
+pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<()> {
+    check(wanted)?;
+    let bed = &Bed::new(wanted, job)?;
+    let case = |one: Measured| {
+        let title = format!("{} on {}, {} bytes", one.case(), one.label, one.size);
+        let (name, label) = (one.case(), one.label);
+        let peer = one.is_peer().then_some(label);
+        let is_required = !one.in_lab && peer.is_none();
+        let measure = move |job: &mut Job<'_>| {
+            let measured = bed.trial(&one, wanted, job.plan, job.stop).run(job)?;
+            Ok(measured.map(|(nature, sample)| rows::sample(&one, &nature, &sample)))
+        };
+        let case = Case::new(name, Params::default(), title, measure).of(peer);
+        case.skipped_as(label).required(is_required)
+    };
+    let cases = bed.all(wanted)?.into_iter().map(case).collect();
+    let first = job.report.rows.len();
+    job.take(cases)?;
+    let rows = rows::finished(job.report.rows.split_off(first));
+    job.report.rows.extend(rows);
+    Ok(())
+}
+
+/// Bytes of the packets with which the peer is measured.
+const PEER_SIZE: usize = 64;
+
+/// Ports in a lab: a name, and what to open.
+const IN_LAB: [(&str, &str); 4] = [
+    ("xdp-zerocopy", "xdp:wl-b?mode=zerocopy"),
+    ("xdp-native", "xdp:wl-b?mode=native"),
+    ("xdp-generic", "xdp:wl-b?mode=generic"),
+    ("packet", "packet:wl-b?bypass=on"),
+];
+
+/// Where the ports are.
+struct Bed {
+    lab: Option<Arc<Lab>>,
+    /// How it is sent to.
+    pace: Pace,
+    /// CPUs of the queues in the lab, and elsewhere.
+    queues: Placement,
+    all: Placement,
+    cores: usize,
+}
+
+impl Bed {
+    fn new(wanted: &Wanted, job: &mut Job<'_>) -> Result<Self> {
+        let (cpu, queues) = bed::sender_and_receivers();
+        let longest = wanted.sizes.iter().max().copied().unwrap_or(0);
+        let lab = match wanted.ports.is_empty() {
+            true => bed::cable(1, longest).map_err(|error| skip_all(job, &error)).ok(),
+            false => None,
+        };
+        let lab = lab.map(Arc::new).or_else(|| wanted.lab.clone());
+        let pace = Pace { count: None, rate: wanted.rate, cpu };
+        let queues = if cpu.is_some() { Placement::of(&queues)? } else { Placement::default() };
+        Ok(Self { lab, pace, queues, all: Placement::default(), cores: bed::cpus().len() })
+    }
+
+    fn all(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
+        let mut ports: Vec<(Spec, _, _)> = Vec::new();
+        for spec in &wanted.ports {
+            let label = spec.backend.map_or("port", Backend::as_str);
+            ports.push((spec.clone(), label, self.lab.is_some() && label != "sim"));
+        }
+        if wanted.ports.is_empty() {
+            ports.push(("sim:1".parse()?, "sim", false));
+            if self.cores > 1 {
+                ports.push(("sim:2".parse()?, "sim", false));
+            }
+            for (label, spec) in IN_LAB.iter().filter(|_| self.lab.is_some()) {
+                ports.push((spec.parse()?, label, true));
+            }
+        }
+        let mut all = Vec::new();
+        for (spec, label, in_lab) in ports {
+            // A program in front of the interface has no part in sending: its mode makes no
+            // difference.
+            let once = |task: &&Task| label != "xdp-generic" || **task != Task::Txpush;
+            for task in wanted.tasks.iter().filter(once) {
+                for size in &wanted.sizes {
+                    let mut port = spec.clone();
+                    if port.backend == Some(Backend::Sim) {
+                        port.options.push(("size".into(), size.to_string()));
+                    }
+                    all.push(Measured::new(Subject::Port(port, *task), label, *size, in_lab));
+                }
+            }
+        }
+        if wanted.peers && wanted.sizes.contains(&PEER_SIZE) {
+            all.extend(self.beside_peers(wanted)?);
+        }
+        if self.lab.is_some() && wanted.xdp_drop {
+            let modes = [XdpMode::Native, XdpMode::Generic];
+            let of = |mode| wanted.sizes.iter().map(move |size| (mode, *size));
+            let drops = modes.into_iter().flat_map(of);
+            let drops = drops.map(|(mode, size)| (Subject::XdpDrop(mode), size));
+            all.extend(drops.map(|(drop, size)| Measured::new(drop, XDP_DROP, size, true)));
+        }
+        if self.lab.is_some() && wanted.xdp_redirect {
+            let redirect = |size: &usize| {
+                let subject = Subject::XdpRedirect(XdpMode::Native);
+                Measured::new(subject, XDP_REDIRECT, *size, true)
+            };
+            all.extend(wanted.sizes.iter().map(redirect));
+        }
+        Ok(all)
+    }
+
+    /// What the other program does, and what is measured only for comparison with it.
+    fn beside_peers(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
+        let peer = |task, over, label, in_lab| {
+            Measured::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
+        };
+        let mut all = Vec::new();
+        if wanted.tasks.contains(&Task::L2fwd) {
+            all.push(peer(Task::L2fwd, Over::Nothing, NOWHERE, false));
+        }
+        if self.lab.is_none() {
+            return Ok(all);
+        }
+        let over_xdp = |task| peer(task, Over::Xdp, PEER, true);
+        all.extend(wanted.tasks.iter().copied().map(over_xdp));
+        for rate in &wanted.paced {
+            let (label, spec) = IN_LAB[1];
+            let ours = Subject::Port(spec.parse()?, Task::Rxdrop);
+            let pair = [Measured::new(ours, label, PEER_SIZE, true), over_xdp(Task::Rxdrop)];
+            all.extend(pair.map(|one| Measured { paced: Some(*rate), ..one }));
+        }
+        Ok(all)
+    }
+
+    fn trial<'a>(
+        &'a self,
+        one: &'a Measured,
+        wanted: &'a Wanted,
+        plan: Plan,
+        stop: &'a AtomicBool,
+    ) -> Trial<'a> {
+        let lab = self.lab.as_ref().filter(|_| one.in_lab);
+        let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
+        let near = lab.map(|lab| &lab.near).or(wanted.load.as_deref());
+        let seats = match (&wanted.lab, &one.subject) {
+            (Some(_), Subject::Port(spec, _)) if one.in_lab => seats(spec, self.cores),
+            _ => Vec::new(),
+        };
+        let (by, own) = match seats.is_empty() {
+            // Who sends has a CPU for itself.
+            true if near.is_some() => (By::One(pace), self.queues.clone()),
+            true => (By::One(pace), self.all.clone()),
+            false => {
+                let cpus: Vec<_> = seats.iter().map(|seat| seat.cpu).collect();
+                (By::Each(seats), Placement::of(&cpus).unwrap_or_default())
+            }
+        };
+        Trial {
+            subject: &one.subject,
+            size: one.size,
+            take: if one.in_lab || wanted.take_all { Take::All } else { Take::Nothing },
+            window: plan.window,
+            patience: patience(plan.limit),
+            placement: wanted.placement.clone().unwrap_or(own),
+            site: lab.map(|lab| &lab.far),
+            to: wanted.to.as_ref().filter(|_| !one.in_lab),
+            load: near.map(|site| Load { site, by }),
+            stop,
+        }
+    }
+}
+
+/// Those of the queues of a port in a lab that has as many as there are CPUs.
+fn seats(port: &Spec, cores: usize) -> Vec<Seat> {
+    let has = |seat: &Seat| {
+        port.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(seat.queue)))
+    };
+    senders::seats(cores as u16).into_iter().filter(has).collect()
+}
+
+/// Says of every port in a lab that there is none.
+fn skip_all(job: &mut Job<'_>, error: &Error) {
+    for (case, _) in IN_LAB.into_iter().chain([(XDP_DROP, ""), (XDP_REDIRECT, "")]) {
+        job.skip(case, error);
+    }
+}
+
+/// Sizes of packets are of the plan, not of a port.
+fn check(wanted: &Wanted) -> Result<()> {
+    for port in wanted.ports.iter().chain(&wanted.to) {
+        let object = || format!("port '{port}'");
+        if port.backend == Some(Backend::File) {
+            return Err(Error::usage(object(), "a file is no socket").help("name an interface"));
+        }
+        if port.options.iter().any(|(key, _)| key == "size") {
+            let error = Error::usage(object(), "the size of packets is not its own here");
+            return Err(error.help("write --size"));
+        }
+    }
+    Ok(())
+}
