@@ -1,4 +1,4 @@
-//! Sends packets that are described in a line, through every TX queue of a port.
+//! Sends packets, described in one line, through every TX queue of a port.
 //!
 //!     cargo run --release -p wirelane-send --example send -- \
 //!         sim:2 'ipv4 dst=10.0.0.0/24 udp dst=53' 100kpps 3
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: send PORT PACKET RATE SECONDS".into());
     };
 
-    // Nothing is received, so nothing is taken from the host.
+    // The port receives nothing, so the host gets all of its packets.
     let options = OpenOptions::default().receive(false).transmit(true);
     let port = port::open(&spec.parse()?, &options)?;
 
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     stream.resolve(port.info().speed)?;
     let streams: Arc<[Stream]> = [stream].into();
 
-    // Each thread makes its part of the packets.
+    // Each thread generates its part of the packets.
     let mut sources = |lane: Lane| {
         let generator = Generator::new(Arc::clone(&streams), lane, None);
         generator
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = SendConfig::default().duration(Duration::from_secs(seconds.parse()?));
     let sending = sockets::start(port, &mut sources, &config)?;
 
-    // Any thread may look meanwhile.
+    // Any thread may read the progress while the others send.
     while !sending.wait(Duration::from_secs(1)) {
         eprintln!("{} packets so far", sending.progress().packets);
     }

@@ -1,23 +1,23 @@
-//! Who sends: sockets, or the kernel by itself.
+//! The engine that sends: sockets, or an XDP program in the kernel.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Who sends.
+/// The engine that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
-    /// The fastest that can do what is asked for.
+    /// The fastest engine that supports the requested packets and port.
     #[default]
     Auto,
     /// A thread for every TX queue, through any port ([`sockets`](crate::sockets)).
     Sockets,
-    /// The kernel, with a program that writes and sends the frames ([`kernel`](crate::kernel)).
+    /// An XDP program that writes and sends the frames in the kernel ([`kernel`](crate::kernel)).
     Kernel,
 }
 
 impl Engine {
-    /// As in arguments and summaries.
+    /// The name in arguments and summaries.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",

@@ -1,12 +1,12 @@
-//! Sends packets at speed, paced to the microsecond, and measures what lies between two ports.
+//! Sends packets at high rates with microsecond pacing, and measures the device or network between
+//! two ports.
 //!
 //! ```text
 //!   Source ─▶ Pacer ─▶ engine ─┬─ sockets: a thread and a Tx per TX queue
 //!  (wirelane-gen)              └─ kernel: live frames of an XDP program
 //! ```
 //!
-//! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never
-//! prints.
+//! Depends on `wirelane` for ports and on `wirelane-gen` for packets. The library never prints.
 
 pub mod engine;
 pub mod kernel;

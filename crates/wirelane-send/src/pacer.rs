@@ -1,39 +1,40 @@
-//! When packets leave: an absolute schedule per thread, which neither drifts nor bursts.
+//! Departure times: an absolute schedule per thread, without drift.
 //!
-//! A packet is due at `start + at`, whatever the others did: an error does not add up. The thread
-//! sleeps until shortly before, then watches the clock. What is due by then leaves in one batch, so
-//! that batches grow with the rate by themselves, and a slow stream leaves packet by packet.
+//! A packet is due at `start + at`, independently of earlier packets, so errors do not accumulate.
+//! The thread sleeps until shortly before, then polls the clock. All packets that are due leave in
+//! one batch: batches grow with the rate, and a slow stream leaves packet by packet.
 //!
-//! A thread that was held up finds more packets due than a burst. The rest is not sent at once: it
-//! is delayed, and the delay is made up at a bounded pace. That is 8/7 of the rate for a delay of
-//! up to 5 ms, twice the rate up to 20 ms, and otherwise four times, which a thread needs that has
-//! a quarter of a crowded CPU. A delay of more than [`Pacer::LONGEST_DELAY`] is not made up: the
-//! schedule moves, and says so.
+//! After a delay of the thread, more packets are due than one burst. The thread delays the rest and
+//! catches up at a bounded rate: at 8/7 of the rate for a delay of up to 5 ms, twice the rate up to
+//! 20 ms, and four times the rate otherwise. A thread that gets a quarter of a crowded CPU needs
+//! the last one. After a delay of more than [`Pacer::LONGEST_DELAY`], the schedule moves, and
+//! [`Pacer::moved`] reports it.
 //!
-//! Who measures wants no more than the rate at any time, because a catch-up may be what a device
-//! loses. Then ([`Pacing::make_up`] is false) only what is shorter than [`Pacer::SHORT_DELAY`] is
-//! made up, at 8/7 of the rate, and any longer delay moves the schedule.
+//! A measurement must not exceed the rate: the device under test may lose packets of a faster
+//! catch-up. With [`Pacing::make_up`] off, the thread catches up only after delays of up to
+//! [`Pacer::SHORT_DELAY`], at 8/7 of the rate. A longer delay moves the schedule.
 //!
-//! Watching the clock uses up the time that the scheduler has for a thread. Where others want the
-//! CPU, it is then taken away when a packet is due. So a thread that loses its CPU often only
-//! sleeps for a while, which is less exact to the microsecond, and much more to the millisecond.
+//! Polling the clock uses up the time slice of the thread. If other threads compete for the CPU,
+//! the scheduler then preempts the thread when a packet is due. So a thread that is often preempted
+//! stops polling for a while and only sleeps. This costs microseconds of precision and saves
+//! milliseconds of delay.
 
 use std::hint;
 use std::time::Duration;
 
 use wirelane_os::clock;
 
-/// How exactly to send.
+/// How precisely to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pacing {
-    /// Most packets that leave back to back when several are due; 1 to 64.
+    /// The largest number of packets that leave back to back when several are due, 1 to 64.
     pub burst: usize,
     /// Packets due within this time leave together.
     pub horizon: Duration,
-    /// Make up delays by sending faster for a while. If not, a delay moves the schedule: sending
-    /// takes longer, and beyond one burst never exceeds its rate. Packet sockets and AF_XDP keep to
-    /// it.
+    /// Catch up after a delay by sending faster for a while. If false, a delay moves the schedule:
+    /// sending takes longer, and beyond one burst it does not exceed 8/7 of its rate. The kernel
+    /// engine catches up in either case.
     pub make_up: bool,
 }
 
@@ -41,19 +42,19 @@ impl Pacing {
     /// The largest burst.
     pub const LARGEST_BURST: usize = 64;
 
-    /// With bursts of at most so many packets.
+    /// Sets the largest burst, limited to 1 to [`LARGEST_BURST`](Self::LARGEST_BURST) packets.
     #[must_use]
     pub fn burst(self, packets: usize) -> Self {
         Self { burst: packets.clamp(1, Self::LARGEST_BURST), ..self }
     }
 
-    /// With packets due within `time` of each other leaving together.
+    /// Lets packets that are due within `time` leave together.
     #[must_use]
     pub fn horizon(self, time: Duration) -> Self {
         Self { horizon: time, ..self }
     }
 
-    /// Whether delays are made up.
+    /// Sets whether the thread catches up after a delay.
     #[must_use]
     pub fn make_up(self, make_up: bool) -> Self {
         Self { make_up, ..self }
@@ -61,7 +62,7 @@ impl Pacing {
 }
 
 impl Default for Pacing {
-    /// Bursts of 32, a microsecond, and delays are made up.
+    /// Bursts of 32, a horizon of one microsecond, with catching up.
     fn default() -> Self {
         Self { burst: 32, horizon: Duration::from_micros(1), make_up: true }
     }
@@ -70,21 +71,21 @@ impl Default for Pacing {
 /// The schedule of one thread.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// On the monotonic clock, with all moves.
+    /// The start on the monotonic clock, including all moves.
     start: u64,
     horizon: u64,
-    /// A longer delay moves the schedule.
+    /// The longest delay, in nanoseconds, that does not move the schedule.
     longest: u64,
     delay: Delay,
-    /// How long before a departure sleeping ends.
+    /// How long before a departure the sleep ends.
     margin: u64,
     crowd: Crowd,
     moved: u64,
     moves: u64,
 }
 
-/// What was due at `since` was delayed by so many nanoseconds, of which `eighths` of the time are
-/// made up.
+/// A delay of `by` nanoseconds at the scheduled time `since`. It shrinks by `eighths` eighths of
+/// the time that passes in the schedule.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
     since: u64,
@@ -102,7 +103,7 @@ impl Delay {
         Self { since, by, eighths }
     }
 
-    /// What is left of it at `at`.
+    /// The delay that remains at `at`.
     #[inline]
     fn left(&self, at: u64) -> u64 {
         let gone = at.saturating_sub(self.since);
@@ -110,10 +111,11 @@ impl Delay {
     }
 }
 
-/// Whether others want the CPU, too: how long this thread was kept from it lately.
+/// Whether other threads compete for the CPU, measured by the time for which this thread recently
+/// did not run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Crowd {
-    /// Nanoseconds, halved after each [`Crowd::HALF`].
+    /// Lost nanoseconds, halved every [`Crowd::HALF`].
     lost: u64,
     at: u64,
     is_crowded: bool,
@@ -123,7 +125,7 @@ impl Crowd {
     const HALF: u64 = 50_000_000;
     /// A shorter absence is an interrupt.
     const SHORTEST: u64 = 200_000;
-    /// From so much on the CPU is crowded, and until there is less than this again.
+    /// The CPU counts as crowded above the first value, until the loss falls to the second.
     const LIMITS: (u64, u64) = (10_000_000, 1_000_000);
 
     /// The thread should have been on the CPU `gap` nanoseconds before `now`.
@@ -152,13 +154,12 @@ impl Crowd {
 impl Pacer {
     /// A delay above this many nanoseconds moves the schedule.
     pub const LONGEST_DELAY: u64 = 1_000_000_000;
-    /// And so does one above this where delays are not to be made up. Fast traffic has shorter ones
-    /// all the time.
+    /// The same limit with [`Pacing::make_up`] off. Shorter delays are normal in fast traffic.
     pub const SHORT_DELAY: u64 = 100_000;
-    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds.
-    /// What is later than that was kept off its CPU: watching the clock would not help, but use up
-    /// the time that the scheduler has for this thread.
+    /// How long before a departure the sleep ends, in nanoseconds: the initial value.
     const MARGIN: u64 = 60_000;
+    /// The limits of the margin. A later wake-up means that the thread was preempted. A larger margin
+    /// would not help then: polling would use up the time slice.
     const MARGINS: (u64, u64) = (20_000, 150_000);
 
     /// Departures are counted from `start` on the monotonic clock.
@@ -176,7 +177,7 @@ impl Pacer {
         }
     }
 
-    /// When the packet scheduled for `at` is to leave, with what is left of a delay.
+    /// When the packet scheduled for `at` should leave, including the remaining delay.
     #[inline]
     pub fn due(&self, at: u64) -> u64 {
         self.scheduled(at).saturating_add(self.delay.left(at))
@@ -188,14 +189,14 @@ impl Pacer {
         self.start.saturating_add(at)
     }
 
-    /// Until when packets are due that leave together with one that leaves `now`.
+    /// The end of the horizon: packets due by this time leave together with one that leaves `now`.
     #[inline]
     pub fn until(&self, now: u64) -> u64 {
         now.saturating_add(self.horizon)
     }
 
-    /// A whole burst has left by `now`. If the next packet, scheduled for `at`, is overdue even so,
-    /// it and the rest are delayed.
+    /// Notes that a whole burst has left by `now`. If the next packet, scheduled for `at`, is
+    /// already overdue, it and the later ones are delayed.
     #[inline]
     pub fn after_burst(&mut self, at: u64, now: u64) {
         let delay = now.saturating_sub(self.scheduled(at));
@@ -216,13 +217,13 @@ impl Pacer {
         self.delay = Delay::default();
     }
 
-    /// Nanoseconds by which the schedule was moved in all, and how often.
+    /// The total of all moves of the schedule in nanoseconds, and their number.
     pub fn moved(&self) -> (u64, u64) {
         (self.moved, self.moves)
     }
 
-    /// Waits until `due`, at most until `limit`; returns the time then. Sleeps when it is far,
-    /// watches the clock when it is near.
+    /// Waits until `due`, at most until `limit`: first sleeps, then polls the clock. Returns the
+    /// current time.
     pub fn wait(&mut self, now: u64, due: u64, limit: u64) -> u64 {
         let until = due.min(limit);
         let margin = if self.crowd.is_crowded { 0 } else { self.margin };
@@ -244,7 +245,7 @@ impl Pacer {
         now
     }
 
-    /// Sleeping ended `late` nanoseconds after it should have.
+    /// Adapts the margin to a sleep that ended `late` nanoseconds too late.
     fn learn(&mut self, late: u64) {
         let (least, most) = Self::MARGINS;
         let is_latency = late < most;
@@ -273,13 +274,13 @@ mod tests {
         pacer.after_burst(10 * MS, 14 * MS);
         let delays = [10, 18, 26, 42, 50].map(|at| pacer.due(at * MS) - at * MS);
         assert_eq!(delays, [4 * MS, 3 * MS, 2 * MS, 0, 0]);
-        // Held up again meanwhile: from what is left.
+        // A second delay before the first is made up replaces the remainder.
         pacer.after_burst(18 * MS, 21 * MS + 500);
         assert_eq!(pacer.due(18 * MS), 21 * MS + 500);
-        // In time for what is delayed: nothing changes.
+        // A burst that meets the delayed time changes nothing.
         pacer.after_burst(26 * MS, 28 * MS);
         assert_eq!(pacer.due(26 * MS), 28 * MS + 500);
-        // A longer delay is made up faster.
+        // The thread catches up faster after a longer delay.
         for (delay, after, left) in [(20, 8, 16), (40, 8, 34), (40, 80, 0)] {
             let mut pacer = Pacer::new(0, Pacing::default());
             pacer.after_burst(MS, MS + delay * MS);
@@ -316,7 +317,7 @@ mod tests {
         pacer.after_burst(10 * MS, 14 * MS);
         assert_eq!((pacer.due(10 * MS), pacer.due(11 * MS)), (14 * MS, 15 * MS));
         assert_eq!(pacer.moved(), (4 * MS, 1));
-        // What fast traffic has all the time is made up, nearly at the rate.
+        // A short delay, normal in fast traffic, is made up at little more than the rate.
         pacer.after_burst(20 * MS, 24 * MS + Pacer::SHORT_DELAY);
         assert_eq!(pacer.due(20 * MS), 24 * MS + Pacer::SHORT_DELAY);
         assert_eq!((pacer.due(21 * MS), pacer.moved()), (25 * MS, (4 * MS, 1)));

@@ -1,23 +1,23 @@
-//! How exactly packets left: departures compared with the schedule.
+//! Timing precision: departures compared with the schedule.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// What one thread measures.
+/// The measurements of one thread.
 pub(crate) struct Departures {
-    /// There always is one: its limits are valid.
+    /// Always `Some`: the limits of the histogram are valid.
     errors: Option<Histogram<u64>>,
     scheduled: Option<(u64, u64)>,
     actual: (u64, u64),
     packets: u64,
     moved: (u64, u64),
-    /// Packets are handed over so long before they are due, to a device that waits.
+    /// How early packets go to a device that launches them at their time, in nanoseconds.
     lead: u64,
 }
 
 impl Departures {
-    /// The longest error that is told apart, in nanoseconds: a minute.
+    /// The largest error that is recorded, in nanoseconds: a minute.
     const LONGEST: u64 = 60_000_000_000;
 
     pub(crate) fn new() -> Self {
@@ -31,13 +31,13 @@ impl Departures {
         }
     }
 
-    /// What is handed over so early leaves on time: the device waits.
+    /// Sets how early packets go to a device that launches them at their time. Early packets then
+    /// count as on time.
     pub(crate) fn leading(self, lead: u64) -> Self {
         Self { lead, ..self }
     }
 
-    /// Packets of these times left together, at `now`; they were to leave at `start` and their
-    /// time.
+    /// Records that packets left together at `now`. Each was scheduled for `start` plus its time.
     #[inline]
     pub(crate) fn record(&mut self, times: &[u64], start: u64, now: u64) {
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
@@ -56,8 +56,8 @@ impl Departures {
         }
     }
 
-    /// `packets` packets left between two times, which were to leave between two times of the
-    /// schedule.
+    /// Records `packets` departures: the first and last scheduled time, and the first and last
+    /// actual time.
     pub(crate) fn record_span(&mut self, packets: u64, scheduled: (u64, u64), actual: (u64, u64)) {
         self.packets += packets;
         let (first, last) = self.scheduled.unwrap_or(scheduled);
@@ -65,19 +65,19 @@ impl Departures {
         self.actual = (self.actual.0.min(actual.0), self.actual.1.max(actual.1));
     }
 
-    /// `packets` packets left `error` nanoseconds from their time.
+    /// Records that `packets` packets left `error` nanoseconds before or after their time.
     pub(crate) fn record_errors(&mut self, error: u64, packets: u64) {
         if let Some(errors) = &mut self.errors {
             errors.saturating_record_n(error, packets);
         }
     }
 
-    /// By how much the schedule was moved, and how often.
+    /// Sets the total of all moves of the schedule, and their number.
     pub(crate) fn set_moved(&mut self, moved: (u64, u64)) {
         self.moved = moved;
     }
 
-    /// Adds what another thread measured.
+    /// Adds the measurements of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         if let (Some(errors), Some(others)) = (&mut self.errors, &other.errors) {
             // Both have the same limits.
@@ -113,11 +113,11 @@ impl Departures {
     }
 }
 
-/// How exactly packets left.
+/// Timing precision of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// Packets that were written to be sent.
+    /// Packets that were written for sending.
     pub packets: u64,
     /// From the first departure to the last, as scheduled; `None` for as fast as possible.
     pub scheduled: Option<Duration>,
@@ -126,9 +126,10 @@ pub struct Timing {
     /// Departures compared with the schedule; `None` for as fast as possible. An early departure
     /// counts like a late one.
     pub error: Option<DepartureError>,
-    /// By how much the schedule was moved: for how long the rate could not be had.
+    /// The total of all moves of the schedule: the time for which the sender could not keep the
+    /// rate.
     pub moved: Duration,
-    /// How often it was.
+    /// How often the schedule moved.
     pub moves: u64,
 }
 
@@ -144,23 +145,23 @@ pub struct DepartureError {
 }
 
 impl Timing {
-    /// Packets per second that were to be sent; `None` for as fast as possible.
+    /// The scheduled packets per second; `None` for as fast as possible.
     pub fn scheduled_rate(&self) -> Option<f64> {
         self.scheduled.and_then(|time| self.rate(time))
     }
 
-    /// Packets per second that were sent.
+    /// The achieved packets per second.
     pub fn achieved_rate(&self) -> Option<f64> {
         self.rate(self.actual)
     }
 
-    /// By which share the achieved rate is above the scheduled one.
+    /// The relative difference of the achieved rate to the scheduled rate; positive if faster.
     pub fn rate_error(&self) -> Option<f64> {
         let (scheduled, achieved) = (self.scheduled_rate()?, self.achieved_rate()?);
         Some(achieved / scheduled - 1.0)
     }
 
-    /// The first packet begins the time that the others take.
+    /// Packets per second. The first packet starts the period, so it is not counted.
     fn rate(&self, time: Duration) -> Option<f64> {
         let seconds = time.as_secs_f64();
         (self.packets > 1 && seconds > 0.0).then(|| (self.packets - 1) as f64 / seconds)

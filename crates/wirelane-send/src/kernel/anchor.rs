@@ -1,4 +1,4 @@
-//! A place that makes runs of a program cheap.
+//! An attachment that makes runs of a program cheap.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -6,12 +6,13 @@ use wirelane_os::bpf::{Link, Program, XdpMode};
 use wirelane_os::link::{self, VethEnd};
 use wirelane_os::{OsError, iface, netns};
 
-/// Keeps a program where the kernel has a fast way to it.
+/// Keeps a program attached, so that the kernel has a dispatcher slot for it.
 ///
-/// A run of several frames puts its program among those that the kernel calls directly, and takes
-/// it out at the end (`bpf_prog_change_xdp` in `bpf_prog_test_run_xdp`). Each of the two waits for
-/// every CPU (`synchronize_rcu` in `bpf_dispatcher_change_prog`), unless the program is there
-/// already because it is on an interface: this one, which nobody uses, in a namespace of its own.
+/// A run of several frames adds its program to the XDP dispatcher, whose programs the kernel calls
+/// directly, and removes it at the end (`bpf_prog_change_xdp` in `bpf_prog_test_run_xdp`). Both
+/// steps wait for every CPU (`synchronize_rcu` in `bpf_dispatcher_change_prog`), unless the
+/// dispatcher already has the program because it is attached to an interface. The anchor attaches
+/// it to an otherwise unused veth in a separate network namespace.
 #[derive(Debug)]
 pub(super) struct Anchor {
     _link: Link,
@@ -19,7 +20,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    /// Anchors a program.
+    /// Creates the veth pair and attaches the program.
     pub(super) fn of(program: &Program) -> Result<Self, OsError> {
         let namespace = netns::anonymous()?;
         let link = {

@@ -1,6 +1,6 @@
-//! Pieces of programs: values of fields, bits in a frame, one's complement sums.
+//! Building blocks of programs: field values, stores into a frame, one's complement sums.
 //!
-//! Registers keep one meaning throughout a program; the others are scratch:
+//! These registers keep their meaning throughout a program; the others are scratch:
 //!
 //! ```text
 //!   R6 context │ R7 packet number │ R8 start of the frame │ R9 the state that outlives the run
@@ -12,11 +12,11 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Map, Reg, Size};
 
 /// `struct xdp_md *`.
 pub(super) const CONTEXT: Reg = Reg::R6;
-/// The number of the packet in its stream.
+/// The packet number in its stream.
 pub(super) const NUMBER: Reg = Reg::R7;
 /// Where the frame starts.
 pub(super) const FRAME: Reg = Reg::R8;
-/// The value of the state's map.
+/// A pointer to the value of the state map.
 pub(super) const STATE: Reg = Reg::R9;
 
 // `enum bpf_func_id`.
@@ -26,14 +26,15 @@ pub(super) const REDIRECT: i32 = 23;
 pub(super) const XDP_ADJUST_TAIL: i32 = 65;
 pub(super) const XDP_STORE_BYTES: i32 = 190;
 
-// Of `struct xdp_md`.
+// Offsets in `struct xdp_md`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 
-/// The key of a look-up, on the stack.
+/// The stack offset of a look-up key.
 const KEY: i16 = -4;
 
-/// Emits R0 = the entry of `map` that R1 numbers; goes to `failed` if there is none.
+/// Emits R0 = a pointer to the entry of `map` at the index in R1. Jumps to `failed` if there is
+/// none.
 pub(super) fn look_up(asm: &mut Assembler, map: &Map, failed: Label) {
     asm.emit(Insn::store(Size::Word, Reg::R10, KEY, Reg::R1));
     asm.extend(Insn::load_map(Reg::R1, map.as_fd().as_raw_fd()));
@@ -43,8 +44,8 @@ pub(super) fn look_up(asm: &mut Assembler, map: &Map, failed: Label) {
     asm.jump_if(Cond::Eq, Reg::R0, 0, failed);
 }
 
-/// Emits FRAME = start of the frame, of which `length` bytes can be accessed; goes to `failed` if
-/// it is shorter.
+/// Emits FRAME = the start of the frame, with `length` accessible bytes. Jumps to `failed` if the
+/// frame is shorter.
 pub(super) fn reach(asm: &mut Assembler, length: usize, failed: Label) {
     asm.emit(Insn::load(Size::Word, FRAME, CONTEXT, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, Reg::R3, CONTEXT, XDP_MD_DATA_END));
@@ -61,7 +62,7 @@ pub(super) fn constant(asm: &mut Assembler, register: Reg, value: u64) {
     }
 }
 
-/// Emits `register op= value`; R5 is lost.
+/// Emits `register op= value`. Clobbers R5.
 pub(super) fn apply(asm: &mut Assembler, op: Alu, register: Reg, value: u64) {
     match i32::try_from(value as i64) {
         Ok(small) => asm.emit(Insn::alu64(op, register, small)),
@@ -72,7 +73,7 @@ pub(super) fn apply(asm: &mut Assembler, op: Alu, register: Reg, value: u64) {
     }
 }
 
-/// Emits `register %= divisor`; R5 is lost.
+/// Emits `register %= divisor`. Clobbers R5.
 pub(super) fn modulo(asm: &mut Assembler, register: Reg, divisor: u64) {
     if divisor.is_power_of_two() {
         apply(asm, Alu::And, register, divisor - 1);
@@ -81,12 +82,12 @@ pub(super) fn modulo(asm: &mut Assembler, register: Reg, divisor: u64) {
     }
 }
 
-/// Emits the stores of `bytes` at `at` of the frame. R1 is lost.
+/// Emits the stores of `bytes` at offset `at` of the frame.
 pub(super) fn store_bytes(asm: &mut Assembler, bytes: &[u8], at: usize) {
     let mut at = at;
     let mut rest = bytes;
     while !rest.is_empty() {
-        // The order of this machine is that of the memory.
+        // Native byte order: a store writes the bytes in their order in memory.
         if let Some((word, left)) = rest.split_first_chunk::<4>() {
             let value = i32::from_ne_bytes(*word);
             asm.emit(Insn::store_imm(Size::Word, FRAME, at as i16, value));
@@ -102,9 +103,9 @@ pub(super) fn store_bytes(asm: &mut Assembler, bytes: &[u8], at: usize) {
     }
 }
 
-/// Emits the store of the lowest `width` bytes of `value` at `base + at`, in network order; `whole`
-/// if they replace what is there, otherwise bits are added to it. R2 and R3 are lost, so `base` and
-/// `value` are none of them.
+/// Emits the store of the lowest `width` bytes of `value` at `base + at`, in network byte order.
+/// With `whole`, they replace the existing bytes; otherwise they are combined with them by OR.
+/// Clobbers R2 and R3, which must not be `base` or `value`.
 pub(super) fn store_number(
     asm: &mut Assembler,
     base: Reg,
@@ -138,8 +139,8 @@ pub(super) fn store_number(
     }
 }
 
-/// Emits the addition of R1, a number of `width` bytes, to the sum on the stack at `slot`. `odd`
-/// says whether its last byte is the upper one of a 16-bit word. R2 and R3 are lost.
+/// Emits the addition of `value`, a number of `width` bytes, to the sum on the stack at `slot`.
+/// `odd` means that its last byte is the upper byte of a 16-bit word. Clobbers R2 and R3.
 pub(super) fn add_to_sum(asm: &mut Assembler, slot: i16, value: Reg, width: usize, odd: bool) {
     asm.emit(Insn::mov_reg(Reg::R2, value));
     if width > 4 {
@@ -156,7 +157,8 @@ pub(super) fn add_to_sum(asm: &mut Assembler, slot: i16, value: Reg, width: usiz
     asm.emit(Insn::store(Size::Double, Reg::R10, slot, Reg::R3));
 }
 
-/// Emits R1 = the one's complement sum of `register`, in 16 bits. R2 is lost; `register` may be R1.
+/// Emits R1 = the one's complement sum of `register`, in 16 bits. Clobbers R2; `register` may be
+/// R1.
 pub(super) fn fold(asm: &mut Assembler, register: Reg) {
     if register != Reg::R1 {
         asm.emit(Insn::mov_reg(Reg::R1, register));

@@ -1,4 +1,4 @@
-//! Values of fields, computed by a program as [`Template`](wirelane_gen::template::Template) does.
+//! BPF code that computes field values as [`Template`](wirelane_gen::template::Template) does.
 
 use wirelane_gen::Values;
 use wirelane_gen::template::Edit;
@@ -8,7 +8,7 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Map, MapKind, Reg, Siz
 use super::code::{FRAME, NUMBER, add_to_sum, apply, constant, look_up, modulo, store_number};
 use super::refusal::Refusal;
 
-/// The value of a field, as instructions compute it.
+/// The value of a field, as BPF instructions compute it.
 #[derive(Debug)]
 pub(super) enum Field {
     /// In R1.
@@ -28,13 +28,13 @@ pub(super) enum Narrow {
         map: Map,
         period: u64,
     },
-    /// `bits` of the span, which is a power of two.
+    /// The span is a power of two, 2 to the power of `bits`.
     RandomBits {
         low: u64,
         bits: u32,
         seed: u64,
     },
-    /// Of at most 2³² values.
+    /// The span has at most 2³² values.
     RandomSpan {
         low: u64,
         span: u64,
@@ -44,7 +44,8 @@ pub(super) enum Narrow {
 
 #[derive(Debug)]
 pub(super) enum Wide {
-    /// Adds or subtracts a product that has no more than 64 bits, and another to the upper half.
+    /// Adds or subtracts (`falls`) the position times `low`, which fits into 64 bits, and the
+    /// position times `high` in the upper half.
     Counter {
         start: u128,
         high: u64,
@@ -70,13 +71,13 @@ pub(super) enum FieldError {
 }
 
 impl Field {
-    /// Prepares the values of `edit`.
+    /// Prepares the values of `edit`, with a map for a list.
     pub(super) fn new(edit: &Edit) -> Result<Self, FieldError> {
         if edit.bits > 64 { wide(edit).map(Self::Wide) } else { narrow(edit).map(Self::Narrow) }
     }
 
-    /// Emits the field: its value for the packet's number goes into the frame, and into the sums on
-    /// the stack for which `slot` says where they are.
+    /// Emits the field: writes its value for the packet's number into the frame, and adds it to the
+    /// checksums on the stack. `slot` returns the stack offset of a checksum.
     pub(super) fn emit(
         &self,
         asm: &mut Assembler,
@@ -181,7 +182,7 @@ fn list_map(
 }
 
 impl Narrow {
-    /// Emits R1 = the value, at its place in the field's bytes.
+    /// Emits R1 = the value, shifted to its position in the field's bytes.
     fn emit(&self, asm: &mut Assembler, edit: &Edit, failed: Label) {
         let position = |asm: &mut Assembler, period| {
             asm.emit(Insn::mov_reg(Reg::R1, NUMBER));
@@ -209,7 +210,7 @@ impl Narrow {
             }
             Self::RandomSpan { low, span, seed } => {
                 random(asm, Reg::R1, *seed);
-                // (random * span) >> 64, by halves of the random number.
+                // (random * span) >> 64, computed with the two halves of the random number.
                 asm.emit(Insn::alu32_reg(Alu::Mov, Reg::R2, Reg::R1));
                 apply(asm, Alu::Mul, Reg::R2, *span);
                 asm.emit(Insn::alu64(Alu::Shr, Reg::R2, 32));
@@ -237,7 +238,7 @@ impl Wide {
             Self::Counter { start, high: upper, low: lower, falls, period } => {
                 let op = if *falls { Alu::Sub } else { Alu::Add };
                 let done = asm.label();
-                // R0 is the position.
+                // R0 is the position in the period.
                 asm.emit(Insn::mov_reg(Reg::R0, NUMBER));
                 modulo(asm, Reg::R0, *period);
                 constant(asm, high, (*start >> 64) as u64);
@@ -250,7 +251,7 @@ impl Wide {
                 constant(asm, low, *start as u64);
                 asm.emit(Insn::mov_reg(Reg::R3, low));
                 asm.emit(Insn::alu64_reg(op, low, Reg::R0));
-                // The carry, or what was borrowed.
+                // The carry or borrow.
                 let cond = if *falls { Cond::Le } else { Cond::Ge };
                 asm.jump_if_reg(cond, low, Reg::R3, done);
                 asm.emit(Insn::alu64(op, high, 1));
@@ -280,8 +281,8 @@ impl Wide {
     }
 }
 
-/// Emits `register` = 64 random bits of the seed and the packet's number: a step of SplitMix64. R2
-/// and R5 are lost.
+/// Emits `register` = 64 random bits from the seed and the packet's number: one step of SplitMix64.
+/// Clobbers R2 and R5.
 fn random(asm: &mut Assembler, register: Reg, seed: u64) {
     asm.emit(Insn::mov_reg(register, NUMBER));
     asm.emit(Insn::alu64(Alu::Add, register, 1));

@@ -1,4 +1,4 @@
-//! What one thread does that has the kernel send.
+//! The loop of one thread of the kernel engine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,35 +20,36 @@ use crate::pacer::{Pacer, Pacing};
 use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped, has_no_link, is_down};
 use crate::timing::Departures;
 
-/// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop
-/// is seen.
+/// The most frames per system call without a rate. A call takes a few milliseconds; the thread
+/// checks for a stop request between calls.
 const RUN: u64 = 1 << 15;
-/// The same of several streams, which take turns.
+/// The same for several streams, which take turns.
 const TURN: u64 = 512;
-/// Frames between two flushes. A veth's ring has 256 places, and is emptied after each batch.
+/// Frames between two flushes. The ring of a veth has 256 slots, and is drained after each batch.
 const BATCH: u64 = 64;
-/// How long a call takes that keeps to a schedule, in nanoseconds.
+/// The time that the packets of one call with a rate cover, in nanoseconds.
 const CALL: u64 = 50_000_000;
-/// Packets that leave in a group where they are due at least so many nanoseconds apart. Waiting for
-/// a time by reading the clock takes some 280, a packet 150 (a virtual AMD EPYC, Zen 5): so a
-/// quarter of the time is left.
+/// Pairs of an interval in nanoseconds and a group size: packets with at least this interval leave
+/// in groups of this size. Polling the clock for one departure takes about 280 ns, a packet 150 ns
+/// (measured on a virtual AMD EPYC, Zen 5), so a quarter of the time remains.
 const GROUPS: [(u64, u64); 3] = [(600, 1), (400, 2), (300, 4)];
-/// Packets of a group at most.
+/// The largest group, for shorter intervals.
 const GROUP: u64 = 16;
-/// Packets of a call at most that keeps to a schedule: some 10 ms at the highest rates.
+/// The most packets per call with a rate: about 10 ms at the highest rates.
 const PACED_RUN: u64 = 1 << 17;
-/// From this interval on a thread sleeps between two packets, in nanoseconds.
+/// Above this interval, in nanoseconds, the thread sleeps between two packets.
 const SLEEP: u64 = 150_000;
-/// How long before a packet is due the program is started, which then waits in the kernel.
+/// How long before a packet is due the thread starts the program, in nanoseconds. The program then
+/// waits in the kernel.
 const LEAD: u64 = 40_000;
-/// The longest sleep, after which a thread looks whether it is to stop.
+/// The longest sleep, in nanoseconds. After it, a thread checks for a stop request.
 const NAP: u64 = 20_000_000;
-/// How often what the interface says is read.
+/// The interval at which the interface statistics are read, in nanoseconds.
 const WATCH: u64 = 20_000_000;
-/// How often the interface is asked whether it still transmits.
+/// The interval at which the thread checks whether the interface still transmits, in nanoseconds.
 const ASK: u64 = 1_000_000_000;
 
-/// What the threads share.
+/// State that all threads share.
 pub(super) struct Shared {
     pub(super) interface: String,
     pub(super) config: SendConfig,
@@ -86,14 +87,14 @@ impl Shared {
     }
 }
 
-/// What the interface lost after the program had handed it over.
+/// Frames that the interface dropped after the programs had redirected them.
 struct Losses {
     link: LinkReader,
-    /// Its counter when last read.
+    /// The drop counter at the last reading.
     seen: u64,
-    /// Lost, and not yet taken off what was sent.
+    /// Drops that are not yet subtracted from the sent frames.
     open: u64,
-    /// When the interface is to be asked whether it transmits.
+    /// The next time to check whether the interface transmits.
     ask: u64,
 }
 
@@ -105,10 +106,10 @@ impl Losses {
         Ok(Self { link, seen, open: 0, ask: 0 })
     }
 
-    /// How many of `frames` handed over to the interface `name` were lost.
+    /// Returns how many of `frames` redirected to the interface `name` were dropped.
     ///
     /// # Errors
-    /// The interface is gone, down or without a link, and has dropped frames without counting them.
+    /// The interface is gone, down or without a link. It then drops frames without counting them.
     fn take(&mut self, name: &str, frames: u64) -> Result<u64> {
         let link = self.link.read().map_err(|error| Error::os(name, error))?;
         if !link.is_up() {
@@ -132,7 +133,7 @@ pub(super) struct Share {
     sender: Sender,
     _anchor: Option<Anchor>,
     stream: Stream,
-    /// Frames of this lane to send in all.
+    /// The number of frames that this lane sends in total.
     count: u64,
     /// Frames sent.
     sent: u64,
@@ -140,7 +141,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The part of `lane` in the first `count` packets of the stream; in all of them if `None`.
+    /// The part of `lane` in the first `count` packets of the stream, or in all packets if `None`.
     pub(super) fn new(sender: Sender, stream: &Stream, lane: Lane, count: Option<u64>) -> Self {
         let (index, of) = (u64::from(lane.index), u64::from(lane.of));
         let share = |count: u64| count / of + u64::from(index < count % of);
@@ -155,9 +156,9 @@ impl Share {
     }
 }
 
-/// The bytes of a lane's packets.
+/// The lengths of a lane's packets.
 struct LaneLengths {
-    /// Bytes before each packet of a cycle, and of the whole cycle.
+    /// The sum of the bytes before each packet of a cycle, and of the whole cycle.
     before: Vec<u64>,
 }
 
@@ -174,7 +175,7 @@ impl LaneLengths {
         Self { before }
     }
 
-    /// The bytes of the first packets.
+    /// The bytes of the first `packets` packets.
     fn until(&self, packets: u64) -> u64 {
         let cycle = (self.before.len() - 1).max(1) as u64;
         let of = |packets: u64| self.before.get(packets as usize).copied().unwrap_or(0);
@@ -189,7 +190,7 @@ pub(super) struct KernelLane {
     counters: Arc<TxCounters>,
     shared: Arc<Shared>,
     departures: Departures,
-    /// Frames and bytes handed over, and not yet compared with what the interface lost.
+    /// Redirected frames and bytes that are not yet compared with the interface drops.
     open: (u64, u64),
     watched: u64,
 }
@@ -219,7 +220,7 @@ impl KernelLane {
         LaneEnd { departures: self.departures, skipped: Skipped::default(), errors }
     }
 
-    /// As fast as possible, the streams in turns.
+    /// Sends as fast as possible. The streams take turns.
     fn hurry(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let start = shared.start.load(Ordering::Acquire);
@@ -231,7 +232,7 @@ impl KernelLane {
         while !shared.is_stopping() && now < end && ended.is_ok() {
             let before = sent;
             for index in 0..self.shares.len() {
-                // Near the end as much as there is time for.
+                // Near the end, sends only the packets that the remaining time allows.
                 let fits = match now.saturating_sub(first) {
                     0 => BATCH,
                     elapsed => {
@@ -258,7 +259,7 @@ impl KernelLane {
         ended
     }
 
-    /// The one stream, at its times.
+    /// Sends the only stream at its scheduled times.
     fn keep_schedule(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let Some(share) = self.shares.first() else { return Ok(()) };
@@ -271,7 +272,7 @@ impl KernelLane {
         let end = shared.duration().min(own);
         let mut pacer = Pacer::new(shared.start.load(Ordering::Acquire), shared.config.pacing);
         let start = shared.start.load(Ordering::Acquire);
-        // A schedule that cannot be kept ends so late.
+        // A delayed schedule ends at this time at the latest.
         let deadline = start.saturating_add(end).saturating_add(Pacer::LONGEST_DELAY);
         let mut now = clock::monotonic_ns();
         let (mut sent, mut from) = (0, None);
@@ -329,12 +330,12 @@ impl KernelLane {
         ended
     }
 
-    /// Whether there is nothing more to send.
+    /// Whether all frames of this lane are sent.
     fn is_over(&self) -> bool {
         self.shares.iter().all(|share| share.sent >= share.count)
     }
 
-    /// Has the kernel send up to `wanted` packets of a stream; returns how many it did.
+    /// Has the kernel send up to `wanted` packets of a stream. Returns the number of sent packets.
     fn call(&mut self, index: usize, wanted: u64, batch: u64) -> Result<u64> {
         let Some(share) = self.shares.get_mut(index) else { return Ok(0) };
         let wanted = wanted.min(share.count - share.sent.min(share.count));
@@ -350,7 +351,7 @@ impl KernelLane {
         let bytes = share.lengths.until(state.frames()) - share.lengths.until(share.sent);
         share.sent = state.frames();
         match called {
-            // A signal ends a call early.
+            // A signal may end a call early.
             Err(error) if error.errno() != Some(Errno::INTR.raw_os_error()) => {
                 self.lose(frames);
                 Err(not_sent(interface, error))
@@ -362,7 +363,7 @@ impl KernelLane {
         }
     }
 
-    /// Shows how far it is.
+    /// Publishes the progress.
     fn progress(&self, at: u64) {
         let Some(progress) = self.shared.lanes.get(self.lane.index as usize) else { return };
         let packets = self.shares.iter().map(|share| share.sent).sum();
@@ -370,7 +371,7 @@ impl KernelLane {
         progress.at.store(at, Ordering::Relaxed);
     }
 
-    /// Reads from time to time what the interface has lost.
+    /// Reads the interface drops if the last reading is old enough.
     fn watch(&mut self, now: u64) -> Result<()> {
         if now.saturating_sub(self.watched) < WATCH {
             return Ok(());
@@ -379,7 +380,7 @@ impl KernelLane {
         self.settle(false)
     }
 
-    /// Counts what was handed over, less what the interface says it lost.
+    /// Counts the redirected frames minus the interface drops.
     fn settle(&mut self, at_the_end: bool) -> Result<()> {
         let (frames, bytes) = std::mem::take(&mut self.open);
         let shared = Arc::clone(&self.shared);
@@ -399,7 +400,7 @@ impl KernelLane {
             let asked = if ask { transmits(interface) } else { Ok(()) };
             asked.map_err(|refusal| Error::failed(interface, refusal.to_string())).map(|()| lost)
         });
-        // Which of them had left nobody knows.
+        // On an error, it is unknown which of these frames left. All count as lost.
         let lost = lost.inspect_err(|_| self.lose(frames))?;
         let mean = bytes.checked_div(frames).unwrap_or(0);
         self.counters.count(frames - lost, bytes - lost * mean);
@@ -412,19 +413,19 @@ impl KernelLane {
     }
 }
 
-/// Packets due before `left` nanoseconds have passed.
+/// Packets that are due within `left` nanoseconds, at least one.
 fn schedule_left(left: u64, interval: u64) -> u64 {
     left.div_ceil(interval).max(1)
 }
 
-/// Packets that leave together when the first is due: a power of two.
+/// The number of packets that leave together when the first is due: a power of two.
 fn group(pacing: Pacing, interval: u64) -> u64 {
     let found = GROUPS.into_iter().find(|(least, _)| interval >= *least);
     let most = (pacing.burst.max(1) as u64).min(found.map_or(GROUP, |(_, group)| group));
     1 << most.ilog2()
 }
 
-/// Packets that are flushed together: those due within the horizon, whole groups.
+/// The number of packets per flush: those due within the horizon, rounded up to whole groups.
 fn batch(pacing: Pacing, interval: u64) -> u64 {
     let horizon = u64::try_from(pacing.horizon.as_nanos()).unwrap_or(u64::MAX);
     let burst = (pacing.burst.max(1) as u64).min(BATCH);
@@ -433,7 +434,7 @@ fn batch(pacing: Pacing, interval: u64) -> u64 {
     due.next_multiple_of(group).min(burst / group * group)
 }
 
-/// Sleeps until `until`; returns the time then.
+/// Sleeps until `until`. Returns the current time.
 fn sleep(now: u64, until: u64) -> u64 {
     if now < until {
         clock::sleep_until(until);

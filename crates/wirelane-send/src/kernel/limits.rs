@@ -1,11 +1,11 @@
-//! What programs can do at most.
+//! Limits of the programs.
 
-/// Streams at most: the kernel calls so many programs directly (`BPF_DISPATCHER_MAX`), and other
-/// programs want some, too.
+/// The largest number of streams. The XDP dispatcher has 48 slots (`BPF_DISPATCHER_MAX`), and other
+/// programs need some of them.
 pub const MAX_STREAMS: usize = 32;
 
-/// The longest frame: a page of 4 KiB less what the kernel keeps in it.
+/// The longest frame: a page of 4 KiB minus the kernel's headroom and bookkeeping in it.
 pub const MAX_FRAME: usize = 3400;
 
-/// How much of a packet's front a program writes at most.
+/// The longest head of a packet that a program writes.
 pub const MAX_HEAD: usize = 512;

@@ -1,33 +1,32 @@
-//! A sender of given frames inside the kernel: the load of benchmarks.
+//! A sender of given frames inside the kernel: the load for benchmarks.
 //!
-//! Sockets in copy mode send more slowly than the receivers under test. Here the kernel runs an XDP
-//! program on frames that it makes itself (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18), and the
-//! program redirects each of them out of the interface. One system call sends thousands.
+//! Sockets in copy mode send more slowly than the receivers under test. Here the kernel allocates
+//! the frames and runs an XDP program on them (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18). The
+//! program redirects each frame out of the interface. One system call sends thousands of frames.
 //!
 //! ```text
 //!   template ─▶ page pool ─▶ program: next template, count, redirect ─▶ ndo_xdp_xmit ─▶ cable ─▶ peer's NAPI
 //! ```
 //!
-//! What to know about it:
+//! Properties and limits:
 //!
 //! * The interface must transmit redirected frames (`ndo_xdp_xmit`). A veth does if its *peer* runs
 //!   NAPI: the peer is up, and has an XDP program in native mode, or GRO on (`ethtool -K PEER gro
-//!   on`, enough for a receiver in generic mode). Otherwise every frame is dropped, which only the
-//!   peer's statistics show.
-//! * Drops of the interface or its peer are not seen here either: [`Sent::frames`] counts
-//!   redirected frames. The statistics `tx_dropped` and `rx_dropped` of the interfaces have the
-//!   drops.
+//!   on`, enough for a receiver in generic mode). Otherwise the veth drops every frame.
+//! * [`Sent::frames`] counts redirected frames. The statistics `tx_dropped` and `rx_dropped` of the
+//!   interfaces count drops of the interface and its peer.
 //! * A veth delivers to the receive queue *CPU of the sender* modulo *receive queues of the peer*
-//!   (`veth_select_rxq`), whatever is in the frame. A sender per CPU is the way to reach several
-//!   queues.
-//! * The receiver's NAPI runs on the sender's CPU, between two batches, until its consumer takes
-//!   over. With one more CPU the consumer has one to itself.
-//! * Frames are all equally long, and fit into a page with their bookkeeping: about 3,500 bytes of
-//!   4,096.
-//! * It needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, too, each system call takes some 20
-//!   ms longer (see `Anchor`): a low rate then comes in large bursts.
+//!   (`veth_select_rxq`), independently of the frame's content. To reach several queues, use a
+//!   sender per CPU.
+//! * The receiver's NAPI runs on the sender's CPU, between two batches, until the receiving program
+//!   takes over. With one more CPU, that program has a CPU to itself.
+//! * All frames have the same length, and fit into a page with the kernel's bookkeeping: about
+//!   3,500 bytes of 4,096.
+//! * It needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, each system call takes about 20 ms
+//!   longer (see `Anchor`), so that even a low rate leaves in large bursts.
 //!
-//! A call costs about 12 µs, a frame 150 ns up to an `XDP_DROP` at the other end of a veth.
+//! A system call costs about 12 µs. A frame costs 150 ns, including an `XDP_DROP` at the other end
+//! of a veth.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -47,7 +46,7 @@ use super::anchor::Anchor;
 use super::probe::is_sound;
 use wirelane::error::{Error, Result};
 
-/// Bytes of a time stamp, see [`LiveSender::stamping`].
+/// Bytes of a timestamp, see [`LiveSender::stamping`].
 pub const STAMP_BYTES: usize = 8;
 
 /// How much to send, and how fast.
@@ -56,31 +55,30 @@ pub struct Pace {
     /// Frames to send; until stopped if `None`.
     pub count: Option<u64>,
     /// Frames per second, on average over a millisecond or a frame, whichever is longer; as fast as
-    /// possible if `None`. What could not be sent in time for more than ten milliseconds is not
-    /// made up for.
+    /// possible if `None`. After a delay, at most ten milliseconds' worth of frames is made up.
     pub rate: Option<u64>,
-    /// The CPU to send from, which decides about the receive queue at the other end of a veth.
+    /// The CPU to send from. It determines the receive queue at the other end of a veth.
     pub cpu: Option<u32>,
 }
 
-/// What was sent.
+/// The result of a [`LiveSender`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Frames that were given to the interface.
+    /// Frames redirected to the interface.
     pub frames: u64,
-    /// From the first to the last of them.
+    /// From the start to the end of the last system call.
     pub elapsed: Duration,
-    /// What the sending thread used, the receiving NAPI included as far as it ran on its account.
+    /// CPU time of the sending thread, including the receiver's NAPI while it ran in this thread.
     pub cpu: CpuTime,
 }
 
-/// A sender that is ready.
+/// A sender with a loaded program.
 #[derive(Debug)]
 pub struct LiveSender {
     program: Program,
-    /// The program looks into it.
+    /// The program reads this map.
     _words: Option<Map>,
-    /// `None` without the privilege: then every system call takes some 20 ms longer.
+    /// `None` without CAP_SYS_ADMIN: every system call then takes about 20 ms longer.
     _anchor: Option<Anchor>,
     counter: Map,
     template: Vec<u8>,
@@ -89,22 +87,22 @@ pub struct LiveSender {
 }
 
 impl LiveSender {
-    /// Prepares to send `frames` in turn out of the interface, which belongs to the calling
-    /// thread's network namespace. They are whole Ethernet frames without frame check sequence.
+    /// Prepares to send `frames` in turn out of the interface, in the network namespace of the
+    /// calling thread. They are complete Ethernet frames without frame check sequence.
     ///
     /// # Errors
-    /// There is no such interface, or its driver would crash the kernel; no frame, a frame shorter
-    /// than 14 bytes or longer than the interface's MTU allows, or frames of different lengths;
-    /// capabilities are missing; the kernel refuses.
+    /// The interface does not exist, or its driver would crash the kernel; `frames` is empty; the
+    /// frames are shorter than 14 bytes, longer than the MTU allows, or of different lengths;
+    /// capabilities are missing; the kernel rejects the program or a map.
     pub fn new<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
         Self::with(interface, frames, false)
     }
 
-    /// The same, and the kernel writes the time at which it makes a frame into the last
-    /// [`STAMP_BYTES`] of it: nanoseconds of the monotonic clock, in the order of this machine.
+    /// The same, but the program writes the current time into the last [`STAMP_BYTES`] of each
+    /// frame: nanoseconds of the monotonic clock, in native byte order.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`LiveSender::new`].
     pub fn stamping<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
         Self::with(interface, frames, true)
     }
@@ -147,7 +145,7 @@ impl LiveSender {
         Ok(Self { program, _words: words, _anchor, counter, template, interface, sent: 0 })
     }
 
-    /// Sends `frames` frames now, on the calling thread, which must be in the namespace of the
+    /// Sends `frames` frames on the calling thread, which must be in the network namespace of the
     /// interface.
     ///
     /// # Errors
@@ -157,7 +155,7 @@ impl LiveSender {
         while left > 0 {
             match self.program.live_frames(&self.template, None, left, BATCH) {
                 Ok(()) => left = 0,
-                // A signal ended it early. The program has counted.
+                // A signal ended the call early. The program has counted its frames.
                 Err(error) if error.errno() == Some(Errno::INTR.raw_os_error()) => {
                     let before = self.sent;
                     self.count()?;
@@ -175,8 +173,8 @@ impl LiveSender {
         self.sent
     }
 
-    /// Starts a thread that sends. It stays in the calling thread's network namespace, and ends by
-    /// itself after [`Pace::count`] frames.
+    /// Starts a thread that sends. The thread runs in the network namespace of the calling thread,
+    /// and ends after [`Pace::count`] frames.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -234,7 +232,7 @@ impl LiveSender {
     }
 }
 
-/// A sender at work. Dropping it stops it and waits for its end.
+/// A running sender. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
 pub struct Sending {
     shared: Arc<Shared>,
@@ -242,26 +240,26 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Frames sent so far, as of the last system call that ended.
+    /// Frames sent so far, updated after each system call.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// Whether it has come to its end, by its count or an error.
+    /// Whether the thread has ended, after its last frame or with an error.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops it, within about 50 ms, and says what was sent.
+    /// Stops the thread within about 50 ms, and returns its result.
     ///
     /// # Errors
-    /// What went wrong while it was sending.
+    /// An error of the sending thread.
     pub fn stop(mut self) -> Result<Sent> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.join()
     }
 
-    /// Waits until it has sent all of [`Pace::count`], and says what was sent.
+    /// Waits until the thread has sent [`Pace::count`] frames, and returns its result.
     ///
     /// # Errors
     /// As [`Sending::stop`].
@@ -291,7 +289,7 @@ struct Shared {
     sent: AtomicU64,
 }
 
-/// When how many frames are due.
+/// The number of frames that are due over time.
 #[derive(Debug)]
 struct Schedule {
     rate: u64,
@@ -305,12 +303,13 @@ impl Schedule {
         Self { rate: rate.max(1), start, granted: 0 }
     }
 
-    /// How many frames are due now, or how long to wait until some are.
+    /// The number of frames that are due now, or how long to wait for them.
     fn due(&mut self, now: Instant) -> std::result::Result<u64, Duration> {
         let elapsed = now.saturating_duration_since(self.start).as_nanos();
         let target = elapsed * u128::from(self.rate) / 1_000_000_000;
         let target = u64::try_from(target).unwrap_or(u64::MAX);
-        // Half of a millisecond's worth: the other half is what comes while waiting for it.
+        // Half a millisecond's worth of frames: a call sends these and those that became due during
+        // the wait.
         let burst = (self.rate / 2_000).max(1);
         let due = target.saturating_sub(self.granted);
         if due < burst {
@@ -322,8 +321,8 @@ impl Schedule {
     }
 }
 
-/// Places of the 4-byte words in which not all frames agree. The last one may overlap the one
-/// before, as the length need not be a multiple of 4.
+/// Offsets of the 4-byte words in which the frames differ. The last word may overlap the one before
+/// it, as the length need not be a multiple of 4.
 fn differing_words<F: AsRef<[u8]>>(frames: &[F]) -> Vec<usize> {
     let Some((first, rest)) = frames.split_first() else { return Vec::new() };
     let first = first.as_ref();
@@ -352,15 +351,15 @@ fn word_map<F: AsRef<[u8]>>(
     Ok(Some(map))
 }
 
-/// What the program is made of.
+/// The parameters of the program.
 struct Parts<'a> {
     ifindex: u32,
     counter: &'a Map,
     length: i32,
     frames: i32,
-    /// Words that differ from frame to frame, and their places.
+    /// Words that differ from frame to frame, and their offsets.
     words: Option<(&'a Map, &'a [usize])>,
-    /// Whether each frame gets the time.
+    /// Whether the program writes the time into each frame.
     stamp: bool,
 }
 
@@ -383,7 +382,7 @@ fn assemble(parts: &Parts<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
     asm.emit(Insn::mov_reg(Reg::R1, INDEX));
     asm.emit(Insn::alu64(Alu::Add, Reg::R1, 1));
     asm.emit(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
-    // Checks that a frame is as long as it should be, and leaves its place in R2.
+    // Checks the length of a frame, and leaves the address of its start in R2.
     let reach = |asm: &mut Assembler| {
         asm.emit(Insn::load(Size::Word, Reg::R2, CONTEXT, XDP_MD_DATA));
         asm.emit(Insn::load(Size::Word, Reg::R3, CONTEXT, XDP_MD_DATA_END));
@@ -439,16 +438,17 @@ pub(super) fn not_sent(interface: &str, error: OsError) -> Error {
     error
 }
 
-/// Frames per system call at most: some 10 to 50 ms, after which an order to stop is seen.
+/// The most frames per system call. A call takes about 10 to 50 ms; the thread checks for a stop
+/// request between calls.
 const RUN: u32 = 1 << 16;
-/// Frames between two flushes. A veth's ring has 256 places, and is emptied after each batch.
+/// Frames between two flushes. The ring of a veth has 256 slots, and is drained after each batch.
 const BATCH: u32 = 64;
 /// Length of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Length of a VLAN tag.
 const VLAN: usize = 4;
 
-// Of `struct xdp_md`.
+// Offsets in `struct xdp_md`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 // `enum bpf_func_id`.

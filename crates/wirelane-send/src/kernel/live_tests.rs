@@ -1,4 +1,4 @@
-//! Schedules by a clock that the test moves, and frames through a veth pair.
+//! Schedules with a simulated clock, and frames through a veth pair.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,7 @@ fn words_that_differ() {
     assert_eq!(differing_words(&[[0; 18], other]), [4, 12, 14]);
 }
 
-/// A veth pair whose end `b` runs NAPI, and a socket that sees what arrives there.
+/// A veth pair whose end `b` runs NAPI, and a socket that receives the frames there.
 fn lab() -> (Namespace, Namespace, VethPair, OwnedFd) {
     let (a, b) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&a, &b, 1, 9000);
@@ -63,7 +63,7 @@ fn lab() -> (Namespace, Namespace, VethPair, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(all)).unwrap()
     });
-    // Whatever the limit of the machine.
+    // Overrides the limit of the machine.
     sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
     (a, b, pair, socket)
 }
@@ -78,18 +78,18 @@ fn frame(pair: &VethPair, number: u64, length: usize) -> Vec<u8> {
         .build()
 }
 
-/// The frames that come, of which there are to be `count`.
+/// Receives `count` frames, and any that arrive within 100 ms after them.
 fn receive(socket: &OwnedFd, count: usize) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 10_000];
     let mut deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         if received.len() == count {
-            // Nor do more come.
+            // Waits a little for surplus frames.
             deadline = deadline.min(Instant::now() + 100 * MS);
         }
         match recv(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
-            // The host answers that nobody listens.
+            // Skips the host's ICMP errors for closed ports.
             Ok((_, length)) if packets::sequence(&buffer[..length]).is_none() => {}
             Ok((_, length)) => received.push(buffer[..length].to_vec()),
             Err(_) => thread::sleep(MS),
@@ -134,7 +134,7 @@ fn privileged_frames_arrive_in_turn() {
         let mut sender = LiveSender::new(&pair.a.interface, &frames).unwrap();
         sender.send(3).unwrap();
         assert_eq!(sender.sent(), 3);
-        // The ring of a veth has 256 places.
+        // The ring of a veth has 256 slots.
         let sent = sender.start(Pace { count: Some(200), ..Pace::default() }).unwrap();
         assert_eq!(sent.wait().unwrap().frames, 200);
         let received = receive(&socket, 203);
@@ -153,7 +153,7 @@ fn privileged_a_rate_is_kept_and_a_stop_obeyed() {
     let (a, _b, pair, _socket) = lab();
     let _inside = a.enter();
     let sender = || LiveSender::new(&pair.a.interface, &[frame(&pair, 1, 60)]).unwrap();
-    // 1,000 frames at 10,000 per second: not before 99 ms have gone by.
+    // 1,000 frames at 10,000 per second take at least 99 ms.
     let pace = Pace { count: Some(1000), rate: Some(10_000), cpu: Some(0) };
     let sent = sender().start(pace).unwrap().wait().unwrap();
     assert_eq!(sent.frames, 1000);

@@ -1,5 +1,4 @@
-//! Sending by the kernel itself: an XDP program writes each frame and redirects it out of the
-//! interface.
+//! The kernel engine: an XDP program writes each frame and redirects it out of the interface.
 //!
 //! ```text
 //!   Stream ─▶ program ─┐   BPF_PROG_TEST_RUN, live frames: one call, thousands of packets
@@ -7,25 +6,27 @@
 //!   page pool ─▶ wait until due ─▶ headers, fields, checksums, signature ─▶ ndo_xdp_xmit ─▶ cable
 //! ```
 //!
-//! No packet is copied and no system call is made for one, so it is many times as fast as sockets.
-//! A program writes what [`Template::write`](wirelane_gen::template::Template::write) would write
-//! for the same number, byte for byte, and a [signature](wirelane_gen::signature) with the time at
-//! which it makes the frame. With a rate, the program itself waits for each packet's time.
+//! No packet needs a copy or a system call, so this engine is many times as fast as sockets. A
+//! program writes the same bytes as [`Template::write`](wirelane_gen::template::Template::write)
+//! for the same packet number, and a [signature](wirelane_gen::signature) with the time of the
+//! packet. With a rate, the program itself waits for the departure times.
 //!
-//! What to know about it:
+//! Properties and limits:
 //!
 //! * The interface must transmit redirected frames (`ndo_xdp_xmit`). A veth does if its *peer* runs
 //!   NAPI: the peer is up, and has an XDP program in native mode, or GRO on (`ethtool -K PEER gro
 //!   on`). [`can`] asks the kernel, without sending anything.
-//! * The program only knows what it handed over. What the interface drops then, because the ring
-//!   behind it is full, is read from its statistics and not counted as sent.
+//! * The program counts the frames that it redirects. The interface may then drop some of them
+//!   because its ring is full. The engine reads these drops from the interface statistics, and does
+//!   not count them as sent.
 //! * A veth delivers to the receive queue *CPU of the sender* modulo *receive queues of the peer*
-//!   (`veth_select_rxq`), whatever is in the frame. A thread per CPU is the way to reach several.
-//! * The receiver's NAPI runs on the sender's CPU, between two batches, until its consumer takes
-//!   over.
-//! * Several streams take turns of some hundred packets, each by a program of its own.
-//! * It needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, too, each system call takes some
-//!   20 ms longer.
+//!   (`veth_select_rxq`), independently of the frame's content. To reach several queues, use a
+//!   thread per CPU.
+//! * The receiver's NAPI runs on the sender's CPU, between two batches, until the receiving program
+//!   takes over.
+//! * Several streams take turns of some hundred packets. Each stream has a separate program.
+//! * The engine needs CAP_BPF and CAP_NET_ADMIN. Without CAP_SYS_ADMIN, each system call takes
+//!   about 20 ms longer.
 
 mod anchor;
 mod code;

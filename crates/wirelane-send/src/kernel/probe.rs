@@ -1,4 +1,4 @@
-//! When the kernel can send by itself.
+//! Checks whether the kernel engine can send.
 
 use wirelane::inspect;
 use wirelane::port::{Backend, PortInfo};
@@ -11,14 +11,15 @@ use wirelane_os::{OsError, iface, netdev};
 use super::limits::{MAX_FRAME, MAX_STREAMS};
 use super::refusal::Refusal;
 
-/// Length of an Ethernet header and of a VLAN tag, which a frame may have more than the MTU says
+/// The length of an Ethernet header and a VLAN tag: a frame may exceed the MTU by this
 /// (`xdp_ok_fwd_dev`).
 const HEADERS: usize = 14 + 4;
 
-/// Whether the kernel can send these streams out of this port. Nothing is sent to find out.
+/// Checks whether the kernel engine can send these streams out of this port. Sends no packet.
 ///
 /// # Errors
-/// Why not. What only shows when programs are loaded is an error of [`start`](super::start).
+/// The reason why not. Problems that appear only when programs are loaded are errors of
+/// [`start`](super::start).
 pub fn can(port: &PortInfo, streams: &[Stream]) -> Result<(), Refusal> {
     let interface = match (&port.interface, port.backend) {
         (Some(interface), Backend::Packet | Backend::Xdp) => interface,
@@ -39,7 +40,7 @@ pub fn can(port: &PortInfo, streams: &[Stream]) -> Result<(), Refusal> {
     transmits(interface)
 }
 
-/// Whether programs can keep to the schedules of these streams.
+/// Checks whether programs can follow the schedules of these streams.
 fn shape(streams: &[Stream]) -> Result<(), Refusal> {
     if streams.is_empty() {
         return Err(Refusal::NoStreams);
@@ -59,8 +60,8 @@ fn shape(streams: &[Stream]) -> Result<(), Refusal> {
     if streams.iter().all(even) { Ok(()) } else { Err(Refusal::Intervals) }
 }
 
-/// Whether the interface transmits redirected frames, as far as the kernel tells, and does no harm
-/// to it.
+/// Checks whether the interface transmits redirected frames, as reported by the kernel, and whether
+/// its driver handles them safely.
 pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
     is_sound(interface)?;
     let told = iface::index(interface).and_then(netdev::xdp_features);
@@ -76,9 +77,9 @@ pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The same where nobody tells: before Linux 6.3. Without a program of their own, cards drop frames
-/// of other programs, as a rule, and do not count them (igb_xdp_xmit, virtnet_xdp_xmit): nobody
-/// would learn that nothing was sent.
+/// The same for kernels before 6.3, which do not report it. Without an attached XDP program, most
+/// cards drop redirected frames and do not count them (igb_xdp_xmit, virtnet_xdp_xmit), so the loss
+/// would go unnoticed.
 fn untold(interface: &str) -> Result<(), Refusal> {
     let is_card = || Ok(Ethtool::open(interface)?.driver()?.is_some_and(|it| !it.bus.is_empty()));
     let has_program = || {
@@ -95,12 +96,12 @@ fn untold(interface: &str) -> Result<(), Refusal> {
     )))
 }
 
-/// Whether the driver only sends by queues that it has.
+/// Checks whether the driver uses only TX queues that exist.
 ///
-/// For frames of programs, virtio_net wants a queue more for each CPU. Where the device has not so
-/// many, and there are more queues than CPUs, it goes by queues that are not there, and the kernel
-/// crashes (virtnet_get_xdp_sq since 5.13; seen on 7.3). Queues of its own are only among the RX
-/// queues in use (virtnet_xdp_set).
+/// For redirected frames, virtio_net needs an additional TX queue for each CPU. If the device has
+/// too few queues for that, but more than CPUs, the driver uses queues that do not exist, and the
+/// kernel crashes (virtnet_get_xdp_sq since 5.13; seen on 7.3). The additional queues must fit into
+/// the number of RX queues in use (virtnet_xdp_set).
 pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
     let kernel = |error: OsError| Refusal::Kernel(error.to_string());
     let driver = Ethtool::open(interface).and_then(|ethtool| ethtool.driver()).map_err(kernel)?;
@@ -120,8 +121,8 @@ pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
     )))
 }
 
-/// Whether a virtio_net with so many RX and TX queues sends frames of programs by queues that are
-/// there.
+/// Whether a virtio_net with `rx` and `tx` queues sends redirected frames only through existing
+/// queues.
 fn has_queues([rx, tx]: [Option<u32>; 2], cpus: u32) -> bool {
     match (rx, tx) {
         (Some(rx), _) if rx <= cpus => true,
@@ -137,9 +138,9 @@ mod tests {
     #[test]
     fn a_virtio_net_has_queues_for_every_cpu_or_shares_them() {
         let of = |rx, tx, cpus| has_queues([Some(rx), Some(tx)], cpus);
-        // Shared by all CPUs.
+        // All CPUs share the queues.
         assert!(of(1, 1, 2) && of(2, 2, 2) && of(4, 4, 16));
-        // One more for each CPU.
+        // There is an additional queue for each CPU.
         assert!(of(4, 2, 2) && of(5, 3, 2));
         assert!(!of(4, 4, 2) && !of(3, 3, 2) && !of(5, 4, 2));
         assert!(!has_queues([None, Some(4)], 2) && !has_queues([Some(4), None], 2));

@@ -4,8 +4,9 @@
 //!   wait until due │ number, counter │ length │ headers │ fields │ checksums │ signature │ redirect
 //! ```
 //!
-//! A page of the kernel's pool comes back with what the program and the receiver left in it. So the
-//! head of each packet is written anew: what a receiver changed in its headers does not come again.
+//! The kernel recycles pages of its pool with the bytes that the program and the receiver left in
+//! them. So the program rewrites the head of each packet, including headers that a receiver
+//! changed.
 
 use wirelane_gen::Lane;
 use wirelane_gen::signature::{self, Key};
@@ -25,21 +26,21 @@ use super::field::{Field, FieldError};
 use super::limits::MAX_HEAD;
 use super::refusal::Refusal;
 
-/// How much of a head that never changes is written anew: as long as common stacks of headers.
+/// How many bytes of a constant head are rewritten: the length of common header stacks.
 const USUAL_HEAD: usize = 128;
-/// Steps of waiting until a packet is due, some 25 ns each.
+/// The most clock readings while waiting for a packet's time, about 25 ns each.
 const SPINS: i32 = 4000;
-/// Departure errors are told apart in steps of 64 ns.
+/// Departure errors below 262 µs are counted in steps of 64 ns.
 const FINE_SHIFT: i32 = 6;
-/// From 262 µs on, in steps of that, up to a second and beyond.
+/// Larger errors are counted in steps of 262 µs; the last step includes all errors above 1.07 s.
 const COARSE_SHIFT: i32 = 18;
-/// So many of either kind.
+/// The number of steps of each kind.
 const STEPS: usize = 4096;
-/// Fixed point of the interval between two packets.
+/// Fractional bits of the interval between two packets.
 pub(super) const INTERVAL_SHIFT: i32 = 20;
 
-// The state: frames; with a schedule the last departure and the largest error, too, then how often
-// each error.
+// The layout of the state: the number of frames; with a schedule also the last departure, the
+// largest error, and the histogram of errors.
 const COUNT: i16 = 0;
 const LAST: i16 = 8;
 const LATEST: i16 = 16;
@@ -48,43 +49,43 @@ const LATENESS: i16 = 24;
 const PACED_BYTES: usize = LATENESS as usize + 16 * STEPS;
 const PLAIN_BYTES: usize = 8;
 
-// On the stack. The key of a look-up is at -4.
+// Stack offsets. The key of a look-up is at -4.
 const NOW: i16 = -16;
 const LENGTH: i16 = -24;
 const DUE: i16 = -32;
 const SUMS: i16 = -40;
 
-/// What a program is to send.
+/// The parameters of a program.
 pub(super) struct Parts<'a> {
-    /// Where.
+    /// The interface to redirect to.
     pub(super) ifindex: u32,
     pub(super) stream: &'a Stream,
     pub(super) lane: Lane,
-    /// The key of the run and the flow.
+    /// The signature key and the flow number.
     pub(super) signature: Option<(Key, u32)>,
     /// Whether each packet waits until it is due.
     pub(super) paced: bool,
 }
 
-/// A program, its maps, and the frame that it starts from.
+/// A program, its maps, and the frame that it starts with.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) program: Program,
-    /// The longest frame, as packet 0 begins.
+    /// A frame of the largest length, with zeros in the changing fields.
     pub(super) frame: Vec<u8>,
     state: Map,
     pace: Option<Map>,
-    /// The program looks into them.
+    /// The program reads these maps.
     _tables: Vec<Map>,
     _fields: Vec<Field>,
 }
 
-/// What a program has done.
+/// A snapshot of a program's state.
 #[derive(Clone, Debug)]
 pub(super) struct State(Vec<u8>);
 
 impl State {
-    /// Frames handed over.
+    /// Frames redirected so far.
     pub(super) fn frames(&self) -> u64 {
         self.word(COUNT as usize)
     }
@@ -99,8 +100,8 @@ impl State {
         self.word(LATEST as usize)
     }
 
-    /// Departure errors in nanoseconds, in the middle of a step, and how many packets had them. A
-    /// packet that left before its time counts like a late one.
+    /// The histogram of departure errors: the middle of each step in nanoseconds, and its number of
+    /// packets. An early departure counts like a late one.
     pub(super) fn lateness(&self) -> impl Iterator<Item = (u64, u64)> {
         let middle = |step: usize, shift: i32| ((step as u64) << shift) + (1 << shift) / 2;
         let fine = (0..STEPS).map(move |step| middle(step, FINE_SHIFT));
@@ -117,7 +118,7 @@ impl State {
 }
 
 impl Sender {
-    /// Makes and loads the program.
+    /// Creates the maps, and assembles and loads the program.
     pub(super) fn new(parts: &Parts<'_>) -> Result<Self, FieldError> {
         let stream = parts.stream;
         let template = &*stream.template;
@@ -144,15 +145,15 @@ impl Sender {
         Ok(Self { program, frame, state, pace, _tables, _fields: fields })
     }
 
-    /// What it has done so far.
+    /// Reads the current state.
     pub(super) fn state(&self) -> Result<State, OsError> {
         self.state.lookup(0).map(State)
     }
 
-    /// From packet `count` of the lane on: due at `base` on the monotonic clock, then every
-    /// `interval` nanoseconds in units of 2⁻²⁰. `group` packets, a power of two, leave together
-    /// when the first is due: only that one reads the clock. What is late leaves an eighth faster,
-    /// never in a larger burst.
+    /// Sets the schedule: packet `count` of the lane is due at `base` on the monotonic clock, and
+    /// each later packet after `interval`, in units of 2⁻²⁰ nanoseconds. `group` packets, a power
+    /// of two, leave together when the first is due: only the first reads the clock. Late groups
+    /// leave with at least 7/8 of their normal spacing, so a delay does not cause a larger burst.
     pub(super) fn pace(
         &self,
         base: u64,
@@ -165,7 +166,7 @@ impl Sender {
         pace.update(0, &[base, count, interval, least, group - 1].map(u64::to_ne_bytes).concat())
     }
 
-    /// Counts from `count` on.
+    /// Sets the number of counted frames.
     #[cfg(test)]
     fn set_count(&self, count: u64) {
         let mut state = self.state.lookup(0).unwrap();
@@ -174,13 +175,13 @@ impl Sender {
     }
 }
 
-/// Lengths that differ from packet to packet.
+/// The tables for packets of different lengths.
 struct Sizes {
-    /// For each packet of the cycle: its length, then the constant part of each sum.
+    /// For each packet of the cycle: its length, then the constant part of each checksum.
     lengths: Map,
     cycle: u64,
     longest: usize,
-    /// What a packet is filled with, where its end is written to.
+    /// The bytes to restore in each packet, if templates reserve room for a signature at the end.
     content: Option<Map>,
 }
 
@@ -196,7 +197,8 @@ impl Sizes {
             let words = std::iter::once(length as u64).chain(sums);
             lengths.update(index, &words.flat_map(u64::to_ne_bytes).collect::<Vec<_>>())?;
         }
-        // A signature of a shorter packet would be found in a longer one that has its page later.
+        // Without this, a longer packet could contain the signature of a shorter one that used its
+        // page before.
         let content = (template.reserved() > 0).then(|| -> Result<Map, OsError> {
             let content = filled(template, frame.len() + template.reserved(), frame.len());
             let map = Map::create(MapKind::Array, "wl_content", content.len() as u32, 1)?;
@@ -208,7 +210,7 @@ impl Sizes {
     }
 }
 
-/// Bytes that are written anew for each packet.
+/// The number of bytes that the program rewrites for each packet.
 fn head_length(template: &Template) -> Result<usize, FieldError> {
     let edits = template.edits().iter().map(|edit| edit.offset + u16::from(edit.width));
     let lengths = template.lengths().iter().map(|length| length.offset + 2);
@@ -220,12 +222,12 @@ fn head_length(template: &Template) -> Result<usize, FieldError> {
     Ok(changed.max(template.head().len().min(USUAL_HEAD)))
 }
 
-/// A frame of `length` bytes, without what changes.
+/// A frame of `length` bytes, with zeros in the changing fields.
 fn frame(template: &Template, length: usize) -> Vec<u8> {
     filled(template, length, length)
 }
 
-/// The first `cut` bytes of a packet of `length` bytes, without what changes.
+/// The first `cut` bytes of a packet of `length` bytes, with zeros in the changing fields.
 fn filled(template: &Template, length: usize, cut: usize) -> Vec<u8> {
     let head = template.head();
     let mut frame = head.to_vec();
@@ -241,7 +243,7 @@ fn filled(template: &Template, length: usize, cut: usize) -> Vec<u8> {
     frame
 }
 
-/// The part of a sum that only depends on the length.
+/// The part of a checksum that depends only on the length.
 fn total(template: &Template, checksum: &Checksum, length: usize) -> u64 {
     let head = template.head().len();
     let filled = length.saturating_sub(template.reserved()).saturating_sub(head);
@@ -253,7 +255,7 @@ fn total(template: &Template, checksum: &Checksum, length: usize) -> u64 {
     checksum.base + checksum.times * length as u64 + rest
 }
 
-/// Puts a program together.
+/// Assembles a program.
 struct Writer<'a> {
     parts: &'a Parts<'a>,
     template: &'a Template,
@@ -311,7 +313,7 @@ impl Writer<'_> {
         asm.finish()
     }
 
-    /// Emits NUMBER = the number of the packet, and counts it.
+    /// Emits NUMBER = the packet number, and counts the packet.
     fn number(&self, asm: &mut Assembler) {
         let Lane { index, of } = self.parts.lane;
         asm.emit(Insn::load(Size::Double, NUMBER, STATE, COUNT));
@@ -324,7 +326,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Sums begin with what never changes.
+    /// Emits the initial checksums: their constant parts.
     fn prepare_sums(&self, asm: &mut Assembler, length: usize) {
         for (index, checksum) in (0..).zip(self.template.checksums()) {
             constant(asm, Reg::R1, total(self.template, checksum, length));
@@ -332,7 +334,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Emits the length of this packet, and what follows from it.
+    /// Emits the adjustment to this packet's length: its constant checksum parts, its tail, and its
+    /// content.
     fn resize(&self, asm: &mut Assembler, sizes: &Sizes, failed: Label) {
         asm.emit(Insn::mov_reg(Reg::R1, NUMBER));
         super::code::modulo(asm, Reg::R1, sizes.cycle);
@@ -354,7 +357,7 @@ impl Writer<'_> {
         asm.emit(Insn::mov(Reg::R2, 0));
         asm.emit(Insn::mov_reg(Reg::R3, Reg::R0));
         asm.emit(Insn::load(Size::Double, Reg::R4, Reg::R10, LENGTH));
-        // The verifier does not know the table.
+        // Tells the verifier the range of lengths in the table.
         asm.jump_if(Cond::Gt, Reg::R4, sizes.longest as i32, failed);
         asm.jump_if(Cond::Eq, Reg::R4, 0, failed);
         asm.emit(Insn::call(XDP_STORE_BYTES));
@@ -368,7 +371,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Emits the front of the packet, with the lengths.
+    /// Emits the head of the packet, with the length fields.
     fn write_head(&self, asm: &mut Assembler, frame: &[u8]) {
         let mut front = frame.get(..self.head).unwrap_or_default().to_vec();
         for length in self.template.lengths() {
@@ -407,7 +410,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Emits R4 = where the signature is.
+    /// Emits R4 = the address of the signature.
     fn place_signature(&self, asm: &mut Assembler, longest: usize, failed: Label) {
         if self.sizes.is_none() {
             asm.emit(Insn::mov_reg(Reg::R4, FRAME));
@@ -426,8 +429,8 @@ impl Writer<'_> {
     }
 }
 
-/// Emits waiting until the first packet of a group is due, with which the others leave; what is due
-/// much later is left for another call.
+/// Emits the wait until the first packet of a group is due; the others of the group leave with it.
+/// If the packet is due much later, the program drops the frame uncounted, for a later call.
 fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     let (again, go, left) = (asm.label(), asm.label(), asm.label());
     let (heads, spaced) = (asm.label(), asm.label());
@@ -436,14 +439,14 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.emit(Insn::load(Size::Double, FRAME, STATE, COUNT));
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 8));
     asm.emit(Insn::alu64_reg(Alu::Sub, FRAME, Reg::R1));
-    // Its place in the group.
+    // The position in the group.
     asm.emit(Insn::load(Size::Double, Reg::R3, Reg::R0, 32));
     asm.emit(Insn::alu64_reg(Alu::And, Reg::R3, FRAME));
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 16));
     asm.emit(Insn::alu64_reg(Alu::Mul, FRAME, Reg::R1));
     asm.emit(Insn::alu64(Alu::Shr, FRAME, INTERVAL_SHIFT));
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 0));
-    // The time; the frame is looked at later.
+    // The due time, in the register that holds the frame later.
     asm.emit(Insn::alu64_reg(Alu::Add, FRAME, Reg::R1));
     asm.emit(Insn::store(Size::Double, Reg::R10, DUE, FRAME));
     asm.jump_if(Cond::Eq, Reg::R3, 0, heads);
@@ -451,7 +454,7 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.emit(Insn::store(Size::Double, Reg::R10, NOW, Reg::R0));
     asm.jump(left);
     asm.place(heads);
-    // Not too soon after the group before, if there was one.
+    // Keeps the minimum distance to the previous group, if there was one.
     asm.emit(Insn::load(Size::Double, Reg::R1, STATE, LAST));
     asm.jump_if(Cond::Eq, Reg::R1, 0, spaced);
     asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R0, 24));
@@ -474,7 +477,8 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     count_error(asm);
 }
 
-/// Emits counting by how much R0, the departure, misses the time when the packet was due.
+/// Emits the update of the histogram with the difference between R0, the departure, and the due
+/// time.
 fn count_error(asm: &mut Assembler) {
     let (late, told, counted) = (asm.label(), asm.label(), asm.label());
     asm.emit(Insn::mov_reg(Reg::R1, Reg::R0));
@@ -510,13 +514,13 @@ fn count_error(asm: &mut Assembler) {
     asm.emit(Insn::store(Size::Double, Reg::R2, LATENESS, Reg::R1));
 }
 
-/// Emits the signature at R4, of the packet that was counted last.
+/// Emits the signature of the last counted packet, at the address in R4.
 fn sign(asm: &mut Assembler, Key(key): Key, flow: u32) {
     let (w0, w1, x) = (Reg::R0, Reg::R5, Reg::R1);
     asm.emit(Insn::load(Size::Double, w1, Reg::R10, NOW));
     asm.emit(Insn::load(Size::Double, w0, STATE, COUNT));
     asm.emit(Insn::alu64(Alu::Sub, w0, 1));
-    // The sequence in 32 bits, the upper 8 bits of the time behind it, the flow in front.
+    // From the highest bits: the flow, the sequence in 32 bits, the upper 8 bits of the time.
     asm.emit(Insn::alu32_reg(Alu::Mov, w0, w0));
     asm.emit(Insn::alu64(Alu::Shl, w0, 8));
     asm.emit(Insn::mov_reg(x, w1));

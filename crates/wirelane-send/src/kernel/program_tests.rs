@@ -1,4 +1,4 @@
-//! What programs write, compared with what templates write.
+//! Compares the output of programs with the output of templates.
 
 use wirelane_gen::sizes::Sizes as PacketSizes;
 use wirelane_gen::{Recipe, Signature};
@@ -25,7 +25,7 @@ const RECIPES: &[&str] = &[
     "geneve vni=random udp src=1-3 payload fill=count",
 ];
 
-/// What the program makes of its starting frame as packet `number`.
+/// The program's output for its starting frame, after `count` frames.
 fn run(sender: &Sender, count: u64) -> Vec<u8> {
     sender.set_count(count);
     let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
@@ -114,7 +114,7 @@ fn privileged_packets_wait_until_they_are_due() {
     let parts =
         Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature: None, paced: true };
     let sender = load(&parts);
-    // Packet 7 is due 20 µs from now: two intervals of 10 µs after packet 5.
+    // Packet 5 is due 20 µs from now, packet 7 two intervals of 10 µs later.
     let now = wirelane_os::clock::monotonic_ns();
     sender.set_count(7);
     sender.pace(now + 20_000, 5, 10_000 << INTERVAL_SHIFT, 1).unwrap();
@@ -127,7 +127,7 @@ fn privileged_packets_wait_until_they_are_due() {
     let counted: Vec<_> = state.lateness().filter(|(_, packets)| *packets > 0).collect();
     assert_eq!((state.frames(), counted.len(), counted[0].1), (8, 1, 1));
     assert!(counted[0].0.abs_diff(state.latest()) <= 1 << COARSE_SHIFT);
-    // Not due for an hour: it is not sent, nor counted.
+    // A packet that is due in an hour is neither sent nor counted.
     sender.pace(now + 3_600_000_000_000, 8, 1 << INTERVAL_SHIFT, 1).unwrap();
     let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
     assert_eq!((outcome.result, sender.state().unwrap().frames()), (XdpAction::Drop as u32, 8));
@@ -144,7 +144,7 @@ fn privileged_packets_of_a_group_leave_when_the_first_is_due() {
     let signature = Some((key, 1));
     let parts = Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: true };
     let sender = load(&parts);
-    // Groups are counted from the packet that a call begins with, whatever its number.
+    // Groups start at the packet that a call begins with, independently of its number.
     sender.set_count(5);
     let due = wirelane_os::clock::monotonic_ns() + 10_000;
     sender.pace(due, 5, HOUR << INTERVAL_SHIFT, 4).unwrap();
@@ -158,17 +158,17 @@ fn privileged_packets_of_a_group_leave_when_the_first_is_due() {
     let state = sender.state().unwrap();
     assert_eq!((state.frames(), times), (9, vec![state.last() % signature::TIME_SPAN; 4]));
     assert!(state.last() >= due);
-    // The three that were due hours later are early, and counted with all of that.
+    // The other three leave hours early, and are counted with this error.
     let early = due + 3 * HOUR - state.last();
     assert_eq!(state.latest(), early);
     let counted: Vec<_> = state.lateness().filter(|(_, packets)| *packets > 0).collect();
     assert_eq!(counted.iter().map(|(_, packets)| packets).sum::<u64>(), 4);
     assert_eq!(counted.last().map(|(_, packets)| *packets), Some(3));
-    // The next group has another departure: not due for hours.
+    // The next group is due hours later.
     let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
     assert_eq!((outcome.result, sender.state().unwrap().frames()), (XdpAction::Drop as u32, 9));
 
-    // What is late leaves at least 7/8 of the time of a group after the one before.
+    // A late group leaves at least 7/8 of the normal spacing after the previous group.
     let last = sender.state().unwrap().last();
     sender.pace(last, 9, 10_000 << INTERVAL_SHIFT, 4).unwrap();
     let mut outcome = 0;

@@ -1,39 +1,40 @@
-//! Why the kernel cannot send something by itself.
+//! Reasons why the kernel engine cannot send.
 
 use std::fmt;
 
 use super::limits::{MAX_HEAD, MAX_STREAMS};
 
-/// Why the kernel cannot send something by itself: sockets can.
+/// Why the kernel engine cannot send a set of streams. The sockets engine may be able to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The port is not a network interface as such.
+    /// The port is not a network interface: its specification.
     Port(String),
-    /// Capabilities are missing, by name.
+    /// The names of the missing capabilities.
     Privilege(String),
-    /// The interface does not transmit redirected frames; what to do about it.
+    /// The interface does not transmit redirected frames: the reason and the remedy.
     Interface(String),
-    /// A frame is longer than what it can be.
+    /// A frame is too long.
     TooLong {
         /// Its length.
         bytes: usize,
-        /// The longest.
+        /// The allowed length.
         most: usize,
     },
-    /// More streams than programs.
+    /// Too many streams: their number.
     Streams(usize),
-    /// Several streams, of which some have a rate: a program keeps to one schedule.
+    /// There are several streams, and at least one has a rate. The engine paces only a single
+    /// stream.
     Rates,
-    /// A schedule of unequal intervals: bursts, or a rate in bits with several lengths.
+    /// The intervals of the schedule differ: bursts, or a rate in bits with several packet lengths.
     Intervals,
-    /// A field changes in a way that is too much for a program.
+    /// A program cannot compute the values of a field.
     Values,
-    /// A field lies too far behind the start of the packet.
+    /// A changing field is too far from the start of the packet.
     TooDeep,
-    /// Packets come from a file or elsewhere, not from streams.
+    /// There are no streams: the packets come from elsewhere, such as a file.
     NoStreams,
-    /// The kernel is too old or refuses; its answer.
+    /// The kernel is too old or returns an error: the error text.
     Kernel(String),
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for Refusal {
             Self::Streams(streams) => {
                 write!(f, "{streams} streams, of at most {}", MAX_STREAMS)
             }
-            Self::Rates => f.write_str("several streams at rates of their own"),
+            Self::Rates => f.write_str("several streams with separate rates"),
             Self::Intervals => {
                 f.write_str("intervals differ: bursts, or bits per second with several sizes")
             }

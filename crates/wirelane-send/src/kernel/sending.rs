@@ -1,4 +1,4 @@
-//! Starting and ending a session in which the kernel sends.
+//! Starts and ends a session of the kernel engine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use super::program::{Parts, Sender};
 use crate::engine::Engine;
 use crate::session::{SendConfig, SendOutcome, Sending, wait_for_link};
 
-/// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
+/// From the start to the first departure, in nanoseconds: the threads need this time to wake up.
 const LEAD: u64 = 2_000_000;
 
 /// Has the kernel send `streams` out of the interface of `port`, with a thread for each TX queue of
@@ -30,8 +30,8 @@ const LEAD: u64 = 2_000_000;
 /// signed.
 ///
 /// # Errors
-/// What [`can`] says; a field that a program cannot compute; the kernel refuses; a thread cannot be
-/// started.
+/// The refusals of [`can`]; a program cannot compute a field; the kernel rejects a program or map;
+/// a thread cannot be started.
 pub fn start(
     port: Port,
     streams: &[Stream],
@@ -88,13 +88,13 @@ pub fn start(
     Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
 }
 
-/// The number of packets that each stream sends, `most` in total; every packet if `None`. The
-/// streams have equal parts. So each thread knows its packet numbers, however fast the other
-/// threads are.
+/// The number of packets that each stream sends, at most `most` in total. The streams have equal
+/// parts, up to their own counts. So the packet numbers of a thread do not depend on the speed of
+/// the other threads.
 fn counts(streams: &[Stream], most: Option<u64>) -> Vec<Option<u64>> {
     let mut counts: Vec<_> = streams.iter().map(|stream| stream.count).collect();
     let Some(mut left) = most else { return counts };
-    // The streams with the fewest packets first: the others share the rest.
+    // Starts with the streams that have the fewest packets: the others share the rest.
     let mut order: Vec<_> = (0..counts.len()).collect();
     order.sort_by_key(|position| {
         counts.get(*position).copied().flatten().map_or((u64::MAX, *position), |n| (n, *position))

@@ -1,4 +1,4 @@
-//! Frames of the kernel through a veth pair, as they arrive.
+//! Frames of the kernel engine through a veth pair.
 
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -19,7 +19,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const KEY: Key = Key(77);
 
-/// A veth pair whose end `b` runs NAPI, and a socket that sees what arrives there.
+/// A veth pair whose end `b` runs NAPI, and a socket that receives the frames there.
 fn lab() -> (Namespace, Namespace, VethPair, OwnedFd) {
     let (a, b) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&a, &b, 1, 3000);
@@ -48,14 +48,14 @@ fn send(pair: &VethPair, streams: &[Stream], key: Option<Key>, config: &SendConf
     kernel.join()
 }
 
-/// The frames that come, of which there are to be `count`.
+/// Receives `count` frames, and any that arrive within 50 ms after them.
 fn receive(socket: &OwnedFd, count: usize, is_ours: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 10_000];
     let mut deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         if received.len() == count {
-            // Nor do more come.
+            // Waits a little for surplus frames.
             deadline = deadline.min(Instant::now() + 50 * MS);
         }
         match recv(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
@@ -69,7 +69,7 @@ fn receive(socket: &OwnedFd, count: usize, is_ours: impl Fn(&[u8]) -> bool) -> V
     received
 }
 
-/// Recipes begin with these addresses.
+/// The start of each recipe: addresses that identify its frames.
 const ETHERNET: &str = "eth src=02:11:22:33:44:55 dst=02:66:77:88:99:aa";
 
 fn is_ours(frame: &[u8]) -> bool {
@@ -128,7 +128,7 @@ fn privileged_a_schedule_is_kept_and_packets_are_signed() {
         let signatures: Vec<_> =
             received.iter().map(|frame| Signature::parse(KEY, frame).unwrap()).collect();
         assert!(signatures.iter().map(|signature| signature.sequence).eq(0..100));
-        // Never early, and never two at once.
+        // No packet leaves early, and no two leave together.
         let time = |number: usize| signatures[number].time.wrapping_sub(signatures[0].time);
         let early = outcome.timing.error.unwrap().max.as_nanos() as u64 + 64;
         for number in 1..100 {
@@ -180,7 +180,7 @@ fn privileged_drops_are_not_counted_as_sent() {
     let (a, b, pair, _socket) = lab();
     let stream = stream(&format!("{ETHERNET} ipv4 udp"), Some("60"), 0);
     let _inside = a.enter();
-    // Whatever the receiver's ring has no room for.
+    // The receiver's ring overflows.
     let config = SendConfig::default().duration(300 * MS);
     let outcome = send(&pair, std::slice::from_ref(&stream), None, &config);
     let frames: u64 = outcome.sent() + outcome.tx[0].refused;
@@ -188,7 +188,7 @@ fn privileged_drops_are_not_counted_as_sent() {
     assert!(frames > 0 && link.tx_dropped.is_some());
     assert!(outcome.timing.packets == frames, "{} {frames}", outcome.timing.packets);
 
-    // A peer that does not poll takes nothing: it is said before anything is sent.
+    // A peer without NAPI accepts no frames. `can` reports this before anything is sent.
     pair.b.ethtool(&["-K", &pair.b.interface, "gro", "off"]);
     let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
     let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
@@ -223,7 +223,7 @@ fn privileged_an_interface_that_goes_down_or_loses_its_link_is_an_error() {
         let said = outcome.errors[0].to_string();
         let words = if near { "the interface is down" } else { "the interface has no link" };
         assert!(said.starts_with(&format!("{}: {words}; ", pair.a.interface)), "{said}");
-        // What was under way then is not counted as sent.
+        // Packets on their way at that moment do not count as sent.
         let tx = &outcome.tx[0];
         assert!(tx.packets > 0 && tx.refused > 0, "{tx:?}");
         assert_eq!(tx.packets + tx.refused, outcome.timing.packets);

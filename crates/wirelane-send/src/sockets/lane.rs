@@ -1,4 +1,4 @@
-//! What one sending thread does.
+//! The loop of one sending thread.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::pacer::{Pacer, Pacing};
 use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped};
 use crate::timing::Departures;
 
-/// What the threads share.
+/// State that all sending threads share.
 pub(super) struct Shared {
-    /// Nanoseconds after the start.
+    /// Nanoseconds after the start at which sending ends.
     duration: Option<u64>,
     /// On the monotonic clock.
     pub(super) start: AtomicU64,
@@ -50,13 +50,13 @@ impl Shared {
 /// The longest sleep, after which a thread looks whether it is to stop, and what has left.
 const NAP: u64 = 20_000_000;
 const NAP_PENDING: u64 = 500_000;
-/// How long a full queue is waited for at a time.
+/// How long one wait for room in a full queue lasts.
 const ROOM: Duration = Duration::from_millis(1);
-/// How long packets may take to leave at the end while none does.
+/// How long the end waits without progress for pending packets to leave, in nanoseconds.
 const FAREWELL: u64 = 2_000_000_000;
-/// How often to look then.
+/// The interval of these checks.
 const RETRY: Duration = Duration::from_micros(100);
-/// A schedule that cannot be kept ends so late, in nanoseconds.
+/// How long after its end a delayed schedule may continue, in nanoseconds.
 const GRACE: u64 = Pacer::LONGEST_DELAY;
 
 /// Sends the packets of a source through one TX queue.
@@ -67,7 +67,7 @@ pub(super) struct LaneSender {
     portion: Portion,
     shared: Arc<Shared>,
     pacing: Pacing,
-    /// The times in the schedule of the packets under way to the port.
+    /// The scheduled times of the packets that are being passed to the port.
     times: Vec<u64>,
     end: LaneEnd,
 }
@@ -115,7 +115,7 @@ impl LaneSender {
         self.end
     }
 
-    /// Sends what the source has.
+    /// Sends the packets of the source.
     fn send(&mut self, pacer: &mut Pacer) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let start = shared.start.load(Ordering::Acquire);
@@ -171,7 +171,7 @@ impl LaneSender {
         next.at >= time || next.at == 0 && now >= start.saturating_add(time)
     }
 
-    /// Waits until `due`, or a shorter time; returns the time then.
+    /// Waits until `due`, but at most one nap. Returns the current time.
     fn idle(&mut self, pacer: &mut Pacer, now: u64, due: u64) -> Result<u64> {
         let nap = if self.outlet.pending() > 0 {
             self.outlet.push()?;
@@ -183,8 +183,8 @@ impl LaneSender {
         Ok(pacer.wait(now, due, now.saturating_add(nap)))
     }
 
-    /// Writes what is due, at most `most` packets, and notes their times; says whether there may be
-    /// more.
+    /// Writes the packets that are due, at most `most`, and notes their times. Returns whether the
+    /// allowance may have more.
     #[inline]
     fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
         let lead = self.outlet.lead();
@@ -228,7 +228,7 @@ impl LaneSender {
         failure.map_or(Ok(taken), |error| Err(failed(error)))
     }
 
-    /// Passes on what was written, and waits for room meanwhile.
+    /// Passes the written packets to the port, and waits for room.
     #[inline]
     fn pass_on(&mut self) -> Result<()> {
         while !self.outlet.push()? && !self.shared.is_stopping() {
@@ -238,7 +238,7 @@ impl LaneSender {
         Ok(())
     }
 
-    /// What was written has left by `now`.
+    /// Counts the written packets, which have left by `now`.
     #[inline]
     fn count(&mut self, pacer: &Pacer, now: u64) {
         let Some(last) = self.times.last() else { return };
@@ -251,8 +251,8 @@ impl LaneSender {
         self.times.clear();
     }
 
-    /// Sends what was written, and waits until everything has left, as long as something does;
-    /// after a stop for some time.
+    /// Sends the written packets and waits until all of them have left. Gives up [`FAREWELL`] after
+    /// the last packet that left; after a stop, [`FAREWELL`] after the call.
     fn finish(&mut self, pacer: &Pacer) -> Result<()> {
         self.pass_on()?;
         self.count(pacer, clock::monotonic_ns());

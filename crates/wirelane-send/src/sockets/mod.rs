@@ -1,12 +1,12 @@
-//! Sending through the ends of a port: a thread for each of its TX queues.
+//! Sending through a port: one thread for each TX queue.
 //!
 //! ```text
 //!   Source of lane 0 ─▶ Pacer ─▶ Tx 0 ─┐
 //!   Source of lane 1 ─▶ Pacer ─▶ Tx 1 ─┼─▶ interface
 //! ```
 //!
-//! A thread shares nothing with the others: each has its part of the packets, and the schedule says
-//! when each packet leaves. Packets are written in place, into the slot of a ring or into a frame.
+//! The threads share nothing on the hot path: each has its part of the packets, and the schedule
+//! determines when each packet leaves. Packets are written in place, into a ring slot or a frame.
 
 mod lane;
 mod outlet;
@@ -31,7 +31,7 @@ use crate::session::{
     LaneEnd, MakeSource, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
 };
 
-/// From the last preparation to the first departure, in nanoseconds: threads wake meanwhile.
+/// From the start to the first departure, in nanoseconds: the threads need this time to wake up.
 const LEAD: u64 = 2_000_000;
 
 /// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources`
@@ -86,7 +86,7 @@ pub fn start(
     Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
 }
 
-/// What the thread of an end does, from its place.
+/// The job of one sending thread.
 fn job(
     index: u32,
     (mut outlet, place): (Outlet, Option<XpsBinding>),
@@ -112,7 +112,7 @@ fn notes(port: &Port, outcome: &SendOutcome, cut: bool) -> Vec<String> {
     notes
 }
 
-/// What was not sent, in words.
+/// Notes about packets that were not sent.
 fn losses(outcome: &SendOutcome, cut: bool) -> Vec<String> {
     let sum = |of: fn(&wirelane::stats::TxStats) -> u64| outcome.tx.iter().map(of).sum::<u64>();
     let too_long = outcome.skipped.too_long + sum(|tx| tx.wrong_length);

@@ -1,4 +1,4 @@
-//! Where packets are written: into the slots of a ring, or into frames that are sent.
+//! The place that packets are written to: ring slots, or frames for the port.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,25 +10,26 @@ use wirelane_os::{clock, iface};
 
 use crate::session::{SendConfig, has_no_link, is_down, on_interface};
 
-/// A transmitting end, and memory for what it sends.
+/// A transmit queue, and memory for its packets.
 pub(super) struct Outlet {
     tx: Tx,
-    /// It has memory that is written without a frame.
+    /// The port has slots that packets are written to without a frame.
     has_slots: bool,
-    /// Frames for packets that the port is to cut.
+    /// Frames for packets that the port segments.
     long: Option<Pool>,
     /// Frames to write into.
     empty: Batch,
     /// Frames to send.
     ready: Batch,
-    /// The port keeps the time of each frame, or its device waits for it: how far the wall clock is
-    /// ahead of the monotonic one.
+    /// The offset from the monotonic clock to the wall clock, if frames need timestamps: for a
+    /// file, or a device that launches packets at their time.
     wall: Option<u64>,
     lead: u64,
     object: String,
     watch: Watch,
-    /// The interface, if packets need its link; and the time of the last reading, 0 before it.
+    /// The interface, if packets need its link.
     link: Option<String>,
+    /// The time of the last link check, 0 before the first.
     looked: u64,
 }
 
@@ -58,20 +59,20 @@ impl Watch {
     }
 }
 
-/// Frames that hold the longest packet; one is cut while the others are written.
+/// Frames that hold the longest packet. The port segments one while the sender writes others.
 const LONG: PoolConfig =
     PoolConfig { chunks: 128, chunk_size: 1 << 16, headroom: 0, numa_node: None };
-/// How long before they are due packets go to a device that waits, in nanoseconds: longer than the
-/// sending thread is ever held up, if not for good.
+/// How early packets go to a device that launches them at their time, in nanoseconds. Usual delays
+/// of the sending thread are shorter.
 const LEAD: u64 = 1_000_000;
-/// How long an interface may be down, or refuse everything, in nanoseconds.
+/// How long an interface may be down, or refuse every packet, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 /// Interval between two readings of the link, in nanoseconds.
 const LOOK: u64 = 20_000_000;
 
 impl Outlet {
     /// # Errors
-    /// There is no memory for long packets.
+    /// The memory for packets to segment cannot be allocated.
     pub(super) fn new(mut tx: Tx, info: &PortInfo, config: &SendConfig) -> Result<Self> {
         let is_file = info.backend == Backend::File;
         let long = config.cut.then(|| Pool::new(LONG)).transpose()?;
@@ -91,7 +92,7 @@ impl Outlet {
         })
     }
 
-    /// The TX queue.
+    /// The index of the TX queue.
     pub(super) fn queue(&self) -> u16 {
         self.tx.queue()
     }
@@ -101,15 +102,14 @@ impl Outlet {
         self.tx.bind(place);
     }
 
-    /// How long before they are due packets are written, in nanoseconds.
+    /// How early packets are written before they are due, in nanoseconds.
     #[inline]
     pub(super) fn lead(&self) -> u64 {
         self.lead
     }
 
-    /// Lets `write` write packets, each behind the others, until it returns `None` or there is no
-    /// room; otherwise it returns the length. `at` is the time of the newest one on the monotonic
-    /// clock.
+    /// Calls `write` for one packet after another, until it returns `None` or no room is left.
+    /// `write` returns the length of the packet, and sets `at` to its time on the monotonic clock.
     pub(super) fn fill(
         &mut self,
         write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
@@ -131,22 +131,22 @@ impl Outlet {
             let room = frame.capacity();
             let written = if frame.set_len(room) { write(frame.data_mut()) } else { None };
             if !written.is_some_and(|len| frame.set_len(len)) {
-                // There is the room that it came from.
+                // The frame was popped from this batch, so there is room.
                 let _ = self.empty.push(frame);
                 return;
             }
             if let Some(ahead) = self.wall {
                 frame.set_timestamp(at.get().saturating_add(ahead));
             }
-            // There is room: the loop asks.
+            // The loop condition guarantees room.
             let _ = self.ready.push(frame);
         }
     }
 
-    /// Passes on what was written; true if nothing is left here.
+    /// Passes the written packets to the port. Returns whether all were accepted.
     ///
     /// # Errors
-    /// The interface went away or the system refuses.
+    /// The interface was removed, or the kernel returns another error.
     #[inline]
     pub(super) fn push(&mut self) -> Result<bool> {
         while !self.ready.is_empty() && self.tx.transmit(&mut self.ready) > 0 {}
@@ -157,12 +157,12 @@ impl Outlet {
     /// Waits for room, at most `timeout`.
     ///
     /// # Errors
-    /// As [`Outlet::push`].
+    /// The same as for [`Outlet::push`].
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<()> {
         self.tx.wait(timeout)
     }
 
-    /// Packets on their way to the kernel.
+    /// Packets that were written and have not left.
     #[inline]
     pub(super) fn pending(&self) -> usize {
         self.tx.pending() + self.ready.len()
@@ -173,7 +173,7 @@ impl Outlet {
         self.tx.counters().packets.value()
     }
 
-    /// Gives up what is written and was not taken; returns how much.
+    /// Discards written packets that the port did not accept. Returns their number.
     pub(super) fn abandon(&mut self) -> u64 {
         let left = self.ready.len() as u64;
         self.ready.clear();
@@ -181,10 +181,10 @@ impl Outlet {
         left
     }
 
-    /// Looks whether packets leave, `now`.
+    /// Checks at `now` whether packets leave.
     ///
     /// # Errors
-    /// For a second the interface was down, or the kernel refused every packet. Or the interface
+    /// The interface was down, or the kernel refused every packet, for a second; or the interface
     /// has no link.
     #[inline]
     pub(super) fn watch(&mut self, now: u64) -> Result<()> {
@@ -198,13 +198,13 @@ impl Outlet {
         Ok(())
     }
 
-    /// Looks a last time, after everything has left. A link that was there a moment ago was there
-    /// for the last packet as well: the receiver may end with it and take its end down.
+    /// Checks the link a last time, after all packets have left. Skips the check if the last one is
+    /// recent: the receiver may take its end down right after the last packet.
     ///
     /// # Errors
     /// There is no link.
     pub(super) fn look_back(&mut self, now: u64) -> Result<()> {
-        // Without a look, nothing was sent, or all of it in one burst.
+        // Without an earlier check, either no packet was sent, or all in one burst.
         let is_unused = self.looked == 0 && self.sent() == 0;
         if is_unused || now.saturating_sub(self.looked) <= LOOK {
             return Ok(());
@@ -227,7 +227,7 @@ impl Outlet {
         }
     }
 
-    /// Nothing has left for some time.
+    /// Returns the error if packets have stopped leaving because of the interface or the kernel.
     #[cold]
     fn explain(&self) -> Result<()> {
         let TxStats { refused_errno, held_errno, .. } = self.tx.counters().snapshot(0);
@@ -263,15 +263,15 @@ mod tests {
     fn only_refusals_that_go_on_are_an_error() {
         let mut watch = Watch::default();
         watch.note(1, 0, SECOND);
-        // Long after the last one, a packet is refused. It stays the only one for some time.
+        // Long after the last sent packet, a single packet is refused.
         watch.note(1, 1, 3 * SECOND);
         assert_eq!(watch.note(1, 1, 5 * SECOND), 4 * SECOND);
         assert_eq!(watch.refused_for, 0);
-        // One is sent, and another one is refused.
+        // One packet is sent, and another one is refused.
         assert_eq!(watch.note(2, 1, 6 * SECOND), 0);
         watch.note(2, 2, 8 * SECOND);
         assert_eq!(watch.refused_for, 0);
-        // All later ones are refused.
+        // The kernel refuses all later packets.
         watch.note(2, 3, 8 * SECOND + SECOND / 2);
         assert_eq!(watch.refused_for, SECOND / 2);
         watch.note(2, 4, 10 * SECOND);

@@ -1,16 +1,16 @@
-//! A number of packets that several threads share: all together make exactly so many.
+//! A packet limit that several threads share: together they send exactly this number.
 //!
-//! Each thread has an equal part, so that all of them end at the same time in the schedule. One
-//! whose packets end before its part is used leaves the rest to the others.
+//! Each thread has an equal part, so that all threads end at the same time in the schedule. A
+//! thread whose source ends early returns the unused part of its allowance to the other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What threads leave to the others.
+/// The shared part.
 struct Pool {
-    /// Packets for any of the threads.
+    /// Packets that threads returned for others to send.
     left: AtomicU64,
-    /// Threads that may still leave something.
+    /// Threads that may still return packets.
     unsettled: AtomicUsize,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Portion {
     is_settled: bool,
 }
 
-/// Whether a packet may be made.
+/// Whether a thread may send a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It may.
+    /// One packet.
     One,
-    /// Not before it is known whether another thread leaves something.
+    /// Ask again: another thread may still return packets.
     Later,
     /// No more.
     Nothing,
@@ -61,7 +61,7 @@ impl Portion {
         self.take_of_others()
     }
 
-    /// Whether no more packets remain, now and later.
+    /// Whether no packet remains, and none can be returned later.
     #[inline]
     pub(super) fn is_spent(&mut self) -> bool {
         self.own == 0 && self.are_others_spent()
@@ -88,7 +88,7 @@ impl Portion {
         }
     }
 
-    /// Leaves what is not used to the others.
+    /// Returns the unused packets to the other threads.
     fn settle(&mut self) {
         let Some(pool) = self.pool.as_ref().filter(|_| !self.is_settled) else { return };
         pool.left.fetch_add(std::mem::take(&mut self.own), Ordering::AcqRel);
