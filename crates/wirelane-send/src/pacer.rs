@@ -158,8 +158,8 @@ impl Pacer {
     pub const SHORT_DELAY: u64 = 100_000;
     /// How long before a departure the sleep ends, in nanoseconds: the initial value.
     const MARGIN: u64 = 60_000;
-    /// The limits of the margin. A later wake-up means that the thread was preempted. A larger margin
-    /// would not help then: polling would use up the time slice.
+    /// The limits of the margin. A later wake-up means that the thread was preempted. A larger
+    /// margin would not help then: polling would use up the time slice.
     const MARGINS: (u64, u64) = (20_000, 150_000);
 
     /// Departures are counted from `start` on the monotonic clock.

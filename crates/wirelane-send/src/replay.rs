@@ -5,16 +5,15 @@
 //!            (wirelane-pcap)  adapt.rs                        dealer.rs  └─▶ blocks of lane 1 ─▶ ReplayLane
 //! ```
 //!
-//! Files that fit into memory are loaded once, and the lanes go over their blocks as often as there
-//! are loops. Of others, and of pipes, one thread reads and hands over blocks as they are used up.
-//! Both lead to the same packets at the same times. All packets of a flow, in both directions, are
-//! in one lane, in the order of the files.
+//! Files that fit into memory are loaded once, and each lane repeats its blocks for every loop. For
+//! larger files and pipes, one thread reads while the lanes send. Both ways send the same packets
+//! at the same times. One lane has all packets of a flow, in both directions, in file order.
 //!
-//! Times are exact integers. With the file's own timing, a packet is due at the sum of the gaps
-//! before it, divided by the speed as a fraction. A packet with an earlier time than one before
-//! leaves with it; one that is more than a second earlier tells that a clock was set, and gaps
-//! count from there. From the last packet of a loop to the first of the next it takes as long as
-//! the mean gap of the loop.
+//! Times are exact integers. With the timing of the file, a packet is due after the sum of the gaps
+//! before it, divided by the speed as a fraction. A packet with an earlier timestamp than its
+//! predecessor leaves together with it. If it is more than a second earlier, the capturing clock
+//! was set, and gaps continue from the new time. By default, the gap between two loops is the mean
+//! gap of the loop.
 
 mod adapt;
 mod block;
@@ -46,7 +45,7 @@ pub use self::config::{Cut, ReplayConfig, Speed, Timing};
 pub use self::lane::ReplayLane;
 pub use self::report::{FileReport, ReplayReport};
 
-/// Files that are ready to be sent.
+/// Opened files, ready to send.
 ///
 /// ```no_run
 /// # use wirelane_send::replay::{Replay, ReplayConfig};
@@ -62,22 +61,22 @@ pub use self::report::{FileReport, ReplayReport};
 pub struct Replay {
     lanes: Vec<Option<ReplayLane>>,
     shared: Arc<Shared>,
-    /// Of the config.
+    /// [`ReplayConfig::loops`].
     loops: u64,
 }
 
-/// Most bytes that are loaded if nobody says.
+/// The default limit of loaded bytes.
 const MOST: u64 = 1 << 30;
-/// Blocks that wait for a lane.
+/// The number of blocks queued for a lane.
 const WAITING: usize = 8;
 
 impl Replay {
-    /// Opens the files for so many sending threads. Waits for the first packets of a pipe.
+    /// Opens the files for `lanes` sending threads. Waits for the first packets of a pipe.
     ///
     /// # Errors
-    /// A file cannot be opened, holds no packets, or has a link type that does not become Ethernet;
-    /// a pipe is to be repeated and does not fit into memory; the rate is a share of an unknown
-    /// speed.
+    /// A file cannot be opened, has no packets, or has a link type that cannot be converted to
+    /// Ethernet; a pipe that must be repeated does not fit into memory; the rate is a share of an
+    /// unknown link speed.
     pub fn open(config: &ReplayConfig, lanes: u32) -> Result<Self> {
         if config.files.is_empty() {
             return Err(Error::usage("replay", "no file is named").help("name a capture file"));
@@ -91,23 +90,23 @@ impl Replay {
         Ok(Self { lanes, shared, loops: config.loops })
     }
 
-    /// Hands out what the sending thread at this position sends, once.
+    /// Returns the packets of the sending thread `index`, once.
     pub fn take_lane(&mut self, index: u32) -> Option<ReplayLane> {
         self.lanes.get_mut(index as usize)?.take()
     }
 
-    /// Hands out what is left of the lanes.
+    /// Returns all lanes that were not taken yet.
     pub fn take_lanes(&mut self) -> Vec<ReplayLane> {
         std::mem::take(&mut self.lanes).into_iter().flatten().collect()
     }
 
-    /// What was read so far.
+    /// The report on the packets read so far.
     #[must_use]
     pub fn report(&self) -> ReplayReport {
         self.shared.read()
     }
 
-    /// How many packets will have been sent at the end; `None` if nobody knows.
+    /// The total number of packets to send; `None` if it is unknown or unlimited.
     #[must_use]
     pub fn packets(&self) -> Option<u64> {
         let report = self.report();
@@ -155,14 +154,14 @@ impl Opening<'_> {
         })
     }
 
-    /// All packets in memory; `None` if there are too many.
+    /// Loads all packets into memory. Returns `None` if they do not fit.
     fn load(&self, limit: u64) -> Result<Option<Vec<ReplayLane>>> {
         let mut dealer = Dealer::new(self.config, self.lanes, Arc::clone(self.shared));
         let mut shelf = Shelf { lanes: (0..self.lanes).map(|_| Vec::new()).collect(), left: limit };
         let (period, failure) = match dealer.deal(&self.config.files, &mut shelf) {
             Ok((_, End::Unwanted)) if !self.config.halt.is_asked() => return Ok(None),
             Ok((period, _)) => (period, None),
-            // What came before is sent first, once.
+            // The lanes first send the packets before the error, once.
             Err(error) if dealer.report.total().packets > 0 => (0, Some(error)),
             Err(error) => return Err(error),
         };
@@ -189,7 +188,7 @@ impl Opening<'_> {
         Ok(Some(shelf.lanes.into_iter().map(lane).collect()))
     }
 
-    /// A thread that reads while others send.
+    /// Starts a thread that reads while the lanes send.
     fn stream(&self) -> Result<Vec<ReplayLane>> {
         let (used, fresh) = mpsc::channel();
         let stop = Arc::new(StopReader(self.config.halt.clone()));
@@ -236,11 +235,11 @@ impl Opening<'_> {
 
 fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && std::fs::metadata(path).is_ok_and(|file| file.is_file())
-        // What is not there is an error that opening it tells.
+        // A missing file counts as a file; opening it reports the error.
         || path.as_os_str() != "-" && !path.exists()
 }
 
-/// Keeps blocks, up to a limit.
+/// Stores blocks in memory, up to a limit.
 struct Shelf {
     lanes: Vec<Vec<Block>>,
     left: u64,
@@ -263,9 +262,9 @@ impl Table for Shelf {
     }
 }
 
-/// Hands blocks over to lanes.
+/// Passes blocks to the lanes.
 struct Belt {
-    /// None of a lane that has gone.
+    /// `None` for a lane that was dropped.
     lanes: Vec<Option<SyncSender<Result<Block>>>>,
     fresh: Receiver<Block>,
 }
@@ -287,12 +286,12 @@ impl Table for Belt {
     }
 }
 
-/// The thread that reads.
+/// The reading thread.
 struct Feed {
     dealer: Dealer,
     config: ReplayConfig,
     belt: Belt,
-    /// Tells that there is a packet, or why there is none.
+    /// Reports that there is a packet, or the error if there is none.
     begun: Option<SyncSender<Option<Error>>>,
 }
 
@@ -314,7 +313,7 @@ impl Feed {
         }
     }
 
-    /// Ends the waiting for the first packet.
+    /// Ends the wait for the first packet.
     fn begin(&mut self) {
         if let Some(begun) = self.begun.take() {
             let _ = begun.send(None);
@@ -324,7 +323,7 @@ impl Feed {
     fn fail(&mut self, error: Error) {
         match self.begun.take() {
             Some(begun) => drop(begun.send(Some(error))),
-            // One lane tells it; the others come to their ends.
+            // One lane reports the error; the others end.
             None => {
                 if let Some(lane) = self.belt.lanes.iter().flatten().next() {
                     let _ = lane.send(Err(error));
@@ -334,7 +333,7 @@ impl Feed {
     }
 }
 
-/// Hands blocks over, and tells of the first.
+/// Passes blocks to the lanes, and reports the first one.
 struct Begins<'a> {
     belt: &'a mut Belt,
     begun: &'a mut Option<SyncSender<Option<Error>>>,

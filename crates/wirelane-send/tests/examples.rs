@@ -1,4 +1,4 @@
-//! The example as a newcomer runs it: the compiled program.
+//! Runs the compiled example.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use wirelane_testkit::process::output;
 
-/// The program of an example, which cargo builds with all tests of a package, beside them.
+/// The path of an example program. Cargo builds it with the tests of the package, next to them.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);

@@ -1,4 +1,4 @@
-//! Packets leave by the TX queue of their thread, although somebody moves the threads between CPUs.
+//! Packets leave through the TX queue of their thread, even if the threads are moved between CPUs.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::fs;
@@ -15,14 +15,14 @@ use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};
 
-/// Packets of all lanes together, and nanoseconds from one to the next.
+/// The total number of packets, and the nanoseconds between them.
 const PACKETS: u64 = 30_000;
 const GAP: u64 = 20_000;
-/// How often each thread is moved, and how many packets a call sends at most.
+/// How often each thread is moved, and the most packets per call.
 const MOVES: u64 = 60;
 const BURST: u64 = 64;
 
-/// Packets of many flows, which a hash of the flow would scatter; each has its number.
+/// Numbered packets of many flows, which a flow hash would distribute to all queues.
 struct Numbered {
     next: u64,
     of: u64,
@@ -46,7 +46,7 @@ impl Source for Numbered {
     }
 }
 
-/// The sending threads of this process by their lane.
+/// The sending threads of this process by lane.
 fn threads() -> Vec<(usize, u32)> {
     let named = |entry: fs::DirEntry| {
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;
@@ -63,7 +63,7 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     }
     let cpus = affinity::allowed_cpus().unwrap();
     if !(0..2).all(|rest| cpus.iter().any(|cpu| cpu % 2 == rest)) {
-        // With one CPU one of the queues cannot be reached.
+        // With a single CPU, one of the queues cannot be used.
         return;
     }
     let (near, far) = (Namespace::new(), Namespace::new());
@@ -95,7 +95,7 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     let mut moves = 0;
     for _ in 0..MOVES {
         for (lane, thread) in threads() {
-            // Only away: back it goes by itself.
+            // Moves the thread away; it returns by itself.
             let home = bindings[lane].cpu.unwrap();
             let away = cpus.iter().find(|cpu| *cpu % 2 != home % 2).unwrap();
             moves += u64::from(affinity::pin_thread(thread, *away).is_ok());
@@ -118,14 +118,14 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     assert_eq!(got.len(), PACKETS as usize);
     let strays = got.iter().filter(|(queue, number)| queue.map(u64::from) != number.map(|n| n % 2));
     let (strays, counted) = (strays.count() as u64, outcome.tx.iter().map(|tx| tx.strayed).sum());
-    // Of what each move found on its way to the kernel; and the user is told.
+    // Each move can misdirect at most one burst, and a note reports it.
     assert!(strays <= counted && counted <= moves * BURST, "{strays}, {counted}, {moves} moves");
     assert!(moves > 0);
     let told = outcome.port.notes.iter().any(|note| note.contains("left by another queue"));
     assert_eq!(told, counted > 0, "{:?}", outcome.port.notes);
 }
 
-/// Sends what these CPUs send by TX queue 0, 1 and so on.
+/// Configures XPS: packets of the first CPU use TX queue 0, those of the second TX queue 1.
 fn steer(ns: &Namespace, interface: &str, cpus: [u32; 2]) {
     for (queue, cpu) in cpus.into_iter().enumerate() {
         let mask = format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu as usize / 32));
@@ -136,7 +136,7 @@ fn steer(ns: &Namespace, interface: &str, cpus: [u32; 2]) {
 
 #[test]
 fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
-    /// More than are sent.
+    /// More packets than the test sends.
     const MANY: u64 = 3_000_000;
     const PATIENCE: Duration = Duration::from_secs(50);
     if !privileged::require() {
@@ -144,7 +144,7 @@ fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
     }
     let cpus = affinity::allowed_cpus().unwrap();
     let [one, other, ..] = cpus[..] else {
-        // With one CPU there is nothing to change.
+        // A single CPU has no alternative.
         return;
     };
     let (near, far) = (Namespace::new(), Namespace::new());
@@ -193,7 +193,7 @@ fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
     steer(&near, &pair.a.interface, [other, one]);
     let strayed = || sending.monitor().read().tx.iter().map(|tx| tx.strayed).collect::<Vec<_>>();
     wait_for("each thread has noticed", &|| strayed().iter().all(|strayed| *strayed > 0));
-    // What was handed over before may still be in the ring, or on its way: later numbers were not.
+    // Earlier packets may still be in the ring or on their way. Waits until they have left.
     let sent = || sending.monitor().read().tx.iter().map(|tx| tx.packets).collect::<Vec<_>>();
     let then = sent();
     let is_over = || sent().iter().zip(&then).all(|(now, then)| *now > then + 4000);

@@ -7,7 +7,8 @@ use wirelane::port::{self, OpenOptions, Port};
 use wirelane_gen::source::{Departure, Lane, Source, SourceError};
 use wirelane_send::{Pacing, SendConfig, SendOutcome, sockets};
 
-/// Packets number `next`, `next + of` … below `end`, `gap` nanoseconds apart in all.
+/// The packets `next`, `next + of` … below `end`. The packets of all lanes are `gap` nanoseconds
+/// apart.
 struct Numbered {
     next: u64,
     of: u64,
@@ -81,12 +82,13 @@ fn every_lane_sends_its_part_in_time() {
 #[test]
 fn the_end_is_exact() {
     let endless = |lane| Numbered::new(lane, u64::MAX, 10_000);
-    // By number, of all lanes together; by time, before the packet that is due then.
+    // A packet limit counts all lanes together. A time limit excludes the packet that is due at the
+    // end.
     let config = SendConfig::default().packets(777);
     assert_eq!(run(open("sim:2"), &config, endless).sent(), 777);
     let config = SendConfig::default().duration(Duration::from_millis(50));
     assert_eq!(run(open("sim:2"), &config, endless).sent(), 5000);
-    // Without a time for each packet, when the time has passed.
+    // Packets without scheduled times end when the time has passed.
     let config = SendConfig::default().duration(Duration::from_millis(20));
     let started = Instant::now();
     let outcome = run(open("sim:1"), &config, |lane| Numbered::new(lane, u64::MAX, 0));
@@ -148,7 +150,7 @@ fn a_file_keeps_the_schedule_and_what_is_too_long_is_counted() {
     for (position, (number, len, time)) in seen.iter().enumerate() {
         let expected = (position / 2 * 3 + position % 2) as u64;
         assert_eq!((*number, *len), (expected, [60, 1514][position % 2]));
-        // The file has microseconds.
+        // The file has a resolution of microseconds.
         assert!((time - first).abs_diff(expected * 20_000) < 1000, "{position}");
     }
     assert_eq!(seen.len(), 200);

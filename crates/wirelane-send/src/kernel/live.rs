@@ -87,7 +87,7 @@ pub struct LiveSender {
 }
 
 impl LiveSender {
-    /// Prepares to send `frames` in turn out of the interface, in the network namespace of the
+    /// Prepares to send `frames` in turn through the interface, in the network namespace of the
     /// calling thread. They are complete Ethernet frames without frame check sequence.
     ///
     /// # Errors
@@ -308,7 +308,7 @@ impl Schedule {
         let elapsed = now.saturating_duration_since(self.start).as_nanos();
         let target = elapsed * u128::from(self.rate) / 1_000_000_000;
         let target = u64::try_from(target).unwrap_or(u64::MAX);
-        // Half a millisecond's worth of frames: a call sends these and those that became due during
+        // Half a millisecond's worth of frames: a call also sends the frames that became due during
         // the wait.
         let burst = (self.rate / 2_000).max(1);
         let due = target.saturating_sub(self.granted);

@@ -128,7 +128,7 @@ fn privileged_a_schedule_is_kept_and_packets_are_signed() {
         let signatures: Vec<_> =
             received.iter().map(|frame| Signature::parse(KEY, frame).unwrap()).collect();
         assert!(signatures.iter().map(|signature| signature.sequence).eq(0..100));
-        // No packet leaves early, and no two leave together.
+        // Packets leave one by one, and never early.
         let time = |number: usize| signatures[number].time.wrapping_sub(signatures[0].time);
         let early = outcome.timing.error.unwrap().max.as_nanos() as u64 + 64;
         for number in 1..100 {

@@ -1,14 +1,15 @@
-//! Both clocks: packets are stamped by the one, ports tell the time by the other.
+//! Conversion between the monotonic clock, which stamps packets, and the wall clock of ports.
 
 use wirelane::clock;
 
-/// Closer looks at both clocks are not to be had while others use the CPU.
+/// A comparison of the clocks within this time is precise, in nanoseconds. Preemption makes it
+/// longer.
 const CLOSE: u64 = 2_000;
-/// After this time the clock of the day may have been set.
+/// The interval between comparisons, in nanoseconds: the wall clock may have been set.
 const AGE: u64 = 100_000_000;
 const ATTEMPTS: u32 = 20;
 
-/// How far the clock of packet time stamps is ahead of the monotonic one.
+/// The offset from the monotonic clock to the clock of packet timestamps.
 pub(super) struct Clocks {
     ahead: u64,
     compared: u64,
@@ -28,7 +29,7 @@ impl Clocks {
         Self { ahead, compared }
     }
 
-    /// Compares again if that is due, and if nothing comes between.
+    /// Compares the clocks again if that is due. Ignores an imprecise comparison.
     pub(super) fn keep_up(&mut self) {
         if clock::monotonic_ns().wrapping_sub(self.compared) > AGE {
             let (apart, ahead, compared) = look();
@@ -38,13 +39,13 @@ impl Clocks {
         }
     }
 
-    /// The monotonic time at which a port saw a packet; now where the port keeps no time.
+    /// The monotonic time of a packet's timestamp, or the current time if the packet has none.
     pub(super) fn monotonic(&self, timestamp: u64) -> u64 {
         if timestamp == 0 { clock::monotonic_ns() } else { timestamp.wrapping_sub(self.ahead) }
     }
 }
 
-/// How long it took, how far the one is ahead, and when.
+/// Compares the clocks. Returns the duration of the comparison, the offset, and the time.
 fn look() -> (u64, u64, u64) {
     let before = clock::monotonic_ns();
     let realtime = clock::realtime_ns();
@@ -63,7 +64,7 @@ mod tests {
         let before = clock::monotonic_ns();
         let now = clocks.monotonic(clock::realtime_ns());
         let after = clock::monotonic_ns();
-        // A second is plenty for a busy machine; the clocks are years apart.
+        // A tolerance of a second is enough for a busy machine; the clocks differ by years.
         assert!(now + 1_000_000_000 > before && now < after + 1_000_000_000, "{before} {now}");
         assert!(clocks.monotonic(0) >= after);
     }

@@ -1,9 +1,9 @@
-//! How long packets were under way.
+//! Latencies of packets.
 
 use hdrhistogram::Histogram;
 use wirelane_gen::signature::TIME_SPAN;
 
-/// How long packets were under way, in nanoseconds.
+/// A histogram of latencies, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Latency {
     times: Histogram<u64>,
@@ -12,21 +12,21 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// None yet, to be kept with so many significant `digits`, 1 to 5. Memory grows with the
+    /// An empty histogram with `digits` significant digits, 1 to 5. Its memory grows with the
     /// longest time.
     pub(super) fn new(digits: u8) -> Self {
-        // It grows as it must, so only the digits can be wrong.
+        // The histogram grows automatically, so only the digits could be invalid.
         let empty = Histogram::new(digits.clamp(1, 5));
         let times = empty.unwrap_or_else(|_| unreachable!("the digits are clamped"));
         Self { times, sum: 0, early: 0 }
     }
 
-    /// Adds a time; `None` for a packet that was there before it left.
+    /// Adds a time; `None` for a packet that arrived before its stamped departure.
     pub(super) fn add(&mut self, time: Option<u64>) {
         match time {
             Some(time) => {
                 self.sum += u128::from(time);
-                // It grows as it must, at most to the span of times in signatures.
+                // The histogram grows automatically, at most to the span of times in signatures.
                 let _ = self.times.record(time.min(TIME_SPAN));
             }
             None => self.early += 1,
@@ -35,45 +35,45 @@ impl Latency {
 
     /// Adds all times of `other`.
     pub fn merge(&mut self, other: &Self) {
-        // It grows as it must.
+        // The histogram grows automatically.
         let _ = self.times.add(&other.times);
         self.sum += other.sum;
         self.early += other.early;
     }
 
-    /// Packets whose time is known.
+    /// Packets with a latency.
     pub fn packets(&self) -> u64 {
         self.times.len()
     }
 
-    /// Packets that were there before their departure: a sender that stamps them with their
-    /// schedule may be ahead of it. They are not among the times.
+    /// Packets that arrived before their stamped departure: a sender that stamps scheduled times
+    /// may send early. The histogram does not include them.
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// The shortest; 0 without packets.
+    /// The shortest latency; 0 without packets.
     pub fn min(&self) -> u64 {
         if self.times.is_empty() { 0 } else { self.times.min() }
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn max(&self) -> u64 {
         self.times.max()
     }
 
-    /// The mean; 0 without packets.
+    /// The mean latency; 0 without packets.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / (self.times.len().max(1)) as f64
     }
 
-    /// The time that this share of the packets does not exceed: 0.5 is the median.
+    /// The latency that this share of the packets does not exceed: 0.5 is the median.
     pub fn quantile(&self, share: f64) -> u64 {
         self.times.value_at_quantile(share)
     }
 
-    /// The packet delay variation (RFC 5481, section 4.2): how much longer than the fastest one
-    /// 99 % of the packets took at most.
+    /// The packet delay variation (RFC 5481, section 4.2): the 99 % percentile minus the shortest
+    /// latency.
     pub fn variation(&self) -> u64 {
         self.quantile(0.99).saturating_sub(self.min())
     }

@@ -1,4 +1,4 @@
-//! A receiving thread's part.
+//! The packet consumer of one receiving thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use super::clocks::Clocks;
 use super::record::Record;
 use super::seen::{Expectation, Seen};
 
-/// An idle thread sees this often whether the trial is over.
+/// The interval at which an idle thread checks whether the trial is over.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// One trial, as the receiving threads see it.
+/// The data of one trial that the receiving threads need.
 pub(super) struct Trial {
     key: Key,
     earlier: Option<Key>,
@@ -31,27 +31,27 @@ impl Trial {
     }
 }
 
-/// What the receiving threads and whoever runs the trials share.
+/// State shared by the receiving threads and the [`Receiver`](super::Receiver).
 #[derive(Default)]
 pub(super) struct Board {
-    /// Changes with the trial; threads look at it once per batch.
+    /// Changes with the trial. Threads read it once per batch.
     version: AtomicU64,
     trial: Mutex<Option<Arc<Trial>>>,
-    /// What threads heard of the trials that are over, with its version.
+    /// Records of completed trials, with the version of the trial.
     records: Mutex<Vec<(u64, Record)>>,
     handed_over: Condvar,
 }
 
 impl Board {
-    /// Begins another trial, or ends the one that runs. Returns the version that is over.
+    /// Begins another trial, or ends the current one. Returns the version of the completed trial.
     pub(super) fn set(&self, trial: Option<Arc<Trial>>) -> u64 {
         let mut place = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
         *place = trial;
         self.version.fetch_add(1, Ordering::Release)
     }
 
-    /// What all `threads` heard in the trial of this version. Fewer if they do not hand it over in
-    /// time.
+    /// Waits for the records of all `threads` for the trial of this version. Returns fewer if not
+    /// all arrive within `limit`.
     pub(super) fn records(&self, version: u64, threads: usize, limit: Duration) -> Vec<Record> {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let count =
@@ -64,7 +64,7 @@ impl Board {
     }
 }
 
-/// What a thread has heard so far, for anybody to read.
+/// Live counters of one thread.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Live {
@@ -72,7 +72,7 @@ pub(super) struct Live {
     pub(super) other: AtomicU64,
 }
 
-/// Looks at the packets of a thread's queues.
+/// Inspects the packets of a thread's queues.
 pub(super) struct Listener {
     board: Arc<Board>,
     live: Arc<Live>,
@@ -93,12 +93,12 @@ impl Listener {
         }
     }
 
-    /// Hands over what was heard, and takes up the trial that runs now.
+    /// Hands over the record, and starts one for the current trial.
     #[cold]
     fn change(&mut self) {
         self.hand_over();
         let trial = self.board.trial.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that both belong together.
+        // Read under the lock, so that the version belongs to this trial.
         self.version = self.board.version.load(Ordering::Relaxed);
         self.current = trial.as_ref().map(|trial| {
             let record = Record::new(trial.seen.flows());
@@ -124,7 +124,7 @@ impl Consumer for Listener {
         for frame in batch.iter() {
             hear(trial, record, frame, &self.clocks);
         }
-        // A single writer: plain stores are enough.
+        // There is a single writer, so plain stores suffice.
         self.live.signed.store(record.signed, Ordering::Relaxed);
         self.live.other.store(record.other, Ordering::Relaxed);
         Ok(())

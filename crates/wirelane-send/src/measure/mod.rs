@@ -1,4 +1,4 @@
-//! The receiving side of a measurement: what became of signed packets.
+//! The receiving side of a measurement: counts signed packets and their loss, order and latency.
 //!
 //! ```text
 //!   RX queue ─▶ Listener ─ signed? ─┬─ no ──▶ other
@@ -6,18 +6,19 @@
 //!                                             (a bit per packet, shared by all queues)
 //! ```
 //!
-//! What is exact, and what can be known only in part:
+//! Precision of the results:
 //!
-//! * **Received, lost and duplicated** are exact for every flow, whatever queues its packets come
-//!   by: all queues mark the same bits, without locks ([`Expectation`] bounds the memory). Packets
-//!   numbered beyond that are counted as [`beyond`](Arrivals::beyond).
-//! * **Reordered** is as in RFC 4737: a packet that comes after one of a higher number. The order
-//!   is that of one queue; nobody knows the order of packets in different queues.
-//!   [`queues`](Arrivals::queues) says by how many a flow came. A late packet is not lost, and a
-//!   copy of an earlier one counts as duplicated, not as reordered.
-//! * **Latency** is from the departure that the packet carries to the time that the port gave it,
-//!   where it gives one. Both are clocks of this machine.
-//! * A packet of an **earlier trial** has another key, and is counted as [`stale`](Heard::stale).
+//! * **Received, lost and duplicated** are exact for every flow, even if its packets arrive in
+//!   several queues: all queues mark the same bits, without locks. [`Expectation`] bounds the
+//!   memory. Packets with larger sequence numbers are counted as [`beyond`](Arrivals::beyond).
+//! * **Reordered** is defined by RFC 4737: a packet that arrives after one with a higher sequence
+//!   number. It is measured within each queue, as the order between queues is unknown.
+//!   [`queues`](Arrivals::queues) is the number of queues that received the flow. A late packet
+//!   does not count as lost. A copy of an earlier packet counts as duplicated and not as reordered.
+//! * **Latency** is the time from the departure stamped in the packet to the timestamp of the
+//!   receiving port, or to the inspection if the port has no timestamps. Both use clocks of this
+//!   machine.
+//! * A packet of the **previous trial** has another key, and is counted as [`stale`](Heard::stale).
 mod clocks;
 mod latency;
 mod listener;

@@ -1,22 +1,22 @@
-//! Whether packets come in their order (RFC 4737).
+//! Packet reordering (RFC 4737).
 
 use std::collections::VecDeque;
 
-/// Runs of packets in order that are remembered, to tell how far a late one comes behind.
+/// The number of in-order runs that are kept to compute the extent of a late packet.
 const RUNS: usize = 64;
 
-/// The order of one flow in one queue. It sees each packet once; copies are no matter of order.
+/// The order of one flow in one queue. The caller passes each packet once, without copies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    /// One more than the highest number so far (`NextExp` of RFC 4737, section 3.3).
+    /// The highest sequence number so far plus one (`NextExp` of RFC 4737, section 3.3).
     next: u64,
     arrivals: u64,
-    /// Packets that were the highest when they came.
+    /// Runs of packets that had the highest number when they arrived.
     runs: VecDeque<Run>,
     forgotten: bool,
 }
 
-/// Packets that came one after the other, numbered one after the other.
+/// Packets that arrived consecutively, with consecutive numbers.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     sequence: u64,
@@ -24,25 +24,27 @@ struct Run {
     len: u64,
 }
 
-/// A packet that came after one of a higher number.
+/// A packet that arrived after one with a higher number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Late {
-    /// How many packets came since the first one of a higher number (RFC 4737, section 4.2.1).
+    /// The number of arrivals since the first packet with a higher number (RFC 4737, section
+    /// 4.2.1).
     pub(super) extent: u64,
-    /// There may have been an earlier one of a higher number, which is forgotten.
+    /// The extent may be larger: the run of the first packet with a higher number may have been
+    /// discarded.
     pub(super) at_least: bool,
 }
 
 impl Order {
-    /// The number of a packet whose lower 32 bits are `sequence`.
+    /// Extends the 32-bit `sequence` of a packet to 64 bits.
     #[inline]
     pub(super) fn extend(&self, sequence: u32) -> u64 {
-        // The distance is less than 2³¹, both ways.
+        // Assumes a distance of less than 2³¹ in both directions.
         let distance = sequence.wrapping_sub(self.next as u32) as i32;
         self.next.checked_add_signed(distance.into()).unwrap_or(u64::from(sequence))
     }
 
-    /// The packet `sequence` has come.
+    /// Records the arrival of packet `sequence`.
     #[inline]
     pub(super) fn arrive(&mut self, sequence: u64) -> Option<Late> {
         let arrival = self.arrivals;
@@ -87,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 4737, sections 3.3 and 4.2.1, word by word.
+    /// A literal implementation of RFC 4737, sections 3.3 and 4.2.1.
     fn plain(arrived: &[u64]) -> Vec<Option<u64>> {
         let extent = |(i, s): (usize, &u64)| {
             arrived[..i].iter().position(|earlier| earlier > s).map(|j| (i - j) as u64)
@@ -102,11 +104,11 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_rfc() {
-        // Section 7.1 of RFC 4737: 4 comes two late.
+        // Section 7.1 of RFC 4737: packet 4 has an extent of 2.
         let arrived = [1, 2, 3, 5, 6, 4, 7];
         assert_eq!(measured(&arrived), [None, None, None, None, None, Some(2), None]);
         assert_eq!(measured(&[0, 3, 1, 2, 4]), [None, None, Some(1), Some(2), None]);
-        // A gap is no reordering.
+        // A gap does not count as reordering.
         assert_eq!(measured(&[0, 7, 9, 10]), [None; 4]);
     }
 

@@ -1,4 +1,4 @@
-//! A port that listens, trial after trial.
+//! A receiving port that stays open for several trials.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +16,13 @@ use super::listener::{Board, Listener, Live, Trial};
 use super::record::Heard;
 use super::seen::Expectation;
 
-/// How long threads may take to hand over what they heard: they look once per batch.
+/// The time limit for threads to hand over their records: they check for it once per batch.
 const HAND_OVER: Duration = Duration::from_secs(5);
-/// How often to look whether anything came.
+/// The interval at which the progress is read.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A port whose signed packets are measured, a thread per queue. It stays open from trial to trial.
+/// Measures the signed packets of a port, with a thread per queue. The port stays open between
+/// trials.
 pub struct Receiver {
     running: Running<Listener>,
     board: Arc<Board>,
@@ -31,17 +32,17 @@ pub struct Receiver {
     name: String,
 }
 
-/// What has come so far in the trial that runs.
+/// Packets received so far in the current trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Signed packets, copies included.
+    /// Signed packets, including copies.
     pub signed: u64,
-    /// Others.
+    /// Other packets.
     pub other: u64,
 }
 
 impl Receiver {
-    /// Options to open a port with that listens: copies of what arrives, soon after it does.
+    /// Options for a receiving port: it gets copies of incoming packets with little delay.
     pub fn options(placement: &Placement) -> OpenOptions {
         let received =
             QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true };
@@ -53,7 +54,7 @@ impl Receiver {
             .placement(placement.clone())
     }
 
-    /// Opens a port and listens.
+    /// Opens a port and starts to receive.
     ///
     /// # Errors
     /// The port cannot be opened, or has no queue.
@@ -61,10 +62,10 @@ impl Receiver {
         Self::start(port::open(spec, &Self::options(placement))?, placement)
     }
 
-    /// Listens at a port, which was opened with such [`options`](Self::options).
+    /// Starts to receive from a port that was opened with [`options`](Self::options).
     ///
     /// # Errors
-    /// The port has no queue to receive from, or refuses to start.
+    /// The port has no queue to receive from, or cannot be started.
     pub fn start(port: Port, placement: &Placement) -> Result<Self> {
         let name = port.info().spec.clone();
         let board = Arc::new(Board::default());
@@ -77,20 +78,20 @@ impl Receiver {
         Ok(Self { running, board, live, earlier: None, dropped: None, name })
     }
 
-    /// What the port turned out to be.
+    /// The properties of the port.
     pub fn info(&self) -> Option<&PortInfo> {
         self.running.ports().next()
     }
 
-    /// Begins a trial. Nothing may have been sent of it before.
+    /// Begins a trial. The caller sends its packets only after this call.
     pub fn begin(&mut self, expected: &Expectation) {
         let trial = Trial::new(expected, self.earlier.replace(expected.key));
         self.dropped = self.dropped_so_far();
-        // Threads look before they hear a batch, so nothing of this trial is missed.
+        // Threads check the version before each batch, so they count all packets of this trial.
         self.board.set(Some(Arc::new(trial)));
     }
 
-    /// What has come so far.
+    /// Packets received so far.
     pub fn progress(&self) -> Progress {
         let sum = |of: fn(&Live) -> u64| self.live.iter().map(|live| of(live)).sum();
         Progress {
@@ -99,8 +100,8 @@ impl Receiver {
         }
     }
 
-    /// Waits, after everything was sent, until no signed packet has come for `settle`; at most
-    /// `limit`. Then nothing is under way any more, and what is missing is lost.
+    /// Waits until no signed packet has arrived for `settle`, at most `limit`. The caller has sent
+    /// all packets before. After the wait, missing packets count as lost.
     pub fn settle(&self, settle: Duration, limit: Duration) {
         let begin = Instant::now();
         let (mut before, mut since) = (self.progress().signed, begin);
@@ -116,7 +117,7 @@ impl Receiver {
     /// Ends the trial.
     ///
     /// # Errors
-    /// A receiving thread has failed, or does not answer.
+    /// A receiving thread has failed or does not respond.
     pub fn end(&mut self) -> Result<Heard> {
         let version = self.board.set(None);
         let records = self.board.records(version, self.live.len(), HAND_OVER);
@@ -139,7 +140,7 @@ impl Receiver {
         self.running.wait(Some(Duration::ZERO))
     }
 
-    /// Packets that did not fit into the rings since the port was opened.
+    /// Packets dropped because the rings were full, since the port was opened.
     fn dropped_so_far(&self) -> Option<u64> {
         let queues = self.running.queues();
         let lost = |queue: &wirelane::stats::QueueStats| {

@@ -1,4 +1,4 @@
-//! What one queue, or all of them, heard.
+//! Records of received packets, for one queue or all queues.
 
 use wirelane_gen::signature::{Signature, elapsed};
 
@@ -6,44 +6,45 @@ use super::latency::Latency;
 use super::order::Order;
 use super::seen::Seen;
 
-/// Significant digits of all latencies together, and of those of one flow.
+/// Significant digits of the total latency histogram, and of the histogram of one flow.
 const DIGITS: u8 = 3;
 const DIGITS_OF_FLOW: u8 = 2;
-/// Flows that have latencies of their own; more would take too much memory.
+/// The largest number of flows with separate latency histograms. More would need too much memory.
 const MOST_LATENCIES: usize = 4096;
 
-/// What arrived of a flow, or of all.
+/// Received packets of one flow or all flows.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Arrivals {
-    /// Packets, each once.
+    /// Packets without copies.
     pub received: u64,
     /// Their bytes, without frame check sequence.
     pub bytes: u64,
-    /// Copies of packets that had come before.
+    /// Copies of packets that had arrived before.
     pub duplicated: u64,
-    /// Packets that came after one of a higher number, in the same queue.
+    /// Packets that arrived after one with a higher number in the same queue.
     pub reordered: u64,
-    /// The largest extent of reordering: how many packets came since the first one of a higher
-    /// number.
+    /// The largest extent of reordering: the number of arrivals since the first packet with a
+    /// higher number.
     pub extent: u64,
-    /// The sum of the extents, for their mean.
+    /// The sum of the extents, to compute their mean.
     pub extents: u64,
-    /// Late packets whose extent may be larger than counted: too much came out of order since.
+    /// Late packets whose extent may be larger than counted, because too many packets were out of
+    /// order since.
     pub extents_at_least: u64,
-    /// Packets numbered beyond the [`Expectation`](super::Expectation). Whether they are copies is
-    /// unknown.
+    /// Packets with numbers beyond the [`Expectation`](super::Expectation). They may include
+    /// copies.
     pub beyond: u64,
-    /// How many queues they came by. With more than one, reordering between queues is unknown.
+    /// The number of queues that received the packets. Reordering between queues is unknown.
     pub queues: u32,
-    /// When the first and the last one came, in nanoseconds of the monotonic clock.
+    /// Arrival times of the first and the last packet, in nanoseconds of the monotonic clock.
     pub span: Option<(u64, u64)>,
-    /// Their latencies. `None` without packets, and for a flow when there are thousands.
+    /// Latencies. `None` without packets, and for single flows if there are more than 4096.
     pub latency: Option<Latency>,
 }
 
 impl Arrivals {
-    /// Adds what another queue heard of the flow, or what was heard of another flow.
+    /// Adds the counts of another queue or another flow. Does not change `queues`.
     pub fn merge(&mut self, other: &Self) {
         self.add_counts(other);
         match (&mut self.latency, &other.latency) {
@@ -53,7 +54,7 @@ impl Arrivals {
         }
     }
 
-    /// All but the latencies.
+    /// Adds all counts except latencies and queues.
     fn add_counts(&mut self, other: &Self) {
         self.received += other.received;
         self.bytes += other.bytes;
@@ -70,26 +71,27 @@ impl Arrivals {
     }
 }
 
-/// What was heard during a trial.
+/// The packets received during a trial.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Heard {
-    /// By the number of the flow.
+    /// Results by flow number.
     pub flows: Vec<Arrivals>,
-    /// All flows together. Its latencies are always there, its `queues` are those with packets.
+    /// All flows together. Its latencies are always `Some` after a trial. Its `queues` counts the
+    /// queues with signed packets.
     pub total: Arrivals,
-    /// Packets without a signature.
+    /// Packets without a valid signature.
     pub other: u64,
-    /// Packets of the trial before.
+    /// Packets of the previous trial.
     pub stale: u64,
-    /// Signed packets of a flow that does not exist.
+    /// Signed packets with an unknown flow number.
     pub unknown: u64,
-    /// Packets that reached this machine and were lost for want of room in the receiver's rings.
-    /// They are among the lost ones if they were signed. `None` if the system does not say.
+    /// Packets that reached this machine and were dropped because the receiver's rings were full.
+    /// If they were signed, they also count as lost. `None` if unknown.
     pub dropped: Option<u64>,
 }
 
-/// What one queue heard.
+/// The packets received by one thread.
 pub(super) struct Record {
     flows: Vec<Option<Box<Flow>>>,
     latency: Latency,
@@ -119,7 +121,7 @@ impl Record {
         }
     }
 
-    /// A signed packet of `bytes` was there at the monotonic time `now`.
+    /// Records a signed packet of `bytes` that arrived at the monotonic time `now`.
     #[inline]
     pub(super) fn signed(&mut self, signature: Signature, bytes: usize, now: u64, seen: &Seen) {
         self.signed += 1;
@@ -154,7 +156,7 @@ impl Record {
         }
     }
 
-    /// Adds it to what other queues heard.
+    /// Adds this record to the results of other threads.
     pub(super) fn add_to(&self, heard: &mut Heard) {
         heard.flows.resize_with(heard.flows.len().max(self.flows.len()), Arrivals::default);
         let mut total = Arrivals::default();
@@ -162,7 +164,7 @@ impl Record {
             let Some(own) = own else { continue };
             of_all.merge(&own.arrivals);
             of_all.queues += 1;
-            // Its latencies are too coarse for the total.
+            // The latencies of a flow are too coarse for the total.
             total.add_counts(&own.arrivals);
         }
         total.latency = Some(self.latency.clone());
@@ -191,7 +193,7 @@ mod tests {
             late in prop::collection::btree_set(0u64..200, 0..20),
             queues in 1usize..4,
         ) {
-            // Late packets come behind the one after them, by the same queue.
+            // Late packets arrive after their successor, in the same queue.
             let mut arrived: Vec<u64> = (0..packets).filter(|k| !lost.contains(k)).collect();
             let mut reordered = 0;
             let mut at = 0;
@@ -210,7 +212,7 @@ mod tests {
                 let signature = Signature { flow: 1, sequence: *sequence as u32, time: 100 };
                 records[0].signed(signature, 60, 1100, &seen);
                 if copied.contains(sequence) {
-                    // Copies may come by any queue.
+                    // Copies may arrive in any queue.
                     records[*sequence as usize % queues].signed(signature, 60, 1100, &seen);
                     copies += 1;
                 }

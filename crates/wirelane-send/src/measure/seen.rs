@@ -1,35 +1,35 @@
-//! Which packets have come: a bit for each, shared by all queues.
+//! A bit map of received packets, shared by all queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_gen::signature::Key;
 
-/// What a trial will send, so that every packet has a bit.
+/// The packets that a trial will send: determines the size of the bit map.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// The key of its signatures, unlike that of any earlier trial.
+    /// The key of its signatures. Each trial needs a different key.
     pub key: Key,
-    /// How many packets each flow will have at most, by the number of the flow.
+    /// The largest number of packets of each flow, by flow number.
     pub packets: Vec<u64>,
 }
 
 impl Expectation {
-    /// Most bits of one trial: 256 MiB.
+    /// The largest number of bits for one trial: 256 MiB.
     pub const MOST_BITS: u64 = 1 << 31;
 }
 
-/// A bit for every packet that may come.
+/// A bit for each expected packet.
 pub(super) struct Seen {
     words: Box<[AtomicU64]>,
-    /// Where the bits of each flow begin, in words. The last one is the end of all.
+    /// The index of each flow's first word, and the end of the last flow.
     starts: Box<[usize]>,
 }
 
 const BITS: u64 = u64::BITS as u64;
 
 impl Seen {
-    /// Of packets as `expected`. Where they are more than [`Expectation::MOST_BITS`], each flow has
-    /// its share.
+    /// Creates the bits for `expected`. Above [`Expectation::MOST_BITS`] in total, each flow gets a
+    /// proportional share.
     pub(super) fn new(expected: &Expectation) -> Self {
         let all: u64 = expected.packets.iter().fold(0, |sum, packets| sum.saturating_add(*packets));
         let share = (Expectation::MOST_BITS as f64 / all.max(1) as f64).min(1.0);
@@ -44,19 +44,19 @@ impl Seen {
         Self { words, starts: starts.into() }
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     pub(super) fn flows(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Marks a packet. Whether it is the first of its number; `None` if it has no bit.
+    /// Marks a packet. Returns whether it is the first with its number; `None` if it has no bit.
     #[inline]
     pub(super) fn is_first(&self, flow: usize, sequence: u64) -> Option<bool> {
         let [start, end] = *self.starts.get(flow..flow + 2)? else { return None };
         let word = usize::try_from(sequence / BITS).ok()?.checked_add(start)?;
         let bit = 1 << (sequence % BITS);
         let word = self.words.get(word).filter(|_| word < end)?;
-        // What a packet means does not depend on any other memory.
+        // Relaxed: no other memory depends on this bit.
         Some(word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 }

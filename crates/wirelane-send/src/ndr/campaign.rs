@@ -1,4 +1,4 @@
-//! The trials of RFC 2544, one after the other, and what they show.
+//! Runs the trials of RFC 2544 and collects their results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::search::{Method, Probe, Search};
 use super::tester::{Moment, Passage, Tester};
 use super::traffic::Load;
 
-/// What to measure.
+/// The tests to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tests {
     /// Throughput (RFC 2544, section 26.1).
@@ -23,60 +23,62 @@ pub struct Tests {
     pub burst: bool,
 }
 
-/// How to measure.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Sizes of frames with their check sequence; once with the sizes of the traffic itself if
-    /// empty.
+    /// Frame sizes including the frame check sequence. If empty, the traffic is measured once with
+    /// its own sizes.
     pub sizes: Vec<usize>,
-    /// Only one trial at this rate, in packets per second in each direction; nothing is searched.
+    /// Runs only one trial at this rate, in packets per second and direction, without a search.
     pub rate: Option<f64>,
-    /// What to measure.
+    /// The tests to run.
     pub tests: Tests,
-    /// Shares of packets that may be lost: a search for each.
+    /// Acceptable shares of lost packets, with a search for each.
     pub loss_ratios: Vec<f64>,
-    /// How long a full trial sends.
+    /// The sending time of a full trial.
     pub duration: Duration,
-    /// How many full trials a rate must pass.
+    /// The number of full trials that a rate must pass.
     pub repeat: u32,
-    /// The share of these that may fail.
+    /// The share of these trials that may fail.
     pub exceed_ratio: f64,
-    /// How exactly rates are searched for, as a share.
+    /// The precision of the search, as a share of the rate.
     pub width: f64,
-    /// How they are.
+    /// The search method.
     pub method: Method,
-    /// Never more packets per second in each direction.
+    /// The largest rate, in packets per second and direction.
     pub max_rate: Option<f64>,
 }
 
-/// What a campaign is doing, for whoever watches.
+/// Progress of a campaign.
 #[derive(Clone, Debug)]
 pub struct Step<'a> {
-    /// The size of frames.
+    /// The frame size.
     pub frame: Option<usize>,
-    /// What is measured.
+    /// The current measurement.
     pub doing: &'a str,
-    /// What is sent.
+    /// The load of the trial.
     pub load: Load,
-    /// How far each direction is.
+    /// The progress of each direction.
     pub moments: &'a [Moment],
-    /// The trial is over, and became this.
+    /// The result, after the end of the trial.
     pub result: Option<&'a [Passage]>,
 }
 
-/// Shares of the throughput at which latencies are measured, in percent.
+/// The loads at which latencies are measured, in percent of the throughput.
 const LOADS: [f64; 4] = [100.0, 90.0, 50.0, 10.0];
 /// Bytes of the frame check sequence.
 const FCS: usize = 4;
-/// Longest burst that is tried (RFC 2544, section 26.4: at least two seconds).
+/// The duration of the longest burst (RFC 2544, section 26.4: at least two seconds).
 const LONGEST_BURST: Duration = Duration::from_secs(2);
-/// A burst whose departures are closer together has no rate: a batch has one time of departure.
+/// Departures of a shorter burst, in seconds, are too close to compute a rate: a batch has a single
+/// departure time.
 const SHORTEST_SPAN: f64 = 10e-6;
-/// Trials as fast as possible, to see what can be sent, are not longer than this.
+/// The longest trial that measures the highest rate of the sender.
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
 impl Campaign {
-    /// Makes all trials. If the end is requested meanwhile, the report has what was found before.
+    /// Runs all trials. If [`halt`](Tester::halt) is requested, the report contains the results so
+    /// far.
     ///
     /// # Errors
     /// A trial fails.
@@ -108,9 +110,9 @@ impl Campaign {
     }
 }
 
-/// Why there are no more trials.
+/// Why a measurement ended early.
 enum Ended {
-    /// The end was requested.
+    /// A halt was requested.
     Halted,
     Failed(Error),
 }
@@ -121,7 +123,7 @@ impl From<Error> for Ended {
     }
 }
 
-/// The trials of one size.
+/// The trials of one frame size.
 struct Bench<'a, 'b> {
     campaign: &'a Campaign,
     tester: &'a mut Tester,
@@ -196,7 +198,7 @@ impl Bench<'_, '_> {
         outcome
     }
 
-    /// From all that can be sent downwards, until nothing is lost twice in a row.
+    /// Lowers the load from the highest rate until two trials in a row lose no packet.
     fn loss_curve(&mut self, max: f64) -> Result<(), Ended> {
         self.doing = "frame loss rate";
         let mut without = 0;
@@ -214,7 +216,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    /// Halves the range between a burst that passes and one that does not.
+    /// Searches for the longest burst without loss by bisection.
     fn burst(&mut self, max: f64) -> Result<(), Ended> {
         self.doing = "back-to-back frames";
         let longest = (max * LONGEST_BURST.as_secs_f64()) as u64;
@@ -254,18 +256,18 @@ impl Bench<'_, '_> {
     }
 }
 
-/// Where nothing at all arrives there is nothing to search for.
+/// Returns an error if a direction delivers no packets: a search would be useless.
 fn nothing_arrived(passages: &[Passage]) -> Result<()> {
     let silent = passages.iter().find(|passage| passage.heard.total.received == 0);
     let Some(passage) = silent else { return Ok(()) };
     let cause = format!("none of {} packets arrived", passage.sent);
     Err(Error::failed(passage.name.clone(), cause).help(
-        "check the cable and what lies between; a router needs addresses that it knows, and its \
+        "check the cable and the device under test; a router needs addresses that it knows, and its \
          Ethernet address",
     ))
 }
 
-/// The direction that has the most of something.
+/// The result of the direction with the largest value of `of`.
 fn worst(passages: &[Passage], of: impl Fn(&Shot) -> f64) -> Option<Shot> {
     let shots = passages.iter().map(Passage::shot);
     shots.max_by(|one, other| of(one).total_cmp(&of(other)))

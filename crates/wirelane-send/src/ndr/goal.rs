@@ -1,38 +1,38 @@
-//! What a rate must pass, and whether trials show that it does.
+//! Search goals, and the classification of rates by trials.
 
 use std::time::Duration;
 
-/// What a rate must pass (a search goal of MLRsearch, draft-ietf-bmwg-mlrsearch).
+/// The conditions that a rate must meet (a search goal of MLRsearch, draft-ietf-bmwg-mlrsearch).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// The share of packets that may be lost; 0 for none.
+    /// The acceptable share of lost packets; 0 for none.
     pub loss_ratio: f64,
-    /// The share of the trials, by duration, that may lose more. 0 if every one must pass.
+    /// The share of the trials, by duration, that may lose more; 0 if every trial must pass.
     pub exceed_ratio: f64,
     /// The shortest trial that counts in full.
     pub duration: Duration,
-    /// How long trials at a rate must last together before it passes.
+    /// The total duration of trials that a rate needs to pass.
     pub duration_sum: Duration,
-    /// How close the rates that pass and fail must be: their distance as a share of the higher one.
+    /// The precision of the search: the largest distance of the passing and failing rates, as a
+    /// share of the failing one.
     pub width: f64,
 }
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shot {
-    /// How long it lasted.
+    /// The duration of the trial.
     pub duration: Duration,
     /// Packets sent.
     pub sent: u64,
-    /// Of these, lost.
+    /// Packets lost.
     pub lost: u64,
-    /// Packets per second that were really sent.
+    /// The achieved packets per second.
     pub rate: f64,
 }
 
 impl Shot {
-    /// The share of the packets that were lost. All of them if none was sent, because that shows
-    /// nothing.
+    /// The share of lost packets. It is 1 if no packet was sent, so that such a trial cannot pass.
     pub fn loss_ratio(&self) -> f64 {
         if self.sent == 0 { 1.0 } else { self.lost as f64 / self.sent as f64 }
     }
@@ -43,22 +43,22 @@ impl Shot {
     }
 }
 
-/// What trials at a rate show.
+/// The classification of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// The rate passes: a lower bound.
     Passes,
-    /// It fails: an upper bound.
+    /// The rate fails: an upper bound.
     Fails,
     /// More trials are needed.
     Open,
 }
 
 impl Goal {
-    /// What `shots` at one rate show. As in appendix A of the draft: the trials that are still
-    /// missing are once taken as good and once as bad. If that makes no difference, the rate is
-    /// decided. Trials that are shorter than [`duration`](Self::duration) count if they lost too
-    /// much, as far as shorter good ones do not make up for it.
+    /// Classifies a rate by its `shots`, as in appendix A of the draft: the missing trials are
+    /// first assumed to be all good, then all bad. If the result is the same, the rate is decided.
+    /// Trials shorter than [`duration`](Self::duration) count only if they lost too much, minus the
+    /// share that short good trials compensate for.
     pub(super) fn classify<'a>(&self, shots: impl IntoIterator<Item = &'a Shot>) -> Class {
         let [mut good, mut bad, mut short_good, mut short_bad] = [0.0; 4];
         for shot in shots {
@@ -74,7 +74,7 @@ impl Goal {
         let exceed = self.exceed_ratio.clamp(0.0, 0.99);
         let made_up = short_good * exceed / (1.0 - exceed);
         let bad: f64 = bad + f64::max(short_bad - made_up, 0.0);
-        // Sums of durations are not exact.
+        // Allows for rounding errors in sums of durations.
         let whole = f64::max(self.duration_sum.as_secs_f64() * (1.0 - 1e-9), good + bad);
         let bearable = whole * exceed;
         if whole - good <= bearable + whole * 1e-6 {
@@ -118,7 +118,7 @@ mod tests {
         let goal = goal(0.01, 0.5, 4);
         let of =
             |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
-        // Ten of a thousand may be lost.
+        // The goal accepts ten lost packets of a thousand.
         assert_eq!(of(&[10, 10]), Class::Passes);
         assert_eq!(of(&[11, 10]), Class::Open);
         assert_eq!(of(&[11, 10, 10]), Class::Passes);

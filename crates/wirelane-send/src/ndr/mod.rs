@@ -1,4 +1,5 @@
-//! Trials through what lies between two ports, and searches for the highest rate that it carries.
+//! Trials through a device under test between two ports, and searches for the highest rate that it
+//! forwards.
 //!
 //! ```text
 //!   Goal ─▶ Search ── rate, duration ──▶ trial ─▶ sent, lost ─┐
@@ -6,7 +7,7 @@
 //!             └──────────────────── tell ─────────────────────┘
 //! ```
 //!
-//! The search only decides: it sends nothing, and whoever runs the trials may be anybody.
+//! The search only decides. Its caller runs the trials.
 mod campaign;
 mod goal;
 mod report;

@@ -1,4 +1,4 @@
-//! What a campaign found, as the command prints it (schema `wirelane.ndr/1`).
+//! The report of a campaign, as the command prints it (schema `wirelane.ndr/1`).
 
 use serde::Serialize;
 
@@ -6,37 +6,36 @@ use super::search::{Found, Method};
 use super::tester::{Passage, Stream};
 use crate::measure::Latency;
 
-/// Everything that was found.
+/// The report of a campaign.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The directions, all measured at once.
+    /// The directions, which are measured at the same time.
     pub directions: Vec<String>,
-    /// How throughput was searched for.
+    /// The search method.
     pub method: Option<Method>,
-    /// Trials made.
+    /// The number of trials.
     pub trials: u64,
-    /// The end was requested before everything was measured.
+    /// Whether the campaign was stopped before its end.
     pub interrupted: bool,
-    /// By size.
+    /// Results by frame size.
     pub sizes: Vec<SizeReport>,
 }
 
-/// What was found for one size.
+/// The results for one frame size.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct SizeReport {
-    /// Bytes of a frame with its check sequence, as RFC 2544 counts them. `None` if the traffic has
-    /// sizes of its own.
+    /// Bytes of a frame including its check sequence, as in RFC 2544. `None` for the sizes of the
+    /// traffic.
     pub frame: Option<usize>,
-    /// Bytes without it, as everywhere else in Wirelane.
+    /// Bytes without the check sequence, as everywhere else in Wirelane.
     pub length: Option<usize>,
-    /// Packets per second that each direction can send at most.
+    /// The highest packets per second of the sender, in the slowest direction.
     pub sender_max_pps: Option<f64>,
     /// The highest rates that passed (RFC 2544, section 26.1), one for each loss ratio.
     pub throughput: Vec<Throughput>,
-    /// Trials at shares of the first of these rates, or at a given rate, with latencies (section
-    /// 26.2).
+    /// Trials with latencies, at shares of the first throughput or at a given rate (section 26.2).
     pub loads: Vec<Summary>,
     /// The frame loss rate by load (section 26.3).
     pub loss_curve: Vec<LossPoint>,
@@ -44,47 +43,47 @@ pub struct SizeReport {
     pub back_to_back: Option<BackToBack>,
 }
 
-/// The highest rate that passed.
+/// The highest passing rate.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Throughput {
-    /// The share of packets that may be lost.
+    /// The acceptable share of lost packets.
     pub loss_ratio: f64,
-    /// Packets per second in each direction, as sent; 0 if none passed.
+    /// Sent packets per second in each direction; 0 if no rate passed.
     pub pps: f64,
-    /// Bits per second in each direction, without frame check sequences; `None` where sizes differ.
+    /// Bits per second in each direction, without frame check sequences; `None` for the sizes of
+    /// the traffic.
     pub bps: Option<f64>,
-    /// What arrived at that rate, in packets per second.
+    /// Received packets per second at that rate.
     pub forwarded_pps: f64,
-    /// The lowest rate above it that failed.
+    /// The lowest failing rate above it.
     pub failed_pps: Option<f64>,
-    /// The highest rate of the sender passed: the result measures the sender, or the device that it
-    /// sends through.
+    /// The highest rate of the sender passed: the sender or its interface limits the result.
     pub sender_bound: bool,
-    /// The requested highest rate ([`Campaign::max_rate`]) passed: the sender and the path may both
-    /// be faster.
+    /// The requested highest rate ([`Campaign::max_rate`]) passed: the sender and the device under
+    /// test may be faster.
     ///
     /// [`Campaign::max_rate`]: super::Campaign::max_rate
     pub at_max_rate: bool,
-    /// Trials of this search, for all loss ratios, in which the sender did not reach the rate. Each
-    /// was made again, up to twice at a rate.
+    /// Trials of this search, over all loss ratios, in which the sender did not reach the rate.
+    /// They were repeated, up to twice per rate.
     pub void_trials: u64,
-    /// Nor did it at last at the rate that failed: the limit may be the sender's, and not that of
-    /// what lies between.
+    /// The sender never reached the failing rate: it may limit the result instead of the device
+    /// under test.
     pub sender_late: bool,
-    /// As exact as was asked for.
+    /// Whether the result has the requested precision.
     pub complete: bool,
 }
 
 impl Throughput {
-    /// `limit` is the requested highest rate, if the sender could have sent more.
+    /// `limit` is the requested highest rate, if the sender reached it.
     pub(super) fn new(
         found: Found,
         loss_ratio: f64,
         length: Option<usize>,
         limit: Option<f64>,
     ) -> Self {
-        // If the sender did not reach the limit, the result measures the sender.
+        // If the sender did not reach the limit, the sender limits the result.
         let at_max_rate = found.sender_bound && limit.is_some_and(|limit| found.asked >= limit);
         Self {
             loss_ratio,
@@ -101,17 +100,17 @@ impl Throughput {
     }
 }
 
-/// One trial in full.
+/// The result of one trial.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The share of the throughput, in percent; `None` at a given rate.
+    /// The load in percent of the throughput; `None` for a given rate.
     pub percent: Option<f64>,
-    /// Packets per second asked for in each direction; `None` for as fast as possible.
+    /// Requested packets per second in each direction; `None` for as fast as possible.
     pub asked_pps: Option<f64>,
-    /// Seconds.
+    /// The sending time in seconds.
     pub duration_s: f64,
-    /// By direction.
+    /// Results by direction.
     pub directions: Vec<Way>,
 }
 
@@ -131,41 +130,41 @@ impl Summary {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Way {
-    /// Which.
+    /// The name of the direction.
     pub name: String,
     /// Packets sent.
     pub sent: u64,
-    /// Packets that could not be sent.
+    /// Packets that the sender generated but could not send.
     pub unsent: u64,
-    /// Packets per second sent.
+    /// Sent packets per second.
     pub sent_pps: f64,
-    /// Packets received, each once.
+    /// Packets received, without copies.
     pub received: u64,
-    /// Sent, and not received.
+    /// Packets sent but not received.
     pub lost: u64,
-    /// The share of them.
+    /// The share of lost packets.
     pub loss_ratio: f64,
-    /// Copies.
+    /// Copies received.
     pub duplicated: u64,
-    /// Packets that came after one of a higher number (RFC 4737).
+    /// Packets that arrived after one with a higher number (RFC 4737).
     pub reordered: u64,
-    /// The share of them among those received (RFC 4737, section 4.1).
+    /// The share of reordered packets among the received ones (RFC 4737, section 4.1).
     pub reordered_ratio: f64,
-    /// How many packets came since the first one of a higher number, at most (section 4.2).
+    /// The largest number of arrivals since the first packet with a higher number (section 4.2).
     pub reordering_extent: u64,
-    /// Received packets of which nobody knows whether they are copies.
+    /// Received packets beyond the expected number, which may include copies.
     pub beyond_window: u64,
-    /// Packets without a signature.
+    /// Packets without a valid signature.
     pub other: u64,
-    /// Packets of an earlier trial.
+    /// Packets of the previous trial.
     pub stale: u64,
-    /// Lost for want of room in this program's own rings; `null` if the system does not say.
+    /// Packets dropped because the receive rings of this program were full; `null` if unknown.
     pub receiver_dropped: Option<u64>,
-    /// RX queues by which they came.
+    /// The number of RX queues that received packets.
     pub queues: u32,
-    /// `null` without packets.
+    /// Latencies; `null` without packets.
     pub latency: Option<Delay>,
-    /// By stream.
+    /// Results by stream.
     pub flows: Vec<Flow>,
 }
 
@@ -204,20 +203,21 @@ pub struct Flow {
     pub name: String,
     /// Packets sent.
     pub sent: u64,
-    /// Packets received, each once.
+    /// Packets received, without copies.
     pub received: u64,
-    /// Sent, and not received.
+    /// Packets sent but not received.
     pub lost: u64,
-    /// Copies.
+    /// Copies received.
     pub duplicated: u64,
-    /// Packets that came after one of a higher number.
+    /// Packets that arrived after one with a higher number.
     pub reordered: u64,
-    /// How many packets came since the first one of a higher number, at most.
+    /// The largest number of arrivals since the first packet with a higher number.
     pub reordering_extent: u64,
-    /// RX queues by which one sending thread's part came. With more than one, reordering between
-    /// them is unknown.
+    /// The largest number of RX queues that received the packets of one sending thread. Reordering
+    /// between queues is unknown.
     pub queues: u32,
-    /// `null` without packets, or with thousands of streams.
+    /// Latencies; `null` without packets, or with more than 4096 flows (streams times sending
+    /// threads).
     pub latency: Option<Delay>,
 }
 
@@ -242,23 +242,23 @@ impl Flow {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Delay {
-    /// The shortest.
+    /// The shortest latency.
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: f64,
     /// The median.
     pub p50_ns: u64,
-    /// 90 % took no longer.
+    /// The 90 % percentile.
     pub p90_ns: u64,
-    /// 99 %.
+    /// The 99 % percentile.
     pub p99_ns: u64,
-    /// 99.9 %.
+    /// The 99.9 % percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// The longest latency.
     pub max_ns: u64,
-    /// Packet delay variation (RFC 5481): the 99 % percentile less the shortest.
+    /// Packet delay variation (RFC 5481): the 99 % percentile minus the shortest latency.
     pub pdv_p99_ns: u64,
-    /// Packets whose time is known.
+    /// Packets with a latency.
     pub packets: u64,
 }
 
@@ -282,11 +282,11 @@ impl Delay {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LossPoint {
-    /// The share of all that can be sent, in percent.
+    /// The load in percent of the highest rate.
     pub percent: f64,
-    /// Packets per second sent in each direction.
+    /// Sent packets per second of the worst direction.
     pub pps: f64,
-    /// The share of packets lost, in the worst direction.
+    /// The share of lost packets in the worst direction.
     pub loss_ratio: f64,
 }
 
@@ -294,11 +294,11 @@ pub struct LossPoint {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct BackToBack {
-    /// Packets in each direction, as fast as they can be sent.
+    /// Packets in each direction, sent as fast as possible.
     pub packets: u64,
-    /// As long as was tried: nothing was lost.
+    /// Whether the longest tried burst passed without loss.
     pub unlimited: bool,
-    /// Packets per second within the burst; `None` if its departures have the same time.
+    /// Packets per second within the burst; `None` if its departures are too close to measure.
     pub pps: Option<f64>,
 }
 

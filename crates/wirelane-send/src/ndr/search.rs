@@ -1,8 +1,9 @@
 //! The search for the highest rate that passes: bisection, and MLRsearch.
 //!
-//! A trial whose sender did not reach the rate shows nothing about that rate. It is void and made
-//! again. A rate at which trials stay void is as good as the sender gets: what passes there is the
-//! sender's limit, and what fails is marked, because the sender may be why.
+//! A trial is void if the sender did not reach the rate: it does not count, and is repeated. If the
+//! trials at a rate stay void, that rate exceeds the limit of the sender. If such a trial passes,
+//! it sets the upper limit of the search. If it fails, the rate is marked, because the sender may
+//! be the cause.
 
 use std::time::Duration;
 
@@ -14,15 +15,15 @@ use super::goal::{Class, Goal, Shot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Halves the range between what passes and what fails, with full trials throughout (RFC 2544,
+    /// Halves the range between the passing and failing rates, with full trials only (RFC 2544,
     /// section 26.1).
     Bisection,
-    /// As MLRsearch: short trials narrow the range first, starting from what got through of the
-    /// highest rate. Only the last steps take full trials.
+    /// MLRsearch: short trials narrow the range first, starting from the forwarded rate at the
+    /// highest load. Only the last steps use full trials.
     Mlr,
 }
 
-/// A trial to make.
+/// A trial to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
     /// Packets per second.
@@ -31,25 +32,25 @@ pub struct Probe {
     pub duration: Duration,
 }
 
-/// What was found for a goal.
+/// The result for one goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Found {
     /// The highest rate that passed, in packets per second, as measured at the sender; 0 for none.
     pub rate: f64,
-    /// The requested value of the same rate; `rate` if the sender never reached it.
+    /// The requested value of that rate; equal to `rate` if the sender never reached it.
     pub asked: f64,
-    /// What arrived at that rate (the conditional throughput of MLRsearch).
+    /// The received packets per second at that rate (the conditional throughput of MLRsearch).
     pub forwarded: f64,
-    /// The lowest rate above it that failed, in packets per second as asked for.
+    /// The lowest failing rate above it, in requested packets per second.
     pub failed: Option<f64>,
-    /// The highest rate that can be sent passed: it is the sender that was measured.
+    /// The highest rate of the sender passed: the sender limits the result.
     pub sender_bound: bool,
-    /// Trials in which the sender did not reach the rate, for all goals.
+    /// Trials in which the sender did not reach the rate, over all goals.
     pub void_trials: u64,
-    /// At the rate that failed the sender never reached it: the limit may be the sender's, and what
-    /// lies between may carry more.
+    /// The sender never reached the failing rate. The device under test may forward more than this
+    /// result.
     pub sender_late: bool,
-    /// The rate is as exact as the goal asks; false if the search was ended before.
+    /// The result has the precision of the goal; false if the search ended early.
     pub complete: bool,
 }
 
@@ -60,13 +61,13 @@ pub struct Search {
     method: Method,
     min: f64,
     max: f64,
-    /// By rate as asked for, ascending.
+    /// Sorted by requested rate, ascending.
     tried: Vec<Tried>,
-    /// The position of the goal that is searched for, and how many phases are left before its own.
+    /// The index of the current goal, and the number of phases before its final one.
     at: (usize, u32),
-    /// Steps outwards in this phase, which double each time.
+    /// The number of outward steps in this phase. Each step doubles the previous one.
     outward: u32,
-    /// A trial that was void.
+    /// A void trial to repeat.
     again: Option<Probe>,
 }
 
@@ -74,26 +75,25 @@ pub struct Search {
 struct Tried {
     rate: f64,
     shots: Vec<Shot>,
-    /// Trials in which the sender did not keep up.
+    /// Void trials: the sender did not reach the rate.
     void: u32,
-    /// One of them counts as a failure.
+    /// A void trial counts as a failure.
     is_late: bool,
 }
 
 impl Search {
-    /// How far below what was asked for a sender may be, whatever the precision, before it is the
-    /// one that is measured.
+    /// The limits of the tolerated shortfall of the sender, as a share. Between them it is the
+    /// width of the goal.
     const SHORT: (f64, f64) = (0.001, 0.05);
-    /// So many times it may try.
+    /// The void trials at one rate after which a trial counts.
     const ATTEMPTS: u32 = 3;
-    /// Phases of MLRsearch before the goal's own. Each has trials half as long as the next, and
-    /// twice its width.
+    /// Phases of MLRsearch before the final phase of a goal. Each has half the duration and twice
+    /// the width of the next.
     const PHASES: u32 = 3;
-    /// Trials at one rate, at most. What is not decided then fails.
+    /// The most trials at one rate. A rate that is still undecided then fails.
     const MOST_SHOTS: usize = 1000;
 
-    /// Between `max` packets per second, which should be all that the sender can send, and a
-    /// thousandth of it.
+    /// A search between `max` packets per second, the limit of the sender, and a thousandth of it.
     pub fn new(max: f64, goals: Vec<Goal>, method: Method) -> Self {
         let phases = if method == Method::Mlr { Self::PHASES } else { 0 };
         Self {
@@ -108,7 +108,7 @@ impl Search {
         }
     }
 
-    /// The trial to make next; `None` when everything is found.
+    /// The next trial to run; `None` when the search is complete.
     pub fn probe(&mut self) -> Option<Probe> {
         if let Some(again) = self.again.take() {
             return Some(again);
@@ -126,7 +126,7 @@ impl Search {
         }
     }
 
-    /// The outcome of the trial that [`Search::probe`] gave.
+    /// Reports the result of the trial that [`Search::probe`] returned.
     pub fn tell(&mut self, probe: Probe, shot: Shot) {
         let position = match self.tried.binary_search_by(|one| one.rate.total_cmp(&probe.rate)) {
             Ok(position) => position,
@@ -142,14 +142,14 @@ impl Search {
         let (least, most) = Self::SHORT;
         let bearable = goal.map_or(most, |goal| goal.width.clamp(least, most));
         if shot.rate < (1.0 - bearable) * probe.rate {
-            // It may have been held up by chance.
+            // A random delay may have caused the shortfall.
             tried.void += 1;
             if tried.void < Self::ATTEMPTS {
                 self.again = Some(probe);
                 return;
             }
             if is_good {
-                // No higher rate is to be had.
+                // The sender cannot reach a higher rate.
                 self.max = self.max.min(probe.rate);
             } else {
                 tried.is_late = true;
@@ -158,7 +158,7 @@ impl Search {
         tried.shots.push(shot);
     }
 
-    /// What was found for each goal, or is known so far.
+    /// The result for each goal, possibly preliminary.
     pub fn found(&self) -> Vec<Found> {
         let void_trials = self.tried.iter().map(|one| u64::from(one.void)).sum();
         let found = |(position, goal): (usize, &Goal)| {
@@ -181,7 +181,7 @@ impl Search {
         self.goals.iter().enumerate().map(found).collect()
     }
 
-    /// The goal of this phase.
+    /// The goal of the current phase.
     fn goal(&self) -> Option<Goal> {
         self.goal_at(self.at)
     }
@@ -193,11 +193,12 @@ impl Search {
         }
         let scale = f64::from(1 << phases);
         let duration = goal.duration.div_f64(scale);
-        // One trial decides.
+        // One trial decides in early phases.
         Some(Goal { duration, duration_sum: duration, width: goal.width * scale, ..goal })
     }
 
-    /// The highest rate that passes `goal` below the lowest that fails, and that one.
+    /// The highest rate that passes `goal` below the lowest failing rate, and the lowest failing
+    /// rate.
     fn bounds(&self, goal: &Goal) -> (Option<&Tried>, Option<&Tried>) {
         let class = |one: &&Tried| self.class(goal, one);
         let upper = self.tried.iter().find(|one| class(one) == Class::Fails);
@@ -213,7 +214,7 @@ impl Search {
         }
     }
 
-    /// The rate that this phase tries next; `None` when it is over.
+    /// The next rate of this phase; `None` when the phase is complete.
     fn candidate(&mut self, goal: &Goal) -> Option<f64> {
         if self.max < 1.0 {
             return None;
@@ -223,7 +224,7 @@ impl Search {
         let is_between = |rate: f64| {
             lower.is_none_or(|lower| rate > lower) && upper.is_none_or(|upper| rate < upper)
         };
-        // A rate that was begun with is decided first.
+        // First completes a rate that already has full trials.
         let begun = self.tried.iter().rev().find(|one| {
             let has_full = one.shots.iter().any(|shot| shot.duration >= goal.duration);
             has_full && is_between(one.rate) && self.class(goal, one) == Class::Open
@@ -232,7 +233,7 @@ impl Search {
             return Some(begun.rate);
         }
         match (lower, upper) {
-            // No higher rate is to be had.
+            // The highest rate of the sender passes.
             (Some(lower), _) if lower >= self.max => None,
             (Some(lower), Some(upper)) => {
                 let is_found = upper - lower <= goal.width * upper;
@@ -240,7 +241,7 @@ impl Search {
             }
             (None, None) => Some(self.begin()),
             (Some(lower), None) => Some(self.above(lower, goal)),
-            // What loses at any rate loses for another reason.
+            // Loss at the lowest rate has another cause than the rate.
             (None, Some(upper)) if upper <= self.min => None,
             (None, Some(upper)) => Some(self.below(upper, goal)),
         }
@@ -251,15 +252,15 @@ impl Search {
         if self.method == Method::Bisection {
             return middle;
         }
-        // A rate in between that was tried with shorter trials, or for another goal, is as good as
-        // any if it is not at the edge.
+        // Prefers a rate that already has trials of an earlier phase or goal, if it is not too
+        // close to a bound.
         let quarter = (upper - lower) / 4.0;
         let known = self.tried.iter().map(|one| one.rate);
         let known = known.filter(|rate| (rate - middle).abs() <= quarter);
         known.min_by(|a, b| (a - middle).abs().total_cmp(&(b - middle).abs())).unwrap_or(middle)
     }
 
-    /// Where a phase begins: all that can be sent, or what passed in the phase before.
+    /// The first rate of a phase: the highest rate, or a bound from the previous phase.
     fn begin(&self) -> f64 {
         let before = self.before();
         let (lower, upper) = before.map_or((None, None), |goal| self.bounds(&goal));
@@ -292,8 +293,8 @@ impl Search {
         if let Some(rate) = passed_before.filter(|rate| *rate < upper && self.outward == 0) {
             return rate;
         }
-        // What got through is what can be had, more or less; a little less on the first look, as
-        // buffers have let some more through.
+        // Tries a little less than the forwarded rate of the failed trial, as buffers let some
+        // extra packets through.
         let through = self.tried.iter().find(|one| one.rate == upper);
         let through = through.and_then(|one| one.shots.last()).map(Shot::forwarded);
         let step = goal.width * f64::from(1u32 << self.outward.min(20));
@@ -303,8 +304,8 @@ impl Search {
         through.map_or(stepped, |rate| (rate * (1.0 - goal.width)).max(self.min))
     }
 
-    /// The goal of the phase before this one. Another goal begins with what is known of the one
-    /// before it.
+    /// The goal of the previous phase. The first phase of a later goal follows the final phase of
+    /// the goal before it.
     fn before(&self) -> Option<Goal> {
         match (self.method, self.at) {
             (Method::Bisection, _) => None,
@@ -326,14 +327,15 @@ mod tests {
         Goal { loss_ratio, exceed_ratio: 0.0, duration: SECOND, duration_sum: SECOND, width }
     }
 
-    /// What lies between: lets `limit` packets per second through, `buffer` of them later.
+    /// A simulated device: forwards `limit` packets per second, plus `buffer` packets per trial.
     struct Bottleneck {
         limit: f64,
         buffer: f64,
         able: f64,
     }
 
-    /// Searches with a sender that reaches `able`. Also the number of trials, and their seconds.
+    /// Searches with a sender that reaches `able`. Returns the result, the number of trials, and
+    /// their total seconds.
     fn search(mut search: Search, path: &Bottleneck) -> (Vec<Found>, u32, f64) {
         let (mut trials, mut seconds) = (0, 0.0);
         while let Some(probe) = search.probe() {
@@ -365,7 +367,7 @@ mod tests {
             assert!(found[0].sender_bound && found[0].rate == 1e6, "{found:?}");
             assert_eq!(found[0].asked, 1e6);
             assert!(trials <= 6, "{trials}");
-            // It measured itself as faster than it is.
+            // The initial measurement overestimated the sender.
             let path = Bottleneck { able: 0.7e6, ..bottleneck(2e6) };
             let (found, _, _) = search(new(), &path);
             assert!(found[0].sender_bound && found[0].rate == 0.7e6, "{found:?}");
@@ -373,8 +375,8 @@ mod tests {
         }
     }
 
-    /// Searches below 8/3 of what passes; at the rates that `is_held_up` says, the sender reaches
-    /// 90 %, and its haste loses a packet.
+    /// Searches up to 8/3 of the passing rate. In trials for which `is_held_up` is true, the sender
+    /// reaches 90 % of the rate, and a packet is lost.
     fn held_up(method: Method, mut is_held_up: impl FnMut(f64, u32) -> bool) -> (Found, u32) {
         let mut search = Search::new(8e5, vec![goal(0.0, 0.01)], method);
         let mut trials = 0;
@@ -396,7 +398,7 @@ mod tests {
             let (undisturbed, trials) = held_up(method, |_, _| false);
             assert!(undisturbed.rate > 2.97e5 && undisturbed.rate <= 3e5, "{undisturbed:?}");
             assert_eq!((undisturbed.void_trials, undisturbed.sender_late), (0, false));
-            // Every other trial.
+            // Every other trial is delayed.
             let (found, again) = held_up(method, |_, trial| trial % 2 == 1);
             assert_eq!(u64::from(again - trials), found.void_trials);
             assert_eq!(Found { void_trials: 0, ..found }, undisturbed);
@@ -430,7 +432,7 @@ mod tests {
         let goals = vec![goal(0.0, 0.01), goal(0.005, 0.01)];
         let (found, trials, _) = search(Search::new(1e6, goals, Method::Mlr), &bottleneck(3e5));
         assert!((found[0].rate / 3e5 - 1.0).abs() < 0.011, "{found:?}");
-        // Of so many more packets half a percent is lost.
+        // At this higher rate, half a percent is lost.
         assert!((found[1].rate / (3e5 / 0.995) - 1.0).abs() < 0.011, "{found:?}");
         assert!(trials < 40, "{trials}");
     }

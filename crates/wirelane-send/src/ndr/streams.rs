@@ -1,4 +1,4 @@
-//! Traffic of described streams: of a template language or of a flow file.
+//! Traffic of streams from packet descriptions or a flow file.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use wirelane_gen::{Generator, Lane, Rate, Sizes, Source, Stream};
 
 use super::traffic::{Load, Traffic};
 
-/// Streams that share the rate of a load as they share their own rates. Their templates have bytes
-/// reserved for a [signature](wirelane_gen::signature).
+/// Streams that divide the rate of a load in proportion to their own rates. Their templates reserve
+/// room for a [signature](wirelane_gen::signature).
 #[derive(Clone, Debug)]
 pub struct Streams {
     streams: Vec<Stream>,
-    /// Of all packets, by stream.
+    /// The share of each stream in all packets.
     shares: Vec<f64>,
 }
 
 impl Streams {
-    /// Traffic of these streams. Where one of them has no rate of its own, all have equal shares.
+    /// Traffic of these streams. If one of them has no rate in packets, all have equal shares.
     ///
     /// # Errors
-    /// There is none, or a template has no bytes reserved.
+    /// `streams` is empty, or a template reserves no room for a signature.
     pub fn new(streams: Vec<Stream>) -> Result<Self> {
         let wrong = |cause: String| Error::usage("streams", cause);
         if streams.is_empty() {
@@ -38,7 +38,7 @@ impl Streams {
         Ok(Self { streams, shares })
     }
 
-    /// How many packets each stream sends.
+    /// The number of packets of each stream.
     fn counts(&self, load: &Load) -> impl Iterator<Item = u64> {
         let all = load.packets() as f64;
         self.shares.iter().map(move |share| (all * share).round().max(1.0) as u64)
@@ -51,7 +51,7 @@ impl Traffic for Streams {
     }
 
     fn packets(&self, load: &Load, _: Lane) -> Vec<u64> {
-        // The generator decides which lane has which.
+        // The generator distributes packets to lanes, so this bound is the total of all lanes.
         self.counts(load).collect()
     }
 
@@ -72,7 +72,7 @@ impl Traffic for Streams {
             }
             let rate = load.rate * share;
             stream.rate = if rate.is_finite() { Rate::Packets(rate) } else { Rate::Max };
-            // A trial is long or short as it says, whatever the streams would do by themselves.
+            // The load determines the length of a trial; the limits of the streams do not apply.
             (stream.count, stream.duration, stream.start, stream.burst) =
                 (Some(count), None, 0, None);
             streams.push(stream);

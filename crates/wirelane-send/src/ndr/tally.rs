@@ -1,4 +1,4 @@
-//! Counts what a source sends, by stream, and ends it when its time is over.
+//! Counts the packets of a source by stream, and ends the source after a time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Source};
 
-/// What a lane sent. One thread writes it, anybody reads it.
+/// Packets sent by a lane. One thread writes, any thread reads.
 pub(super) struct Tally {
     streams: Box<[AtomicU64]>,
-    /// When the first and the last packet left, on the monotonic clock; 0 before.
+    /// Departure times of the first and the last packet on the monotonic clock; 0 before the first.
     first: AtomicU64,
     last: AtomicU64,
 }
@@ -20,7 +20,7 @@ impl Tally {
         Arc::new(Self { streams, first: AtomicU64::new(0), last: AtomicU64::new(0) })
     }
 
-    /// Packets by stream.
+    /// The packets of each stream.
     pub(super) fn streams(&self) -> impl Iterator<Item = u64> {
         self.streams.iter().map(|stream| stream.load(Ordering::Relaxed))
     }
@@ -29,18 +29,18 @@ impl Tally {
         self.streams().sum()
     }
 
-    /// When the first and the last one left.
+    /// Departure times of the first and the last packet.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         let first = self.first.load(Ordering::Relaxed);
         (first > 0).then(|| (first, self.last.load(Ordering::Relaxed)))
     }
 }
 
-/// A source that is counted.
+/// A source whose packets are counted.
 pub(super) struct Tallied {
     pub(super) source: Box<dyn Source>,
     pub(super) tally: Arc<Tally>,
-    /// Ends so many nanoseconds after its first packet.
+    /// The source ends this many nanoseconds after its first packet.
     pub(super) limit: u64,
     stream: u32,
     over: bool,
@@ -64,7 +64,7 @@ impl Source for Tallied {
 
     fn write(&mut self, packet: &mut [u8], now: u64) {
         self.source.write(packet, now);
-        // A single writer: no read-modify-write.
+        // There is a single writer, so no atomic read-modify-write is needed.
         if let Some(count) = self.tally.streams.get(self.stream as usize) {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! One trial: send in every direction at once, wait for what is under way, read the counters.
+//! One trial: sends in all directions at once, waits for late packets, reads the counters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,50 +19,49 @@ use crate::pacer::Pacing;
 use crate::session::{SendConfig, Sending};
 use crate::sockets;
 
-/// How often to tell how far a trial is.
+/// The interval of progress reports.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// One way through what is measured.
+/// One direction through the device under test.
 pub struct Direction {
-    /// Such as `eth0 → eth1`.
+    /// A name such as `eth0 → eth1`.
     pub name: String,
-    /// Sends.
+    /// The sending port.
     pub sender: Spec,
-    /// Receives.
+    /// The receiving port.
     pub receiver: Receiver,
-    /// What is sent.
+    /// The packets to send.
     pub traffic: Arc<dyn Traffic>,
 }
 
-/// What became of the packets of one direction in one trial.
+/// The result of one trial in one direction.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Passage {
-    /// The direction.
+    /// The name of the direction.
     pub name: String,
-    /// What was asked for.
+    /// The requested load.
     pub load: Load,
     /// Packets sent.
     pub sent: u64,
-    /// Packets that the sender made and could not send.
+    /// Packets that the sender generated but could not send.
     pub unsent: u64,
-    /// Packets per second that were sent.
+    /// The achieved packets per second.
     pub rate: f64,
-    /// Everything that was heard.
+    /// All received packets.
     pub heard: Heard,
-    /// By stream.
+    /// Results by stream.
     pub streams: Vec<Stream>,
 }
 
-/// What became of the packets of one stream.
+/// The result of one stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Its name.
     pub name: String,
-    /// Packets sent. Where the direction has [`unsent`](Passage::unsent) ones, some of these may be
-    /// among them.
+    /// Packets generated. They include packets of the stream that are [`unsent`](Passage::unsent).
     pub sent: u64,
-    /// What arrived.
+    /// Received packets.
     pub arrivals: Arrivals,
 }
 
@@ -72,47 +71,47 @@ impl Passage {
         self.sent.saturating_sub(self.heard.total.received)
     }
 
-    /// For a search.
+    /// The result as input for a [`Search`](super::Search).
     pub fn shot(&self) -> Shot {
         let (duration, sent, lost) = (self.load.duration, self.sent, self.lost());
         Shot { duration, sent, lost, rate: self.rate }
     }
 }
 
-/// How far a trial is, of one direction.
+/// Progress of a trial in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
-    /// Packets made.
+    /// Packets generated.
     pub sent: u64,
-    /// Packets received, copies included.
+    /// Packets received, including copies.
     pub received: u64,
 }
 
-/// Makes trials.
+/// Runs trials.
 pub struct Tester {
-    /// All of them are sent at once.
+    /// The directions. All of them send at the same time.
     pub directions: Vec<Direction>,
     /// The CPUs of the sending threads.
     pub placement: Placement,
-    /// At most so many sending threads for each direction.
+    /// The largest number of sending threads per direction; `None` for one per TX queue.
     pub threads: Option<usize>,
-    /// After the last packet, wait until nothing has come for so long, so that late packets are not
-    /// taken for lost ones.
+    /// How long no packet must arrive at the end of a trial, so that late packets do not count as
+    /// lost.
     pub settle: Duration,
     /// Ends a trial early.
     pub halt: Halt,
-    /// How many trials were made.
+    /// The number of trials so far.
     trials: u64,
     seed: u64,
 }
 
 impl Tester {
-    /// However much still comes, no trial waits longer for it.
+    /// The longest wait for late packets.
     pub const LONGEST_SETTLE: Duration = Duration::from_secs(5);
 
-    /// Makes trials in all `directions` at once.
+    /// A tester that sends in all `directions` at once.
     pub fn new(directions: Vec<Direction>, halt: Halt) -> Self {
-        // Another run at the same time, or on another machine, has other keys.
+        // Runs at another time or on another machine get other keys.
         let seed = clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
         Self {
             directions,
@@ -135,8 +134,8 @@ impl Tester {
         self.directions.iter().filter_map(|direction| direction.receiver.info())
     }
 
-    /// Makes a trial. `watch` is told every now and then how far each direction is. `None` if the
-    /// end was requested meanwhile.
+    /// Runs a trial, and calls `watch` with the progress of each direction. Returns `None` if
+    /// [`halt`](Self::halt) was requested.
     ///
     /// # Errors
     /// A port cannot be opened, or sending or receiving fails.
@@ -146,10 +145,10 @@ impl Tester {
         watch: &mut dyn FnMut(&[Moment]),
     ) -> Result<Option<Vec<Passage>>> {
         self.trials += 1;
-        // A key of its own for each trial: late packets of another one are known as such.
+        // Each trial has a separate key, which identifies late packets of an earlier trial.
         let key = Key((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
         let mut running = Vec::new();
-        // A sender that makes up delays would measure what its own haste loses.
+        // Catching up could cause loss that the requested rate does not.
         let config = SendConfig::default()
             .pacing(Pacing::default().make_up(false))
             .placement(self.placement.clone())
@@ -182,7 +181,7 @@ impl Tester {
     }
 }
 
-/// A direction in which packets are under way.
+/// A direction with a running sender.
 struct Under {
     sending: Session<Sending>,
     lanes: Vec<Arc<Tally>>,
@@ -199,7 +198,8 @@ impl Under {
         let (traffic, receiver) = (&direction.traffic, &mut direction.receiver);
         let names = traffic.streams().len();
         let limit = u64::try_from(load.duration.as_nanos()).unwrap_or(u64::MAX);
-        // As fast as possible, only the time ends it. Else the packets have their times.
+        // Without a rate, only the time limit ends the trial. Otherwise the packets have scheduled
+        // times.
         let limit = if load.rate.is_infinite() { limit } else { u64::MAX };
         let mut lanes = Vec::new();
         let mut make = |lane: Lane| {
@@ -232,7 +232,7 @@ impl Under {
     }
 }
 
-/// The packets of each stream on each of `lanes`.
+/// The largest number of packets of each stream on each of `lanes`.
 fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Result<Expectation> {
     let of_lane = |index| traffic.packets(load, Lane { index, of: lanes });
     let by_lane: Vec<_> = (0..lanes).map(of_lane).collect();
@@ -248,7 +248,7 @@ fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Resu
     Ok(Expectation { key, packets: packets.collect() })
 }
 
-/// What one direction sent.
+/// The sent packets of one direction.
 struct Sent {
     sent: u64,
     unsent: u64,
@@ -275,7 +275,8 @@ impl Sent {
         Passage { name, load: *load, sent: self.sent, unsent: self.unsent, rate, heard, streams }
     }
 
-    /// From the first departure to the one that would come after the last.
+    /// The achieved rate: the intervals between the packets, divided by the time from the first to
+    /// the last departure.
     fn rate(&self, load: &Load) -> f64 {
         let spans = self.lanes.iter().filter_map(|lane| lane.span());
         let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));

@@ -1,4 +1,4 @@
-//! What trials send.
+//! The traffic of trials.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -9,24 +9,25 @@ use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Lane, Signature, Source};
 use wirelane_wire::{MacAddr, packet};
 
-/// What one trial sends in one direction.
+/// The load of one trial in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Bytes of every packet, without frame check sequence; as the traffic has them if `None`.
+    /// Bytes of every packet, without frame check sequence; `None` for the lengths of the traffic.
     pub len: Option<usize>,
-    /// Packets per second of all streams together; infinite for as fast as possible.
+    /// Packets per second in total; infinite for as fast as possible.
     pub rate: f64,
-    /// How long.
+    /// How long to send.
     pub duration: Duration,
-    /// At most so many packets.
+    /// The largest number of packets.
     pub packets: Option<u64>,
 }
 
 impl Load {
-    /// More than any port sends, to bound what a trial as fast as possible may need.
+    /// Packets per second, more than any port can send: bounds the number of packets of a trial
+    /// without a rate.
     const FASTEST: f64 = 150e6;
 
-    /// How many packets all lanes send together, at most.
+    /// The largest number of packets that all lanes send together.
     pub fn packets(&self) -> u64 {
         let all = (self.rate.min(Self::FASTEST) * self.duration.as_secs_f64()).ceil() as u64;
         self.packets.map_or(all, |packets| packets.min(all)).max(1)
@@ -38,28 +39,28 @@ pub trait Traffic: Send + Sync {
     /// The names of the streams.
     fn streams(&self) -> Vec<String>;
 
-    /// How many packets each stream sends on this lane, at most.
+    /// The largest number of packets that each stream sends on this lane.
     fn packets(&self, load: &Load, lane: Lane) -> Vec<u64>;
 
     /// The packets of a lane, each signed with `key` and the [`flow`](signature::flow) of its
     /// stream and lane.
     ///
     /// # Errors
-    /// The packets cannot be as long as `load` asks.
+    /// The packets cannot have the length of `load`.
     fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>>;
 }
 
-/// From where to where packets go.
+/// The source and destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends<T> {
-    /// Of the sending port.
+    /// Value of the sending port.
     pub source: T,
-    /// Of the receiving port.
+    /// Value of the receiving port.
     pub destination: T,
 }
 
 impl<T> Ends<T> {
-    /// The way back.
+    /// Swaps source and destination.
     pub fn back(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
@@ -74,7 +75,7 @@ pub enum Network {
     V6(Ends<Ipv6Addr>),
 }
 
-/// One stream of UDP packets, with the port numbers of the discard protocol and above.
+/// One stream of UDP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
     /// Ethernet addresses.
@@ -86,9 +87,9 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Between two ports that nobody else knows: locally administered Ethernet addresses, so that
-    /// no host takes the packets for its own, and the addresses that RFC 2544 (appendix C) and
-    /// RFC 5180 reserve for benchmarks.
+    /// Traffic between two ports without known addresses: locally administered Ethernet addresses,
+    /// so that no host accepts the packets, and IPv4 addresses that RFC 2544 (appendix C) reserves
+    /// for benchmarks.
     pub fn between() -> Self {
         let mac = |end| MacAddr([0x02, b'w', b'l', 0, 0, end]);
         Self {
@@ -101,7 +102,7 @@ impl Udp {
         }
     }
 
-    /// The way back.
+    /// Traffic in the opposite direction.
     pub fn back(self) -> Self {
         let network = match self.network {
             Network::V4(ends) => Network::V4(ends.back()),
@@ -110,7 +111,7 @@ impl Udp {
         Self { macs: self.macs.back(), network, ports: self.ports.back() }
     }
 
-    /// A packet of `len` bytes whose payload is zero.
+    /// A packet of `len` bytes with a payload of zeros.
     fn packet(&self, len: usize) -> Result<Vec<u8>> {
         let headers = match self.network {
             Network::V4(_) => 14 + 20 + 8,
@@ -158,7 +159,7 @@ impl Traffic for Udp {
             packet: self.packet(load.len.unwrap_or(SHORTEST))?,
             schedule: Even { lane, rate: load.rate },
             key,
-            // A single stream.
+            // There is a single stream, so the flow number is the lane index.
             flow: lane.index,
             sent: 0,
             count: share(load.packets(), lane),
@@ -166,32 +167,32 @@ impl Traffic for Udp {
     }
 }
 
-/// How many of `all` packets a lane has, which are dealt out in turn.
+/// The number of packets of a lane if the lanes take `all` packets in turn.
 fn share(all: u64, lane: Lane) -> u64 {
     let of = u64::from(lane.of.max(1));
     all / of + u64::from(u64::from(lane.index) < all % of)
 }
 
-/// Packets at even distances, dealt out to lanes in turn.
+/// Packets at equal intervals. The lanes take them in turn.
 struct Even {
     lane: Lane,
     rate: f64,
 }
 
 impl Even {
-    /// When the lane's packet `number` is due, in nanoseconds after the start.
+    /// The time of the lane's packet `number`, in nanoseconds after the start.
     fn at(&self, number: u64) -> u64 {
         if self.rate.is_infinite() {
             return 0;
         }
         let number = u128::from(number * u64::from(self.lane.of) + u64::from(self.lane.index));
-        // In packets per million seconds, so that nothing drifts.
+        // Packets per million seconds: integer arithmetic without drift.
         let rate = ((self.rate * 1e6) as u128).max(1);
         (number * 1_000_000_000_000_000 / rate) as u64
     }
 }
 
-/// The same packet again and again, but for its signature.
+/// Sends copies of one packet with different signatures.
 struct Copies {
     packet: Vec<u8>,
     schedule: Even,
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// UDP's checksum, with the pseudo header, sums up to zero.
+    /// Checks the UDP checksum, including the pseudo-header.
     fn wirelane_wire_checks(packet: &[u8]) -> bool {
         let (addresses, udp) = match packet[12..14] {
             [0x08, 0] => (&packet[26..34], &packet[34..]),

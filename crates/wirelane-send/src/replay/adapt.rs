@@ -1,5 +1,5 @@
-//! Makes Ethernet frames of what files hold: other link types, frame check sequences, packets that
-//! a snap length has cut.
+//! Converts packets of files to Ethernet frames: link types, frame check sequences, packets cut by
+//! a snap length.
 
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Record, Source};
 use wirelane::{Error, Result};
@@ -9,32 +9,32 @@ use wirelane_wire::{Layers, MacAddr, Protocol};
 
 use super::config::Cut;
 
-/// The longest frame that a cut one is padded to: 64 KiB of IP packet, the Ethernet header and two
-/// tags.
+/// The largest length to pad a cut frame to: an IP packet of 64 KiB, the Ethernet header and two
+/// VLAN tags.
 const LONGEST: usize = 65_535 + 14 + 8;
-/// Where the checksum of a transport header ends at the latest.
+/// The largest end of a checksum field in a transport header (TCP).
 const HEADER: usize = 18;
-/// Shorter ones are no Ethernet frames.
+/// The length of an Ethernet header. Shorter packets are not sent.
 const SHORTEST: usize = 14;
 
-/// What a packet became.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adapted {
-    /// A frame of this length; the missing bytes are zeros.
+    /// A frame of this length. The missing bytes are zeros.
     Frame {
         len: usize,
-        /// A snap length has cut it.
+        /// Zeros replace bytes that a snap length has cut.
         is_padded: bool,
-        /// A checksum of it could not be recomputed.
+        /// The transport checksum could not be recomputed.
         is_unfixed: bool,
     },
-    /// Cut, and not to be sent.
+    /// The packet is cut by a snap length, and not sent.
     Cut,
     /// Too short for an Ethernet header.
     Short,
 }
 
-/// How frames are made.
+/// The conversion options.
 #[derive(Clone, Debug)]
 pub(super) struct Adapter {
     pub(super) cut: Cut,
@@ -45,10 +45,11 @@ pub(super) struct Adapter {
 
 impl Adapter {
     /// Writes the packet as an Ethernet frame into `frame`, without the frame check sequence of
-    /// `check` bytes at its end, which the network card recomputes.
+    /// `check` bytes at its end: the network card recomputes it.
     ///
     /// # Errors
-    /// Its link type is none that becomes Ethernet.
+    /// The link type cannot be converted to Ethernet, or needs an Ethernet header that is not
+    /// configured.
     pub(super) fn frame(
         &self,
         record: &Record<'_>,
@@ -61,7 +62,7 @@ impl Adapter {
         let mut data = record.data;
         let mut len = (record.original_len as usize).max(data.len());
         if link_type == LINK_TYPE_ETHERNET && check > 0 && len > check {
-            // Bits of a length in words, but in practice 0 or 4 bytes.
+            // The format allows several lengths; in practice it is 0 or 4 bytes.
             len -= check;
             data = data.get(..len.min(data.len())).unwrap_or(data);
         }
@@ -91,7 +92,7 @@ impl Adapter {
         }
         let is_padded = len > frame.len();
         if is_padded {
-            // Zeros for the checksum of a transport header.
+            // Room for the checksum of a transport header.
             frame.resize(len.min(frame.len() + HEADER), 0);
         }
         let is_unfixed = (self.fix_checksums || is_padded) && !fix(frame, len);
@@ -102,19 +103,19 @@ impl Adapter {
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// The EtherType of a packet of another link type, and where what it stands for begins
+/// The EtherType of a packet of another link type, and the offset of its payload
 /// (<https://www.tcpdump.org/linktypes.html>).
 fn payload(link_type: u16, data: &[u8]) -> Option<(u16, usize)> {
     let word = |at: usize| data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
     Some(match link_type {
-        // Raw IP, also by the numbers that some systems have written.
+        // Raw IP, including the numbers that some systems write.
         12 | 14 | 101 if data.first().is_some_and(|first| first >> 4 == 6) => (IPV6, 0),
         12 | 14 | 101 | 228 => (IPV4, 0),
         229 => (IPV6, 0),
-        // Linux cooked, as of the interface "any".
+        // Linux cooked capture, as of the interface "any".
         113 => (word(14).unwrap_or(0), 16),
         276 => (word(0).unwrap_or(0), 20),
-        // BSD loopback: an address family in the byte order of the machine.
+        // BSD loopback: an address family in the byte order of the capturing machine.
         0 | 108 => {
             let family = data.first_chunk::<4>()?.iter().fold(0, |sum, byte| sum | byte);
             (if family == 2 { IPV4 } else { IPV6 }, 4)
@@ -136,16 +137,16 @@ fn headless(name: &str, link_type: u16) -> Error {
     Error::failed(name, cause).help("give them one, with two addresses")
 }
 
-/// Computes the checksums of a frame of `len` bytes; missing bytes at its end count as zeros. False
-/// if a wrong one may remain: fragments and packets with a routing header keep the checksum of
-/// their transport header.
+/// Recomputes the checksums of a frame of `len` bytes. Missing bytes at its end count as zeros.
+/// Returns false if a wrong checksum may remain: fragments, packets with a routing header, and
+/// packets with invalid lengths keep their transport checksum.
 pub(super) fn fix(frame: &mut [u8], len: usize) -> bool {
     let Ok(layers) = Layers::parse(frame) else { return true };
     let at = layers.network_offset;
     let Some(transport) = layers.transport else { return true };
     let (begin, protocol) = (transport.offset, transport.protocol);
     let is_fragment = transport.is_fragment;
-    // Of the packet, not what is there of it.
+    // The end of the whole packet, even if `frame` contains only its start.
     let (end, pseudo): (usize, Option<Sum>) = match layers.network {
         Network::V4(view) => {
             let (source, destination) = (view.source(), view.destination());

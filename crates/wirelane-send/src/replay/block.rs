@@ -1,29 +1,29 @@
-//! Packets of a lane in memory, one after the other.
+//! Packets of a lane in memory.
 
-/// Bytes and packets after which a block is full.
+/// A block with this many bytes or packets is full.
 const FULL_BYTES: usize = 256 << 10;
 const FULL_PACKETS: usize = 1024;
 
-/// Packets that follow each other in one lane, of one loop.
+/// Consecutive packets of one lane, from one loop.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
-    /// Which loop they are of.
+    /// The number of their loop.
     pub(super) number: u64,
 }
 
-/// One of them.
+/// A packet in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
-    /// Where it is in what is sent, as the meter says.
+    /// Its place in the schedule, measured by [`Meter`](super::clock::Meter).
     pub(super) place: u64,
-    /// Where its bytes begin in those of the block, and how many there are.
+    /// The offset of its bytes in the block, and their number.
     pub(super) begin: u32,
     pub(super) stored: u32,
-    /// How long it is when it is sent; what is not stored are zeros.
+    /// Its length when sent. The bytes beyond the stored ones are zeros.
     pub(super) len: u32,
-    /// Which file it is of.
+    /// The index of its file.
     pub(super) file: u32,
 }
 
@@ -44,7 +44,7 @@ impl Block {
         self.bytes.len() >= FULL_BYTES || self.packets.len() >= FULL_PACKETS
     }
 
-    /// What it takes in memory.
+    /// Its size in memory, in bytes.
     pub(super) fn size(&self) -> u64 {
         (self.bytes.len() + self.packets.len() * size_of::<Packet>()) as u64
     }

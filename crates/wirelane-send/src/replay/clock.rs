@@ -1,20 +1,20 @@
-//! When packets leave, in exact integers: where a packet is in what has been sent so far, and when
-//! that is due.
+//! Departure times in exact integers: the place of a packet in the schedule, and its due time.
 
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
 
 use super::config::{Speed, Timing};
 
-/// A clock that was set back by more than this has been set; by less, packets are out of order.
-/// Likewise, a file that begins within this after another goes on with it.
+/// A timestamp that is earlier by more than this, in nanoseconds, means that the clock was set; by
+/// less, that packets are out of order. A file that begins within this time after the previous one
+/// continues it.
 const STEP: u64 = 1_000_000_000;
 
-/// Measures how far along each packet is: nanoseconds of the file, or what a rate counts.
+/// Measures the place of each packet: in nanoseconds of the file, or in the unit of a rate.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     unit: Unit,
-    /// Of the next packet, or with [`Unit::Time`] of the packet before.
+    /// The place of the next packet, or with [`Unit::Time`] of the previous packet.
     position: u64,
     time: FileTime,
 }
@@ -24,20 +24,21 @@ enum Unit {
     Time,
     Packets,
     Bits,
-    /// As [`Unit::Bits`], with what a frame takes on the wire besides its own.
+    /// [`Unit::Bits`] plus the overhead of a frame on the wire.
     WireBits,
     Nothing,
 }
 
-/// Odd times in files.
+/// Counts of irregular timestamps in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeFaults {
-    /// Packets with an earlier time than one before. They leave with the one before, in file order.
+    /// Packets with an earlier timestamp than a previous one. They leave together with their
+    /// predecessor, in file order.
     pub backwards: u64,
-    /// Times that went back by more than a second, as when a clock is set. Gaps count from there
-    /// on.
+    /// Timestamps that are earlier by more than a second, as when a clock is set. Gaps continue
+    /// from the new time.
     pub set_back: u64,
-    /// Packets without a time. They leave with the one before.
+    /// Packets without a timestamp. They leave together with their predecessor.
     pub missing: u64,
 }
 
@@ -45,11 +46,11 @@ pub struct TimeFaults {
 struct FileTime {
     max_gap: Option<u64>,
     loop_gap: Option<u64>,
-    /// The latest time of the file so far.
+    /// The latest timestamp so far.
     newest: Option<u64>,
-    /// What follows is the first packet of a file.
+    /// Set if the next packet is the first of a file.
     begins: Option<Begin>,
-    /// Where the loop began, and how many gaps it has had.
+    /// The place where the loop began, and its number of gaps so far.
     loop_began: u64,
     gaps: u64,
     duration: u64,
@@ -75,7 +76,7 @@ impl Meter {
             Timing::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
             Timing::Rate { rate: Rate::Max, .. } | Timing::Top => Unit::Nothing,
         };
-        // The speed scales the times of the file; the gap is in time of the clock.
+        // The speed scales the times of the file, but the gap is in real time.
         let loop_gap = match *timing {
             Timing::File(speed) => loop_gap.map(|gap| speed.file_time(gap)),
             _ => loop_gap,
@@ -85,7 +86,7 @@ impl Meter {
         Self { unit, position: 0, time }
     }
 
-    /// A packet of the file, sent or not, has this time.
+    /// Notes the timestamp of a packet, even if it is not sent.
     pub(super) fn advance(&mut self, timestamp: u64) {
         let gap = self.time.gap(timestamp, self.position);
         if self.unit == Unit::Time {
@@ -93,7 +94,7 @@ impl Meter {
         }
     }
 
-    /// Where the packet of this length is, which is sent.
+    /// The place of a packet of this length, which is sent.
     pub(super) fn place(&mut self, len: usize) -> u64 {
         let bits = (len as u64) * 8;
         let cost = match self.unit {
@@ -107,12 +108,12 @@ impl Meter {
         place
     }
 
-    /// A file has come to its end, and another one follows in the same loop.
+    /// Ends a file that another one of the same loop may follow.
     pub(super) fn end_file(&mut self) {
         self.time.begins.get_or_insert(Begin::File);
     }
 
-    /// A loop has come to its end. Returns where the first packet of the next one is.
+    /// Ends a loop. Returns the place of the first packet of the next one.
     pub(super) fn end_loop(&mut self) -> u64 {
         self.time.begins = Some(Begin::Loop);
         self.time.duration = self.position - self.time.loop_began;
@@ -124,8 +125,8 @@ impl Meter {
         self.position
     }
 
-    /// From the first packet of the loop before to its last, with the times of the file; otherwise
-    /// 0.
+    /// The time from the first to the last packet of the previous loop, with the timing of the
+    /// file; otherwise 0.
     pub(super) fn duration(&self) -> u64 {
         if self.unit == Unit::Time { self.time.duration } else { 0 }
     }
@@ -144,7 +145,7 @@ impl FileTime {
         let begins = self.begins.take();
         let newest = self.newest.replace(timestamp).unwrap_or(timestamp);
         let gap = match begins {
-            // That of the loop was added when the one before ended.
+            // `end_loop` has already added the gap of the loop.
             Some(Begin::First | Begin::Loop) => return 0,
             Some(Begin::File) => match timestamp.checked_sub(newest) {
                 Some(gap) if gap <= STEP => gap,
@@ -165,30 +166,30 @@ impl FileTime {
         gap.min(self.max_gap.unwrap_or(u64::MAX))
     }
 
-    /// The gap where nothing says what it was.
+    /// The gap between two loops or unrelated files.
     fn join(&self, position: u64) -> u64 {
         let mean = || (position - self.loop_began).checked_div(self.gaps).unwrap_or(0);
         self.loop_gap.unwrap_or_else(mean)
     }
 }
 
-/// Turns places into due times: `⌊place × numerator / denominator⌋` nanoseconds, exactly, however
-/// far it goes. Places never go back.
+/// Converts places to due times: exactly `⌊place × numerator / denominator⌋` nanoseconds. Places
+/// must not decrease.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     numerator: u64,
     denominator: u64,
     place: u64,
     time: u64,
-    /// What `time` lacks, in parts of `denominator`.
+    /// The remainder that `time` lacks, in parts of `denominator`.
     rest: u64,
 }
 
 impl Scale {
     /// # Errors
-    /// The rate is a share of an unknown speed.
+    /// The rate is a share of an unknown link speed.
     pub(super) fn new(timing: &Timing) -> Result<Self> {
-        // In millionths per second, so that the fraction is exact for every rate that people write.
+        // In millionths per second, so that the fraction is exact for usual rates.
         let rate = |per_second: f64| ((per_second * 1e6).round() as u128).max(1);
         let second = 1_000_000_000 * 1_000_000;
         let (numerator, denominator) = match *timing {
@@ -269,7 +270,7 @@ mod tests {
         let mut meter = file_time(None, None);
         assert_eq!(places(&mut meter, &[1000, 1100, 1050, 1200]), [0, 100, 100, 200]);
         assert_eq!(meter.faults(), TimeFaults { backwards: 1, ..TimeFaults::default() });
-        // The mean of 100, 0 and 100.
+        // The last place, 200, plus the mean of 100, 0 and 100.
         assert_eq!(meter.end_loop(), 266);
         assert_eq!(places(&mut meter, &[1000, 1100]), [266, 366]);
     }
@@ -288,7 +289,7 @@ mod tests {
         let mut meter = file_time(Some(50), Some(7));
         assert_eq!(places(&mut meter, &[10, 30, 1000]), [0, 20, 70]);
         meter.end_file();
-        // It goes on within a second: what is between the files counts, up to the cap.
+        // The file continues within a second: the gap between the files counts, up to the cap.
         assert_eq!(places(&mut meter, &[1040, 1050]), [110, 120]);
         meter.end_file();
         assert_eq!(places(&mut meter, &[5, 6]), [127, 128]);
@@ -304,7 +305,7 @@ mod tests {
             let last = *places(&mut meter, &[1000, 1700]).last().unwrap();
             let last = scale.due(last);
             let gap = scale.due(meter.end_loop()) - last;
-            // To a nanosecond of the file.
+            // The tolerance is a nanosecond of the file.
             assert!((5000..=5001 + below / above).contains(&gap), "{above}/{below}: {gap}");
         }
     }
@@ -329,7 +330,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut into steps, a due time is the floor of the exact quotient.
+        /// The due time is the floor of the exact quotient, independently of the steps.
         #[test]
         fn nothing_drifts(
             above in 1_u64..1 << 40, below in 1_u64..1 << 40,

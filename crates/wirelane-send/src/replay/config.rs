@@ -1,4 +1,4 @@
-//! What is replayed, and how.
+//! The configuration of a replay.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,40 +8,40 @@ use wirelane_gen::Rate;
 use wirelane_gen::rewrite::Rewrite;
 use wirelane_wire::MacAddr;
 
-/// What is replayed, and how.
+/// The configuration of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayConfig {
-    /// Capture files, one after the other: pcap or pcapng, plain or compressed; `-` is standard
-    /// input.
+    /// Capture files in sending order: pcap or pcapng, plain or compressed; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// When packets leave.
+    /// The departure times.
     pub timing: Timing,
-    /// How often all files are sent; 0 for without end.
+    /// How often all files are sent; 0 for no limit.
     pub loops: u64,
-    /// Nanoseconds from the last packet of a loop to the first of the next, at any speed; `None`:
-    /// the mean gap of the loop. It also applies between two files, unless the next one continues
-    /// within a second.
+    /// Nanoseconds from the last packet of a loop to the first of the next, at any speed; `None`
+    /// for the mean gap of the loop. The gap also applies between two files, unless the next one
+    /// continues within a second.
     pub loop_gap: Option<u64>,
-    /// No gap of a file counts for more nanoseconds than this.
+    /// Larger gaps of a file are shortened to this many nanoseconds.
     pub max_gap: Option<u64>,
-    /// What becomes of packets that a snap length has cut.
+    /// How to send packets that a snap length has cut.
     pub cut: Cut,
-    /// Destination and source of an Ethernet header for packets that have none, such as raw IP.
+    /// Destination and source address of an Ethernet header for packets without one, such as raw
+    /// IP.
     pub header: Option<(MacAddr, MacAddr)>,
-    /// Checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are computed anew, as for packets that were
-    /// captured before the card of their sender completed them.
+    /// Recompute the checksums of IPv4, TCP, UDP, ICMP and ICMPv6, such as for packets captured
+    /// before checksum offload at their sender.
     pub fix_checksums: bool,
-    /// What changes on the way.
+    /// Changes to the packets.
     pub rewrite: Rewrite,
-    /// Files are loaded if they take no more bytes than this, and otherwise read while they are
-    /// sent; `None` decides by what is free.
+    /// The largest number of bytes to load into memory. Larger files are read while they are sent.
+    /// `None` chooses a limit from the free memory.
     pub memory: Option<u64>,
-    /// Ends waiting for a silent pipe.
+    /// Ends the wait for a silent pipe.
     pub halt: Halt,
 }
 
 impl ReplayConfig {
-    /// The files once, with their own timing, unchanged.
+    /// Sends the files once, with their own timing, unchanged.
     #[must_use]
     pub fn new(files: Vec<PathBuf>) -> Self {
         Self {
@@ -60,12 +60,12 @@ impl ReplayConfig {
     }
 }
 
-/// When packets leave.
+/// The departure times of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// With the gaps of the file, so many times as fast.
+    /// The gaps of the file, divided by the speed.
     File(Speed),
-    /// At a rate, evenly.
+    /// A constant rate.
     Rate {
         /// The rate.
         rate: Rate,
@@ -76,15 +76,15 @@ pub enum Timing {
     Top,
 }
 
-/// What becomes of packets that a snap length has cut.
+/// How to send packets that a snap length has cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// Sent with their original length: the lost part is zeros, and checksums are computed anew.
+    /// With their original length: zeros replace the lost part, and checksums are recomputed.
     #[default]
     Pad,
-    /// Not sent, but counted; the gaps stay.
+    /// The packets are counted and not sent; their gaps remain.
     Skip,
-    /// Sent as short as they are in the file.
+    /// With the length in the file.
     Send,
 }
 
@@ -101,7 +101,7 @@ impl FromStr for Cut {
     }
 }
 
-/// How many times as fast as the file, as an exact fraction.
+/// The replay speed relative to the file, as an exact fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
     pub(super) numerator: u64,
@@ -109,10 +109,10 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// As fast as the file.
+    /// The speed of the file.
     pub const ORIGINAL: Self = Self { numerator: 1, denominator: 1 };
 
-    /// `numerator / denominator` times as fast; `None` if one of them is 0.
+    /// `numerator / denominator` times the speed of the file; `None` if one of them is 0.
     #[must_use]
     pub fn new(numerator: u64, denominator: u64) -> Option<Self> {
         (numerator > 0 && denominator > 0).then_some(Self { numerator, denominator })
@@ -120,7 +120,7 @@ impl Speed {
 }
 
 impl Speed {
-    /// Nanoseconds of the file that pass in `nanoseconds` of the clock.
+    /// Converts `nanoseconds` of real time to nanoseconds of the file, rounded up.
     pub(super) fn file_time(self, nanoseconds: u64) -> u64 {
         let product = u128::from(nanoseconds) * u128::from(self.numerator);
         u64::try_from(product.div_ceil(u128::from(self.denominator))).unwrap_or(u64::MAX)
@@ -130,7 +130,7 @@ impl Speed {
 impl FromStr for Speed {
     type Err = String;
 
-    /// Reads `2x`, `0.5x`, `3/2x` or `200%`; the `x` may be left out.
+    /// Parses `2x`, `0.5x`, `3/2x` or `200%`; the `x` is optional.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is no speed; write 2x, 0.5x, 3/2x or 200%");
         let (text, percent) = match text.strip_suffix('%') {

@@ -1,4 +1,4 @@
-//! Reads files and deals their packets out to lanes.
+//! Reads files and distributes their packets to lanes.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -18,23 +18,23 @@ use super::clock::Meter;
 use super::config::{Cut, ReplayConfig};
 use super::report::{FileReport, ReplayReport, Shared};
 
-/// Takes the blocks of lanes.
+/// The destination of blocks.
 pub(super) trait Table {
-    /// Takes a block that is not empty, for the lane of this number. False if nobody wants any
-    /// more.
+    /// Takes a non-empty block for the lane with this index. Returns false if no more blocks are
+    /// needed.
     fn take(&mut self, lane: usize, block: Block) -> bool;
 
-    /// An empty block, used or new.
+    /// An empty block, recycled or new.
     fn fresh(&mut self) -> Block;
 }
 
-/// Reads files and deals their packets out.
+/// Reads files and distributes their packets.
 pub(super) struct Dealer {
     adapter: Adapter,
     rewrite: Rewrite,
     meter: Meter,
     halt: Halt,
-    /// One that is being filled for each lane.
+    /// The block being filled for each lane.
     open: Vec<Block>,
     frame: Vec<u8>,
     number: u64,
@@ -42,12 +42,12 @@ pub(super) struct Dealer {
     shared: Arc<Shared>,
 }
 
-/// How reading came to its end.
+/// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Everything was read.
+    /// All packets were read.
     Whole,
-    /// Nobody wants more.
+    /// No more packets are needed.
     Unwanted,
 }
 
@@ -79,10 +79,10 @@ impl Dealer {
         }
     }
 
-    /// Deals all packets of the files once. Returns where the next loop begins.
+    /// Distributes all packets of the files once. Returns the place where the next loop begins.
     ///
     /// # Errors
-    /// A file cannot be opened or read to its end; what came before was dealt.
+    /// A file cannot be opened or read to its end. The packets before the error were distributed.
     pub(super) fn deal(
         &mut self,
         files: &[impl AsRef<Path>],
@@ -111,7 +111,7 @@ impl Dealer {
                 Ok(true) => {}
                 Ok(false) => return Ok(End::Whole),
                 Err(error) if error.is_would_block() => {
-                    // What is there is not kept back for what is not.
+                    // Passes on the packets read so far before waiting for more.
                     if !self.flush(table) {
                         return Ok(End::Unwanted);
                     }
@@ -132,12 +132,12 @@ impl Dealer {
         }
     }
 
-    /// Waiting ended because somebody asked, or the file is damaged.
+    /// Distinguishes a requested halt from a damaged file.
     fn stopped_or(&self, error: CaptureError) -> Result<End> {
         if self.halt.is_asked() { Ok(End::Unwanted) } else { Err(error.into()) }
     }
 
-    /// Deals one packet. False if nobody wants any more.
+    /// Distributes one packet. Returns false if no more packets are needed.
     fn packet(
         &mut self,
         reader: &CaptureReader,
@@ -185,11 +185,11 @@ impl Dealer {
         let Some(block) = self.open.get_mut(lane) else { return Ok(false) };
         block.number = self.number;
         block.push(&self.frame, len, place, index as u32);
-        // All of them at once, so that no lane waits for another one's block.
+        // Passes on the blocks of all lanes, so that no lane waits until its own block is full.
         Ok(!block.is_full() || self.flush(table))
     }
 
-    /// Hands over what there is.
+    /// Passes on all non-empty blocks.
     fn flush(&mut self, table: &mut impl Table) -> bool {
         for (lane, block) in self.open.iter_mut().enumerate() {
             if !block.packets.is_empty() {
@@ -202,7 +202,8 @@ impl Dealer {
         true
     }
 
-    /// How far the last packet of the loop before is from its first, if the file's own times count.
+    /// The time from the first to the last packet of the previous loop, with the timing of the
+    /// file; otherwise 0.
     pub(super) fn duration(&self) -> u64 {
         self.meter.duration()
     }
@@ -212,7 +213,7 @@ impl Dealer {
         self.shared.write(&self.report);
     }
 
-    /// Why there is nothing to send, if so.
+    /// The error if the files have no packet to send.
     pub(super) fn nothing(&self) -> Option<Error> {
         let total = self.report.total();
         if total.packets > 0 {
@@ -232,15 +233,15 @@ impl Dealer {
     }
 }
 
-/// Waits until the pipe has something, for a moment at most.
+/// Waits until the pipe is readable, at most [`NAP`].
 fn wait(pipe: std::os::fd::BorrowedFd<'_>) {
     let nap = Timespec::try_from(NAP).ok();
-    // What is wrong with it, reading will say.
+    // Ignores errors: the next read reports them.
     let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], nap.as_ref());
 }
 
-/// Which of `lanes` a frame belongs to: both directions of a flow, and all fragments between two
-/// hosts, to the same one; what is not IP, to the first.
+/// The lane of a frame. Both directions of a flow have the same lane, and so have all fragments
+/// between two hosts. Frames other than IP go to the first lane.
 pub(super) fn lane_of(frame: &[u8], lanes: usize) -> usize {
     if lanes < 2 {
         return 0;
@@ -258,12 +259,12 @@ pub(super) fn lane_of(frame: &[u8], lanes: usize) -> usize {
         }
     };
     let (c, d) = flow.ports.map_or((0, 0), |it| (u64::from(it.source), u64::from(it.destination)));
-    // Each end of the flow by itself; their sum is the same from both sides.
+    // Hashes each end of the flow separately; their sum is the same for both directions.
     let sum = mix(a ^ c).wrapping_add(mix(b ^ d)).wrapping_add(u64::from(flow.protocol.0));
     ((u128::from(mix(sum)) * lanes as u128) >> 64) as usize
 }
 
-/// The finalizer of MurmurHash3, which lets each bit of the input change each of the output.
+/// The finalizer of MurmurHash3: each input bit affects each output bit.
 fn mix(mut number: u64) -> u64 {
     number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -1,4 +1,4 @@
-//! What one sending thread sends of the files.
+//! The packet source of one sending thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -15,50 +15,51 @@ use super::clock::Scale;
 /// The packets of one lane, in the order of the files.
 pub struct ReplayLane {
     supply: Supply,
-    /// Otherwise as fast as possible: everything is due at once.
+    /// If false, the lane sends as fast as possible: all packets are due at time 0.
     is_paced: bool,
     scale: Scale,
     rewrite: Arc<Rewrite>,
     round: Option<Round>,
-    /// Which loop that is for.
+    /// The loop of `round`.
     number: u64,
     next: Option<(Packet, Departure)>,
-    /// What ended the reading, told once everything before was sent.
+    /// An error of the reader, reported after all packets before it were sent.
     failure: Option<Error>,
 }
 
-/// Where blocks come from.
+/// The source of blocks.
 pub(super) enum Supply {
     Loaded(Loaded),
     Streamed(Streamed),
 }
 
-/// Blocks in memory, again and again.
+/// Blocks in memory, repeated for each loop.
 pub(super) struct Loaded {
     pub(super) blocks: Arc<[Block]>,
-    /// The next packet: its block, its position there, its loop and where that begins.
+    /// The next packet: its block, its index in the block, its loop, and the place where the loop
+    /// begins.
     pub(super) block: usize,
     pub(super) packet: usize,
     pub(super) number: u64,
     pub(super) base: u64,
-    /// How many loops there are, 0 for without end, and how far one is from the next.
+    /// The number of loops, 0 for no limit, and the distance between two loops.
     pub(super) loops: u64,
     pub(super) period: u64,
 }
 
-/// Blocks as they are read.
+/// Blocks from the reading thread.
 pub(super) struct Streamed {
     pub(super) blocks: Receiver<Result<Block, Error>>,
-    /// Where used ones go.
+    /// Returns used blocks to the reader.
     pub(super) used: Sender<Block>,
     pub(super) block: Block,
     pub(super) packet: usize,
     pub(super) halt: Halt,
-    /// Goes with the last lane.
+    /// Stops the reader when the last lane is dropped.
     pub(super) _reader: Arc<StopReader>,
 }
 
-/// Ends the reading thread when it goes: nobody wants its packets any more.
+/// Stops the reading thread when dropped.
 #[derive(Debug)]
 pub(super) struct StopReader(pub(super) Halt);
 
@@ -100,8 +101,8 @@ impl ReplayLane {
     }
 }
 
-// Called through `dyn Source`. With `#[inline]` it would be compiled where the box is made: in the
-// command, which is not optimised.
+// These methods are called through `dyn Source`. With `#[inline]`, they would be compiled in the
+// crate that creates the box: the command, which is not optimised.
 impl Source for ReplayLane {
     fn next(&mut self) -> Result<Option<Departure>, SourceError> {
         match self.next {
@@ -138,7 +139,7 @@ impl Source for ReplayLane {
 struct Found {
     packet: Packet,
     place: u64,
-    /// The loop it is of.
+    /// The loop of the packet.
     number: u64,
 }
 
@@ -195,7 +196,7 @@ impl Streamed {
             match self.receive()? {
                 Some(block) => {
                     let used = std::mem::replace(&mut self.block, block);
-                    // The reader may have ended.
+                    // Ignores the error if the reader has ended.
                     let _ = self.used.send(used);
                     self.packet = 0;
                 }
@@ -204,7 +205,7 @@ impl Streamed {
         }
     }
 
-    /// Waits for the next block; `None` after the last, and when somebody asked for the end.
+    /// Waits for the next block. Returns `None` after the last block or a requested halt.
     #[cold]
     fn receive(&mut self) -> Result<Option<Block>, Error> {
         loop {

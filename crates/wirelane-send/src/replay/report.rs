@@ -1,28 +1,28 @@
-//! What files held, and what became of it.
+//! A report on the packets of files, and how they are sent.
 
 use std::sync::Mutex;
 
 use super::clock::TimeFaults;
 
-/// What was read of the files so far, all loops together; of loaded files, of one loop.
+/// Counts of the packets read so far, over all loops. For loaded files, the counts are of one loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayReport {
-    /// Each of the files.
+    /// The report on each file.
     pub files: Vec<FileReport>,
-    /// Whether everything is in memory, and so the numbers are of one whole loop.
+    /// Whether all packets are in memory, so that the counts are of one whole loop.
     pub is_loaded: bool,
-    /// How often all files have been read.
+    /// How often all files were read.
     pub loops: u64,
-    /// Packets with odd times.
+    /// Packets with irregular timestamps.
     pub times: TimeFaults,
     /// The longest frame to send.
     pub longest: usize,
-    /// From the first packet to the last of one loop as the files have it, in nanoseconds, with
-    /// gaps capped; 0 when they are not replayed with their own timing or not loaded.
+    /// The time from the first to the last packet of one loop in the files, in nanoseconds, with
+    /// capped gaps; 0 with another timing, or if the files are not loaded.
     pub duration: u64,
 }
 
-/// What was read of one file.
+/// Counts of the packets of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileReport {
     /// Its path.
@@ -31,16 +31,16 @@ pub struct FileReport {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that a snap length had cut and that are sent with zeros at their end.
+    /// Packets cut by a snap length that are sent with zeros at the end.
     pub padded: u64,
-    /// Packets that a snap length had cut and that are not sent.
+    /// Packets cut by a snap length that are not sent.
     pub cut: u64,
-    /// Packets that a snap length had cut and that are sent short.
+    /// Packets cut by a snap length that are sent short.
     pub shortened: u64,
     /// Packets whose checksum could not be recomputed: it covers several fragments, or depends on a
-    /// routing header or on an invalid length.
+    /// routing header or an invalid length.
     pub unfixed: u64,
-    /// Packets too short for an Ethernet header, which are not sent.
+    /// Packets too short for an Ethernet header. They are not sent.
     pub short: u64,
 }
 
@@ -53,7 +53,7 @@ impl FileReport {
 }
 
 impl ReplayReport {
-    /// All files together.
+    /// The sum over all files.
     #[must_use]
     pub fn total(&self) -> FileReport {
         self.files.iter().fold(FileReport::default(), |sum, file| FileReport {
@@ -68,7 +68,7 @@ impl ReplayReport {
         })
     }
 
-    /// One sentence for each thing that is not as the file has it.
+    /// One note for each kind of change to the packets or times of the files.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let total = self.total();
@@ -102,7 +102,7 @@ impl ReplayReport {
     }
 }
 
-/// A report that one thread writes and others read.
+/// A report that the reading thread writes and other threads read.
 #[derive(Debug, Default)]
 pub(super) struct Shared(Mutex<ReplayReport>);
 

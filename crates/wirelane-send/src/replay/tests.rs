@@ -16,7 +16,7 @@ use wirelane_wire::{FlowKey, MacAddr};
 
 use super::*;
 
-/// A packet of a file: its time, how much of it a snap length has cut, its bytes.
+/// A packet of a file: its timestamp, the number of bytes that a snap length has cut, its bytes.
 type Captured = (u64, u32, Vec<u8>);
 
 /// Times and bytes of the packets of a lane.
@@ -35,7 +35,7 @@ fn write(path: &Path, link_type: u16, fcs_len: Option<u8>, packets: &[Captured])
     writer.finish(&[]).unwrap();
 }
 
-/// A directory, and a file in it.
+/// A directory with a capture file.
 fn file(packets: &[Captured]) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcapng");
@@ -43,12 +43,12 @@ fn file(packets: &[Captured]) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Times and packets of each lane; what ended the first that failed.
+/// The times and packets of each lane, and the error of the first lane that failed.
 fn sent(config: &ReplayConfig, lanes: u32) -> (Vec<Sent>, Option<String>) {
     let mut replay = Replay::open(config, lanes).unwrap();
     let mut failure = None;
     let lanes = replay.take_lanes().into_iter().map(|mut lane| {
-        // All at once: a lane that nobody empties holds up the others.
+        // Reads all lanes in parallel: a lane that is not drained blocks the others.
         std::thread::spawn(move || {
             let mut sent = Vec::new();
             loop {
@@ -105,8 +105,7 @@ fn timing_is_exact_across_loops_and_files() {
         write(&path, 1, None, &times.iter().map(frame).collect::<Vec<_>>());
         path
     };
-    // The second goes on where the first ends, as files of one capture; the third is of another
-    // day.
+    // The second file continues the first, as files of one capture. The third is from another day.
     let base = 1_700_000_000_000_000_000;
     let day = 86_400_000_000_000;
     let files = vec![
@@ -114,7 +113,7 @@ fn timing_is_exact_across_loops_and_files() {
         at("b.pcap.gz", &[base + 3000]),
         at("c.pcapng.zst", &[base - day, base - day + 2000]),
     ];
-    // Whole microseconds in pcap. Gaps: 100, 2900, then the mean 1500, 2000; the mean of all is
+    // pcap has microseconds. The gaps are 100, 2900, their mean 1500, and 2000; the mean of all is
     // 1625.
     let expected = [0, 100, 3000, 4500, 6500, 8125, 8225, 11_125, 12_625, 14_625];
     let config = ReplayConfig { loops: 2, ..ReplayConfig::new(files) };
@@ -147,8 +146,8 @@ fn timing_is_exact_across_loops_and_files() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// However packets get there, each lane has the same at the same times; together they are the
-    /// file, and no flow is in two lanes or out of order.
+    /// Loaded and streamed lanes have the same packets at the same times. Together the lanes have
+    /// the whole file, and each flow stays in order in a single lane.
     #[test]
     fn lanes_share_the_file(
         gaps in vec(0_u64..5000, 1..300), lanes in 1_u32..5, loops in 1_u64..4, paced: bool,
@@ -197,7 +196,7 @@ proptest! {
     }
 }
 
-/// More than what waits for a lane at any time.
+/// The file is larger than the blocks queued for a lane.
 #[test]
 fn large_files_are_streamed() {
     let (_directory, path) = file(&flows(40_000));
@@ -232,7 +231,7 @@ fn what_was_cut_is_padded_skipped_or_sent() {
     let (report, padded) = with(Cut::Pad);
     assert_eq!((report.total().padded, report.total().short, report.longest), (2, 1, 700));
     assert_eq!(padded.iter().map(Vec::len).collect::<Vec<_>>(), [600, 600, 700]);
-    // What is left is as it was, apart from the checksum.
+    // The remaining bytes are unchanged, except for the checksum.
     assert_eq!((&padded[0][..50], &padded[0][54..96]), (&whole[..50], &whole[54..96]));
     assert!(padded[0][96..].iter().all(|byte| *byte == 0) && padded[1] == whole);
     assert_eq!(violations(&padded), 0);
@@ -274,7 +273,8 @@ fn what_was_cut_in_the_transport_header_has_its_checksum() {
     }
 }
 
-/// Rules of checksums, lengths and fragments that the packets violate, as captured from the wire.
+/// The number of violated rules for checksums, lengths and fragments, with packets as captured from
+/// the wire.
 fn violations(frames: &[Vec<u8>]) -> u64 {
     use wirelane_verify::{Auditor, Options, Packet};
     let mut auditor = Auditor::new(Options { strict: true, ..Options::default() });
@@ -326,8 +326,8 @@ fn other_link_types_get_a_header_or_are_named() {
     let with_check = [&frame[..], &[1, 2, 3, 4]].concat();
     write(&path, 1, Some(4), &[(1, 0, with_check.clone())]);
     assert_eq!(one_lane(&ReplayConfig::new(vec![path]))[0].1, frame);
-    // A check sequence that only the packet states is not sent, either: flags (code 2) with a
-    // length of 4 bytes.
+    // A check sequence that only the packet's flags (code 2) declare is not sent either: its length
+    // is 4 bytes.
     let path = directory.path().join("flags.pcapng");
     let options = WriterOptions::of_path(&path);
     let mut writer = CaptureWriter::create(
@@ -362,7 +362,7 @@ fn files_without_packets_and_damaged_ones() {
         assert!(error.contains("a.pcapng: holds no packets"), "{error}");
         let missing = open(&directory.path().join("none"), 1).unwrap();
         assert!(missing.contains("none: cannot open"), "{missing}");
-        // What is before the damage is sent, once.
+        // The packets before the damage are sent once.
         let cut = directory.path().join("cut.pcap");
         write(&cut, 1, None, &flows(100));
         let bytes = std::fs::read(&cut).unwrap();
@@ -375,7 +375,7 @@ fn files_without_packets_and_damaged_ones() {
     assert!(Replay::open(&ReplayConfig::new(Vec::new()), 1).is_err());
 }
 
-/// A pipe is sent as it comes; to be sent again it has to fit into memory.
+/// A pipe is sent as it is read. To be repeated, it must fit into memory.
 #[test]
 fn pipes_are_read_once() {
     let (directory, path) = file(&flows(50));
@@ -387,7 +387,7 @@ fn pipes_are_read_once() {
         let (pipe, bytes) = (pipe.clone(), bytes.clone());
         std::thread::spawn(move || {
             let mut pipe = std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
-            // In pieces; the reader may have had enough.
+            // Writes in pieces, and ignores errors: the reader may have closed the pipe.
             bytes.chunks(1000).for_each(|piece| drop(pipe.write_all(piece)));
         })
     };
@@ -405,7 +405,7 @@ fn pipes_are_read_once() {
     feeder.join().unwrap();
 }
 
-/// Nothing comes, and somebody asks for the end.
+/// The pipe is silent, and a halt is requested.
 #[test]
 fn a_silent_pipe_is_left_when_asked() {
     let (directory, path) = file(&flows(3));
@@ -414,7 +414,7 @@ fn a_silent_pipe_is_left_when_asked() {
     let config = ReplayConfig::new(vec![pipe.clone()]);
     let begun = Instant::now();
     let bytes = std::fs::read(path).unwrap();
-    // Open for both, so that neither side waits.
+    // Opened for reading and writing, so that opening does not block.
     let mut writer = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     writer.write_all(&bytes).unwrap();
     let mut lane = Replay::open(&config, 1).unwrap().take_lanes().remove(0);
@@ -459,8 +459,8 @@ fn loops_differ_when_asked() {
     }
 }
 
-/// What a packet costs at top speed until it is in the memory to be sent, printed:
-/// `cargo test --release -p wirelane-send cost_of_a_packet -- --ignored --nocapture`.
+/// Prints the cost of a packet at top speed until it is written to send memory: `cargo test
+/// --release -p wirelane-send cost_of_a_packet -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn cost_of_a_packet() {
@@ -488,10 +488,10 @@ fn cost_of_a_packet() {
                 ..ReplayConfig::new(vec![path.clone()])
             };
             let mut lane = Replay::open(&config, 1).unwrap().take_lane(0).unwrap();
-            // As many as a TX ring has.
+            // The slots of a TX ring.
             let mut memory = vec![0; 2048 * 2048];
             let count = 4_000_000_usize;
-            // The machine may have other work.
+            // CPU time, as the machine may run other work.
             let begun = wirelane_os::clock::thread_cpu_ns();
             for number in 0..count {
                 let begin = number % 2048 * 2048;
