@@ -1,4 +1,4 @@
-//! Prints the flows of a capture file as JSON lines, and what became of its packets.
+//! Prints the flows of a capture file as JSON lines, and the counts of its packets.
 //!
 //! ```text
 //! cargo run --release -p wirelane-flow --example flows -- trace.pcapng

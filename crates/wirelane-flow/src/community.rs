@@ -1,4 +1,4 @@
-//! Community ID v1: what names a conversation in the logs of many tools
+//! Community ID v1: an identifier of conversations that many tools log
 //! (<https://github.com/corelight/community-id-spec>).
 
 use std::net::IpAddr;
@@ -31,8 +31,8 @@ pub(crate) fn id(key: &Compact) -> [u8; 20] {
     hash.finalize().into()
 }
 
-/// The SHA-1 of Community ID v1 with seed 0, of the conversation that a packet belongs to. Ports of
-/// ICMP are type and code; a fragment has none.
+/// The SHA-1 of Community ID v1 with seed 0, for the conversation of a packet. For ICMP, the ports
+/// are type and code. Pass `None` for a fragment.
 #[must_use]
 pub fn community_digest(
     protocol: Protocol,
@@ -47,7 +47,7 @@ pub fn community_digest(
         }
     };
     let (ports, is_one_way) = match (protocol, ports) {
-        // Types and codes are bytes.
+        // Types and codes are single bytes.
         (Protocol::ICMP | Protocol::ICMPV6, Some([kind, code])) => {
             icmp::ports(protocol, kind as u8, code as u8)
         }
@@ -59,11 +59,11 @@ pub fn community_digest(
     id(&Compact::new(ends, protocol, is_one_way))
 }
 
-/// `1:` and base 64 (RFC 4648), 30 bytes in all.
+/// Appends the Community ID as text: `1:` and base 64 (RFC 4648), 30 bytes.
 pub fn write_community_id(digest: &[u8; 20], out: &mut Vec<u8>) {
     let mut text = *b"1:............................";
     if let Some(digits) = text.get_mut(2..) {
-        // They are as many as 20 bytes take.
+        // 28 digits encode 20 bytes.
         let _ = STANDARD.encode_slice(digest, digits);
     }
     out.extend_from_slice(&text);
@@ -75,7 +75,7 @@ mod tests {
     use crate::icmp;
     use crate::packet::{Packet, Seen};
 
-    /// What `baseline/baseline_deflt.json` of the specification has: protocol, both addresses, both
+    /// From `baseline/baseline_deflt.json` of the specification: protocol, both addresses, both
     /// ports, the ID.
     const BASELINE: &str = include_str!("community_baseline.txt");
 
@@ -105,7 +105,7 @@ mod tests {
             let ports: [u16; 2] = [next(), next()].map(|port| port.parse().unwrap_or(0));
             let mut is_one_way = false;
             if [Protocol::ICMP, Protocol::ICMPV6].contains(&protocol) {
-                // Those of an exchange have the type of the answer for a port.
+                // In an exchange, the second port is the type of the answer.
                 let (as_ports, one_way) = icmp::ports(protocol, ports[0] as u8, ports[1] as u8);
                 assert_eq!(as_ports, ports, "{line}");
                 is_one_way = one_way;
@@ -117,7 +117,7 @@ mod tests {
             write_community_id(&digest, &mut text);
             let told = match is_one_way || ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol) {
                 true => ports,
-                // The code is no part of it.
+                // The code does not count.
                 false => [ports[0], 0],
             };
             let [from, to] = ends_of(line);

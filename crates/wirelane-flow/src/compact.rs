@@ -1,10 +1,11 @@
-//! Keys as the table has them: small, and the same for both directions.
+//! The compact form of keys in the table, the same for both directions.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirelane_wire::Protocol;
 
-/// Two ends. Those of a key are in order, so that both directions of a conversation have the same.
+/// Two ends. The ends of a key are in order, so that both directions of a conversation have the
+/// same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ends {
     pub(crate) first: [u64; 2],
@@ -20,7 +21,7 @@ impl Ends {
         Self { first: self.second, second: self.first, ports: [second, first], ..self }
     }
 
-    /// In order, and whether they had to be swapped.
+    /// The ends in order, and whether they were swapped.
     #[inline]
     pub(crate) fn ordered(self) -> (Self, bool) {
         let [from, to] = self.ports;
@@ -35,7 +36,7 @@ impl Ends {
     }
 }
 
-/// What all packets of a flow share.
+/// The values that all packets of a flow share.
 #[derive(Clone, Copy, Debug, Eq)]
 #[repr(C)]
 pub(crate) struct Compact {
@@ -48,7 +49,7 @@ pub(crate) struct Compact {
     pub(crate) interface: u16,
     protocol: u8,
     form: u8,
-    /// No part of the key: what the table keeps in the gap.
+    /// State of the table that uses the padding. It is not part of the key.
     pub(crate) state: u16,
 }
 
@@ -64,10 +65,10 @@ impl PartialEq for Compact {
     }
 }
 
-/// Of `Compact::form`.
+/// Bits of `Compact::form`.
 const V6: u8 = 1;
 const ONE_WAY: u8 = 2;
-/// Where there is no VLAN tag, or no tunnel.
+/// No VLAN tag, or no tunnel.
 pub(crate) const NONE: u16 = u16::MAX;
 
 impl Compact {
@@ -116,7 +117,7 @@ impl Compact {
         Protocol(self.protocol)
     }
 
-    /// All of its packets go one way.
+    /// Whether all packets of the flow have one direction.
     pub(crate) fn is_one_way(&self) -> bool {
         self.form & ONE_WAY != 0
     }
@@ -125,8 +126,7 @@ impl Compact {
         [self.vlan, self.inner_vlan].map(|id| Some(id).filter(|id| *id != NONE))
     }
 
-    /// A number that differs from key to key; who does not know the seed cannot choose keys that
-    /// have the same.
+    /// A hash of the key. Without knowledge of the seed, senders cannot choose keys that collide.
     #[inline]
     pub(crate) fn hash(&self, seed: &[u64; 4]) -> u32 {
         let [a, b, c, d] = *seed;
@@ -143,7 +143,7 @@ impl Compact {
     }
 
     /// The number of a conversation, equal in all tables with this seed. `place` is a hash of the
-    /// interface and the tunnel, whose numbers differ from table to table.
+    /// interface and the tunnel, because their numbers differ between tables.
     pub(crate) fn conversation(&self, seed: &[u64; 4], place: u64) -> u64 {
         let [a, b, c, d] = *seed;
         let [p, q] = self.ports.map(u64::from);
@@ -156,7 +156,7 @@ impl Compact {
     }
 }
 
-/// Both halves of a product: every bit of it depends on many of both factors.
+/// Combines both halves of a product, so that every bit depends on many bits of both factors.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

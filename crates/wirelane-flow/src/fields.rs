@@ -1,5 +1,5 @@
-//! The fields of a flow, by name and in order: what every kind of text says, and docs/flows.md
-//! explains.
+//! The fields of a flow, by name and in order. All text formats use them, and docs/flows.md
+//! documents them.
 
 use std::net::IpAddr;
 
@@ -7,24 +7,24 @@ use wirelane_wire::Protocol;
 
 use crate::flow::{EndReason, Flow, Half};
 
-/// Takes the fields of a flow, one after the other.
+/// Receives the fields of a flow in order.
 pub trait Fields {
-    /// A number.
+    /// A numeric field.
     fn number(&mut self, name: &'static str, value: u64);
-    /// A word.
+    /// A text field.
     fn word(&mut self, name: &'static str, value: &str);
-    /// An address.
+    /// An address field.
     fn address(&mut self, name: &'static str, value: IpAddr);
-    /// A time in ns since 1970.
+    /// A time field, in ns since 1970.
     fn time(&mut self, name: &'static str, value: u64);
-    /// Community ID.
+    /// The Community ID.
     fn community(&mut self, name: &'static str, digest: &[u8; 20]);
-    /// A field that this flow has not.
+    /// A field without a value in this flow.
     fn absent(&mut self, name: &'static str);
 }
 
 impl EndReason {
-    /// As in text.
+    /// The name in text formats.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -37,7 +37,7 @@ impl EndReason {
 }
 
 impl Flow {
-    /// Gives all fields away.
+    /// Passes all fields to `to`.
     pub fn fields(&self, to: &mut impl Fields) {
         let Self { key, forward, reverse, .. } = self;
         to.time("flow_start", self.start());

@@ -1,44 +1,45 @@
-//! How many flows fit the memory that is left.
+//! Limits the number of flows to the available memory.
 //!
-//! Memory is taken flow by flow, and a process that takes more than its cgroup allows is killed
-//! without a word. So the number of flows is limited from the start.
+//! Each flow takes memory when it begins, and the kernel kills a process that exceeds the limit of
+//! its cgroup. So the number of flows is limited from the start.
 
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
 
-/// Bytes of a flow in the only table: its entry, its places in the index (twice while that
-/// grows) and on the wheel.
+/// Bytes per flow with a single table: its entry, its place in the index (twice while the index
+/// grows) and its link on the wheel.
 const ALONE: u64 = 288;
-/// Bytes of a flow in one of several tables, while its parts are joined, and when all of them end.
+/// Bytes per flow with several tables, including the join of its parts and the end of all flows.
 const JOINED: u64 = 2048;
-/// Bytes of a flow on its way to the sinks.
+/// Bytes of a flow queued for the sinks.
 const ON_ITS_WAY: u64 = 512;
-/// Flows that may wait for the sinks, about, if memory suffices.
+/// The approximate number of flows queued for the sinks, if memory suffices.
 const WAITING: usize = 1 << 16;
-/// Reserved for memory that is not checked.
+/// Bytes reserved for other allocations.
 const KEPT: u64 = 8 << 20;
-/// With fewer flows at a time, most records would not be true.
+/// The fewest flows: with less, evictions would make most records wrong.
 const LEAST: u64 = 1000;
 
-/// How many of `wanted` flows fit, in so many tables, and a sentence if these are fewer.
+/// The number of flows that fit into `tables` tables, at most `wanted`, and a note if they are
+/// fewer.
 ///
 /// # Errors
-/// Not even a few.
+/// Memory does not suffice for the fewest flows.
 pub(crate) fn flows(wanted: usize, tables: usize) -> Result<(usize, Option<String>)> {
     fit(&memory::room(), wanted, tables)
 }
 
-/// How many flows may be on their way to the sinks.
+/// The number of flows that may be queued for the sinks.
 pub(crate) fn waiting() -> usize {
     fit_waiting(memory::room().bytes, WAITING)
 }
 
-/// How many of `wanted` bytes messages may take that wait for a collector, and a sentence if these
-/// are fewer.
+/// The bytes for messages queued for an IPFIX collector, at most `wanted`, and a note if they are
+/// fewer.
 pub(crate) fn spool(wanted: usize) -> (usize, Option<String>) {
     let Room { bytes, limit } = memory::room();
     let had = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
-    let note = || limit.note(format_args!("{had} bytes for messages that wait"), wanted);
+    let note = || limit.note(format_args!("{had} bytes for queued messages"), wanted);
     (wanted.min(had), (had < wanted).then(note))
 }
 
@@ -63,7 +64,7 @@ fn fit_waiting(bytes: u64, wanted: usize) -> usize {
     usize::try_from(share(bytes) / 4 / ON_ITS_WAY).map_or(wanted, |most| wanted.min(most))
 }
 
-/// Bytes for flows; the rest is for sinks and ports.
+/// Bytes for flows. The rest is for sinks and ports.
 fn share(bytes: u64) -> u64 {
     bytes.saturating_sub(KEPT) / 4 * 3
 }

@@ -1,31 +1,32 @@
-//! What is known of a flow when it is exported.
+//! Exported flows.
 
 use wirelane_wire::{Protocol, TcpFlags};
 
 use crate::icmp;
 use crate::key::Key;
 
-/// A two-way flow, or the part of a long one that an active timeout ended.
+/// A two-way flow, or a part of a long flow that the active timeout ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who talks to whom.
+    /// The endpoints, protocol and tags.
     pub key: Key,
-    /// From the source to the destination.
+    /// The direction from source to destination.
     pub forward: Half,
-    /// From the destination to the source; without packets if nothing came back.
+    /// The direction from destination to source; without packets for a one-way flow.
     pub reverse: Half,
-    /// From SYN to the ACK that completes the handshake, in ns, if all three packets were seen.
+    /// The time from SYN to the ACK that completes the handshake, in ns, if all three packets were
+    /// received.
     pub handshake_rtt: Option<u64>,
-    /// Why it was exported (`flowEndReason` 136).
+    /// The reason of the export (`flowEndReason` 136).
     pub end: EndReason,
-    /// The name of the interface (`interfaceName` 82) that the first packet came by.
+    /// The name of the interface that received the first packet (`interfaceName` 82).
     pub interface: std::sync::Arc<str>,
     /// SHA-1 of Community ID v1 with seed 0, without its `1:` and base 64.
     pub community: [u8; 20],
 }
 
 impl Default for Flow {
-    /// A flow of nothing.
+    /// An empty flow.
     fn default() -> Self {
         let nowhere = std::net::Ipv4Addr::UNSPECIFIED.into();
         Self {
@@ -108,7 +109,7 @@ impl Flow {
         self.end = match (first, second) {
             (EndReason::Active, _) | (_, EndReason::Active) => EndReason::Active,
             _ if self.is_closed() => EndReason::Ended,
-            // Only one direction has ended.
+            // Only one direction of the connection has ended.
             (first, EndReason::Ended) if is_two_way => first,
             _ => second,
         };
@@ -134,7 +135,7 @@ impl Flow {
         Some(known.map_or(next, |known| known.min(next)))
     }
 
-    /// Whether TCP has ended in both directions.
+    /// Whether the TCP connection has ended: RST, or FIN in both directions.
     pub(crate) fn is_closed(&self) -> bool {
         let [there, back] = [&self.forward, &self.reverse].map(|half| half.tcp_flags);
         self.key.protocol == Protocol::TCP
@@ -160,7 +161,8 @@ impl Flow {
         self.handshake_rtt = None;
     }
 
-    /// The last thing before it goes out: a handshake counts only if its answer was seen, too.
+    /// Completes a flow before its export: removes the handshake time if no SYN with ACK was
+    /// received.
     pub(crate) fn settle(&mut self) {
         if !self.reverse.tcp_flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)) {
             self.handshake_rtt = None;
@@ -173,19 +175,19 @@ impl Flow {
 pub struct Half {
     /// `packetDeltaCount` 2.
     pub packets: u64,
-    /// Bytes from the IP header on, by its length field (`octetDeltaCount` 1).
+    /// Bytes including the IP header, from its length field (`octetDeltaCount` 1).
     pub octets: u64,
-    /// Bytes above TCP, UDP or the protocol's header (`transportOctetDeltaCount` 401).
+    /// Bytes after the header of TCP, UDP or another protocol (`transportOctetDeltaCount` 401).
     pub payload: u64,
     /// Time of the first packet in ns since 1970 (`flowStartNanoseconds` 156); 0 without packets.
     pub start: u64,
     /// Time of the last packet in ns since 1970 (`flowEndNanoseconds` 157); 0 without packets.
     pub end: u64,
-    /// All TCP flags seen (`tcpControlBits` 6).
+    /// The union of all TCP flags (`tcpControlBits` 6).
     pub tcp_flags: TcpFlags,
     /// TCP segments whose bytes were sent before.
     pub retransmissions: u32,
-    /// TCP segments that came after later ones and were not sent before.
+    /// TCP segments that arrived after later ones and are not retransmissions.
     pub out_of_order: u32,
     /// TCP segments with a window of 0, without RST.
     pub zero_windows: u32,
@@ -229,15 +231,15 @@ impl Half {
     }
 }
 
-/// Why a flow was exported: values of `flowEndReason` (RFC 5102 section 5.11.3).
+/// The reason of an export: values of `flowEndReason` (RFC 5102 section 5.11.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet came for the idle timeout.
+    /// No packet arrived for the idle timeout.
     Idle = 1,
-    /// It lasted for the active timeout, and goes on.
+    /// The flow lasted for the active timeout, and continues.
     Active = 2,
-    /// TCP ended it: FIN from both sides, or RST.
+    /// The TCP connection ended: FIN from both sides, or RST.
     Ended = 3,
     /// The metering ended.
     Forced = 4,

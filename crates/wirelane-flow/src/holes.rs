@@ -1,20 +1,21 @@
-//! Sequence numbers of TCP that were left out: who fills them came late, and was not sent before.
+//! Missing TCP sequence numbers. A later segment that fills them is out of order and not a
+//! retransmission.
 
 use std::collections::HashMap;
 
-/// Holes of a direction.
+/// The most holes of one direction.
 const EACH: usize = 8;
-/// Directions with holes.
+/// The most directions with holes.
 const MOST: usize = 65_536;
-/// A longer one is a capture that begins anew.
+/// A larger gap means that the capture was interrupted.
 const LONGEST: u32 = 1 << 24;
 
-/// The holes of a direction: begin and end.
+/// The holes of a direction, each with begin and end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holes(Vec<(u32, u32)>);
 
 impl Holes {
-    /// Notes that these sequence numbers are missing. Forgets the oldest of too many holes.
+    /// Notes missing sequence numbers. Forgets the oldest hole if there are too many.
     pub(crate) fn add(&mut self, begin: u32, end: u32) {
         if is_too_long(begin, end) {
             return;
@@ -25,12 +26,13 @@ impl Holes {
         self.0.push((begin, end));
     }
 
-    /// Takes sequence numbers that came late: how many of them were missing.
+    /// Fills holes with late sequence numbers. Returns how many were missing.
     pub(crate) fn fill(&mut self, begin: u32, end: u32) -> u32 {
         let mut filled = 0;
         let mut left = Vec::with_capacity(self.0.len() + 1);
         for &(from, to) in &self.0 {
-            // Relative to the hole, so that it does not matter where numbers begin anew.
+            // Computed relative to the hole, so that a wrap of the sequence numbers does not
+            // matter.
             let length = i64::from(to.wrapping_sub(from));
             let first = i64::from(begin.wrapping_sub(from) as i32).clamp(0, length);
             let last = i64::from(end.wrapping_sub(from) as i32).clamp(0, length);
@@ -56,12 +58,12 @@ fn is_too_long(begin: u32, end: u32) -> bool {
     end.wrapping_sub(begin) > LONGEST
 }
 
-/// The holes of all flows of a table; most have none.
+/// The holes of all flows of a table. Most flows have none.
 #[derive(Default)]
 pub(crate) struct AllHoles(HashMap<(u32, bool), Holes>);
 
 impl AllHoles {
-    /// Notes that these sequence numbers of a direction are missing; false if it cannot be noted.
+    /// Notes missing sequence numbers of a direction. Returns whether the direction has holes.
     pub(crate) fn add(&mut self, slot: u32, is_reversed: bool, begin: u32, end: u32) -> bool {
         let is_known = self.0.contains_key(&(slot, is_reversed));
         if is_too_long(begin, end) || self.0.len() >= MOST && !is_known {
@@ -71,8 +73,8 @@ impl AllHoles {
         true
     }
 
-    /// Takes sequence numbers that came late: whether any of them were missing, and whether more
-    /// are.
+    /// Fills holes with late sequence numbers. Returns whether any were missing, and whether holes
+    /// remain.
     pub(crate) fn fill(
         &mut self,
         slot: u32,
@@ -89,9 +91,9 @@ impl AllHoles {
         (fills, has_more)
     }
 
-    /// Forgets those of a flow.
+    /// Forgets the holes of a flow.
     pub(crate) fn forget(&mut self, slot: u32) {
-        // Mostly there are none, so that no key needs a hash.
+        // Usually empty: saves hashing the keys.
         if !self.0.is_empty() {
             self.0.remove(&(slot, false));
             self.0.remove(&(slot, true));
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(holes.fill(2, false, at(0), at(1000)), (false, false));
         assert_eq!(holes.fill(1, true, at(0), at(1000)), (false, false));
         assert_eq!(holes.fill(1, false, at(400), at(600)), (true, true));
-        // Sent again.
+        // A retransmission.
         assert_eq!(holes.fill(1, false, at(400), at(600)), (false, true));
         assert_eq!(holes.fill(1, false, at(0), at(400)), (true, true));
         assert_eq!(holes.fill(1, false, at(500), at(1500)), (true, false));

@@ -1,9 +1,10 @@
-//! ICMP messages as ports: both directions of an exchange get one key, as Community ID has it.
+//! Maps ICMP messages to ports, so that both directions of an exchange have the same key, as in
+//! Community ID.
 
 use wirelane_wire::Protocol;
 
-/// Two numbers that stand for ports, and whether the message is part of no exchange: then they are
-/// its type and its code, and otherwise its type and that of the answer, or of what it answers.
+/// The ports of a message, and whether it is one-way. The ports of a one-way message are its type
+/// and code. The ports of a request or answer are its type and the type of the counterpart.
 #[inline]
 pub(crate) fn ports(protocol: Protocol, kind: u8, code: u8) -> ([u16; 2], bool) {
     match counterpart(protocol, kind) {
@@ -12,8 +13,8 @@ pub(crate) fn ports(protocol: Protocol, kind: u8, code: u8) -> ([u16; 2], bool) 
     }
 }
 
-/// The type of the answer to a message, or of what it answers (RFC 792, 950, 1256; RFC 4443, 4861,
-/// 2710, 4620, 6275).
+/// The type of the answer to a request, or of the request to an answer (RFC 792, 950, 1256; RFC
+/// 4443, 4861, 2710, 4620, 6275).
 fn counterpart(protocol: Protocol, kind: u8) -> Option<u8> {
     Some(match (protocol, kind) {
         (Protocol::ICMP, 0) => 8,

@@ -7,7 +7,7 @@ use super::*;
 /// Bytes of each segment.
 const LEN: u32 = 10;
 
-/// Segments of the client by their numbers and queues, a millisecond apart.
+/// Segments of the client with these numbers and queues, a millisecond apart.
 fn segments(of: &[(u32, usize)]) -> Vec<Sent> {
     let first = 0xffff_ff00_u32;
     let segment = |(at, &(number, queue)): (usize, &(u32, usize))| Sent {
@@ -26,16 +26,16 @@ fn counts(of: &[(u32, usize)]) -> (u32, u32) {
 
 #[test]
 fn what_came_again_or_late_does_not_depend_on_the_queue() {
-    // Again by another queue: one segment, a late one, all of them.
+    // Retransmissions in another queue: of one segment, a late one, all of them.
     assert_eq!(counts(&[(0, 0), (0, 1)]), (1, 0));
     assert_eq!(counts(&[(0, 0), (1, 1), (2, 0), (1, 2), (3, 1)]), (1, 0));
     assert_eq!(counts(&[(0, 0), (2, 0), (1, 1), (1, 2)]), (1, 1));
     assert_eq!(counts(&[(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]), (3, 0));
-    // In turn, and nothing is wrong.
+    // Segments in order, in alternating queues.
     assert_eq!(counts(&[(0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (5, 2)]), (0, 0));
-    // The queue of a late one saw no later segment.
+    // The queue of a late segment has no later segment.
     assert_eq!(counts(&[(0, 0), (2, 1), (1, 0), (3, 1), (4, 0)]), (0, 1));
-    // Another queue goes on, and the first one comes back.
+    // Another queue continues, then the first one again.
     assert_eq!(counts(&[(0, 0), (1, 0), (2, 1), (3, 1), (4, 0), (3, 0), (5, 0)]), (1, 0));
 }
 
@@ -50,7 +50,7 @@ fn keep_alives_and_acknowledgments_are_no_retransmissions() {
     assert_eq!((flows[0].forward.retransmissions, flows[0].forward.out_of_order), (0, 0));
 }
 
-/// The second record remembers the sequence numbers of the first.
+/// The second record continues the sequence numbers of the first.
 #[test]
 fn an_active_timeout_forgets_no_sequence_numbers() {
     let of: Vec<_> = (0..40).map(|at| (at, [0, 1, 1, 2][at as usize % 4])).collect();
@@ -62,7 +62,7 @@ fn an_active_timeout_forgets_no_sequence_numbers() {
     assert_eq!(told, [0, 1]);
 }
 
-/// A table that has no room for more runs goes on counting by itself.
+/// A table without room for more runs continues to count by itself.
 #[test]
 fn many_runs_need_bounded_memory() {
     let of: Vec<_> = (0..9000).map(|at| (at, at as usize % 3)).collect();
@@ -71,12 +71,12 @@ fn many_runs_need_bounded_memory() {
     let [ours, theirs] = both(&sent, 3, config());
     assert_eq!((ours.len(), theirs.len()), (1, 1));
     assert_eq!(theirs[0].forward.retransmissions, 1);
-    // The hole that was number 20.
+    // The segment that was missing as number 20.
     assert_eq!(ours[0].forward.retransmissions, 1);
 }
 
 proptest! {
-    /// Segments are lost, and sent again: some at once, some later.
+    /// Segments are lost and retransmitted, some immediately, some later.
     #[test]
     fn retransmissions_do_not_depend_on_the_queues(
         events in prop::collection::vec((0_u8..10, 0_usize..3, 0_u32..12), 1..60),
@@ -84,9 +84,9 @@ proptest! {
         let mut next = 0;
         let of: Vec<_> = events.into_iter().map(|(kind, queue, back)| {
             let number = match kind {
-                // One again.
+                // A retransmission.
                 0 | 1 if next > back => next - 1 - back,
-                // One or two are left out.
+                // One or two segments are missing.
                 2 => next + 1,
                 3 => next + 2,
                 _ => next,

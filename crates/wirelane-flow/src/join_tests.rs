@@ -18,15 +18,15 @@ fn config() -> MeterConfig {
     MeterConfig { idle: seconds(10), active: seconds(60) }
 }
 
-/// A packet of one of two hosts, and its time.
+/// A packet of one of two hosts.
 #[derive(Clone, Debug)]
 struct Sent {
     time: u64,
     port: u16,
     from_client: bool,
-    /// Of TCP; `None` is UDP.
+    /// TCP flags; `None` for UDP.
     flags: Option<TcpFlags>,
-    /// Of TCP: the sequence number, and bytes.
+    /// The TCP sequence number and payload length.
     sequence: (u32, usize),
     queue: usize,
 }
@@ -76,7 +76,7 @@ impl Bench {
         let table = |seed| {
             let mut meter = Meter::new(config, Arc::clone(&room), seed);
             meter.track(7);
-            // The numbers of interfaces differ.
+            // Interface numbers differ between tables.
             for number in 0..seed {
                 meter.interface(&number.to_string());
             }
@@ -92,7 +92,7 @@ impl Bench {
         self.pass(sent.time);
     }
 
-    /// A packet; its table reports nothing yet.
+    /// Adds a packet without a report of its table.
     fn put(&mut self, sent: &Sent) {
         let meter = &mut self.meters[sent.queue];
         let interface = meter.interface("eth0");
@@ -102,13 +102,13 @@ impl Bench {
             original_len: sent.bytes().len() as u32,
             time: sent.time,
             interface,
-            // The queue of the packet, also for a file.
+            // The queue of the packet, even if a file stores it.
             queue: sent.port,
         });
         meter.flush();
     }
 
-    /// All queues are quiet until this time.
+    /// Advances all queues to this time without packets.
     fn pass(&mut self, time: u64) {
         for at in 0..self.meters.len() {
             let meter = &mut self.meters[at];
@@ -138,7 +138,7 @@ impl Bench {
     }
 }
 
-/// The flows of packets by several queues, and by one.
+/// The flows of the same packets with several queues, and with one.
 fn both(packets: &[Sent], tables: usize, config: MeterConfig) -> [Vec<Flow>; 2] {
     let mut bench = Bench::with(config, tables);
     packets.iter().for_each(|sent| bench.push(&Sent { queue: sent.queue % tables, ..*sent }));
@@ -176,7 +176,8 @@ fn the_sender_of_the_earliest_packet_is_the_source() {
     }
 }
 
-/// SYN, its answer, the ACK and a later ACK: the first ACK is not on the queue of SYN.
+/// The queues of SYN, its answer, the ACK and a later ACK: the first ACK is not in the queue of
+/// SYN.
 #[test]
 fn a_handshake_has_its_time_on_several_queues() {
     for [syn, answer, first, later] in [[0, 1, 2, 0], [0, 1, 1, 0], [0, 0, 1, 2], [2, 0, 1, 1]] {
@@ -328,7 +329,7 @@ fn opens(time: u64, conversation: u64, start: u64) -> Parts {
 }
 
 impl Joiner {
-    /// Checks what is counted against what there is, and the bound.
+    /// Checks the counters against the contents, and the bound.
     #[track_caller]
     fn audit(&self) {
         let all = || self.conversations.values();
@@ -362,7 +363,7 @@ fn many_connections_with_the_same_ports_are_few_records_at_a_time() {
             assert_eq!(flows.len() as u64, MANY);
         }
     }
-    // Parts that were lost leave no memory behind, however many they were.
+    // Any number of lost parts releases its memory.
     let mut joiner = Joiner::new(config(), 2, usize::MAX);
     joiner.take(1, opens(SECOND, 7, SECOND), &mut Vec::new());
     let parts = (0..100_000).map(|at| connection(at, true));
@@ -379,7 +380,7 @@ fn without_room_the_oldest_records_go_first() {
     let mut flows = Vec::new();
     let times = [5, 2, 8, 1, 7, 3, 6, 4];
     for time in times {
-        // The other table has a part of it, too.
+        // The other table also has a part of it.
         joiner.take(1, opens(0, time, time * SECOND), &mut flows);
     }
     let parts = times.map(|time| (time, part(time * SECOND, time * SECOND)));
@@ -387,7 +388,7 @@ fn without_room_the_oldest_records_go_first() {
     joiner.audit();
     let told: Vec<_> = flows.iter().map(|flow| flow.last() / SECOND).collect();
     assert_eq!(told, [1, 2, 3, 4]);
-    // The last packet of 5 is the newest now, though it was the next to go.
+    // Conversation 5 was the next to be released, but now has the newest packet.
     joiner.take(0, report(9 * SECOND, [(5, part(9 * SECOND, 9 * SECOND))]), &mut flows);
     joiner.take(0, report(9 * SECOND, [(9, part(9 * SECOND, 9 * SECOND))]), &mut flows);
     joiner.audit();
@@ -423,7 +424,7 @@ fn previous_records_count_while_nothing_else_is_known() {
     joiner.take(0, report(62 * SECOND, []), &mut flows);
     joiner.audit();
     assert_eq!((flows.len(), joiner.held, joiner.conversations.len()), (50, 5, 5));
-    // Those of flows that go on do not count, until their parts are lost.
+    // Continuing flows do not count until their parts are lost.
     for at in 45..50 {
         joiner.take(0, opens(62 * SECOND, at, 62 * SECOND), &mut flows);
     }
@@ -452,7 +453,7 @@ fn without_room_there_is_progress_even_if_a_conversation_has_nothing_to_give() {
         joiner.take(1, unknown, &mut flows);
         joiner.audit();
         assert_eq!((flows.len(), joiner.held), (2, 1));
-        // The record that is left waits for no part any more.
+        // The remaining record does not wait for parts any longer.
         for table in [0, 1] {
             let lost = if table == 1 && begins_anew { Vec::new() } else { vec![1] };
             let parts = Parts { lost, time: 20 * SECOND, ..Parts::default() };
@@ -566,7 +567,7 @@ mod property {
                     _ => report(now, [(conversation, part(start, now))]),
                 };
                 if kind > 3 {
-                    // The part began in an earlier report, or that was lost.
+                    // The part began in an earlier report, or that report was lost.
                     parts.begun.clear();
                 }
                 parts.begins_anew = kind == 5 && age % 4 == 0;

@@ -1,15 +1,14 @@
-//! Two-way flows: who talked to whom, since when, how much, and how well.
+//! Two-way flows: endpoints, times, packet and byte counts, and TCP quality.
 //!
-//! A [`Flow`] holds both directions of a conversation. Names of fields follow IPFIX (RFC 7012, RFC
-//! 5103).
+//! A [`Flow`] has both directions of a conversation. Field names follow IPFIX (RFC 7012, RFC 5103).
 //!
 //! ```text
 //!  packets of a queue ─▶ Meter ─ flows that ended ─▶┐
 //!  packets of a queue ─▶ Meter ─ flows that ended ─▶┴─▶ joined by conversation ─▶ Sink: text, IPFIX, …
 //! ```
 //!
-//! A [`Meter`] is the table of one thread: it shares nothing with others but the [`Room`] that they
-//! take memory from.
+//! A [`Meter`] is the flow table of one thread. Tables share only their [`Room`], the limit on
+//! memory.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "arrow")]

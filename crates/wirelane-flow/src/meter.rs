@@ -1,4 +1,4 @@
-//! Packets in, flows out: the table of one thread.
+//! The flow table of one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +15,22 @@ use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
 use crate::trace::{Counts, Trace};
 use crate::tunnels::Tunnels;
 
-/// Packets that are looked up together, so that their cache misses overlap.
+/// The number of packets that are looked up together, so that their cache misses overlap.
 const BATCH: usize = 64;
-/// How long the packets after the end of a TCP connection still belong to it.
+/// How long packets after the end of a TCP connection still belong to it.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
-/// The same, if only one direction comes by this queue: the other may go on for a while.
+/// The same for a connection with only one direction in this queue: the other direction may last
+/// longer.
 const HALF_LINGER: Duration = Duration::from_secs(5);
-/// Flows that are compared to find one to evict.
+/// The number of samples when choosing a flow to evict.
 const SAMPLE: usize = 16;
 
-/// When flows end.
+/// The timeouts of flows.
 #[derive(Clone, Copy, Debug)]
 pub struct MeterConfig {
-    /// After so long without a packet (`flowIdleTimeout` 37).
+    /// A flow without a packet for this time ends (`flowIdleTimeout` 37).
     pub idle: Duration,
-    /// One that lasts is exported so often (`flowActiveTimeout` 36).
+    /// A long flow is exported at this interval (`flowActiveTimeout` 36).
     pub active: Duration,
 }
 
@@ -44,30 +45,31 @@ impl Default for MeterConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MeterCounts {
-    /// All that came.
+    /// All packets.
     pub packets: u64,
-    /// Not IP, or of an unknown link type.
+    /// Packets other than IP, or of an unsupported link type.
     pub not_ip: u64,
     /// Frames of IEEE 802.11 and PPP whose content is encrypted.
     pub encrypted: u64,
-    /// They end before their addresses and ports do.
+    /// Packets whose captured bytes end before the addresses and ports.
     pub truncated: u64,
-    /// A header holds what it must not.
+    /// Packets with invalid values in a header.
     pub malformed: u64,
     /// Flows in the table.
     pub flows: u64,
-    /// Flows that went out.
+    /// Flows exported.
     pub exported: u64,
     /// Packets in them.
     pub exported_packets: u64,
-    /// Of them, those that went out early because another one needed their memory.
+    /// Exported flows that ended early for lack of memory.
     pub evicted: u64,
-    /// Packets of tunnels that are too many to be told apart; they count as packets without one.
+    /// Packets of tunnels beyond the largest number of tunnels. They are metered without the
+    /// tunnel.
     pub tunnels_lost: u64,
 }
 
 impl MeterCounts {
-    /// These and others.
+    /// The sums of both counts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -85,7 +87,7 @@ impl MeterCounts {
     }
 }
 
-/// The table of one thread.
+/// The flow table of one thread.
 pub struct Meter {
     index: Index,
     slab: Slab,
@@ -106,24 +108,24 @@ pub struct Meter {
     done: Vec<Flow>,
     /// `Some` if other tables have parts of the same conversations.
     tracker: Option<Tracker>,
-    /// For the choice of those to evict.
+    /// Random state for choosing flows to evict.
     dice: u64,
-    /// [`Meter::finish`] has looked at the slots before this one.
+    /// [`Meter::finish`] has ended the flows in the slots before this one.
     finished: u32,
 }
 
-/// A packet that waits for its batch.
+/// A packet that waits for its batch to fill.
 struct Pending {
     seen: Seen,
     hash: u32,
-    /// Where its flow probably is.
+    /// The probable slot of its flow.
     guess: Option<u32>,
     tunnel_reversed: bool,
 }
 
 impl Meter {
-    /// An empty table; all that share `room` share its memory. The seed keeps senders from choosing
-    /// flows that collide.
+    /// An empty table. All tables with the same `room` share its limit. The seed prevents senders
+    /// from choosing flows that collide.
     pub fn new(config: MeterConfig, room: Arc<Room>, seed: u64) -> Self {
         let nanoseconds =
             |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -159,15 +161,15 @@ impl Meter {
         }
     }
 
-    /// From now on, reports the conversations of its parts. All tables whose parts are joined need
-    /// the same seed.
+    /// Starts to report the conversations of its parts. All tables whose parts are joined need the
+    /// same seed.
     pub(crate) fn track(&mut self, seed: u64) {
         self.tracker = Some(Tracker::new(seed));
         self.sequences.track();
     }
 
-    /// The number of an interface. Those of one name have one number; the 65,536th and later share
-    /// the last.
+    /// The number of an interface. Interfaces of the same name have the same number. After 65,536
+    /// names, all others share the last number.
     pub fn interface(&mut self, name: &str) -> u16 {
         let known = self.interfaces.iter().position(|one| **one == *name);
         let number = known.unwrap_or_else(|| {
@@ -179,7 +181,7 @@ impl Meter {
         number as u16
     }
 
-    /// Meters a packet, at the latest with the next [`Meter::flush`].
+    /// Adds a packet to the batch. A full batch or [`Meter::flush`] meters it.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) {
         self.counts.packets += 1;
@@ -189,7 +191,7 @@ impl Meter {
         }
     }
 
-    /// One that is not as most packets are.
+    /// A packet that the fast decoder does not support.
     #[inline(never)]
     fn push_other(&mut self, packet: &Packet<'_>) {
         let (mut seen, outer) = match Seen::of(packet) {
@@ -219,7 +221,7 @@ impl Meter {
         }
     }
 
-    /// Meters all packets that came.
+    /// Meters all pending packets.
     pub fn flush(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         for Pending { seen, hash, guess, .. } in &mut waiting {
@@ -234,14 +236,14 @@ impl Meter {
         self.waiting = waiting;
     }
 
-    /// Time has passed without packets: no older one will come.
+    /// Advances the time without a packet. No later packet is older.
     pub fn advance(&mut self, time: u64) {
         self.flush();
         self.tick(time);
     }
 
-    /// Ends flows, at most so many, as no more packets come; false once there are none left. In
-    /// parcels, so that not all of a large table has to be in memory twice.
+    /// Ends at most `most` flows, after the last packet. Returns whether flows may remain. Ending
+    /// in steps avoids a second copy of a large table in memory.
     pub fn finish(&mut self, most: usize) -> bool {
         self.flush();
         let mut room = most;
@@ -258,12 +260,12 @@ impl Meter {
         (self.finished as usize) < self.slab.begun()
     }
 
-    /// Moves the flows that have ended to the end of `flows`.
+    /// Moves the ended flows to the end of `flows`.
     pub fn take(&mut self, flows: &mut Vec<Flow>) {
         flows.append(&mut self.done);
     }
 
-    /// Moves the parts that have begun and ended into `parts`.
+    /// Moves the reports of begun and ended parts into `parts`.
     pub(crate) fn take_parts(&mut self, parts: &mut Parts) {
         parts.flows.append(&mut self.done);
         parts.newest = self.now;
@@ -272,7 +274,8 @@ impl Meter {
         }
     }
 
-    /// A record that a flow is part of began earlier, in another table: both end at the same time.
+    /// Notes that the record of a flow began earlier in another table, so that both parts end at
+    /// the same time.
     pub(crate) fn began(&mut self, origin: &Origin) {
         let Origin { conversation, slot, start } = *origin;
         let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) else { return };
@@ -286,7 +289,7 @@ impl Meter {
         }
     }
 
-    /// The number of a flow's conversation in all tables; `None` if there is no other table.
+    /// The number of a flow's conversation, the same in all tables; `None` without other tables.
     fn conversation(&self, entry: &Entry) -> Option<u64> {
         let tracker = self.tracker.as_ref()?;
         let interface = self.interfaces.get(usize::from(entry.key.interface));
@@ -304,17 +307,17 @@ impl Meter {
         }
     }
 
-    /// Flows that have ended and were not taken.
+    /// The number of ended flows that were not taken yet.
     pub fn ready(&self) -> usize {
         self.done.len()
     }
 
-    /// The time of the newest packet, or that to which it was advanced.
+    /// The time of the newest packet, or a later time set by [`Meter::advance`].
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// What became of the packets so far.
+    /// The counts so far.
     pub fn counts(&self) -> MeterCounts {
         MeterCounts { flows: self.slab.len() as u64, ..self.counts }
     }
@@ -340,7 +343,7 @@ impl Meter {
         if seen.time > self.now {
             self.tick(seen.time);
         }
-        // A slot without a flow has a key, too, though that of no packet that is usual.
+        // An unused slot also has a key, but it is not marked as live.
         let is = |entry: &Entry| entry.key == seen.key && entry.lives();
         if let Some(slot) = *guess
             && let Some(entry) = self.slab.get_mut(slot).filter(|entry| is(entry))
@@ -373,7 +376,7 @@ impl Meter {
         self.added(slot, seen, order, was_ending);
     }
 
-    /// What else a packet did to its flow.
+    /// Updates the timer and the sequence numbers of a flow after a packet.
     fn added(&mut self, slot: u32, seen: &Seen, order: Order, was_ending: bool) {
         let is_ending = self.slab.get(slot).is_some_and(Entry::is_ending);
         if is_ending && !was_ending {
@@ -388,7 +391,7 @@ impl Meter {
         }
     }
 
-    /// After how long without a packet a flow ends, in ns, and why then.
+    /// The timeout of a flow in ns, and its end reason.
     #[inline]
     fn silence(&self, slot: u32) -> (u64, EndReason) {
         match self.slab.get(slot) {
@@ -398,13 +401,14 @@ impl Meter {
         }
     }
 
-    /// Why the flow of a packet is over with this packet, if it is.
+    /// The end reason, if the existing flow ends before this packet.
     #[inline]
     fn is_over(&self, slot: u32, seen: &Seen) -> Option<EndReason> {
         let entry = self.slab.get(slot)?;
         let pause = seen.time.saturating_sub(entry.end());
         if entry.is_closed() {
-            // A packet from before the end belongs to the flow that ended, whatever its queue.
+            // A packet from before the end belongs to the ended flow, even if it arrives late from
+            // another queue.
             let begins = seen.time >= entry.end()
                 && seen.tcp.is_some_and(|segment| {
                     segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK)
@@ -429,7 +433,7 @@ impl Meter {
         lasts.then_some(EndReason::Active)
     }
 
-    /// Exports the flow in a slot, whose key is that of a packet, and begins the next.
+    /// Exports the flow in a slot, and begins the next flow with the same key.
     #[cold]
     fn begin_again(&mut self, slot: u32, pending: &Pending, why: EndReason) {
         self.export(slot, why);
@@ -446,13 +450,13 @@ impl Meter {
         self.wheel.add(slot, pending.seen.time.saturating_add(self.idle));
     }
 
-    /// A slot for a new flow. If there is no room, another one goes.
+    /// Takes a slot for a new flow. If there is no room, evicts another flow.
     fn begin(&mut self, pending: &Pending) -> Option<u32> {
         let slot = match self.slab.take(&self.room) {
             Some(slot) => slot,
             None => {
                 self.evict();
-                // Another table may have all of the room.
+                // Another table may have taken the room.
                 match self.slab.take(&self.room) {
                     Some(slot) => slot,
                     None => {
@@ -469,7 +473,7 @@ impl Meter {
         Some(slot)
     }
 
-    /// Exports a packet as a flow of its own: there is no memory for another flow.
+    /// Exports a packet as a separate flow, because there is no memory for another entry.
     #[cold]
     fn alone(&mut self, pending: &Pending) {
         let mut entry = Entry::NEW;
@@ -484,7 +488,7 @@ impl Meter {
         self.export_entry(&entry, <[Counts; 2]>::default(), traces, EndReason::Evicted);
     }
 
-    /// Exports one of the flows that have been silent for long.
+    /// Exports the oldest of some random flows, closed connections first.
     #[cold]
     fn evict(&mut self) {
         let begun = self.slab.begun() as u64;
@@ -511,7 +515,7 @@ impl Meter {
         }
     }
 
-    /// Looks at the flows whose time has come.
+    /// Advances the time, and checks the flows whose timers have expired.
     #[inline]
     fn tick(&mut self, time: u64) {
         self.now = self.now.max(time);
@@ -591,7 +595,7 @@ impl Meter {
             (ends.addresses(), ends.ports);
         let key = &entry.key;
         let [vlan, inner_vlan] = key.vlans();
-        // Of an exchange of ICMP, the second number is the type of the answer, and the code is 0.
+        // For an ICMP exchange, the second port is the type of the answer, and the code is 0.
         let is_exchange =
             matches!(key.protocol(), Protocol::ICMP | Protocol::ICMPV6) && !key.is_one_way();
         if let Some(conversation) = self.conversation(entry)

@@ -10,7 +10,7 @@ const ACK: TcpFlags = TcpFlags::ACK;
 const FIN_ACK: TcpFlags = TcpFlags::FIN.with(TcpFlags::ACK);
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 
-/// A table, and all flows that it exported.
+/// A table and its exported flows.
 struct Bench {
     meter: Meter,
     flows: Vec<Flow>,
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     fn end(mut self) -> Vec<Flow> {
-        // In several parcels, as the session does.
+        // In several steps, like the session.
         while self.meter.finish(3) {}
         self.meter.take(&mut self.flows);
         let counts = self.meter.counts();
@@ -127,7 +127,7 @@ fn who_answers_did_not_begin() {
     let flows = bench.end();
     assert_eq!(flows.len(), 1);
     assert_eq!(flows[0].key.source_port, 4000);
-    // Its SYN was not seen.
+    // Its SYN was not received.
     assert_eq!(flows[0].handshake_rtt, None);
     assert_eq!(flows[0].end, EndReason::Forced);
 }
@@ -137,13 +137,13 @@ fn sent_again_is_not_late() {
     let mut bench = Bench::new(100);
     bench.tcp(true, ACK, 1000, 100, SECOND);
     bench.tcp(true, ACK, 1200, 100, SECOND + 1);
-    // Fills the hole, then the same again.
+    // Fills the hole, then a retransmission.
     bench.tcp(true, ACK, 1100, 100, SECOND + 2);
     bench.tcp(true, ACK, 1100, 100, SECOND + 3);
-    // A keep-alive, and an acknowledgment.
+    // A keep-alive and an acknowledgment.
     bench.tcp(true, ACK, 1299, 1, SECOND + 4);
     bench.tcp(true, ACK, 1300, 0, SECOND + 5);
-    // New bytes behind some that were sent.
+    // A segment with old and new bytes.
     bench.tcp(true, ACK, 1250, 100, SECOND + 6);
     bench.tcp(true, ACK, 1350, 100, SECOND + 7);
     bench.push(&segment(true, ACK, 1450, 0, 0), SECOND + 8);
@@ -158,7 +158,7 @@ fn flows_end_when_silent_and_go_on_when_active() {
     let question = datagram(1, 2, 4000, &[]);
     bench.push(&question, SECOND);
     bench.push(&question, 11 * SECOND);
-    // Not within 10 s.
+    // After the idle timeout of 10 s.
     bench.push(&question, 21 * SECOND + 1);
     for second in 22..90 {
         bench.push(&question, second * SECOND);
@@ -243,7 +243,7 @@ fn what_travels_in_a_tunnel_is_metered() {
     // The same flow in another network.
     bench.push(&wrap(10, 1, 2, &inner), 2);
     bench.push(&wrap(9, 1, 2, &inner), 3);
-    // What is inside is no IP, or not there: the tunnel's own packet counts.
+    // Without a complete inner IP packet, the outer packet is metered.
     bench.push(&wrap(9, 1, 2, &inner[..20]), 4);
     let flows = bench.end();
     let mut told: Vec<_> = flows
@@ -299,7 +299,7 @@ fn flows_of_ppp_and_wlan_are_metered() {
     bench.push_of(127, &radiotap, 1);
     let ppi = [0, 0, 8, 0, 105, 0, 0, 0];
     bench.push_of(192, &[&ppi[..], &wlan([8, 1], ip)].concat(), 1);
-    // Encrypted, a beacon, negotiations of PPP.
+    // An encrypted frame, a beacon, a PPP negotiation.
     bench.push_of(105, &wlan([8, 0x41], ip), 1);
     bench.push_of(105, &wlan([0x80, 0], &[]), 1);
     bench.push_of(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4], 1);
@@ -333,7 +333,7 @@ fn memory_is_bounded_and_what_makes_way_is_counted() {
     }
     let counts = bench.meter.counts();
     assert_eq!((counts.flows, counts.evicted), (300, 4_700));
-    // Those that were silent for longest went.
+    // The export has all flows, including the evicted ones.
     let flows = bench.end();
     assert_eq!(flows.len(), 5_000);
     let evicted = flows.iter().filter(|flow| flow.end == EndReason::Evicted);
@@ -386,8 +386,8 @@ mod property {
     use super::*;
 
     proptest! {
-        /// Whatever comes, in whatever order of time: nothing panics, and every packet is
-        /// somewhere.
+        /// With arbitrary packets in any order of time, no panic occurs, and every packet is
+        /// counted.
         #[test]
         fn every_packet_is_somewhere(
             packets in prop::collection::vec(

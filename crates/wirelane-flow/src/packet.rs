@@ -1,4 +1,4 @@
-//! From the bytes of a packet to what its flow needs of it.
+//! Decodes packets to the values that their flow needs.
 
 use wirelane_wire::flow::{Layers, Network, Transport};
 use wirelane_wire::{EtherType, Link, Protocol, TcpFlags, Tunnel, TunnelKind, gre};
@@ -6,31 +6,31 @@ use wirelane_wire::{EtherType, Link, Protocol, TcpFlags, Tunnel, TunnelKind, gre
 use crate::compact::{Compact, Ends};
 use crate::icmp;
 
-/// A packet to be metered.
+/// A packet to meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Its LINKTYPE_ value.
     pub link_type: u16,
-    /// What there is of it.
+    /// The captured bytes.
     pub data: &'a [u8],
     /// Its length on the wire.
     pub original_len: u32,
-    /// When it was captured, in ns since 1970.
+    /// The capture time, in ns since 1970.
     pub time: u64,
     /// The number of its interface ([`Meter::interface`](crate::Meter::interface)).
     pub interface: u16,
-    /// The queue that it came by; 0 if it is tied to none.
+    /// Its receive queue; 0 if it has none.
     pub queue: u16,
 }
 
-/// Tunnels in tunnels that are looked into.
+/// The most nested tunnels to decode.
 const DEPTH: usize = 4;
 
-/// What a packet is to its flow.
+/// The decoded values of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) key: Compact,
-    /// It is from the second end of the key to the first.
+    /// Whether the packet is from the second end of the key to the first.
     pub(crate) is_reversed: bool,
     pub(crate) tcp: Option<Segment>,
     pub(crate) time: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Seen {
     pub(crate) ttl: u8,
 }
 
-/// What a TCP header says.
+/// Values of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) sequence: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
 }
 
-/// What carries a packet, and the tunnel's own ends.
+/// A tunnel: its kind, endpoints and identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Outer {
     pub(crate) kind: TunnelKind,
@@ -61,18 +61,18 @@ pub(crate) struct Outer {
 /// Why a packet belongs to no flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmetered {
-    /// It is not IP, or of a link type that is unknown here.
+    /// The packet is not IP, or has an unsupported link type.
     NotIp,
-    /// The link encrypted its content.
+    /// The link layer encrypted the content.
     Encrypted,
-    /// It ends before its addresses and ports do.
+    /// The captured bytes end before the addresses and ports.
     Truncated,
-    /// A header holds what it must not.
+    /// A header has invalid values.
     Malformed,
 }
 
 impl Seen {
-    /// Decodes a packet; with the tunnel that it came through, if any.
+    /// Decodes a packet. Returns its values and its innermost tunnel, if any.
     pub(crate) fn of(packet: &Packet<'_>) -> Result<(Self, Option<Outer>), Unmetered> {
         let Packet { link_type, data, original_len, time, interface, queue } = *packet;
         let link = Link::parse(link_type, data);
@@ -118,12 +118,12 @@ impl Seen {
 #[derive(Clone, Copy)]
 struct Ip<'a> {
     transport: Transport<'a>,
-    /// Both ends in the order of the key, whether the packet goes the other way, and whether all of
-    /// its flow goes one way.
+    /// Both ends in the order of the key, whether the packet has the opposite direction, and
+    /// whether the flow is one-way.
     ends: (Ends, bool, bool),
-    /// Its whole length, as its header states it.
+    /// The total length from its header.
     octets: u32,
-    /// Bytes of its headers.
+    /// The length of its headers, including extension headers.
     header_len: u32,
     dscp: u8,
     ecn: u8,
@@ -140,7 +140,7 @@ impl<'a> Ip<'a> {
     ) -> Result<Self, Unmetered> {
         let (network, transport) = Layers::network(ethertype, bytes, 0).map_err(unmetered)?;
         let transport = transport.ok_or(Unmetered::NotIp)?;
-        // What its link carried, for lengths that the header cannot state.
+        // The length of the link's payload, for lengths that the header cannot express.
         let carried = || original_len.saturating_sub(at as u32);
         let (octets, dscp, ecn, ttl) = match &network {
             Network::V4(view) => {
@@ -195,7 +195,7 @@ impl<'a> Ip<'a> {
         Ok(Self { transport, ends, octets, header_len, dscp, ecn, ttl })
     }
 
-    /// Whether it may be the outside of a tunnel: quick, for most are none.
+    /// Whether the packet may belong to a tunnel. This check is fast, as most packets do not.
     #[inline]
     fn may_carry(&self) -> bool {
         match self.transport.protocol {
@@ -210,8 +210,8 @@ impl<'a> Ip<'a> {
         if is_reversed { first } else { second }
     }
 
-    /// The packet in it, if it is a tunnel's and holds a whole IP header. Otherwise it is a packet
-    /// as any other.
+    /// The inner packet of a tunnel, if its IP header is complete. Otherwise the packet is metered
+    /// like any other.
     fn inside(&self) -> Option<(Self, Outer)> {
         if self.transport.is_fragment || !self.may_carry() {
             return None;
@@ -221,18 +221,19 @@ impl<'a> Ip<'a> {
         let left = self.octets.saturating_sub(self.header_len + at as u32);
         let inside = Self::parse(ethertype, bytes.get(at..)?, left, 0).ok()?;
         let (ends, is_reversed, _) = self.ends;
-        // Ports of UDP are the hash of what is inside: they are no part of the tunnel.
+        // The UDP source port is a hash of the inner packet, so the ports do not identify the
+        // tunnel.
         let ends = if is_reversed { ends.swapped() } else { ends };
         Some((inside, Outer { kind, ends: Ends { ports: [0; 2], ..ends }, id }))
     }
 
-    /// What its TCP header says, if it is there.
+    /// The values of its TCP header, if present.
     #[inline]
     fn tcp(&self) -> Option<Segment> {
         if self.transport.protocol != Protocol::TCP || self.transport.is_fragment {
             return None;
         }
-        // Not a view of the whole header: a snap length may have cut the options.
+        // Parses only the fixed part: a snap length may have cut the options.
         let header = self.transport.bytes.first_chunk::<16>()?;
         let &[_, _, _, _, a, b, c, d, _, _, _, _, e, f, g, h] = header;
         Some(Segment {
@@ -242,7 +243,7 @@ impl<'a> Ip<'a> {
         })
     }
 
-    /// Bytes above the transport header, by the lengths that headers state.
+    /// The payload of the transport header, computed from the lengths in the headers.
     #[inline]
     fn payload(&self) -> u32 {
         let bytes = self.octets.saturating_sub(self.header_len);

@@ -1,6 +1,6 @@
-//! Most packets, decoded in one pass: Ethernet, at most one VLAN tag, IP without options or
-//! extension headers, and the whole start of a TCP or UDP header. [`Seen::of`] decodes all, and
-//! says the same of these.
+//! A fast decoder for most packets: Ethernet, at most one VLAN tag, IP without options or extension
+//! headers, and the start of a TCP or UDP header. [`Seen::of`] decodes all packets, with the same
+//! result for these.
 
 use wirelane_wire::{EtherType, Protocol, TcpFlags, Tunnel};
 
@@ -12,7 +12,7 @@ const TCP_LEN: u32 = 20;
 const UDP_LEN: u32 = 8;
 
 impl Seen {
-    /// Decodes a usual packet; `None` of any other.
+    /// Decodes a usual packet; `None` for any other.
     #[inline(always)]
     pub(crate) fn plain(packet: &Packet<'_>) -> Option<Self> {
         if packet.link_type != ETHERNET {
@@ -43,7 +43,7 @@ impl Seen {
                     0x45, service, a, b, _, _, c, d, ttl, protocol, _, _,
                     s0, s1, s2, s3, d0, d1, d2, d3,
                 ] = header else { return None };
-                // A fragment; the bit above says that it must not become one.
+                // More Fragments or an offset: a fragment. The mask excludes Don't Fragment.
                 if u16::from_be_bytes([c, d]) & 0x3fff != 0 {
                     return None;
                 }
@@ -72,15 +72,15 @@ impl Seen {
     }
 }
 
-/// What an IP header says of what follows.
+/// Values of an IP header.
 struct Upper {
-    /// Still without ports.
+    /// The addresses, without ports.
     ends: Ends,
-    /// Stated length of the packet, and of its IP header.
+    /// The total length from the header, and the length of the IP header.
     octets: u32,
     header_len: u32,
     protocol: u8,
-    /// Type of service, or traffic class.
+    /// Type of service or traffic class.
     service: u8,
     ttl: u8,
 }
@@ -90,7 +90,7 @@ impl Upper {
     fn seen(self, packet: &Packet<'_>, bytes: &[u8], vlan: Option<u16>) -> Option<Seen> {
         let Self { ends, octets, header_len, protocol, service, ttl } = self;
         let protocol = Protocol(protocol);
-        // What the headers state must cover what is read.
+        // The lengths in the headers must cover the bytes that are read.
         let carried = octets.checked_sub(header_len)?;
         let (ports, tcp, len) = match protocol {
             Protocol::TCP if carried >= TCP_LEN => {
@@ -128,7 +128,7 @@ impl Upper {
     }
 }
 
-/// An address of IPv6.
+/// The halves of an IPv6 address.
 #[inline(always)]
 fn halves(address: &[u8]) -> Option<[u64; 2]> {
     let (high, low) = address.split_first_chunk::<8>()?;
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// A packet of each kind that is decoded here: IPv4 and IPv6, TCP and UDP, with a tag and
-    /// without.
+    /// A packet of each kind that this decoder supports: IPv4 and IPv6, TCP and UDP, with and
+    /// without a tag.
     fn frame(is_v6: bool, is_tcp: bool, is_tagged: bool, payload: &[u8]) -> Vec<u8> {
         let mut link = packet::ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         if is_tagged {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any byte may be any other, of headers above all, and the end may be missing.
+        /// Random bytes, mostly of headers, are changed, and the end is cut.
         #[test]
         fn both_decoders_agree(
             kind in 0..8,

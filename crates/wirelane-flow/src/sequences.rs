@@ -1,4 +1,4 @@
-//! Sequence numbers of TCP in a table, outside the entries that each packet touches.
+//! TCP sequence numbers of a table, stored outside the entries that each packet touches.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::packet::Seen;
 use crate::table::{Entry, Order, Progress, time_before};
 use crate::trace::{Counts, Log, Run, Trace};
 
-/// A run that is not over.
+/// A run that has not ended.
 #[derive(Clone, Copy, Default)]
 struct Open {
-    /// Of its first segment; 0 if that was in an earlier record.
+    /// The time of its first segment; 0 if that was in an earlier record.
     time: u64,
     begin: u32,
-    /// Segments before it.
+    /// The number of segments before it.
     before: u32,
     place: u16,
     is_probe: bool,
@@ -32,7 +32,7 @@ impl Open {
     }
 }
 
-/// By the slots of flows.
+/// Indexed by the slots of flows.
 #[derive(Default)]
 pub(crate) struct Sequences {
     holes: AllHoles,
@@ -43,7 +43,7 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// From now on, notes what is needed to put segments of several tables in order.
+    /// Starts to note the runs that the join of several tables needs.
     pub(crate) fn track(&mut self) {
         self.open = Some(Vec::new());
     }
@@ -54,7 +54,7 @@ impl Sequences {
         self.counts.capacity() * size_of::<[Counts; 2]>() + open
     }
 
-    /// A flow begins in a slot.
+    /// Begins a flow in a slot.
     pub(crate) fn begin(&mut self, slot: u32) {
         let at = slot as usize;
         if self.counts.len() <= at {
@@ -65,7 +65,7 @@ impl Sequences {
         }
     }
 
-    /// The next record of a flow begins.
+    /// Begins the next record of a flow.
     pub(crate) fn go_on(&mut self, slot: u32, entry: &Entry) {
         self.begin(slot);
         let open = self.open.as_mut().and_then(|open| open.get_mut(slot as usize));
@@ -77,14 +77,14 @@ impl Sequences {
     /// Forgets a flow.
     pub(crate) fn forget(&mut self, slot: u32) {
         self.holes.forget(slot);
-        // Mostly there are none, so that no key needs a hash.
+        // Usually empty: saves hashing the keys.
         if !self.logs.is_empty() {
             self.logs.remove(&(slot, false));
             self.logs.remove(&(slot, true));
         }
     }
 
-    /// Notes a segment that does not just follow.
+    /// Notes a segment that does not follow its predecessor.
     pub(crate) fn note(&mut self, slot: u32, seen: &Seen, order: Order, entry: &mut Entry) {
         self.trace(slot, seen, order, entry);
         let is_reversed = seen.is_reversed;
@@ -110,12 +110,12 @@ impl Sequences {
         }
     }
 
-    /// The counts of a flow, from the first end of its key and back.
+    /// The counts of a flow in both directions, from the first end of its key first.
     pub(crate) fn counts(&self, slot: u32) -> [Counts; 2] {
         self.counts.get(slot as usize).copied().unwrap_or_default()
     }
 
-    /// The same of a packet that has no slot.
+    /// The runs of a packet without a slot.
     pub(crate) fn of_one(&self, seen: &Seen, entry: &Entry) -> Vec<Trace> {
         let is_reversed = seen.is_reversed;
         let (Some(_), Some(segment)) = (&self.open, &seen.tcp) else { return Vec::new() };
@@ -163,7 +163,7 @@ impl Sequences {
         let counts = self.counts.get(at).and_then(|it| it.get(usize::from(is_reversed)));
         let counts = counts.copied().unwrap_or_default();
         let next = progress.next;
-        // An ahead segment is counted already; it begins the next run.
+        // `progress` already includes an ahead segment, which begins the next run.
         let progress = match order {
             Order::Ahead(next, _, last) => {
                 let segments = progress.segments.saturating_sub(1);

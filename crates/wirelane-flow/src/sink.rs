@@ -1,4 +1,4 @@
-//! Where flows go.
+//! Destinations of flows.
 
 use std::sync::Arc;
 
@@ -6,40 +6,41 @@ use wirelane::Result;
 
 use crate::flow::Flow;
 
-/// Tells a sink, from any thread, that no more packets are received.
+/// Notifies a sink, from any thread, that no more packets are received.
 pub type Hurry = Arc<dyn Fn() + Send + Sync>;
 
-/// Takes flows. It is called by one thread, which is none of those that receive.
+/// A destination of flows. One thread calls it, which does not receive packets.
 pub trait Sink: Send {
-    /// Takes a flow.
+    /// Exports a flow.
     ///
     /// # Errors
-    /// It takes no more flows, whatever they are: the metering ends.
+    /// The sink accepts no more flows. The metering ends.
     fn add(&mut self, flow: &Flow) -> Result<()>;
 
-    /// Called a few times per second, also without flows while [`Sink::needs_ticks`]: what waits
-    /// may go out.
+    /// Called a few times per second to send pending flows; without new flows only while
+    /// [`Sink::needs_ticks`] is true.
     ///
     /// # Errors
-    /// As [`Sink::add`].
+    /// The same as for [`Sink::add`].
     fn tick(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether something waits for the next [`Sink::tick`], even if no flow comes.
+    /// Whether the sink needs the next [`Sink::tick`] even if no flow arrives.
     fn needs_ticks(&self) -> bool {
         true
     }
 
-    /// For a sink that waits for others: tells that the last flows come. [`Sink::finish`] follows.
+    /// A notification for a sink that waits for a remote receiver: the last flows follow, then
+    /// [`Sink::finish`].
     fn hurry(&self) -> Option<Hurry> {
         None
     }
 
-    /// There are no more flows.
+    /// Called after the last flow.
     ///
     /// # Errors
-    /// Some did not reach where they should go.
+    /// Some flows could not be delivered.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

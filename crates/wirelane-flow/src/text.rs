@@ -1,4 +1,4 @@
-//! Flows as JSON lines and as CSV.
+//! Flows as JSON lines and CSV.
 
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use crate::community::write_community_id;
 use crate::fields::Fields;
 use crate::flow::Flow;
 
-/// A kind of text.
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
-    /// A JSON object per line. What a flow has not is left out.
+    /// A JSON object per line, without absent fields.
     JsonLines,
-    /// RFC 4180, with a line of names. What a flow has not is empty.
+    /// RFC 4180, with a header line. Absent fields are empty.
     Csv,
 }
 
-/// Makes text of flows.
+/// Formats flows as text.
 #[derive(Debug)]
 pub struct Text {
     format: TextFormat,
@@ -28,12 +28,12 @@ pub struct Text {
 }
 
 impl Text {
-    /// Text of this kind.
+    /// A writer of this format.
     pub fn new(format: TextFormat) -> Self {
         Self { format, clock: Clock::default(), has_head: format == TextFormat::JsonLines }
     }
 
-    /// What comes before any flow, once.
+    /// Appends the header before the first flow, once.
     pub fn head(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_head, true) {
             let mut names = Names(out);
@@ -42,7 +42,7 @@ impl Text {
         }
     }
 
-    /// Adds the line of a flow.
+    /// Appends the line of a flow.
     pub fn push(&mut self, flow: &Flow, out: &mut Vec<u8>) {
         self.head(out);
         match self.format {
@@ -64,7 +64,7 @@ fn push(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// A line of CSV ends instead of having another field.
+/// Replaces the last comma of a CSV line with a line end.
 fn end_line(out: &mut Vec<u8>) {
     out.pop();
     out.push(b'\n');
@@ -224,7 +224,7 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// Times as RFC 3339 has them. Most are of the second of the one before.
+/// Formats times as RFC 3339. It caches the text of the last second, which most times share.
 #[derive(Debug, Default)]
 struct Clock {
     second: u64,
@@ -320,7 +320,7 @@ mod tests {
             );
             explained.push(row);
         }
-        // And nothing else.
+        // The document has no other fields.
         let fields = document.split("## Fields").nth(1).unwrap().split("\n## ").next().unwrap();
         for line in fields.lines().filter(|line| line.starts_with("| `")) {
             assert!(explained.iter().any(|row| line.starts_with(row.as_str())), "{line}");

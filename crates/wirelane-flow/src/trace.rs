@@ -1,4 +1,4 @@
-//! Sequence numbers of one direction in one table, from which the join restores their order over
+//! Sequence numbers of one direction in one table. The join uses them to restore the order over
 //! several tables.
 //!
 //! A table reports runs. Each segment of a run follows the segment before. Most parts are one run.
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::holes::Holes;
 
-/// Runs of a direction in one table.
+/// The most runs of a direction in one table.
 const EACH: usize = 1024;
-/// Runs of all directions, without the last run of each.
+/// The remaining number of runs for all directions, not counting the last run of each.
 static LEFT: AtomicUsize = AtomicUsize::new(1 << 18);
 
 /// Retransmitted and late segments of a direction.
@@ -33,28 +33,28 @@ impl Counts {
     }
 }
 
-/// Segments of which each follows the one before.
+/// Consecutive segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Of the first one.
+    /// The time of the first segment.
     pub(crate) time: u64,
-    /// Of the last one, within 64 ns.
+    /// The time of the last segment, within 64 ns.
     pub(crate) last: u64,
     pub(crate) begin: u32,
     pub(crate) end: u32,
     pub(crate) segments: u32,
-    /// Its place among the runs of its direction.
+    /// The index among the runs of its direction.
     pub(crate) place: u16,
     /// The first segment may be a keep-alive.
     pub(crate) is_probe: bool,
 }
 
 impl Run {
-    /// All segments but the last, and that.
+    /// Splits the run into all segments but the last, and the last segment.
     fn parts(&self) -> impl Iterator<Item = Self> {
         let Self { time, last, begin, end, segments, .. } = *self;
         let is_whole = segments < 2 || last == time;
-        // Each is taken to be as long as the others.
+        // Assumes that all segments have the same length.
         let each = end.wrapping_sub(begin).checked_div(segments).unwrap_or(0);
         let cut = end.wrapping_sub(each);
         let first = Self { end: cut, segments: segments.saturating_sub(1), ..*self };
@@ -65,11 +65,11 @@ impl Run {
     }
 }
 
-/// The runs of a direction that are over.
+/// The completed runs of a direction.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     runs: Vec<Run>,
-    /// Room that it has taken.
+    /// The number of runs reserved from `LEFT`.
     taken: usize,
     places: u16,
     /// The counts of the table when there was no more room for runs.
@@ -77,7 +77,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The place of the next run that begins; the first one has 0.
+    /// The index of a new run; the first run has 0.
     pub(crate) fn next_place(&mut self) -> u16 {
         self.places = self.places.saturating_add(1);
         self.places
@@ -124,7 +124,7 @@ impl Drop for Log {
 /// The runs of a direction in one table.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// From the second end of the key to the first.
+    /// Whether the direction is from the second end of the key to the first.
     pub(crate) is_reversed: bool,
     log: Log,
     /// Counts of the table after the end of the log.
@@ -132,7 +132,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// `last`: the run that is not over; `counted`: by the table.
+    /// `last` is the run that has not ended, `counted` the counts of the table.
     pub(crate) fn new(is_reversed: bool, mut log: Log, last: Run, counted: Counts) -> Self {
         let rest = match log.cut {
             Some(before) => counted.minus(before),
@@ -143,7 +143,7 @@ impl Trace {
             }
         };
         log.runs.sort_unstable_by_key(|run| run.place);
-        // Packets of one queue are in the order in which they came.
+        // Packets of one queue are in order of arrival.
         let mut time = 0;
         for run in &mut log.runs {
             time = run.time.max(time);
@@ -158,13 +158,13 @@ impl Trace {
 pub(crate) struct Lane {
     next: u32,
     holes: Holes,
-    /// Whether several tables had segments of it.
+    /// Whether several tables received its segments.
     pub(crate) is_split: bool,
 }
 
-/// Puts the runs of a direction in order of time, after the runs of an earlier record. The number
-/// with each trace is the number of its table. Only the times of the first and the last segment of
-/// a run are known. The others are taken to be as early as the first.
+/// Replays the runs of a direction in order of time, after the runs of an earlier record. Each
+/// trace has the number of its table. Only the first and the last segment of a run have known
+/// times. The others are assumed to have the time of the first.
 pub(crate) fn replay<'a>(
     traces: impl Iterator<Item = &'a (usize, Trace)> + Clone,
     before: Option<Lane>,
@@ -198,7 +198,7 @@ pub(crate) fn replay<'a>(
 }
 
 impl Lane {
-    /// As [`crate::table::Entry`] does with each segment.
+    /// Counts as [`crate::table::Entry`] does for each segment.
     fn add(&mut self, run: &Run, counts: &mut Counts) {
         let Run { mut begin, end, mut segments, is_probe, .. } = *run;
         if is_probe && begin.wrapping_add(1) == self.next && segments > 0 {
@@ -222,7 +222,7 @@ impl Lane {
             share.div_ceil(u64::from(whole).max(1)) as u32
         };
         let behind = known.wrapping_sub(begin);
-        // Of several segments, each is taken to be as long as the others.
+        // Assumes that all segments of the run have the same length.
         let old = share(segments, behind, end.wrapping_sub(begin));
         let late = share(old, self.holes.fill(begin, known), behind);
         counts.add(Counts { retransmissions: old - late.min(old), out_of_order: late.min(old) });

@@ -1,4 +1,4 @@
-//! Numbers for tunnels, so that a key has room for one.
+//! Numbers of tunnels, small enough for a key.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use crate::compact::NONE;
 use crate::key::Tunnel;
 use crate::packet::Outer;
 
-/// The tunnels that were met.
+/// The known tunnels.
 #[derive(Default)]
 pub(crate) struct Tunnels {
-    /// With their ends in order.
+    /// Keys have their ends in order.
     numbers: HashMap<Outer, u16>,
     all: Vec<Outer>,
 }
 
 impl Tunnels {
-    /// The number of a tunnel, and whether its ends had to be swapped for it; `None` if there are
-    /// too many.
+    /// The number of a tunnel, and whether its ends were swapped; `None` if there are too many
+    /// tunnels.
     pub(crate) fn number(&mut self, outer: Outer) -> Option<(u16, bool)> {
         let (ends, is_reversed) = outer.ends.ordered();
         let outer = Outer { ends, ..outer };
@@ -29,12 +29,12 @@ impl Tunnels {
         Some((number, is_reversed))
     }
 
-    /// The tunnel of this number, with its ends in order.
+    /// The tunnel with this number, with its ends in order.
     pub(crate) fn outer(&self, number: u16) -> Option<&Outer> {
         self.all.get(usize::from(number))
     }
 
-    /// The tunnel of this number, in the direction of its first packet.
+    /// The tunnel with this number, with its ends swapped if `is_reversed`.
     pub(crate) fn tunnel(&self, number: u16, is_reversed: bool) -> Option<Tunnel> {
         let Outer { kind, ends, id } = *self.all.get(usize::from(number))?;
         let ends = if is_reversed { ends.swapped() } else { ends };

@@ -1,4 +1,4 @@
-//! Collectors of others read our messages: the same flows, the same sums.
+//! Other collectors (nfdump, pmacct, …) decode the exported messages to the same flows and sums.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::fs::{self, File};
@@ -54,7 +54,7 @@ fn of_nfdump(line: &str) -> Row {
         panic!("{line}")
     };
     let bits = flags.bytes().rev().enumerate().filter(|(_, it)| *it != b'.');
-    // It prints types and codes of ICMP as a fraction.
+    // nfdump prints ICMP type and code as a decimal fraction.
     let (source_port, destination_port) = match destination_port.split_once('.') {
         Some((kind, code)) => (kind, code),
         None => (*source_port, *destination_port),
@@ -77,14 +77,14 @@ fn pmacct_reads_flows_of_one_direction_each() {
     let mut halves: Vec<Flow> = flows.iter().flat_map(halves).collect();
     for flow in &mut halves {
         if is_icmp(flow) {
-            // It has no fields for type and code.
+            // pmacct has no fields for type and code.
             (flow.key.source_port, flow.key.destination_port) = (0, 0);
         }
     }
     let port = free();
     let mut command = program("nfacctd");
     let file = tempfile::NamedTempFile::new().unwrap();
-    // Without a small buffer it keeps what came last for itself.
+    // With a larger buffer, it does not print the last flows.
     let settings = format!(
         "nfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\nprint_refresh_time: 1\n\
          print_output: csv\nplugin_buffer_size: 512\nplugin_pipe_size: 1024000\n\
@@ -161,7 +161,7 @@ fn wireshark_reads_the_stream() {
     assert_eq!((packets, octets, names), expected);
 }
 
-/// What the collector said while it got the flows, until it has them.
+/// Runs a collector until it has received all flows. Returns its output.
 fn collect(
     mut command: Command,
     ready: &[&str],
@@ -170,7 +170,7 @@ fn collect(
     has_them: impl Fn(&ChildGuard) -> bool,
 ) -> String {
     let mut collector = ChildGuard::spawn(&mut command);
-    // Some throw away what comes before they say that they are ready.
+    // Some collectors discard messages that arrive before they report to be ready.
     let said = |it: &ChildGuard| format!("{}{}", it.stdout(), it.stderr());
     collector.wait_until(PATIENCE, |it| ready.iter().all(|word| said(it).contains(word)));
     let to: Collector = to.parse().unwrap();
@@ -195,7 +195,7 @@ fn free() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The bytes that wait in the socket of this port, if there is one: `rx_queue` of `/proc/net/udp`.
+/// The bytes queued in the socket of this port, if it exists: `rx_queue` of `/proc/net/udp`.
 fn waiting(port: u16) -> Option<u64> {
     let table = fs::read_to_string("/proc/net/udp").unwrap();
     table.lines().skip(1).find_map(|line| {
@@ -251,7 +251,8 @@ fn is_icmp(flow: &Flow) -> bool {
     matches!(flow.key.protocol, Protocol::ICMP | Protocol::ICMPV6)
 }
 
-/// Of all kinds: both families, TCP, UDP and ICMP, one and two ways, tags, tunnels.
+/// Flows of all kinds: both address families, TCP, UDP and ICMP, one-way and two-way, VLAN tags,
+/// tunnels.
 fn flows(count: u64) -> Vec<Flow> {
     (0..count).map(flow).collect()
 }
@@ -317,7 +318,7 @@ fn add(exporter: &mut Exporter, flows: &[Flow]) {
     flows.iter().for_each(|flow| exporter.add(flow).unwrap());
 }
 
-/// What became of all flows; [`Sink::finish`] fails if some were lost.
+/// Finishes the exporter and returns its counts. [`Sink::finish`] fails if flows were lost.
 fn finish(mut exporter: Exporter) -> Sent {
     let outcome = exporter.finish();
     let sent = exporter.watch().sent();

@@ -1,41 +1,42 @@
-//! Where messages go: `udp://HOST:PORT`, `tcp://HOST:PORT`, with options behind a `?`.
+//! Addresses of collectors: `udp://HOST:PORT` or `tcp://HOST:PORT`, with options after a `?`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A collector, and how it wants its flows.
+/// The address and options of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// How messages travel.
+    /// The transport protocol.
     pub transport: Transport,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// A name or an address; an IPv6 address without brackets.
     pub host: String,
-    /// 4739 is IANA's for IPFIX.
+    /// The port; 4739 by default.
     pub port: u16,
-    /// `domain=N`: the observation domain, which tells exporters of one host apart.
+    /// `domain=N`: the observation domain, which distinguishes exporters of one host.
     pub domain: u32,
-    /// `enterprise=N`: whose private elements are sent; without it there are none.
+    /// `enterprise=N`: the enterprise number of private elements. Without it, the exporter sends
+    /// none.
     pub enterprise: Option<u32>,
-    /// `oneway`: a two-way flow is two records, for collectors without RFC 5103.
+    /// `oneway`: send a two-way flow as two records, for collectors without RFC 5103.
     pub one_way: bool,
-    /// `refresh=SECONDS`: how often templates are sent again over UDP.
+    /// `refresh=SECONDS`: the interval at which templates are sent again over UDP.
     pub refresh: Duration,
 }
 
-/// How messages travel.
+/// The transport protocol of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Each message is a datagram; nobody tells what is lost on the way.
+    /// Each message is a datagram. Loss on the way is not detected.
     Udp,
-    /// Messages in a stream.
+    /// A stream of messages.
     Tcp,
 }
 
-/// IANA's port of IPFIX.
+/// The IANA port of IPFIX.
 const PORT: u16 = 4739;
 
-/// As nfcapd's and pmacct's users are used to it.
+/// The default template refresh, a usual value for nfcapd and pmacct.
 const REFRESH: Duration = Duration::from_secs(60);
 
 impl FromStr for Collector {

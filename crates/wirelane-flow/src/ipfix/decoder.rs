@@ -1,4 +1,4 @@
-//! Messages back into flows: of our own exporter, or of another's.
+//! Decodes messages of this or another exporter to flows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,35 +11,35 @@ use super::record::{blank, take};
 use super::shape::{Field, field_of};
 use crate::Flow;
 
-/// Reads messages of one transport session.
+/// A decoder for the messages of one transport session.
 #[derive(Debug)]
 pub struct Decoder {
     enterprise: Option<u32>,
-    /// By observation domain and number.
+    /// Templates by observation domain and number.
     templates: HashMap<(u32, u16), Template>,
-    /// The last interface: flows share its name.
+    /// The name of the last interface, shared by its flows.
     interface: Arc<str>,
 }
 
-/// A template, as far as it can be used.
+/// A template.
 #[derive(Clone, Debug)]
 enum Template {
     Flow(Vec<(Option<Field>, u16)>),
-    /// Statistics and the like.
+    /// Options records, such as statistics, are skipped.
     Options,
 }
 
-/// What is wrong with a message.
+/// Why a message cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It begins with another version than 10.
+    /// The version is not 10.
     Version(u16),
-    /// It ends before its header, a set or a record says.
+    /// The message is shorter than the lengths in its header, a set or a record.
     Short,
-    /// A set's template was not sent.
+    /// The template of a set was not received.
     Template(u16),
-    /// A template without fields, or whose fields take no bytes.
+    /// All fields of a template have length 0.
     Empty(u16),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version(it) => write!(f, "version {it} is not IPFIX, which is 10"),
-            Self::Short => write!(f, "a message ends before its lengths say"),
+            Self::Short => write!(f, "a message is shorter than the lengths in it"),
             Self::Template(it) => write!(f, "template {it} was not sent before its data"),
             Self::Empty(it) => write!(f, "template {it} has no fields"),
         }
@@ -57,15 +57,16 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Decoder {
-    /// Private elements are taken from `enterprise`.
+    /// `enterprise` is the number of the private elements to decode.
     pub fn new(enterprise: Option<u32>) -> Self {
         Self { enterprise, templates: HashMap::new(), interface: "".into() }
     }
 
-    /// Appends the flows of `message` to `flows`. Fields that a record lacks are zero or unknown.
+    /// Appends the flows of `message` to `flows`. Fields that are missing in a record are zero or
+    /// `None`.
     ///
     /// # Errors
-    /// The message is malformed, or a template is missing; flows before that are kept.
+    /// The message is malformed, or a template is missing. Flows before the error are kept.
     pub fn decode(&mut self, message: &[u8], flows: &mut Vec<Flow>) -> Result<(), DecodeError> {
         let mut header = Bytes(message);
         let version = header.number(2)? as u16;
@@ -97,7 +98,8 @@ impl Decoder {
         while set.0.len() >= 4 {
             let id = set.number(2)? as u16;
             let count = set.number(2)?;
-            // Padding is zeros; a template without fields is withdrawn (RFC 7011 section 8.1).
+            // Padding is zeros. A template without fields withdraws the template (RFC 7011 section
+            // 8.1).
             if count == 0 {
                 self.templates.remove(&(domain, id));
                 continue;
@@ -138,7 +140,7 @@ impl Decoder {
     ) -> Result<(), DecodeError> {
         let template = self.templates.get(&(domain, id)).ok_or(DecodeError::Template(id))?;
         let Template::Flow(fields) = template else { return Ok(()) };
-        // What is shorter than the shortest record is padding (RFC 7011 section 3.3.1).
+        // A rest shorter than the shortest record is padding (RFC 7011 section 3.3.1).
         let shortest: usize = fields.iter().map(|it| shortest(it.1)).sum();
         while set.0.len() >= shortest {
             let mut flow = blank(&self.interface);
@@ -158,10 +160,10 @@ impl Decoder {
     }
 }
 
-/// Reads one message of a stream into `message`; `false` at its end.
+/// Reads one message of a stream into `message`. Returns false at the end of the stream.
 ///
 /// # Errors
-/// The stream cannot be read, ends in the middle of a message, or holds no IPFIX.
+/// The stream cannot be read, ends within a message, or is not IPFIX.
 pub fn read_message(stream: &mut impl Read, message: &mut Vec<u8>) -> io::Result<bool> {
     message.resize(HEADER, 0);
     let mut got = 0;
@@ -186,12 +188,12 @@ pub fn read_message(stream: &mut impl Read, message: &mut Vec<u8>) -> io::Result
     Ok(true)
 }
 
-/// The fewest bytes that a field takes.
+/// The smallest length of a field.
 fn shortest(length: u16) -> usize {
     if length == VARIABLE { 1 } else { usize::from(length) }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -201,18 +203,18 @@ impl<'a> Bytes<'a> {
         Ok(head)
     }
 
-    /// Of up to four bytes.
+    /// Reads a number of up to four bytes.
     fn number(&mut self, count: usize) -> Result<u32, DecodeError> {
         Ok(self.take(count)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
-    /// Of a field of variable length (RFC 7011 section 7).
+    /// Reads the length of a variable-length field (RFC 7011 section 7).
     fn length(&mut self) -> Result<usize, DecodeError> {
         let short = self.number(1)? as usize;
         if short < 255 { Ok(short) } else { Ok(self.number(2)? as usize) }
     }
 
-    /// The enterprise, its element and the length (RFC 7011 section 3.2).
+    /// Reads a field specifier: enterprise, element and length (RFC 7011 section 3.2).
     fn specifier(&mut self) -> Result<(u32, u16, u16), DecodeError> {
         let (id, length) = (self.number(2)? as u16, self.number(2)? as u16);
         let enterprise = if id & 0x8000 == 0 { 0 } else { self.number(4)? };

@@ -1,28 +1,27 @@
-//! Information elements: IANA's numbers, the reverse ones of RFC 5103, and those of an enterprise.
+//! Information elements: IANA elements, reverse elements (RFC 5103) and private elements.
 
-/// Whose elements are about the reverse direction (RFC 5103 section 6.1).
+/// The enterprise number of reverse IANA elements (RFC 5103 section 6.1).
 pub(super) const REVERSE: u32 = 29_305;
 
-/// The enterprise that stands in examples (RFC 5612): what goes through a pipe between our own
-/// programs.
+/// The enterprise number for examples (RFC 5612), used in pipes between Wirelane programs.
 pub const EXAMPLE: u32 = 32_473;
 
-/// Marks an enterprise's own element as being about the reverse direction (RFC 5103 section 6.2).
+/// Marks a private element of the reverse direction (RFC 5103 section 6.2).
 pub(super) const REVERSE_BIT: u16 = 0x4000;
 
-/// A length that each record says for itself (RFC 7011 section 7).
+/// A variable length, which each record states (RFC 7011 section 7).
 pub(super) const VARIABLE: u16 = u16::MAX;
 
-/// An information element, and how many bytes it takes in a record.
+/// An information element, and its length in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    /// 0: IANA's.
+    /// The enterprise number; 0 for IANA elements.
     pub(super) enterprise: u32,
     pub(super) id: u16,
     pub(super) length: u16,
 }
 
-/// IANA's elements that flows use (registry "IP Flow Information Export (IPFIX) Entities").
+/// IANA elements that flows use (registry "IP Flow Information Export (IPFIX) Entities").
 pub(super) mod iana {
     pub(in super::super) const OCTETS: u16 = 1;
     pub(in super::super) const PACKETS: u16 = 2;
@@ -61,12 +60,12 @@ pub(super) mod iana {
 
 /// SHA-1 of Community ID v1, 20 bytes.
 pub const COMMUNITY: u16 = 1;
-/// From SYN to the ACK of the handshake in ns.
+/// The time from SYN to the ACK of the handshake, in ns; all ones if unknown.
 pub const HANDSHAKE_RTT: u16 = 2;
-/// TCP segments whose bytes were sent before; as the next ones, with bit 14 for the reverse
-/// direction.
+/// TCP segments whose bytes were sent before. This and the next elements have bit 14 set for the
+/// reverse direction.
 pub const RETRANSMISSIONS: u16 = 3;
-/// TCP segments that came after later ones.
+/// TCP segments that arrived after later ones.
 pub const OUT_OF_ORDER: u16 = 4;
 /// TCP segments with a window of 0.
 pub const ZERO_WINDOWS: u16 = 5;
@@ -74,11 +73,11 @@ pub const ZERO_WINDOWS: u16 = 5;
 pub const CONGESTION_EXPERIENCED: u16 = 6;
 /// The queue of the first packet.
 pub const QUEUE: u16 = 7;
-/// How packets are wrapped: 1 VXLAN, 2 Geneve, 3 GRE, 4 IP in IP.
+/// The encapsulation: 1 VXLAN, 2 Geneve, 3 GRE, 4 IP in IP.
 pub const TUNNEL_KIND: u16 = 8;
 /// The outer source address, 4 or 16 bytes.
 pub const TUNNEL_SOURCE: u16 = 9;
 /// The outer destination address, 4 or 16 bytes.
 pub const TUNNEL_DESTINATION: u16 = 10;
-/// VNI or key.
+/// The VNI or GRE key.
 pub const TUNNEL_ID: u16 = 11;

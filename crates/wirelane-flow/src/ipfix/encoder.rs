@@ -1,4 +1,4 @@
-//! Flows into messages; nothing is sent here.
+//! Encodes flows to messages, without sending them.
 
 use super::element::Element;
 use super::format::{HEADER, SET_HEADER};
@@ -12,24 +12,24 @@ pub struct Encoder {
     enterprise: Option<u32>,
     one_way: bool,
     limit: usize,
-    /// The fields of each shape that came, by its index.
+    /// The fields of each shape that occurred, by its index.
     layouts: Vec<Option<Vec<(Element, Field)>>>,
     message: Message,
-    /// The record that is put together; it may have to go into the next message.
+    /// A buffer for the current record, which may not fit into the current message.
     record: Vec<u8>,
-    /// Of the set at the end of the message.
+    /// The shape of the last set of the message, and the offset of the set.
     open: Option<(Shape, usize)>,
 }
 
-/// Data records that fit into one IPFIX message; [`Pipe`](super::Pipe) and
-/// [`Exporter`](super::Exporter) complete it.
+/// The data records of one IPFIX message. [`Pipe`](super::Pipe) and [`Exporter`](super::Exporter)
+/// complete its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The header, which is filled when it is sent, and the sets.
+    /// The header, which is filled before sending, and the sets.
     pub(super) bytes: Vec<u8>,
     /// The templates it needs.
     pub(super) shapes: Shapes,
-    /// Data records: what sequence numbers count.
+    /// The number of data records, which sequence numbers count.
     pub(super) records: u32,
     /// Packets in them.
     pub(super) packets: u64,
@@ -38,10 +38,10 @@ pub struct Message {
 }
 
 impl Encoder {
-    /// For messages of up to `limit` bytes (a record that is longer is alone in its message).
+    /// An encoder for messages of up to `limit` bytes. A longer record has a separate message.
     ///
-    /// `enterprise` is whose private elements are written; without it they are left out. A two-way
-    /// flow is two records if `one_way`, for collectors that know nothing of RFC 5103.
+    /// `enterprise` is the number for private elements; they are omitted without it. With
+    /// `one_way`, a two-way flow becomes two records, for collectors without RFC 5103.
     pub fn new(limit: usize, enterprise: Option<u32>, one_way: bool) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
         let layouts = vec![None; usize::from(Shape::COUNT)];
@@ -49,7 +49,7 @@ impl Encoder {
         Self { enterprise, one_way, limit, layouts, message, record: Vec::new(), open: None }
     }
 
-    /// Adds a flow; the message before it, if that is full.
+    /// Adds a flow. Returns the completed messages.
     pub fn add(&mut self, flow: &Flow) -> [Option<Message>; 2] {
         if !self.one_way || flow.reverse.packets == 0 {
             return [self.add_record(flow), None];
@@ -58,13 +58,13 @@ impl Encoder {
         [self.add_record(&forward), self.add_record(&reverse)]
     }
 
-    /// The message that is not full yet, if it holds anything.
+    /// Returns the incomplete message, if it has records.
     pub fn flush(&mut self) -> Option<Message> {
         self.open = None;
         (self.message.records > 0).then(|| std::mem::take(&mut self.message))
     }
 
-    /// Whether [`flush`](Self::flush) would give nothing.
+    /// Whether the incomplete message has no records.
     pub fn is_empty(&self) -> bool {
         self.message.records == 0
     }
@@ -86,7 +86,7 @@ impl Encoder {
         message.shapes.add(shape);
         message.records += 1;
         let halves = [&flow.forward, &flow.reverse];
-        // What came in messages of others may be any number.
+        // Counts decoded from other messages can be arbitrarily large.
         message.packets =
             halves.iter().fold(message.packets, |sum, it| sum.wrapping_add(it.packets));
         message.octets = halves.iter().fold(message.octets, |sum, it| sum.wrapping_add(it.octets));
@@ -117,7 +117,7 @@ impl Encoder {
     }
 }
 
-/// A two-way flow as two one-way flows.
+/// Splits a two-way flow into two one-way flows.
 fn halves(flow: &Flow) -> [Flow; 2] {
     let mut forward = flow.clone();
     let mut reverse = flow.clone();

@@ -1,4 +1,5 @@
-//! Sends flows to a collector, from a thread of its own: who adds them never waits for the network.
+//! Sends flows to a collector from a separate thread, so that adding a flow does not wait for the
+//! network.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -17,29 +18,29 @@ use crate::fitting;
 use crate::flow::Flow;
 use crate::sink::{Hurry, Sink};
 
-/// What an exporter may take.
+/// Limits of an exporter.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of messages that wait while the collector is away.
+    /// The most bytes of queued messages while the collector is unreachable.
     pub spool: usize,
-    /// How long a flow waits for others to fill a message.
+    /// How long a flow waits for more flows to fill its message.
     pub linger: Duration,
-    /// Whether who adds flows waits for room, as long as the collector takes messages: for sources
-    /// that wait, too.
+    /// Whether [`Sink::add`] waits for room while the collector accepts messages. For sources that
+    /// do not lose packets when they wait.
     pub waits: bool,
-    /// How long a collector that takes nothing is waited for once no more packets are received.
+    /// How long to wait for the collector after the last packet.
     pub patience: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // The command ends within five seconds, other work included.
+        // The command must end within five seconds, including other work.
         let patience = Duration::from_millis(4_700);
         Self { spool: 64 << 20, linger: Duration::from_secs(1), waits: false, patience }
     }
 }
 
-/// The sending end: a [`Sink`].
+/// A [`Sink`] that sends flows to a collector.
 #[derive(Debug)]
 pub struct Exporter {
     to: String,
@@ -49,18 +50,19 @@ pub struct Exporter {
     note: Option<String>,
 }
 
-/// Any link of IPv6 takes 1280 bytes (RFC 8200 section 5), and nearly any of IPv4; headers take 48.
-/// RFC 7011 section 10.3.3 asks for 512 where the path is not known: that would be two flows.
+/// The size of datagrams: every IPv6 link and nearly every IPv4 link supports 1280 bytes (RFC 8200
+/// section 5), minus 48 bytes of headers. RFC 7011 section 10.3.3 recommends 512 bytes for an
+/// unknown path, but that is only two flows.
 const DATAGRAM: usize = 1232;
 
-/// A message over TCP.
+/// The size of a message over TCP.
 const SEGMENT: usize = 16_000;
 
 impl Exporter {
-    /// Starts to send to `collector`; it need not be there yet.
+    /// Starts to send to `collector`, which may become reachable later.
     ///
     /// # Errors
-    /// The name of the collector cannot be resolved, or there is no thread.
+    /// The name of the collector cannot be resolved, or the thread cannot be started.
     pub fn start(collector: &Collector, limits: Limits) -> Result<Self> {
         let place = (collector.host.as_str(), collector.port);
         let addresses: Vec<SocketAddr> = place
@@ -92,12 +94,12 @@ impl Exporter {
         })
     }
 
-    /// A sentence about memory that does not suffice for [`Limits::spool`].
+    /// A note if memory does not suffice for [`Limits::spool`].
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// Says from elsewhere what becomes of the flows, also when the exporter is gone.
+    /// A handle to read the counts from any thread, even after the exporter is dropped.
     pub fn watch(&self) -> Watch {
         Watch(Arc::clone(&self.shared))
     }
@@ -105,7 +107,7 @@ impl Exporter {
     fn end(&mut self) {
         self.shared.close(self.patience);
         if let Some(thread) = self.thread.take() {
-            // It ends by itself; if it panicked, what it counted still stands.
+            // The thread ends by itself. If it panicked, its counts remain valid.
             let _ = thread.join();
             self.shared.give_up();
         }
@@ -140,12 +142,12 @@ impl Sink for Exporter {
     }
 }
 
-/// See [`Exporter::watch`].
+/// A handle to the counts of an exporter, from [`Exporter::watch`].
 #[derive(Clone, Debug)]
 pub struct Watch(Arc<Shared>);
 
 impl Watch {
-    /// What became of flows so far.
+    /// The counts so far.
     pub fn sent(&self) -> Sent {
         self.0.sent()
     }

@@ -1,20 +1,20 @@
-//! The parts of a message (RFC 7011 section 3).
+//! The message format (RFC 7011 section 3).
 
 use super::element::Element;
 use super::shape::Shape;
 
-/// The bytes of a message's header.
+/// The length of a message header.
 pub(super) const HEADER: usize = 16;
-/// The bytes of a set's header.
+/// The length of a set header.
 pub(super) const SET_HEADER: usize = 4;
 
 pub(super) const VERSION: u16 = 10;
-/// The set of templates.
+/// The ID of a template set.
 pub(super) const TEMPLATES: u16 = 2;
-/// The set of templates with a scope.
+/// The ID of an options template set.
 pub(super) const OPTIONS_TEMPLATES: u16 = 3;
 
-/// The template record of a shape (RFC 7011 section 3.4.1).
+/// Appends the template record of a shape (RFC 7011 section 3.4.1).
 pub(super) fn put_template(out: &mut Vec<u8>, shape: Shape, enterprise: Option<u32>) {
     let fields = shape.fields(enterprise);
     out.extend(shape.template().to_be_bytes());
@@ -24,7 +24,7 @@ pub(super) fn put_template(out: &mut Vec<u8>, shape: Shape, enterprise: Option<u
     }
 }
 
-/// RFC 7011 section 3.2.
+/// Appends a field specifier (RFC 7011 section 3.2).
 pub(super) fn put_specifier(out: &mut Vec<u8>, element: Element) {
     const OF_AN_ENTERPRISE: u16 = 0x8000;
     let is_iana = element.enterprise == 0;

@@ -1,4 +1,4 @@
-//! The socket to a collector, made anew after each failure.
+//! The socket to a collector. The sender opens a new one after each failure.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use super::collector::Transport;
 use super::shared::Shared;
 
-/// How long connecting may take, and writing until the collector reads something.
+/// The time limit of a connection attempt, and of a write without progress.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// So often a write that waits looks whether the end has come.
+/// The interval at which a blocked write checks the deadline.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How soon a host on the path says that nobody listens to a first datagram.
+/// How long to wait for an ICMP error after the first datagram.
 const REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Link {
         self.socket = None;
     }
 
-    /// Connects to the first address that takes it.
+    /// Connects to the first address that accepts.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
         for address in &self.addresses {
@@ -69,7 +69,7 @@ impl Link {
         Err(failure)
     }
 
-    /// Waits for the answer to a first datagram that nobody wanted.
+    /// Waits for an ICMP error after the first datagram, and returns it.
     pub(super) fn wait_for_refusal(&self) -> io::Result<()> {
         let Some(Socket::Udp(socket)) = &self.socket else { return Ok(()) };
         thread::sleep(REFUSAL);
@@ -88,12 +88,12 @@ impl Link {
     }
 }
 
-/// The time until `deadline`, but no more than `longest`.
+/// The time until `deadline`, at most `longest`.
 fn within(longest: Duration, deadline: Option<Instant>) -> Duration {
     deadline.map_or(longest, |end| longest.min(end.saturating_duration_since(Instant::now())))
 }
 
-/// Writes all of it, unless the collector reads nothing for [`TIMEOUT`], or the time is over.
+/// Writes all bytes. Fails if the collector reads none for [`TIMEOUT`], or at the deadline.
 fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &Shared) -> io::Result<()> {
     let mut since = Instant::now();
     while !bytes.is_empty() {
@@ -105,7 +105,7 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &Shared) -> io::R
             }
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => {}
-                // The timeout of a socket: a slice is over.
+                // The write timeout of the socket: one slice has passed.
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                     let left = TIMEOUT.saturating_sub(since.elapsed());
                     if within(left, shared.deadline()).is_zero() {
@@ -142,8 +142,8 @@ fn connect(transport: Transport, address: &SocketAddr, longest: Duration) -> io:
     }
 }
 
-/// A first write to a connection that the other side has closed would succeed, and its message be
-/// lost.
+/// Fails if the other side has closed the connection: a first write would succeed, and the message
+/// would be lost.
 fn check_open(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let peeked = stream.peek(&mut [0]);

@@ -1,9 +1,9 @@
-//! Flows as IPFIX messages (RFC 7011), two-way (RFC 5103): to a collector, through a pipe, and
-//! back.
+//! Two-way flows as IPFIX messages (RFC 7011, RFC 5103): an exporter to a collector, a pipe format,
+//! and a decoder.
 //!
-//! Fields that no element of IANA's stands for (Community ID, handshake RTT, retransmissions, the
-//! outer addresses of a tunnel and others: [`element`]) go out as elements of an enterprise, if the
-//! exporter is given its number.
+//! Fields without an IANA element, such as Community ID, handshake RTT, retransmissions and the
+//! outer addresses of a tunnel, are private elements (see [`element`]). The exporter sends them if
+//! an enterprise number is given.
 
 mod collector;
 mod decoder;

@@ -1,4 +1,4 @@
-//! Flows as a stream of messages to another program, or a file (RFC 5655).
+//! Flows as a stream of messages to another program or a file (RFC 5655).
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use super::session::Session;
 use super::time::seconds_now;
 use crate::Flow;
 
-/// Messages are written when they have reached this size.
+/// The size limit of messages.
 const LIMIT: usize = 60_000;
 
-/// Writes flows whole, private elements included: what [`Decoder::new`](super::Decoder::new) with
-/// [`EXAMPLE`](element::EXAMPLE) reads is equal to what was written.
+/// Writes complete flows, including private elements: a [`Decoder::new`](super::Decoder::new) with
+/// [`EXAMPLE`](element::EXAMPLE) returns equal flows.
 #[derive(Debug)]
 pub struct Pipe<W> {
     to: W,
@@ -21,25 +21,25 @@ pub struct Pipe<W> {
 }
 
 impl<W: Write> Pipe<W> {
-    /// Writes to `to`.
+    /// A pipe that writes to `to`.
     pub fn new(to: W) -> Self {
         let enterprise = Some(element::EXAMPLE);
         let encoder = Encoder::new(LIMIT, enterprise, false);
         Self { to, encoder, session: Session::new(0, enterprise, LIMIT) }
     }
 
-    /// Adds a flow; the message before it is written if it is full.
+    /// Adds a flow. Writes the current message if it is full.
     ///
     /// # Errors
-    /// What was written to failed.
+    /// The writer fails.
     pub fn add(&mut self, flow: &Flow) -> io::Result<()> {
         self.encoder.add(flow).into_iter().flatten().try_for_each(|message| self.write(message))
     }
 
-    /// Writes all that was added.
+    /// Writes all pending flows, and flushes the writer.
     ///
     /// # Errors
-    /// What was written to failed.
+    /// The writer fails.
     pub fn flush(&mut self) -> io::Result<()> {
         if let Some(message) = self.encoder.flush() {
             self.write(message)?;

@@ -1,4 +1,4 @@
-//! The bytes of one field of a flow, both ways.
+//! Encodes and decodes single fields of a flow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 /// The first byte of `layer2SegmentId` for VXLAN (RFC 7133 section 4.1).
 const VXLAN: u64 = 1 << 56;
 
-/// No RTT, in its field.
+/// The value of an unknown RTT.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Appends `field`, which takes `length` bytes.
+/// Appends `field` with `length` bytes.
 pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
     let key = &flow.key;
     let tunnel = key.tunnel.as_ref();
@@ -26,7 +26,7 @@ pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
         Field::Destination => put_address(out, key.destination, length),
         Field::SourcePort => out.extend(key.source_port.to_be_bytes()),
         Field::DestinationPort => out.extend(key.destination_port.to_be_bytes()),
-        // Types and codes are bytes.
+        // Types and codes are single bytes.
         Field::Icmp => out.extend([key.source_port as u8, key.destination_port as u8]),
         Field::Protocol => out.push(key.protocol.0),
         Field::Vlan => out.extend(key.vlan.unwrap_or(0).to_be_bytes()),
@@ -77,7 +77,7 @@ fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure, length: u16) {
     }
 }
 
-/// 4 bytes hold an IPv4 address, 16 an IPv6 address or a mapped IPv4 one.
+/// Appends an IPv4 address as 4 bytes, or an IPv6 or IPv4-mapped address as 16 bytes.
 fn put_address(out: &mut Vec<u8>, address: IpAddr, length: u16) {
     match address {
         IpAddr::V4(it) if length == 4 => out.extend(it.octets()),
@@ -86,20 +86,20 @@ fn put_address(out: &mut Vec<u8>, address: IpAddr, length: u16) {
     }
 }
 
-/// With a length in front (RFC 7011 section 7); names of interfaces are shorter than 255 bytes.
+/// Appends a text with its length (RFC 7011 section 7), cut to 254 bytes.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     let length = text.floor_char_boundary(254);
     out.push(length as u8);
     out.extend(&text.as_bytes()[..length]);
 }
 
-/// Takes `field` from its bytes, of which there may be fewer than usual (RFC 7011 section 6.2).
+/// Decodes `field` from its bytes, possibly with a reduced length (RFC 7011 section 6.2).
 ///
-/// `name` is the last name of an interface: flows share it.
+/// `name` is the last interface name, which flows share.
 pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<str>) {
     let number = bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let key = &mut flow.key;
-    // Elements have the width of what they hold, so nothing is cut that was not wrong.
+    // Elements have the width of their field, so only invalid values are truncated.
     match field {
         Field::Source => key.source = address(bytes).unwrap_or(key.source),
         Field::Destination => key.destination = address(bytes).unwrap_or(key.destination),
@@ -158,7 +158,7 @@ fn take_measure(half: &mut Half, measure: Measure, number: u64) {
         Measure::Octets => half.octets = number,
         Measure::Packets => half.packets = number,
         Measure::Payload => half.payload = number,
-        // Nanoseconds are better, if they are there, too.
+        // Nanoseconds, if present, take precedence.
         Measure::StartMilliseconds if half.start == 0 => {
             half.start = number.saturating_mul(NANOSECONDS_PER_MILLISECOND);
         }
@@ -180,7 +180,7 @@ fn take_measure(half: &mut Half, measure: Measure, number: u64) {
     }
 }
 
-/// A flow of which nothing is known yet.
+/// An empty flow to decode into.
 pub(super) fn blank(name: &Arc<str>) -> Flow {
     Flow {
         key: Key {

@@ -1,5 +1,5 @@
-//! The thread that sends: templates before data, again from time to time, and all anew after a
-//! failure.
+//! The sending thread. It sends templates before data, repeats them over UDP, and reconnects after
+//! a failure.
 
 use std::io;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use super::session::{Report, Session};
 use super::shared::{Next, Shared};
 use super::time::seconds_now;
 
-/// Statistics of the exporter go out so often.
+/// The interval at which statistics of the exporter are sent.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// Between attempts: the first pause, and the longest.
+/// The first and the longest pause between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 
 pub(super) struct Sender {
     shared: Arc<Shared>,
     link: Link,
     session: Session,
-    /// How often templates go out again; `None` if once per connection is enough.
+    /// The interval at which templates are sent again; `None` for once per connection.
     refresh: Option<Duration>,
     refreshed: Instant,
     linger: Duration,
     reported: Instant,
     pause: Duration,
-    /// The last datagram: a refusal that comes later is of that one.
+    /// The last datagram: a later ICMP error refers to it.
     last: Option<Message>,
-    /// Bytes of messages without flows that are not counted yet.
+    /// Uncounted bytes of messages without flows.
     extra: usize,
 }
 
@@ -71,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Sends a message, or waits for a better time; `false` if there will be none.
+    /// Sends a message, or queues it again and waits. Returns false when the exporter gives up.
     fn deliver(&mut self, mut message: Message) -> bool {
         match self.send(&mut message) {
             Ok(octets) => {
@@ -89,7 +89,7 @@ impl Sender {
                 self.link.close();
                 let pause = self.pause;
                 self.pause = (pause * 2).min(PAUSES[1]);
-                // The last in is the first out.
+                // `put_back` inserts each message at the front, so the last one is sent first.
                 let last = self.last.take().inspect(|last| self.shared.uncount(last));
                 self.shared.put_back([Some(message), last], error.to_string(), pause)
             }
@@ -123,8 +123,8 @@ impl Sender {
         Ok(octets + message.bytes.len())
     }
 
-    /// Tells the collector what it got and what it did not; if that fails, the next message shows
-    /// it.
+    /// Sends statistics to the collector. Ignores errors: the next message detects a broken
+    /// connection.
     fn report(&mut self) {
         self.reported = Instant::now();
         if !self.link.is_open() {

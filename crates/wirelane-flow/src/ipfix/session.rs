@@ -1,5 +1,5 @@
-//! What a collector is told in which order: templates before data, and sequence numbers (RFC 7011
-//! section 3.1).
+//! The state of a transport session: announced templates and sequence numbers (RFC 7011 section
+//! 3.1).
 
 use super::element::{Element, iana};
 use super::encoder::Message;
@@ -8,7 +8,7 @@ use super::format::{
 };
 use super::shape::{Shape, Shapes};
 
-/// The template of [`Session::report`]: behind those of the shapes.
+/// The template of [`Session::report`], after the templates of the shapes.
 const REPORT: u16 = 512;
 
 /// A transport session: one connection, or all datagrams to a collector.
@@ -16,15 +16,15 @@ const REPORT: u16 = 512;
 pub(super) struct Session {
     domain: u32,
     enterprise: Option<u32>,
-    /// What a message may be long.
+    /// The largest length of a message.
     limit: usize,
-    /// The templates that it was sent.
+    /// The templates sent so far.
     announced: Shapes,
     /// Data records sent so far, modulo 2³².
     sequence: u32,
 }
 
-/// What the exporter knows of itself (RFC 7011 sections 4.1 and 4.3).
+/// Statistics of the exporter (RFC 7011 sections 4.1 and 4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) messages: u64,
@@ -41,18 +41,18 @@ impl Session {
         Self { domain, enterprise, limit, announced: Shapes::default(), sequence: 0 }
     }
 
-    /// A new connection: the collector has forgotten all.
+    /// Resets the state for a new connection.
     pub(super) fn restart(&mut self) {
         self.announced = Shapes::default();
         self.sequence = 0;
     }
 
-    /// All templates are sent again before the next data (RFC 7011 section 8.4).
+    /// Lets templates be sent again before the next data (RFC 7011 section 8.4).
     pub(super) fn refresh(&mut self) {
         self.announced = Shapes::default();
     }
 
-    /// Messages with the templates that `message` needs and the collector has not: they go first.
+    /// Messages with templates that `message` needs and that were not sent yet. Send them first.
     pub(super) fn templates(&mut self, message: &Message, now: u32) -> Vec<Vec<u8>> {
         let announced = self.announced;
         let is_missing = |shape: &Shape| message.shapes.has(*shape) && !announced.has(*shape);
@@ -73,13 +73,13 @@ impl Session {
         messages
     }
 
-    /// Completes the header of `message`, whose time of export is `now`, in seconds.
+    /// Completes the header of `message` with the export time `now`, in seconds.
     pub(super) fn seal(&mut self, message: &mut Message, now: u32) {
         self.put_header(&mut message.bytes, now);
         self.sequence = self.sequence.wrapping_add(message.records);
     }
 
-    /// Messages that tell how much was sent and how much was not.
+    /// Messages with the statistics of sent and lost flows.
     pub(super) fn report(&mut self, report: &Report, now: u32) -> Vec<Vec<u8>> {
         let fields = [
             (iana::EXPORTING_PROCESS, 4, 1),
@@ -91,7 +91,8 @@ impl Session {
             (iana::NOT_SENT_OCTETS, 8, report.not_sent_octets),
         ];
         let mut template = Vec::new();
-        // Its number, its fields, and how many of them are the scope (RFC 7011 section 3.4.2.2).
+        // The template ID, the number of fields, and the number of scope fields (RFC 7011 section
+        // 3.4.2.2).
         template.extend(REPORT.to_be_bytes());
         template.extend((fields.len() as u16).to_be_bytes());
         template.extend(1_u16.to_be_bytes());
@@ -102,7 +103,7 @@ impl Session {
         }
         let messages =
             vec![self.of_set(OPTIONS_TEMPLATES, &template, now), self.of_set(REPORT, &record, now)];
-        // Its record counts, too: it is a data record.
+        // The report is a data record, so the sequence number counts it.
         self.sequence = self.sequence.wrapping_add(1);
         messages
     }

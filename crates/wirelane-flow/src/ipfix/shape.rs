@@ -1,4 +1,4 @@
-//! Which fields the record of a flow has: one template for each shape that occurs.
+//! The set of fields in the record of a flow. Each shape has a template.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use wirelane_wire::Protocol;
 use super::element::{self, Element, REVERSE, REVERSE_BIT, VARIABLE, iana};
 use crate::Flow;
 
-/// What a field of a record holds.
+/// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Source,
@@ -20,7 +20,7 @@ pub(super) enum Field {
     InnerVlan,
     EndReason,
     Interface,
-    /// Which of both ends is the source: it began.
+    /// The meaning of the source: the initiator.
     Direction,
     Layer2Segment,
     Community,
@@ -32,14 +32,14 @@ pub(super) enum Field {
     Of(Side, Measure),
 }
 
-/// The direction that a measure is of.
+/// The direction of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Forward,
     Reverse,
 }
 
-/// What is measured for each direction.
+/// The measures of each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Octets,
@@ -60,7 +60,7 @@ pub(super) enum Measure {
     Queue,
 }
 
-/// What decides which fields a record has: bits.
+/// Bits that determine the fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape(u16);
 
@@ -69,17 +69,17 @@ const TWO_WAY: u16 = 2;
 const VLAN: u16 = 4;
 const ICMP: u16 = 8;
 const TUNNEL: u16 = 16;
-/// The outer addresses.
+/// The outer addresses are IPv6.
 const TUNNEL_IPV6: u16 = 32;
 const INNER_VLAN: u16 = 64;
-/// The tunnel has a number: VNI or key.
+/// The tunnel has a VNI or key.
 const TUNNEL_ID: u16 = 128;
 
-/// Templates have numbers from here on (RFC 7011 section 3.4.1).
+/// The first template ID (RFC 7011 section 3.4.1).
 const FIRST_TEMPLATE: u16 = 256;
 
 impl Shape {
-    /// How many there are.
+    /// The number of shapes.
     pub(super) const COUNT: u16 = 256;
 
     pub(super) fn of(flow: &Flow) -> Self {
@@ -107,7 +107,7 @@ impl Shape {
         (0..Self::COUNT).map(Self)
     }
 
-    /// From 0.
+    /// The index of the shape, from 0.
     pub(super) fn index(self) -> u16 {
         self.0
     }
@@ -120,7 +120,7 @@ impl Shape {
         self.0 & bit != 0
     }
 
-    /// The fields in their order, private ones as those of `enterprise`.
+    /// The fields in order, with private elements of `enterprise`.
     pub(super) fn fields(self, enterprise: Option<u32>) -> Vec<(Element, Field)> {
         use Field as F;
         let mut fields = Vec::with_capacity(48);
@@ -151,8 +151,8 @@ impl Shape {
         }
         add(iana::END_REASON, 1, F::EndReason);
         add(iana::INTERFACE_NAME, VARIABLE, F::Interface);
-        // Collectors that know no private elements may expect one byte of TCP's flags, as pmacct
-        // does (RFC 7125 allows it).
+        // Collectors without private elements may expect TCP flags of one byte, as pmacct does (RFC
+        // 7125 allows it).
         let is_plain = enterprise.is_none();
         let standard = STANDARD.map(|(id, length, measure)| match measure {
             Measure::TcpFlags if is_plain => (id, 1, measure),
@@ -163,7 +163,7 @@ impl Shape {
         }
         if self.is(TWO_WAY) {
             add(iana::BIFLOW_DIRECTION, 1, F::Direction);
-            // Collectors that want milliseconds know nothing of reverse times.
+            // Collectors that need milliseconds do not use reverse times.
             for (id, length, measure) in standard.into_iter().filter(|it| !is_coarse(it.2)) {
                 let element = Element { enterprise: REVERSE, id, length };
                 fields.push((element, F::Of(Side::Reverse, measure)));
@@ -200,7 +200,7 @@ impl Shape {
     }
 }
 
-/// Some of all shapes: a bit for each.
+/// A set of shapes, one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shapes([u128; 2]);
 
@@ -216,7 +216,7 @@ impl Shapes {
     }
 }
 
-/// What an element of somebody's template holds, if it is known.
+/// The field of an element in a received template, if it is known.
 pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option<Field> {
     let known =
         |table: &[(u16, u16, Measure)], id| table.iter().find(|it| it.0 == id).map(|it| it.2);
@@ -232,7 +232,7 @@ pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option
             return Some(Field::Of(side, measure));
         }
     }
-    // The fullest shapes of both families have all fields that there are.
+    // These shapes together have all fields.
     const LESS: u16 = 0;
     const MORE: u16 = IPV6 | VLAN | INNER_VLAN | TUNNEL | TUNNEL_ID;
     [LESS, MORE, ICMP, MORE | ICMP]

@@ -1,4 +1,4 @@
-//! What the threads of an exporter share: flows that wait, and what became of the others.
+//! State shared by the threads of an exporter: pending flows and counts.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use super::encoder::{Encoder, Message};
 use super::spool::Spool;
 use crate::flow::Flow;
 
-/// No wait is longer.
+/// The longest wait.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What became of flows.
+/// Counts of an exporter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Records that were sent; with `oneway` a two-way flow is two.
+    /// Records sent; with `oneway`, a two-way flow has two records.
     pub flows: u64,
-    /// Messages with them.
+    /// Messages with these records.
     pub messages: u64,
-    /// Bytes of all messages, templates and statistics too.
+    /// Bytes of all messages, including templates and statistics.
     pub octets: u64,
-    /// Records that found no room in the spool, or were left in it at the end.
+    /// Records that did not fit into the spool, or remained in it at the end.
     pub lost: u64,
-    /// How often the collector refused, or the connection broke.
+    /// The number of refusals by the collector and broken connections.
     pub failures: u64,
-    /// What the last failure was.
+    /// The error text of the last failure.
     pub last_failure: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Sent {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// A message was sent, or could not be.
+    /// Signals that a message was sent or failed.
     room: Condvar,
     waits: bool,
 }
@@ -39,20 +39,20 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct State {
     encoder: Encoder,
-    /// When the message that is not full yet got its first flow.
+    /// The time of the first flow in the incomplete message.
     since: Option<Instant>,
     spool: Spool,
     sent: Sent,
-    /// The last attempt to send failed.
+    /// Whether the last attempt to send failed.
     is_away: bool,
-    /// The last flows arrive, and the rest must be sent until then.
+    /// The time limit for the remaining flows, set when the last flows arrive.
     deadline: Option<Instant>,
-    /// There are no more flows.
+    /// Whether the last flow was added.
     is_closed: bool,
 }
 
 impl State {
-    /// The rest takes too long.
+    /// Whether the deadline has passed.
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
@@ -65,17 +65,17 @@ impl State {
     }
 }
 
-/// What the sending thread does next.
+/// The next step of the sending thread.
 pub(super) enum Next {
     Send(Message),
-    /// Nothing came for the time it wanted to wait.
+    /// No message until the wake-up time.
     Idle,
-    /// All is sent, or given up.
+    /// All flows are sent or given up.
     End,
 }
 
 impl Shared {
-    /// For a spool of `limit` bytes; `waits`: who adds flows waits for room in it.
+    /// State with a spool of `limit` bytes. With `waits`, [`Shared::add`] waits for room in it.
     pub(super) fn new(encoder: Encoder, limit: usize, waits: bool) -> Self {
         let state = State {
             encoder,
@@ -110,25 +110,25 @@ impl Shared {
         }
     }
 
-    /// The last flows come: from now on, all may take `patience`.
+    /// Sets the deadline to `patience` from now, as the last flows arrive.
     pub(super) fn hurry(&self, patience: Duration) {
         self.lock().deadline.get_or_insert(Instant::now() + patience);
         self.changed.notify_one();
         self.room.notify_one();
     }
 
-    /// As [`Shared::hurry`]; there are no more flows.
+    /// Ends the input, and sets the deadline as [`Shared::hurry`].
     pub(super) fn close(&self, patience: Duration) {
         self.lock().is_closed = true;
         self.hurry(patience);
     }
 
-    /// Until when all may take, once the last flows come.
+    /// The deadline, if the last flows arrive.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.lock().deadline
     }
 
-    /// Counts what is left as lost.
+    /// Counts the remaining flows as lost.
     pub(super) fn give_up(&self) {
         self.lock().give_up();
     }
@@ -138,13 +138,13 @@ impl Shared {
         Sent { lost: state.spool.lost.flows, ..state.sent.clone() }
     }
 
-    /// Packets and bytes of the flows that are lost.
+    /// Packets and bytes of the lost flows.
     pub(super) fn lost(&self) -> (u64, u64) {
         let lost = self.lock().spool.lost;
         (lost.packets, lost.octets)
     }
 
-    /// Waits for a message until `wake`, and for no other flow of it longer than `linger`.
+    /// Waits for a message until `wake`. Sends an incomplete message `linger` after its first flow.
     pub(super) fn next(&self, linger: Duration, wake: Instant) -> Next {
         let mut guard = self.lock();
         loop {
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// A message went out; so did `octets` bytes, other messages included.
+    /// Counts a sent message, and `octets` bytes including other messages.
     pub(super) fn count(&self, message: &Message, octets: usize) {
         let mut state = self.lock();
         state.is_away = false;
@@ -187,8 +187,8 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// Messages did not go out after all; the first of them goes first when the collector is back.
-    /// Waits for `pause`; `false` when it is time to give up.
+    /// Returns unsent messages to the spool; the last of `messages` is sent first. Then waits for
+    /// `pause`. Returns false if the deadline has passed.
     pub(super) fn put_back(
         &self,
         messages: [Option<Message>; 2],
@@ -219,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// A message that had been counted as sent was refused.
+    /// Takes back the count of a sent message that was refused.
     pub(super) fn uncount(&self, message: &Message) {
         let sent = &mut self.lock().sent;
         sent.flows -= u64::from(message.records);

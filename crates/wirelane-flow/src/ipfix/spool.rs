@@ -1,20 +1,20 @@
-//! Messages that wait for the collector, within a limit.
+//! A bounded queue of messages for the collector.
 
 use std::collections::VecDeque;
 
 use super::encoder::Message;
 
-/// A queue of messages whose bytes are limited.
+/// A queue of messages with a limit in bytes.
 #[derive(Debug)]
 pub(super) struct Spool {
     messages: VecDeque<Message>,
     bytes: usize,
     limit: usize,
-    /// What found no room, or was given up.
+    /// Counts of flows that did not fit, or were given up.
     pub(super) lost: Lost,
 }
 
-/// What will never be sent.
+/// Counts of lost flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) flows: u64,
@@ -27,8 +27,8 @@ impl Spool {
         Self { messages: VecDeque::new(), bytes: 0, limit, lost: Lost::default() }
     }
 
-    /// The newest go when there is no room: a collector that comes back has no gap in what it gets
-    /// first.
+    /// Appends a message. Without room, the new message is lost, so that a returning collector
+    /// first receives flows without a gap.
     pub(super) fn push(&mut self, message: Message) {
         if self.bytes + message.bytes.len() > self.limit {
             return self.lose(&message);
@@ -37,7 +37,7 @@ impl Spool {
         self.messages.push_back(message);
     }
 
-    /// Puts back what [`pop`](Self::pop) gave.
+    /// Returns a message from [`pop`](Self::pop) to the front.
     pub(super) fn put_back(&mut self, message: Message) {
         self.bytes += message.bytes.len();
         self.messages.push_front(message);
@@ -49,7 +49,7 @@ impl Spool {
         Some(message)
     }
 
-    /// Whether a message might find no room.
+    /// Whether another message might not fit.
     pub(super) fn is_full(&self) -> bool {
         self.bytes > 0 && self.bytes + usize::from(u16::MAX) > self.limit
     }

@@ -1,4 +1,4 @@
-//! Flows come back as they went, whatever they hold.
+//! Encoded flows decode to equal flows.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -14,7 +14,7 @@ use crate::{EndReason, Flow, Half, Key, Sink, Tunnel, TunnelKind};
 prop_compose! {
     fn half()(
         counts in any::<[u64; 3]>(),
-        // Until 2036 and after.
+        // Before and after 2036.
         times in prop::array::uniform2(0..4_000_000_000_000_000_000_u64),
         flags in 0_u16..0x1ff,
         events in any::<[u32; 4]>(),
@@ -141,7 +141,7 @@ fn impossible_len() {
     for end in 1..bytes.len() {
         let mut stream = &bytes[..end];
         let mut read = || read_message(&mut stream, &mut message);
-        // Templates, then data: it ends in one of them or between both.
+        // The stream has templates, then data. It ends within one of them or between them.
         let outcome = read().and_then(|_| read());
         assert!(matches!(outcome, Ok(false) | Err(_)), "{end}");
     }
@@ -196,7 +196,7 @@ fn a_collector_that_comes_late_gets_every_flow_over_udp() {
         }
     }
     assert_eq!(flows, samples(0..100));
-    // What was refused had a number, too.
+    // Refused messages also had sequence numbers.
     let skipped = sequences[0].0;
     assert!(
         sequences.iter().all(|(sequence, before)| sequence - before == skipped),
@@ -218,7 +218,7 @@ fn templates_go_first_on_each_connection() {
             decoder.decode(&message, &mut flows).unwrap();
         }
         assert_eq!(flows[0].key, sample(round).key);
-        // Without an enterprise there is no place for it.
+        // Without an enterprise number there is no element for it.
         assert_eq!(flows[0].handshake_rtt, None);
         if round == 1 {
             let sent = finish(exporter);
@@ -233,7 +233,7 @@ fn templates_go_first_on_each_connection() {
 
 #[test]
 fn what_finds_no_room_is_counted() {
-    // Nobody can listen to port 1 of an address without a route back.
+    // Port 1 of the loopback address refuses connections.
     let collector: Collector = "tcp://127.0.0.1:1".parse().unwrap();
     let limits = Limits {
         spool: 40_000,
@@ -303,7 +303,7 @@ fn add(exporter: &mut Exporter, flows: &[Flow]) {
     flows.iter().for_each(|flow| exporter.add(flow).unwrap());
 }
 
-/// What became of all flows; [`Sink::finish`] fails if some were lost.
+/// Finishes the exporter and returns its counts. [`Sink::finish`] fails if flows were lost.
 fn finish(mut exporter: Exporter) -> Sent {
     let outcome = exporter.finish();
     let sent = exporter.watch().sent();

@@ -1,20 +1,22 @@
-//! Times in messages: `dateTimeNanoseconds` (RFC 7011 section 6.1.9) has the format of NTP's time
-//! stamps.
+//! Times in messages: `dateTimeNanoseconds` (RFC 7011 section 6.1.9) has the format of NTP
+//! timestamps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// From 1900 to 1970.
+/// Seconds from 1900 to 1970.
 const NTP_EPOCH: u64 = 2_208_988_800;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// A time in ns since 1970. Rounded up, so that rounding down gives each nanosecond back.
+/// Converts a time in ns since 1970. Rounds up, so that [`from_ntp`], which rounds down, restores
+/// each nanosecond.
 pub(super) fn to_ntp(time: u64) -> u64 {
     let seconds = (time / NANOSECONDS).wrapping_add(NTP_EPOCH);
     let fraction = ((time % NANOSECONDS) << 32).div_ceil(NANOSECONDS);
     (seconds << 32) | fraction
 }
 
-/// Seconds wrap in 2036: what is before 1968 by the first era is of the second.
+/// Converts to ns since 1970. Seconds wrap in 2036, so times before 1968 in the first era are in
+/// the second era.
 pub(super) fn from_ntp(stamp: u64) -> u64 {
     let seconds = stamp >> 32;
     let era = if seconds & (1 << 31) == 0 { 1 << 32 } else { 0 };
@@ -22,10 +24,10 @@ pub(super) fn from_ntp(stamp: u64) -> u64 {
     seconds.saturating_mul(NANOSECONDS) + (((stamp & 0xffff_ffff) * NANOSECONDS) >> 32)
 }
 
-/// The time of export: seconds since 1970.
+/// The current export time, in seconds since 1970.
 pub(super) fn seconds_now() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // It wraps in 2106, as the field does.
+    // The field wraps in 2106.
     now.as_secs() as u32
 }
 

@@ -1,4 +1,4 @@
-//! The thread that joins parts and gives the flows to every sink.
+//! The thread that joins parts and passes the flows to every sink.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -15,28 +15,28 @@ use crate::meter::{Meter, MeterConfig};
 use crate::parts::{Origin, Parts};
 use crate::sink::{Hurry, Sink};
 
-/// How often sinks may do what waits.
+/// The interval of [`Sink::tick`].
 const TICK: Duration = Duration::from_millis(200);
 
-/// The cause of an error that only says that a sink has failed.
-pub(super) const UNWANTED: &str = "nobody takes them any more";
+/// The cause of the error that ends the other threads after a sink has failed.
+pub(super) const UNWANTED: &str = "a sink has failed";
 
-/// Flows that go to the sinks together, unless time presses.
+/// The number of flows that are sent to the sinks together, unless they wait too long.
 pub(crate) const PARCEL: usize = 256;
 
-/// What became of flows.
+/// Counts of exported and lost flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlowCounts {
-    /// Flows that the sinks got.
+    /// Flows passed to the sinks.
     pub flows: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Flows that were dropped because the sinks were too slow.
+    /// Flows dropped because the sinks were too slow.
     pub dropped: u64,
     /// Packets in them.
     pub dropped_packets: u64,
-    /// Flows that came after a sink had failed.
+    /// Flows discarded because a sink had failed.
     pub refused: u64,
     /// Packets in them.
     pub refused_packets: u64,
@@ -51,41 +51,41 @@ struct Shared {
     refused: AtomicU64,
     refused_packets: AtomicU64,
     failed: AtomicBool,
-    /// Flows wait for the time of every table.
+    /// Whether flows wait for the time of every table.
     awaits_time: AtomicBool,
 }
 
-/// A message to the thread: the number of a table and its report.
+/// A message to the collector thread: the number of a table and its report.
 type Parcel = (usize, Parts);
 
-/// Messages of the thread to a table: the begin of the records that the table has parts of.
+/// Messages of the collector thread to a table: the begin of records that the table has parts of.
 #[derive(Default)]
 pub(crate) struct Inbox {
     has_some: AtomicBool,
     origins: Mutex<Vec<Origin>>,
 }
 
-/// Gives flows to sinks, on a separate thread.
+/// Passes flows to sinks on a separate thread.
 pub struct Collector {
     thread: JoinHandle<Option<Error>>,
     outbox: Outbox,
     inboxes: Vec<Arc<Inbox>>,
-    /// Of sinks that wait for others.
+    /// Notifications of sinks that wait for a remote receiver.
     hurries: Vec<Hurry>,
 }
 
-/// Where a thread puts flows that have ended.
+/// The channel of a metering thread to the collector.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     table: usize,
     parcels: SyncSender<Parcel>,
     shared: Arc<Shared>,
-    /// Waits for the sinks instead of dropping flows.
+    /// Whether to wait for slow sinks instead of dropping flows.
     waits: bool,
 }
 
 impl Collector {
-    /// Starts the thread, for flows of one table. `waits`: the table waits for sinks that are slow.
+    /// Starts the thread for the flows of one table. With `waits`, the table waits for slow sinks.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -93,8 +93,8 @@ impl Collector {
         Self::joining(sinks, 1, MeterConfig::default(), 0, waits)
     }
 
-    /// As [`Collector::start`], for several tables: it joins the parts of a conversation, and holds
-    /// at most `most` records for that.
+    /// Like [`Collector::start`], for several tables: joins the parts of a conversation, and holds
+    /// at most `most` incomplete records.
     pub(crate) fn joining(
         sinks: Vec<Box<dyn Sink>>,
         tables: usize,
@@ -118,24 +118,24 @@ impl Collector {
         Ok(Self { thread, outbox: Outbox { table: 0, parcels, shared, waits }, inboxes, hurries })
     }
 
-    /// The way for the reports of the table of this number.
+    /// The channel for the reports of this table.
     pub(crate) fn outbox(&self, table: usize) -> Outbox {
         Outbox { table, ..self.outbox.clone() }
     }
 
-    /// The messages for the table of this number.
+    /// The messages for this table.
     pub(crate) fn inbox(&self, table: usize) -> Arc<Inbox> {
         self.inboxes.get(table).map(Arc::clone).unwrap_or_default()
     }
 
-    /// Takes the flows of a table that have ended, if they are enough to be worth it.
+    /// Takes the ended flows of a table, if there are enough for a parcel.
     pub fn take_from(&self, meter: &mut Meter) {
         if meter.ready() >= PARCEL {
             self.take_all_from(meter);
         }
     }
 
-    /// Takes the flows of a table that have ended.
+    /// Takes the ended flows of a table.
     pub(crate) fn take_all_from(&self, meter: &mut Meter) {
         if meter.ready() > 0 {
             let mut parts = Parts { time: meter.now(), ..Parts::default() };
@@ -144,18 +144,18 @@ impl Collector {
         }
     }
 
-    /// No more packets are received: the time begins for which sinks wait for others.
+    /// Notifies the sinks that no more packets are received. This starts their time limits.
     pub(super) fn hurry(&self) {
         self.hurries.iter().for_each(|hurry| hurry());
     }
 
-    /// Ends all flows of a table, and takes them.
+    /// Ends all flows of a table and takes them.
     pub fn finish(&self, meter: &mut Meter) {
         self.hurry();
         self.outbox.finish(meter, Parts::default());
     }
 
-    /// What became of flows so far.
+    /// The counts of flows so far.
     pub fn counts(&self) -> FlowCounts {
         self.outbox.counts()
     }
@@ -165,15 +165,15 @@ impl Collector {
         self.outbox.has_failed()
     }
 
-    /// Refuses to go on once a sink has failed.
+    /// Returns an error once a sink has failed.
     ///
     /// # Errors
-    /// As [`Outbox::check`].
+    /// The same as for [`Outbox::check`].
     pub(super) fn check(&self) -> Result<()> {
         self.outbox.check()
     }
 
-    /// Gives the rest away, once all outboxes are gone.
+    /// Passes the remaining flows to the sinks, after all outboxes are dropped.
     pub fn join(self) -> (FlowCounts, Option<Error>) {
         let Self { thread, outbox: Outbox { parcels, shared, .. }, .. } = self;
         drop(parcels);
@@ -237,7 +237,7 @@ impl Outbox {
         Some(parts)
     }
 
-    /// Whether a report without parts is of use, too.
+    /// Whether the collector needs the time of a table even without parts.
     pub(super) fn awaits_time(&self) -> bool {
         self.shared.awaits_time.load(Ordering::Relaxed)
     }
@@ -250,10 +250,10 @@ impl Outbox {
         self.shared.failed.load(Ordering::Relaxed)
     }
 
-    /// Refuses to go on once a sink has failed.
+    /// Returns an error once a sink has failed.
     ///
     /// # Errors
-    /// [`UNWANTED`]; the sink has reported its error before.
+    /// [`UNWANTED`]. The sink has reported its own error.
     pub(super) fn check(&self) -> Result<()> {
         match self.has_failed() {
             true => Err(Error::failed("flows", UNWANTED)),
@@ -274,14 +274,14 @@ fn counts(shared: &Shared) -> FlowCounts {
 }
 
 impl Shared {
-    /// Counts flows that found no room on their way to the sinks.
+    /// Counts flows that were dropped because the queue to the sinks was full.
     fn lose(&self, flows: &[Flow]) {
         self.dropped.fetch_add(flows.len() as u64, Ordering::Relaxed);
         let packets = flows.iter().map(Flow::packets).sum();
         self.dropped_packets.fetch_add(packets, Ordering::Relaxed);
     }
 
-    /// Counts flows that a sink did not take.
+    /// Counts flows that were discarded after a sink failed.
     fn refuse(&self, flows: &[Flow]) {
         self.refused.fetch_add(flows.len() as u64, Ordering::Relaxed);
         let packets = flows.iter().map(Flow::packets).sum();
@@ -304,7 +304,7 @@ impl Giver {
         loop {
             let received = match self.sinks.iter().any(|sink| sink.needs_ticks()) {
                 true => incoming.recv_timeout(next.saturating_duration_since(Instant::now())),
-                // A tick would only wake the CPU.
+                // No sink needs ticks, so the thread sleeps until the next report.
                 false => incoming.recv().map_err(RecvTimeoutError::from),
             };
             match received {
@@ -314,7 +314,7 @@ impl Giver {
             }
             let given = self.give(failure.is_some());
             self.note(given, &mut failure);
-            // Also while flows arrive without a pause.
+            // Ticks are also due while flows arrive without a pause.
             if Instant::now() >= next {
                 let ticked = self.sinks.iter_mut().try_for_each(|sink| sink.tick());
                 self.note(ticked, &mut failure);

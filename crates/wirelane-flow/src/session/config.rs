@@ -1,4 +1,4 @@
-//! How to meter, and what came of it.
+//! The configuration and the outcome of a metering.
 
 use wirelane::Error;
 use wirelane::placement::Placement;
@@ -8,37 +8,37 @@ use wirelane::stats::QueueStats;
 use super::collector::FlowCounts;
 use crate::meter::{MeterConfig, MeterCounts};
 
-/// How to meter.
+/// The configuration of a metering.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// When flows end.
+    /// The timeouts of flows.
     pub meter: MeterConfig,
-    /// Most flows at one time, in all queues together.
+    /// The largest number of concurrent flows in all queues.
     pub max_flows: usize,
-    /// All queues on one thread, instead of one thread per queue.
+    /// Use one thread for all queues of a port, instead of one thread per queue.
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after this many packets: the first ones of all queues, in order of time.
+    /// End after this many packets: the first packets of all queues, in order of time.
     pub packets: Option<u64>,
-    /// Makes the choice of places in tables unpredictable for senders.
+    /// The seed of the hash, which makes collisions unpredictable for senders.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The outcome of a metering.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FlowOutcome {
-    /// The ports, with notes added while they ran.
+    /// The ports, including notes added at run time.
     pub ports: Vec<PortInfo>,
     /// The counters of every queue.
     pub queues: Vec<QueueStats>,
-    /// Where the frames were when everything had ended.
+    /// The location of the frames at the end.
     pub frames: Vec<FrameCounts>,
-    /// What became of packets.
+    /// The counts of packets.
     pub metered: MeterCounts,
-    /// What became of flows.
+    /// The counts of flows.
     pub flows: FlowCounts,
-    /// Errors, the first one first. The counters above are valid nevertheless.
+    /// Errors in order. The counters above are valid even if there are errors.
     pub errors: Vec<Error>,
 }

@@ -1,4 +1,4 @@
-//! Metering behind a merge by time, for the first packets of several queues (`-c`).
+//! Meters packets merged by time, for a limit on the packets of several queues (`-c`).
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use super::report::Report;
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
-/// Meters packets on the one thread that receives all of them.
+/// Meters packets on the single receiving thread.
 pub(super) struct InOrder {
     meter: Meter,
     collector: Arc<Collector>,
@@ -35,7 +35,7 @@ impl InOrder {
         Self { meter, collector, report: Report::new(counts), interfaces: Vec::new() }
     }
 
-    /// Gives flows away if they have waited long enough.
+    /// Sends ended flows to the sinks if they have waited long enough.
     fn send_if_due(&mut self) -> Result<()> {
         self.collector.check()?;
         if self.report.is_due(&self.meter) {

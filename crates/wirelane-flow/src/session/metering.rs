@@ -30,11 +30,11 @@ pub struct Metering {
 }
 
 impl Metering {
-    /// Starts the threads, and lets packets in when all of them are ready.
+    /// Starts the threads. Reception begins when all of them are ready.
     ///
     /// # Errors
-    /// A CPU cannot be used, a thread cannot be started, a port refuses to start, or the memory
-    /// does not suffice for 1,000 flows.
+    /// A CPU cannot be used, a thread or port cannot be started, or the memory does not suffice for
+    /// 1,000 flows.
     pub fn start(
         mut ports: Vec<Port>,
         sinks: Vec<Box<dyn Sink>>,
@@ -104,12 +104,12 @@ impl Metering {
         Ok(Self { receiving, collector, counts: vec![counts], note })
     }
 
-    /// What became of packets, as of half a second ago at most.
+    /// The counts of packets, updated about every 200 ms of packet time.
     pub fn metered(&self) -> MeterCounts {
         sum(&self.counts)
     }
 
-    /// What became of flows so far.
+    /// The counts of flows so far.
     pub fn flows(&self) -> FlowCounts {
         self.collector.counts()
     }
@@ -132,7 +132,7 @@ impl wirelane::session::Worker for Metering {
         }
         // All threads that meter have ended.
         let (flows, failure) = Arc::into_inner(collector).map(Collector::join).unwrap_or_default();
-        // A failed sink stops every thread with the error `UNWANTED`, which adds nothing.
+        // A failed sink stops every thread with the error `UNWANTED`, which is redundant.
         errors.retain(|error| failure.is_none() || error.cause() != UNWANTED);
         let errors = failure.into_iter().chain(errors).collect();
         FlowOutcome {

@@ -1,5 +1,5 @@
-//! Flows of ports: a receiving thread per queue, each with a table of its own, and a thread that
-//! gives flows away.
+//! Meters the flows of ports: one receiving thread with a separate table per queue, and one thread
+//! that passes flows to the sinks.
 
 mod collector;
 mod config;

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::meter::{Meter, MeterCounts};
 
-/// How long flows wait for other flows, in ns of packet time.
+/// The longest time that ended flows wait to be sent, in ns of packet time.
 const PATIENCE: u64 = 200_000_000;
 
-/// Tells other threads what became of the packets of a table.
+/// Publishes the packet counts of a table to other threads.
 pub(super) struct Report {
     counts: Arc<Mutex<MeterCounts>>,
-    /// When flows were last sent to the sinks.
+    /// The time at which flows were last sent to the sinks.
     sent: u64,
 }
 
@@ -19,7 +19,7 @@ impl Report {
         Self { counts, sent: 0 }
     }
 
-    /// Whether flows have waited long enough. Then the caller sends them.
+    /// Whether the caller must send the waiting flows now.
     pub(super) fn is_due(&mut self, meter: &Meter) -> bool {
         let now = meter.now();
         let is_due = now.saturating_sub(self.sent) > PATIENCE;

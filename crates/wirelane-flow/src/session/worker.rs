@@ -1,4 +1,4 @@
-//! The receiving side: frames become packets of a table.
+//! The receiving side: passes frames to a flow table.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 use crate::parts::{Origin, Parts};
 
-/// What a receiving thread does with its frames.
+/// The consumer of one receiving thread.
 pub(super) struct Worker {
     ends: Vec<End>,
     meter: Meter,
@@ -24,15 +24,15 @@ pub(super) struct Worker {
     origins: Vec<Origin>,
     /// The next report.
     parts: Parts,
-    /// No older packet follows.
+    /// No later packet is older than this.
     time: u64,
     report: Report,
 }
 
-/// A receiving end.
+/// A receive queue.
 struct End {
     placing: Placing,
-    /// Number and link type of each interface, by position.
+    /// The number and link type of each interface, by position.
     interfaces: Vec<Option<(u16, u16)>>,
 }
 
@@ -52,8 +52,8 @@ impl Worker {
         Self { ends, meter, outbox, inbox, origins, parts, time: 0, report }
     }
 
-    /// Sends the parts that began and ended, and the time of this table. Without parts it sends the
-    /// time only if flows wait for it: each report wakes a thread.
+    /// Sends the parts that began and ended, and the time of this table. Without parts, it sends
+    /// the time only if flows wait for it, because each report wakes the collector.
     fn send(&mut self) {
         self.report.tell(&self.meter);
         let Some(outbox) = &self.outbox else { return };
@@ -130,7 +130,7 @@ impl End {
         Self { placing, interfaces }
     }
 
-    /// An interface that was found while the port runs, or is described late in a file.
+    /// Adds an interface that appeared while the port runs, or that a file describes late.
     #[cold]
     fn find(&mut self, place: u32, meter: &mut Meter) -> Option<(u16, u16)> {
         let source = self.placing.found(place)?;

@@ -1,4 +1,4 @@
-//! A flow while it lasts.
+//! The table entry of an active flow.
 
 use wirelane_os::memory;
 use wirelane_wire::{Protocol, TcpFlags};
@@ -7,17 +7,17 @@ use crate::compact::{Compact, Ends};
 use crate::flow::Half;
 use crate::packet::{Seen, Segment};
 
-/// A flow while it lasts: three cache lines, of which a packet touches two, the first and that of
-/// its direction.
+/// The table entry of an active flow: three cache lines. A packet touches two, the first and the
+/// line of its direction.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(crate) key: Compact,
-    /// When SYN was seen, or how long its handshake took, in ns.
+    /// The time of the SYN, or the duration of the handshake, in ns.
     handshake: u64,
-    /// The time of the first packet; the end of time before it.
+    /// The time of the first packet; `u64::MAX` before it.
     start: u64,
-    /// From the first end of the key to the second, and back.
+    /// The directions, from the first end of the key first.
     pub(crate) halves: [HalfEntry; 2],
 }
 
@@ -32,9 +32,10 @@ pub(crate) struct HalfEntry {
     octets: u64,
     payload: u64,
     pub(crate) packets: u32,
-    /// The sequence number after all that was seen.
+    /// The expected next sequence number.
     next_sequence: u32,
-    /// Those that were not behind it, and the time of the last, in units of 64 ns.
+    /// The number of segments at or ahead of `next_sequence`, and the time of the last one in units
+    /// of 64 ns.
     segments: u32,
     last: u32,
     zero_windows: u32,
@@ -44,31 +45,32 @@ pub(crate) struct HalfEntry {
     dscp: u8,
     min_ttl: u8,
     max_ttl: u8,
-    /// Its first packet answers a SYN.
+    /// Whether the first packet is a SYN with ACK.
     is_answer: bool,
 }
 
-/// What a segment is to those before it.
+/// The order of a segment relative to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It follows them, or says nothing new.
+    /// It follows them, or has no sequence numbers.
     Follows,
-    /// It is the first one.
+    /// It is the first segment.
     Begins,
-    /// These sequence numbers were left out, since a time in the low bits of units of 64 ns.
+    /// Sequence numbers are missing before it: their begin and end, and the time of the previous
+    /// segment in units of 64 ns (low bits).
     Ahead(u32, u32, u32),
-    /// It is from before the end of what was seen: these sequence numbers, and that end.
+    /// It begins before the expected sequence number: its begin and end, and the expected number.
     Behind(u32, u32, u32),
-    /// The same of a keep-alive.
+    /// The same for a keep-alive.
     Probes(u32, u32, u32),
 }
 
-/// How far the sequence numbers of a direction have come.
+/// The progress of the sequence numbers of a direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// The sequence number after all that was seen.
+    /// The expected next sequence number.
     pub(crate) next: u32,
-    /// Segments that were not behind it.
+    /// The number of segments at or ahead of the expected number.
     pub(crate) segments: u32,
     /// The time of the first packet.
     pub(crate) start: u64,
@@ -76,35 +78,35 @@ pub(crate) struct Progress {
     pub(crate) last: u64,
 }
 
-/// Of the time of a segment.
+/// Converts ns to the unit of segment times.
 const LAST_SHIFT: u32 = 6;
 
-/// The time of a segment, not long before another time.
+/// Restores the time of a segment from its low bits; `known` is a slightly later time.
 pub(crate) fn time_before(known: u64, last: u32) -> u64 {
     let ago = ((known >> LAST_SHIFT) as u32).wrapping_sub(last);
     ((known >> LAST_SHIFT).saturating_sub(ago.into())) << LAST_SHIFT
 }
 
-/// Bits of the state. Those of a direction are shifted by its number.
+/// State bits. The bits of a direction are shifted by its number.
 mod bits {
-    /// It began from the second end of the key.
+    /// The second end of the key is the initiator.
     pub(super) const REVERSED: u16 = 1;
     /// Packets from the first end of the key go from the second end of the tunnel.
     pub(super) const TUNNEL_CROSSED: u16 = 2;
-    /// TCP has ended.
+    /// The TCP connection has ended.
     pub(super) const CLOSED: u16 = 4;
-    /// It is on the table.
+    /// The slot is in use.
     pub(super) const LIVES: u16 = 8;
     /// The sequence number is known.
     pub(super) const SEQUENCE: u16 = 1 << 4;
-    /// Some were left out.
+    /// Sequence numbers are missing.
     pub(super) const HOLES: u16 = 1 << 6;
     pub(super) const FIN: u16 = 1 << 8;
-    /// SYN came from there, and nothing since.
+    /// SYN was the last packet of this direction.
     pub(super) const SYN: u16 = 1 << 10;
-    /// The handshake that began there has been timed.
+    /// The handshake that this direction began has been timed.
     pub(super) const TIMED: u16 = 1 << 12;
-    /// An earlier record has decided which end began.
+    /// An earlier record has decided which end is the initiator.
     pub(super) const CONTINUES: u16 = 1 << 14;
     /// Its first packet was from the second end of the key.
     pub(super) const FROM_SECOND: u16 = 1 << 15;
@@ -149,7 +151,7 @@ impl HalfEntry {
         self.congestion_experienced += u32::from(seen.ecn == 3);
     }
 
-    /// Where a segment of so many sequence numbers belongs.
+    /// Determines the order of a segment, and updates the expected sequence number.
     #[inline]
     fn order(&mut self, segment: &Segment, payload: u32, time: u64) -> Order {
         let marks = u32::from(segment.flags.contains(TcpFlags::SYN))
@@ -165,7 +167,8 @@ impl HalfEntry {
             let expected = std::mem::replace(&mut self.next_sequence, end);
             return if ahead == 0 { Order::Follows } else { Order::Ahead(expected, begin, last) };
         }
-        // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, or nothing at its place.
+        // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, or has no data at its
+        // sequence number.
         if ahead == -1 && payload <= 1 && marks == 0 {
             return Order::Probes(begin, end, self.next_sequence);
         }
@@ -176,7 +179,7 @@ impl HalfEntry {
         Order::Behind(begin, end, expected)
     }
 
-    /// As it is exported.
+    /// The exported form.
     fn half(&self) -> Half {
         if self.packets == 0 {
             return Half::default();
@@ -200,12 +203,12 @@ impl HalfEntry {
 }
 
 impl Entry {
-    /// Not on the table.
+    /// An unused entry.
     pub(crate) const NEW: Self =
         Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
 
-    /// Begins a flow with its first packet, which the caller adds next. `tunnel_reversed`: the
-    /// tunnel's ends were swapped. In the end, the earliest packet decides which end is the source.
+    /// Begins a flow. The caller adds its first packet next. `tunnel_reversed` means that the
+    /// tunnel's ends were swapped. At export, the earliest packet determines the source.
     #[inline]
     pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
         self.key = seen.key;
@@ -221,7 +224,7 @@ impl Entry {
         self.halves = [HalfEntry::NEW; 2];
     }
 
-    /// Begins the next record of a flow that goes on.
+    /// Begins the next record of a continuing flow.
     pub(crate) fn go_on(&mut self) {
         let (is_reversed, is_from_second) = (self.is_reversed(), self.is_from_second());
         self.set(bits::REVERSED, is_reversed);
@@ -257,7 +260,7 @@ impl Entry {
         }
     }
 
-    /// Whether the second end of the key began: an end that answers a SYN did not.
+    /// Whether the second end of the key is the initiator. An end that answers a SYN is not.
     pub(crate) fn is_reversed(&self) -> bool {
         if self.has(bits::CONTINUES) {
             return self.has(bits::REVERSED);
@@ -275,7 +278,7 @@ impl Entry {
         self.has(bits::CLOSED)
     }
 
-    /// Its only direction has ended; the other one, if there is any, comes by another queue.
+    /// Whether the only direction in this table has ended. Another queue may receive the other one.
     pub(crate) fn is_half_closed(&self) -> bool {
         let state = self.key.state;
         let is = |direction: u16| {
@@ -290,10 +293,10 @@ impl Entry {
         self.has(bits::FIN << u16::from(is_reversed))
     }
 
-    /// It waits for nothing but its last packets.
+    /// Whether only last packets may follow.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
-        // Most flows have neither mark.
+        // Most flows have none of these bits.
         self.has(bits::CLOSED | (bits::FIN * 3)) && (self.is_closed() || self.is_half_closed())
     }
 
@@ -301,20 +304,20 @@ impl Entry {
         self.halves.iter().all(|half| half.packets == 0)
     }
 
-    /// The time of its first packet; the end of time before it.
+    /// The time of its first packet; `u64::MAX` before it.
     #[inline]
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// The record that it is part of began earlier, by another queue.
+    /// Notes that the record began earlier in another queue.
     pub(crate) fn began_at(&mut self, time: u64) {
         self.start = self.start.min(time);
     }
 
-    /// Whether a packet surely continues it: nothing has ended, its own direction was not silent
-    /// for `idle`, and the flow does not last for `active`. Reads nothing of the other direction,
-    /// of which the same may be true.
+    /// Whether a packet certainly continues the flow: no direction has ended, the direction of the
+    /// packet was not idle for `idle`, and the flow is younger than `active`. Does not read the
+    /// line of the other direction, so a false result needs a full check.
     #[inline]
     pub(crate) fn goes_on(&self, seen: &Seen, idle: u64, active: u64) -> bool {
         let [first, second] = &self.halves;
@@ -332,15 +335,13 @@ impl Entry {
         a.end.max(b.end)
     }
 
-    /// Adds a packet. What its sequence numbers say of those before is for the caller to judge
-    /// (`Sequences`).
+    /// Adds a packet. Returns the order of its segment, which the caller passes to `Sequences`.
     #[inline]
     pub(crate) fn add(&mut self, seen: &Seen) -> Order {
         let direction = usize::from(seen.is_reversed);
         let [first, second] = &mut self.halves;
         let half = if seen.is_reversed { second } else { first };
-        // The line of the key is written only if something changes, as it costs to bring it back to
-        // memory.
+        // Writes to the cache line of the key only on a change, to avoid its write-back to memory.
         if seen.time < self.start {
             self.start = seen.time;
         }
@@ -357,7 +358,7 @@ impl Entry {
             return Order::Follows;
         }
         let is_known = state & of(bits::SEQUENCE) != 0;
-        // The ACK that follows the SYN of its side, with nothing in between.
+        // The ACK that directly follows the SYN of the same direction.
         if state & of(bits::SYN) != 0 && flags.contains(TcpFlags::ACK) {
             state &= !of(bits::SYN);
             if segment.sequence == half.next_sequence {
@@ -404,12 +405,12 @@ impl Entry {
         if is_reversed { second } else { first }
     }
 
-    /// The sequence number after all that was seen of a direction.
+    /// The expected next sequence number of a direction.
     pub(crate) fn next_sequence(&self, is_reversed: bool) -> u32 {
         self.half(is_reversed).next_sequence
     }
 
-    /// How far a direction has come in this record; `None` without sequence numbers.
+    /// The progress of a direction in this record; `None` without sequence numbers.
     pub(crate) fn progress(&self, is_reversed: bool) -> Option<Progress> {
         let HalfEntry { next_sequence, segments, start, end, last, packets, .. } =
             *self.half(is_reversed);
@@ -422,13 +423,13 @@ impl Entry {
         })
     }
 
-    /// Whether the counters take no more packets: all others are below that of packets.
+    /// Whether a packet counter is at its limit. The other 32-bit counters never exceed it.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.halves.iter().any(|half| half.packets == u32::MAX)
     }
 
-    /// Its directions, that of who began first, and how long the handshake took if it began there.
+    /// The directions, forward first, and the handshake time if the forward direction began it.
     pub(crate) fn directions(&self) -> (Half, Half, Option<u64>) {
         let [first, second] = &self.halves;
         let (forward, reverse, direction) = match self.is_reversed() {
@@ -439,13 +440,13 @@ impl Entry {
         (forward.half(), reverse.half(), is_timed.then_some(self.handshake))
     }
 
-    /// The ends, who began first.
+    /// The ends, initiator first.
     pub(crate) fn ends(&self) -> Ends {
         let ends = self.key.ends();
         if self.is_reversed() { ends.swapped() } else { ends }
     }
 
-    /// Lets both of its lines that a packet needs come into the cache.
+    /// Prefetches the two cache lines that a packet needs.
     #[inline]
     pub(crate) fn prefetch(&self, is_reversed: bool) {
         let [first, second] = &self.halves;

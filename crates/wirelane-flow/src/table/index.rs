@@ -1,12 +1,13 @@
-//! From the hash of a key to the slot of its entry: open addressing over groups of a cache line.
+//! A hash index of slots: open addressing over groups of one cache line.
 
 use wirelane_os::memory;
 
-/// Places of a group.
+/// The places of a group.
 const WIDTH: usize = 8;
-/// A place that was never used since its group was full.
+/// A free place. A lookup ends at a group that has one.
 const EMPTY: u32 = u32::MAX;
-/// A place whose entry was removed from a full group: entries of other groups may lie behind it.
+/// A place that was freed in a full group. A lookup continues after such a group, as later groups
+/// may have its entries.
 const GRAVE: u32 = u32::MAX - 1;
 
 /// Eight places on one cache line.
@@ -26,16 +27,16 @@ impl Group {
     }
 }
 
-/// From hashes to slots.
+/// Maps hashes to slots.
 pub(crate) struct Index {
-    /// A power of two.
+    /// Their number is a power of two.
     groups: Vec<Group>,
     used: usize,
     graves: usize,
 }
 
 impl Index {
-    /// The least index.
+    /// An empty index.
     pub(crate) fn new() -> Self {
         Self { groups: groups(16), used: 0, graves: 0 }
     }
@@ -45,7 +46,7 @@ impl Index {
         self.groups.len() * size_of::<Group>()
     }
 
-    /// The first slot of this hash for which `is` holds.
+    /// The first slot with this hash that `is` accepts.
     #[inline]
     pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
         for group in self.probe(hash) {
@@ -61,7 +62,7 @@ impl Index {
         None
     }
 
-    /// Lets the group of this hash come into the cache.
+    /// Prefetches the group of this hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) {
         if let Some(group) = self.groups.get(self.begin(hash)) {
@@ -69,19 +70,19 @@ impl Index {
         }
     }
 
-    /// Some slot with this hash, which need not be the right one.
+    /// A slot with this hash in the first group, which may be the wrong one.
     #[inline]
     pub(crate) fn guess(&self, hash: u32) -> Option<u32> {
         let group = self.groups.get(self.begin(hash))?;
         let mut found = 0_usize;
-        // All of them: which one it is, no CPU foresees.
+        // Compares all places without a branch, because the position is unpredictable.
         for (place, other) in group.hashes.iter().enumerate() {
             found |= usize::from(*other == hash) << place;
         }
         group.slots.get(found.trailing_zeros() as usize).copied().filter(|slot| *slot < GRAVE)
     }
 
-    /// Adds a slot, which is not there.
+    /// Adds a new slot.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         if (self.used + self.graves + 1) * 8 > self.groups.len() * WIDTH * 7 {
             self.rebuild();
@@ -91,7 +92,7 @@ impl Index {
         self.graves -= usize::from(grave);
     }
 
-    /// Removes a slot that is there.
+    /// Removes a slot.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let (begin, mask) = (self.begin(hash), self.groups.len() - 1);
         for step in 0..self.groups.len() {
@@ -120,7 +121,7 @@ impl Index {
         first.iter().chain(later)
     }
 
-    /// Puts a slot into the first free place; whether that was a grave.
+    /// Stores a slot in the first free place. Returns whether that was a grave.
     fn place(&mut self, hash: u32, slot: u32) -> bool {
         let (begin, mask) = (self.begin(hash), self.groups.len() - 1);
         for step in 0..self.groups.len() {
@@ -137,7 +138,7 @@ impl Index {
         false
     }
 
-    /// Makes room: twice as much if most places are used, and none of it graves.
+    /// Removes all graves, and doubles the size if more than half of the places are used.
     #[cold]
     fn rebuild(&mut self) {
         let places = self.groups.len() * WIDTH;
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Hashes collide, so that probes pass groups and graves.
+        /// Hashes collide, so that probes continue over several groups and graves.
         #[test]
         fn as_a_map(operations in prop::collection::vec((0_u32..600, any::<bool>()), 1..3000)) {
             let mut index = Index::new();

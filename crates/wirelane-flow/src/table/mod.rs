@@ -1,4 +1,4 @@
-//! The table of flows: entries of 192 bytes, an index of 8 bytes per place, and a wheel of times.
+//! The flow table: entries of 192 bytes, an index with 8 bytes per place, and a timer wheel.
 
 mod entry;
 mod index;

@@ -1,4 +1,4 @@
-//! The memory of entries: it grows by pieces, each twice as large as the one before, and never
+//! The memory of entries. It grows by pieces, each twice as large as the previous one, and never
 //! moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,32 +9,32 @@ use wirelane_os::memory;
 use super::entry::Entry;
 use crate::fitting;
 
-/// Entries of the first piece: less than a huge page.
+/// The entries of the first piece: less than a huge page.
 const FIRST: usize = 4096;
-/// Room that a table takes at once, in entries.
+/// The entries that a table takes from the room at once.
 const STEP: usize = 256;
 
-/// How many flows all tables together may still hold.
+/// The number of further flows that all tables together may have.
 #[derive(Debug)]
 pub struct Room(AtomicUsize);
 
 impl Room {
-    /// Room for so many flows.
+    /// Room for `flows` flows.
     pub fn new(flows: usize) -> Self {
         Self(AtomicUsize::new(flows))
     }
 
-    /// Room for so many flows of one table, or for as many as the memory that is left suffices for,
-    /// with a sentence about that.
+    /// Room for `flows` flows of one table, or fewer if the available memory does not suffice, with
+    /// a note about that.
     ///
     /// # Errors
-    /// It does not suffice for 1,000 flows.
+    /// Memory does not suffice for 1,000 flows.
     pub fn fitting(flows: usize) -> Result<(Self, Option<String>)> {
         let (had, note) = fitting::flows(flows, 1)?;
         Ok((Self::new(had), note))
     }
 
-    /// Takes room for at most `wanted` flows; for how many there was.
+    /// Takes room for at most `wanted` flows. Returns the number taken.
     fn take(&self, wanted: usize) -> usize {
         let take = |left: usize| left.checked_sub(wanted.min(left));
         self.0
@@ -43,18 +43,18 @@ impl Room {
     }
 }
 
-/// Entries by their slots.
+/// Entries by slot.
 pub(crate) struct Slab {
-    /// Memory of each is there as far as slots of it were in use.
+    /// The length of each piece is its number of slots that were ever in use.
     pieces: Vec<Vec<Entry>>,
-    /// Slots that may be used.
+    /// The number of slots taken from the room.
     allowed: usize,
     free: Vec<u32>,
-    /// Slots below were in use.
+    /// The number of slots that were ever in use.
     begun: usize,
 }
 
-/// The piece of a slot, and its place there.
+/// The piece of a slot, and the index in the piece.
 #[inline(always)]
 fn place(slot: u32) -> (usize, usize) {
     let number = slot as usize / FIRST + 1;

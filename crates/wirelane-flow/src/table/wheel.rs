@@ -1,10 +1,10 @@
-//! When to look at which slot again: lists of slots by time, in turns.
+//! A timer wheel: lists of slots by expiry time.
 
-/// Lists. Slots lie on them for at most this many ticks.
+/// The number of lists. A slot stays on one for at most this many ticks.
 const LISTS: usize = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
-/// In place of a previous slot: the first of a list, counted from here on.
+/// In place of a previous slot: this value plus the list, for the first slot of a list.
 const FIRST: u32 = u32::MAX - LISTS as u32;
 
 /// The neighbours of a slot on its list.
@@ -14,23 +14,23 @@ struct Link {
     previous: u32,
 }
 
-/// Lists of slots by time.
+/// A timer wheel.
 pub(crate) struct Wheel {
     heads: [u32; LISTS],
-    /// By slot: apart from what a packet touches.
+    /// By slot, separate from the memory that a packet touches.
     links: Vec<Link>,
     /// Nanoseconds per list.
     tick: u64,
-    /// Lists before this one are over.
+    /// Lists before this tick have expired.
     now: u64,
-    /// When it is over.
+    /// The expiry time of the current list.
     due: u64,
 }
 
 impl Wheel {
-    /// For times at most `span` ns ahead.
+    /// A wheel for times at most `span` ns ahead.
     pub(crate) fn new(span: u64) -> Self {
-        // A flow that is over waits for at most the rest of a list.
+        // An expired flow waits for at most one tick.
         let tick = (span / (LISTS as u64 / 2)).clamp(1_000_000, 250_000_000);
         Self { heads: [NONE; LISTS], links: Vec::new(), tick, now: 0, due: tick }
     }
@@ -40,7 +40,7 @@ impl Wheel {
         self.links.capacity() * size_of::<Link>()
     }
 
-    /// Puts a slot, which is on no list, on the one of this time.
+    /// Adds a slot, which is on no list, to the list of this time.
     pub(crate) fn add(&mut self, slot: u32, due: u64) {
         let turn = (due / self.tick).clamp(self.now, self.now + LISTS as u64 - 1);
         let list = turn as usize % LISTS;
@@ -58,7 +58,7 @@ impl Wheel {
         }
     }
 
-    /// Takes a slot off its list.
+    /// Removes a slot from its list.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(&Link { next, previous }) = self.links.get(slot as usize) else { return };
         if previous >= FIRST {
@@ -73,19 +73,19 @@ impl Wheel {
         }
     }
 
-    /// The slot behind this one on its list.
+    /// The next slot on the same list.
     pub(crate) fn after(&self, slot: u32) -> Option<u32> {
         self.links.get(slot as usize).map(|link| link.next).filter(|next| *next != NONE)
     }
 
-    /// Whether a list is over at this time.
+    /// Whether the current list has expired at this time.
     #[inline]
     pub(crate) fn is_due(&self, time: u64) -> bool {
         time >= self.due
     }
 
-    /// Turns on to this time, and gives the first slot of each list that is over. Who takes them
-    /// follows [`Wheel::after`], each before it is added again.
+    /// Advances to this time. Returns the first slot of each expired list. The caller follows
+    /// [`Wheel::after`], and reads it before adding a slot again.
     pub(crate) fn turn(&mut self, time: u64) -> impl Iterator<Item = u32> + use<> {
         let before = self.now;
         self.now = (time / self.tick).max(before);
