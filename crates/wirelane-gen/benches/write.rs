@@ -1,4 +1,4 @@
-//! Nanoseconds per packet of templates and of the generator, without sending: `cargo bench -p
+//! Measures nanoseconds per packet of templates and the generator, without sending: `cargo bench -p
 //! wirelane-gen`.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn main() {
     }
     let one = || std::iter::once("ipv4 src=10.0.0.0/16 udp".to_owned());
     generate("generator, signed", one(), Rate::Max, "64", signature::LEN);
-    // Every stream with a schedule of its own: what the heap costs.
+    // Each stream has a separate schedule: measures the cost of the heap.
     for streams in [100, 1000, 10_000, 100_000] {
         let streams: Vec<_> = (0..streams)
             .map(|i| {
@@ -87,7 +87,7 @@ fn run(title: &str, streams: Vec<Stream>) {
     });
 }
 
-/// The best of many short runs, which others on the machine disturb least.
+/// Reports the best of many short runs, which other processes disturb least.
 fn report(title: &str, mut packet: impl FnMut()) {
     if std::env::args().nth(1).is_some_and(|word| !title.contains(&word)) {
         return;

@@ -1,4 +1,4 @@
-//! What fills a packet after its headers: zeros, another byte, bytes that count, or random ones.
+//! The bytes after the headers of a packet: a constant byte, counting bytes, or random bytes.
 
 use std::sync::OnceLock;
 
@@ -7,19 +7,19 @@ use wirelane_wire::checksum::Sum;
 use crate::table::{FILL_COUNT, FILL_RANDOM};
 use crate::value::random;
 
-/// What fills a packet after its headers. It is the same in every packet.
+/// The bytes after the headers, the same in every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Always this byte.
+    /// This byte, repeated.
     Byte(u8),
     /// 0, 1, 2 … 255, 0, 1 …
     Count,
-    /// Bytes without a pattern.
+    /// Pseudorandom bytes.
     Random,
 }
 
 impl Fill {
-    /// What a value of the payload's field `fill` means.
+    /// The fill for a value of the payload field `fill`.
     pub(crate) fn of(value: u16) -> Self {
         match value {
             FILL_COUNT => Self::Count,
@@ -28,12 +28,12 @@ impl Fill {
         }
     }
 
-    /// Fills from the first byte of the fill on.
+    /// Fills `bytes` from the start of the fill.
     pub fn write(self, bytes: &mut [u8]) {
         self.continue_at(bytes, 0);
     }
 
-    /// Fills from byte `from` of the fill on.
+    /// Fills `bytes` from byte `from` of the fill.
     pub fn continue_at(self, bytes: &mut [u8], from: usize) {
         match self.pattern() {
             Err(byte) => bytes.fill(byte),
@@ -46,7 +46,7 @@ impl Fill {
         }
     }
 
-    /// The one's complement sum of the first `len` bytes, if they begin at an even offset.
+    /// The one's complement sum of the first `len` bytes, for an even start offset.
     #[inline]
     pub fn sum(self, len: usize) -> u16 {
         match self.pattern() {
@@ -72,7 +72,7 @@ impl Fill {
     }
 }
 
-/// As many bytes as a frame has at most, and the sums of the first of them.
+/// The bytes of the longest frame, and the sum of each prefix.
 struct Pattern {
     bytes: Vec<u8>,
     sums: Vec<u16>,

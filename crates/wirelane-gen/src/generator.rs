@@ -1,20 +1,19 @@
-//! The packets of many streams, in the order of their departures.
+//! Generates the packets of many streams in order of departure.
 //!
-//! Streams that have the same schedule form a group. The packets of a group are evenly spread: each
-//! stream has a phase of its own, so that N streams never become bursts of N packets. Within a
-//! group streams take turns, so that a group costs the same however many streams it has; only
-//! groups are ordered by time, in a heap. As fast as possible is a schedule, too: everything takes
-//! turns.
+//! Streams with the same schedule form a group. The packets of a group are evenly spread: each
+//! stream has a separate phase, so that N streams do not send bursts of N packets. The streams of a
+//! group take turns, so the cost per packet does not depend on their number. A heap orders only the
+//! groups by time. Streams without a rate also form groups and take turns.
 //!
 //! # Which thread sends what
 //!
-//! With several lanes, either lane i sends packets i, i + n, i + 2n … of a stream, or a stream
-//! belongs to one lane as a whole. The first spreads the load evenly. It keeps the packets of a
-//! flow together, and in order, if the fields of the template repeat after a multiple of n packets
-//! ([`Template::cycle`](crate::Template::cycle)), as 256 addresses do on two lanes. Streams for
-//! which that does not hold belong to one lane each, provided that there are at least as many equal
-//! streams as lanes. Otherwise, as for a single flow on two lanes, packets of one flow are sent by
-//! several threads, and may overtake each other.
+//! With n lanes, either lane i sends packets i, i + n, i + 2n … of a stream, or one lane sends the
+//! whole stream. The first way spreads the load evenly. It keeps the packets of a flow on one lane
+//! and in order if the fields of the template repeat after a multiple of n packets
+//! ([`Template::cycle`](crate::Template::cycle)), as with 256 addresses on two lanes. Other streams
+//! belong to one lane each, if there are at least as many equal streams as lanes. Otherwise, as for
+//! a single flow on two lanes, several threads send packets of one flow, which may overtake each
+//! other.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -28,19 +27,19 @@ use crate::source::{Departure, Lane, Source, SourceError};
 use crate::stream::Stream;
 use crate::template::Cursor;
 
-/// What one thread sends of many streams.
+/// The packets of many streams that one thread sends.
 #[derive(Debug)]
 pub struct Generator {
     streams: Arc<[Stream]>,
     lane: Lane,
     key: Option<Key>,
     groups: Vec<Group>,
-    /// All groups but the current one.
+    /// The next turns of all groups except the current one.
     waiting: BinaryHeap<Reverse<Turn>>,
     current: Option<Turn>,
-    /// By position of the stream: where its fields stand.
+    /// The positions of the fields of each stream.
     cursors: Vec<Cursor>,
-    /// By position of the stream: how many packets were written.
+    /// The number of packets written for each stream.
     sequences: Vec<u32>,
 }
 
@@ -48,44 +47,45 @@ pub struct Generator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: u64,
-    /// The number of the packet in its stream: who has had fewer turns comes first.
+    /// The packet number in its stream: at equal times, the group with fewer turns is first.
     k: u64,
     group: usize,
 }
 
-/// Streams with one schedule.
+/// Streams with the same schedule.
 #[derive(Debug)]
 struct Group {
-    /// The positions of those that this lane sends.
+    /// The indices of the streams that this lane sends.
     members: Vec<u32>,
-    /// Whose turn it is.
+    /// The index of the next member.
     turn: usize,
-    /// The number of that packet in its stream.
+    /// The number of its next packet.
     k: u64,
-    /// From one packet of a stream to its next on this lane.
+    /// The distance between two packets of a stream on this lane.
     stride: u64,
     clock: Clock,
-    /// Packets of each stream on all lanes.
+    /// The number of packets of each stream on all lanes.
     count: u64,
-    /// Packets must be due before this.
+    /// Packets due at this time or later are not sent.
     end: u64,
 }
 
-/// How a group knows its times.
+/// The times of a group.
 #[derive(Debug)]
 enum Clock {
-    /// From one packet of the lane to the next.
+    /// Steps from one packet of the lane to the next.
     Even { ticks: Ticks, next: Step, around: Step },
-    /// By computing each anew. The group has one member.
+    /// Computes each time from the schedule. The group has one member.
     Uneven(Schedule),
 }
 
 impl Generator {
-    /// What `lane` sends of `streams`. With a `key`, packets of templates that reserve bytes are
-    /// signed: flows are numbered by [`signature::flow`] of the stream's position and the lane.
+    /// A generator for the packets of `streams` that `lane` sends. With a `key`, it signs packets
+    /// of templates that reserve room for a signature. The flow number is [`signature::flow`] of
+    /// the stream index and the lane.
     ///
     /// # Errors
-    /// A rate is a share; some streams have a rate, and others are as fast as possible; there are
+    /// A rate is a share of the link speed; some streams have a rate and others do not; there are
     /// more than 2²⁴ flows to sign.
     pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self, RecipeError> {
         let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
@@ -114,7 +114,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Puts the streams into groups, and their first turns into the heap.
+    /// Groups the streams, and adds their first turns to the heap.
     fn group(&mut self) -> Result<(), RecipeError> {
         let streams = self.streams.clone();
         let lane = Lane { index: self.lane.index, of: self.lane.of.max(1) };
@@ -128,15 +128,15 @@ impl Generator {
             equal[group].push(position as u32);
         }
 
-        // Which packets of a stream this lane sends: the first one, and every how many.
+        // The packets of each stream that this lane sends: the first number, and the distance.
         let mut shares = vec![(0, 1); streams.len()];
         for (number, all) in equal.iter().enumerate() {
             let stream = &streams[all[0] as usize];
             let schedule = stream
                 .schedule()
                 .map_err(|error| RecipeError::new(format!("stream '{}': {error}", stream.name)))?;
-            // The groups, too, begin at different times; the first one at once. The golden ratio
-            // spreads any number of them.
+            // Groups also begin at different times, the first one immediately. The golden ratio
+            // spreads any number of groups.
             let schedule = schedule.later((number as u32).wrapping_mul(0x9e37_79b9));
             let whole = !spreads(stream, lane) && all.len() >= lane.of as usize;
             let (first, stride) =
@@ -162,7 +162,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Adds the members (by their place among all of the group) of a group with even times.
+    /// Adds a group with even times. `members` are indices into `all`, its streams on all lanes.
     fn add_even(
         &mut self,
         stream: &Stream,
@@ -205,7 +205,7 @@ impl Generator {
         self.groups.push(group);
     }
 
-    /// The position of the stream whose packet is next, and its number.
+    /// The index of the stream with the next packet, and its turn.
     #[inline]
     fn peek(&self) -> Option<(usize, Turn)> {
         let turn = self.current?;
@@ -213,7 +213,7 @@ impl Generator {
         group.members.get(group.turn).map(|stream| (*stream as usize, turn))
     }
 
-    /// Goes on to the next packet.
+    /// Advances to the next packet.
     #[inline]
     fn advance(&mut self, number: usize) {
         let Some(group) = self.groups.get_mut(number) else {
@@ -247,7 +247,7 @@ impl Source for Generator {
         let stream = &self.streams[position];
         let len = stream.lengths.at(turn.k);
         let Some(packet) = packet.get_mut(..len) else {
-            // Without room there is no packet, but there are others to come.
+            // Skips a packet that does not fit.
             self.skip();
             return;
         };
@@ -272,7 +272,7 @@ impl Source for Generator {
 }
 
 impl Group {
-    /// When the next packet is due, and its number in its stream; `None` after the last.
+    /// The due time of the next packet and its number in its stream; `None` after the last.
     #[inline]
     fn next(&self) -> Option<(u64, u64)> {
         if self.k >= self.count {
@@ -282,7 +282,7 @@ impl Group {
             Clock::Even { ticks, .. } => ticks.at,
             Clock::Uneven(schedule) => schedule.due(self.k),
         };
-        // Without end, the last nanosecond is one, too.
+        // Without an end, a packet at `u64::MAX` is also valid.
         (at < self.end || self.end == u64::MAX).then_some((at, self.k))
     }
 
@@ -292,7 +292,7 @@ impl Group {
         let around = self.turn >= self.members.len();
         if around {
             self.turn = 0;
-            // After the last number there is none, so it is sent only once.
+            // Saturates after the last number, so the last packet is sent only once.
             self.k = self.k.saturating_add(self.stride);
         }
         if let Clock::Even { ticks, next, around: far } = &mut self.clock {
@@ -301,11 +301,11 @@ impl Group {
     }
 }
 
-/// What streams of one group have in common.
+/// The common properties of the streams of a group.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     rate: (u8, u64),
-    /// Only where times depend on them.
+    /// The lengths, if times depend on them.
     lengths: Vec<u16>,
     start: u64,
     count: Option<u64>,
@@ -335,7 +335,7 @@ impl Alike {
     }
 }
 
-/// Whether each lane has flows of its own when it sends every n-th packet.
+/// Whether the lanes have disjoint flows when each sends every n-th packet.
 fn spreads(stream: &Stream, lane: Lane) -> bool {
     let cycle = stream.template.cycle();
     lane.of <= 1 || cycle.is_none_or(|cycle| cycle.is_multiple_of(u64::from(lane.of)))

@@ -45,7 +45,7 @@ fn streams_with_rates_of_their_own_do_not_begin_together() {
     let streams: Vec<_> = (0..50).map(|i| stream("udp", &format!("{}pps", 1000 + i))).collect();
     let times = times(&mut generator(&streams, 0, 1), 50);
     assert_eq!(times[0], (0, 0));
-    // Each once, and none of the gaps is far from the mean of 20 us.
+    // Each stream sends once, and all gaps are close to the mean of 20 us.
     assert_eq!(times.iter().map(|(_, stream)| stream).collect::<HashSet<_>>().len(), 50);
     assert!(times.is_sorted() && times.windows(2).all(|pair| pair[1].0 - pair[0].0 < 60_000));
 }
@@ -87,7 +87,8 @@ fn counts_and_durations_end() {
                 sent[stream as usize] += 1;
             }
         }
-        // Phases shift the last one out: one of each millisecond, that of the start included.
+        // The phases shift the last packet out: one packet per millisecond remains, including the
+        // start.
         assert_eq!(sent, [5, 10, 2], "{of}");
     }
 }
@@ -112,8 +113,8 @@ fn shares_are_of_the_wire() {
 
 #[test]
 fn flows_stay_on_their_lanes() {
-    // 4 flows on 2 lanes are spread; 5 streams of one flow each belong to one lane; 3 flows of a
-    // single stream cannot be kept together.
+    // 4 flows are spread over 2 lanes; each of 5 streams with one flow belongs to one lane; 3 flows
+    // of a single stream cannot be kept together.
     let of = |streams: &[Stream]| {
         let mut seen = Vec::new();
         for index in 0..2 {
@@ -150,8 +151,8 @@ fn packets_are_signed_per_lane_and_what_is_skipped_is_not_numbered() {
 }
 
 proptest! {
-    /// Whatever the streams and lanes are: each lane is in order, and together they send what one
-    /// would, at the times that the schedules say.
+    /// For any streams and lanes: each lane is in order, and all lanes together send the packets of
+    /// a single lane at the scheduled times.
     #[test]
     fn lanes_add_up(
         kinds in proptest::collection::vec((1..4u32, 0..3usize, 1..30u64, 0..3usize), 1..12),
@@ -175,7 +176,7 @@ proptest! {
             assert!(sent.is_sorted_by_key(|(departure, _)| departure.at));
             sent
         }).collect();
-        // With several lanes the groups may be others, and with them the phases.
+        // With several lanes, the groups and so the phases may differ.
         let key = |(departure, packet): &(Departure, Vec<u8>)| (departure.stream, packet.clone());
         all.sort_by_key(key);
         sent.sort_by_key(key);

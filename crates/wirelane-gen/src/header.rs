@@ -1,23 +1,23 @@
-//! The bytes of one header, with its optional parts, before any field is written.
+//! The bytes of one header including its optional parts, before fields are written.
 
 use crate::protocol::Id;
 use crate::recipe::{Layer, Value};
 use crate::values::Values;
 
-/// A header whose fields are still zero.
+/// A header with zero fields.
 pub(crate) struct Header {
     pub(crate) bytes: Vec<u8>,
-    /// Where the optional fields stand, in bits.
+    /// The bit offsets of optional fields.
     optional: Vec<(&'static str, usize)>,
 }
 
 impl Header {
-    /// Where an optional field stands, in bits.
+    /// The bit offset of an optional field.
     pub(crate) fn optional(&self, name: &str) -> Option<usize> {
         self.optional.iter().find(|(field, _)| *field == name).map(|(_, bit)| *bit)
     }
 
-    /// What the field of the header's own length holds.
+    /// The value of the header length field.
     pub(crate) fn length_field(&self, id: Id) -> u128 {
         let len = self.bytes.len() as u128;
         match id {
@@ -27,14 +27,14 @@ impl Header {
         }
     }
 
-    /// Appends bytes of which an optional field is the last `bits`.
+    /// Appends bytes whose last `bits` bits are an optional field.
     fn append(&mut self, bytes: &[u8], field: &'static str, bits: usize) {
         self.bytes.extend_from_slice(bytes);
         self.optional.push((field, self.bytes.len() * 8 - bits));
     }
 }
 
-/// The header of `layer`.
+/// Builds the header of `layer`.
 pub(crate) fn build(layer: &Layer) -> Result<Header, String> {
     let mut header = Header { bytes: vec![0; layer.protocol.length], optional: Vec::new() };
     match layer.protocol.id {
@@ -62,7 +62,7 @@ fn options(header: &mut Header, layer: &Layer, name: &str, most: usize) -> Resul
     Ok(())
 }
 
-/// Options of TCP (RFC 9293 section 3.1, RFC 7323, RFC 2018), each at a multiple of 32 bits.
+/// Appends TCP options (RFC 9293 section 3.1, RFC 7323, RFC 2018), aligned to 32 bits.
 fn tcp(header: &mut Header, layer: &Layer) -> Result<(), String> {
     const NOP: u8 = 1;
     if layer.get("mss").is_some() {
@@ -90,7 +90,7 @@ fn tcp(header: &mut Header, layer: &Layer) -> Result<(), String> {
     options(header, layer, "options", 60)
 }
 
-/// The optional fields of GRE (RFC 2784, RFC 2890).
+/// Appends the optional fields of GRE (RFC 2784, RFC 2890).
 fn gre(header: &mut Header, layer: &Layer) {
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
@@ -98,15 +98,15 @@ fn gre(header: &mut Header, layer: &Layer) {
     for (name, flag) in [("checksum", CHECKSUM), ("key", KEY), ("seq", SEQUENCE)] {
         if layer.get(name).is_some() {
             header.bytes[0] |= flag;
-            // The checksum is followed by 16 reserved bits.
+            // 16 reserved bits follow the checksum.
             let field = layer.protocol.field(name).map_or(name, |field| field.name);
             header.append(&[0; 4], field, 32);
         }
     }
 }
 
-/// Appends the contents of an extension header, padded to 64 bits: with options that pad
-/// (RFC 8200 section 4.2) or with zeros.
+/// Appends the contents of an extension header, padded to 64 bits with padding options (RFC 8200
+/// section 4.2) or zeros.
 fn extension(header: &mut Header, contents: &[u8], pad: bool) -> Result<(), String> {
     header.bytes.extend_from_slice(contents);
     let len = header.bytes.len();

@@ -1,7 +1,8 @@
-//! Packets in one line: `vlan id=100 ipv4 dst=10.0.0.0/24 udp dst=53 payload text=hello`.
+//! The one-line notation of packets: `vlan id=100 ipv4 dst=10.0.0.0/24 udp dst=53 payload
+//! text=hello`.
 //!
-//! A word is a protocol, `field=value` sets a field of the protocol before it. Words are separated
-//! by spaces, and nothing in them is special to a shell. `docs/send.md` is the reference.
+//! A word is a protocol; `field=value` sets a field of the preceding protocol. Spaces separate
+//! words. No character of the notation is special in a shell. `docs/send.md` is the reference.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,12 +62,12 @@ impl fmt::Display for Recipe {
     }
 }
 
-/// Sets one field of the layer with this position.
+/// Sets one field of the layer at this position.
 fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<(), RecipeError> {
     let protocol = layer.protocol;
     let wrong = |what: String| RecipeError::new(format!("{protocol} {name}: {what}"));
     let Some(field) = protocol.field(name) else {
-        // It knows the words.
+        // This call returns the error for an unknown field.
         return layer.set_auto(name).map(drop);
     };
     match field.kind {
@@ -86,15 +87,15 @@ fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<()
     .map(drop)
 }
 
-/// The seed of random values that name none: another one in each field.
+/// The default seed of random values, different for each field.
 fn seed(position: usize, field: &Field) -> u64 {
-    // FNV-1a, which is short; the values are mixed well where they are made.
+    // FNV-1a suffices, as the generator of the values mixes the seed.
     let name = field.name.bytes().map(u64::from);
     name.chain([position as u64])
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ byte).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The words; quotes may hold spaces.
+/// Splits a text into words. Quoted text may contain spaces.
 fn words(text: &str) -> Result<Vec<&str>, RecipeError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -108,7 +109,7 @@ fn words(text: &str) -> Result<Vec<&str>, RecipeError> {
     Ok(words)
 }
 
-/// Where the first word ends; `None` if that is within quotes.
+/// The end of the first word; `None` if a quote is not closed.
 fn word_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;
@@ -128,7 +129,7 @@ fn word_end(text: &str) -> Option<usize> {
     quote.is_none().then_some(text.len())
 }
 
-/// Text as it stands, in single quotes, or in double ones with escapes.
+/// Decodes plain text, text in single quotes, or text in double quotes with escapes.
 fn unquote(text: &str) -> Result<Vec<u8>, String> {
     let within = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
     if let Some(text) = within('\'') {

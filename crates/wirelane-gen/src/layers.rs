@@ -1,14 +1,15 @@
-//! Which layer can be on which, what is implied below one, and how a header names what follows it.
+//! The order of layers: allowed successors, implied lower layers, and the fields that name the next
+//! protocol.
 
 use crate::protocol::{Id, Protocol};
 use crate::recipe::{Layer, Recipe, RecipeError};
 use crate::table;
 
 impl Recipe {
-    /// The recipe with the layers that it implies: Ethernet below IP, IPv4 below UDP and so on.
+    /// The recipe including implied layers: Ethernet below IP, IPv4 below UDP and so on.
     ///
     /// # Errors
-    /// A layer cannot follow the one before it.
+    /// A layer cannot follow its predecessor.
     pub fn complete(&self) -> Result<Self, RecipeError> {
         let mut layers = Vec::new();
         for layer in &self.layers {
@@ -32,7 +33,8 @@ fn place(layers: &mut Vec<Layer>, layer: Layer) -> Result<(), RecipeError> {
     Ok(())
 }
 
-/// What must stand between `below` and `layer`; an error, which may be a hint, if they do not fit.
+/// The layer that must be inserted between `below` and `layer`. The error is a hint, possibly
+/// empty, if they do not fit.
 fn missing(below: Option<Id>, layer: Id) -> Result<Option<Id>, &'static str> {
     use Id::{
         Advertisement, Arp, Destination, Eth, Fragment, Geneve, Gre, HopByHop, Icmp, Icmpv6, Ipv4,
@@ -42,7 +44,7 @@ fn missing(below: Option<Id>, layer: Id) -> Result<Option<Id>, &'static str> {
     let frames = matches!(below, None | Some(Vxlan));
     let ipv6 = matches!(below, Some(Ipv6 | HopByHop | Destination | Routing | Fragment));
     let internet = ipv6 || matches!(below, Some(Ipv4));
-    // What carries IP without an Ethernet header.
+    // Layers that carry IP without an Ethernet header.
     let bare = matches!(below, Some(Mpls | Gre | Geneve));
     let tunnel = matches!(below, Some(Gre | Geneve));
     let end = matches!(below, Some(Payload | Arp | Udp | Tcp | Icmp | Icmpv6))
@@ -74,7 +76,7 @@ fn missing(below: Option<Id>, layer: Id) -> Result<Option<Id>, &'static str> {
     }
 }
 
-/// What the field of `layers[at]` that names the next protocol holds; `otherwise` before payload.
+/// The value of the next-protocol field of `layers[at]`; `otherwise` before a payload.
 pub(crate) fn next(layers: &[Layer], at: usize, otherwise: u128) -> u128 {
     let id = |at: usize| layers.get(at).map(|layer| layer.protocol.id);
     let Some((this, next)) = id(at).zip(id(at + 1)) else {
@@ -102,8 +104,8 @@ pub(crate) fn next(layers: &[Layer], at: usize, otherwise: u128) -> u128 {
     }
 }
 
-/// The hop limit below the layers from `from` on: neighbour discovery must come from this link
-/// (RFC 4861 section 7.1).
+/// The hop limit of the header before layer `from`: 255 for neighbour discovery (RFC 4861 section
+/// 7.1).
 pub(crate) fn hop_limit(layers: &[Layer], from: usize, otherwise: u128) -> u128 {
     let extension = |id| matches!(id, Id::HopByHop | Id::Destination | Id::Routing | Id::Fragment);
     let ids = layers.iter().skip(from).map(|layer| layer.protocol.id);
@@ -113,7 +115,7 @@ pub(crate) fn hop_limit(layers: &[Layer], from: usize, otherwise: u128) -> u128 
     }
 }
 
-/// The protocol number of what follows an IP header.
+/// The IP protocol number of a layer.
 fn number(id: Id) -> Option<u8> {
     Some(match id {
         Id::HopByHop => 0,
@@ -132,12 +134,12 @@ fn number(id: Id) -> Option<u8> {
     })
 }
 
-/// Whether nothing belongs to a packet after this header. The rest of the frame is padding.
+/// Whether the packet ends with this header. The rest of the frame is padding.
 pub(crate) fn is_closed(protocol: &Protocol) -> bool {
     matches!(protocol.id, Id::Solicitation | Id::Advertisement)
 }
 
-/// The number in the pseudo-header of a protocol whose checksum has one.
+/// The protocol number in the pseudo-header, for protocols whose checksum includes one.
 pub(crate) fn pseudo(protocol: &Protocol) -> Option<u8> {
     match protocol.id {
         Id::Udp | Id::Tcp | Id::Icmpv6 | Id::Solicitation | Id::Advertisement => {

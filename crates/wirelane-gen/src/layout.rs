@@ -1,4 +1,4 @@
-//! From a recipe to a template: where each header stands, and what depends on what.
+//! Compiles a recipe to a template: offsets of headers, and dependencies between fields.
 
 use wirelane_wire::checksum::Sum;
 
@@ -11,12 +11,12 @@ use crate::template::{Checksum, Edit, LengthField, MAX_CHECKSUMS, MAX_LEN, Templ
 use crate::values::Values;
 
 impl Recipe {
-    /// Compiles the recipe. `reserved` bytes at the end of each packet stay zero for a signature
-    /// ([`signature::LEN`](crate::signature::LEN)), or 0.
+    /// Compiles the recipe. The last `reserved` bytes of each packet stay zero for a signature
+    /// ([`signature::LEN`](crate::signature::LEN)); 0 for none.
     ///
     /// # Errors
-    /// The layers do not fit on each other, options are too long, a field that describes the
-    /// payload changes from packet to packet.
+    /// The order of the layers is invalid; options are too long; a field that describes the payload
+    /// is not constant.
     pub fn compile(&self, reserved: usize) -> Result<Template, RecipeError> {
         let complete = self.complete()?;
         let mut layout = Layout::default();
@@ -29,18 +29,18 @@ impl Recipe {
     }
 }
 
-/// The packet as far as it has been laid out.
+/// The packet during its layout.
 #[derive(Default)]
 struct Layout {
     head: Vec<u8>,
-    /// Where each layer starts, and the end of its header.
+    /// The start of each layer, and the end of its header.
     places: Vec<(usize, usize)>,
     edits: Vec<Edit>,
     lengths: Vec<LengthField>,
-    /// The positions of checksums to compute, with the positions of their layers.
+    /// Offsets of checksums to compute, with the indices of their layers.
     sums: Vec<(usize, usize)>,
     fill: Option<Fill>,
-    /// Where the packet ends, if its length is not that of the frame.
+    /// The end of the packet, if it is not the end of the frame.
     end: Option<usize>,
 }
 
@@ -92,7 +92,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What a field holds that nobody set.
+    /// Sets the value of a field that was not set explicitly.
     fn compute(&mut self, layers: &[Layer], at: usize, bit: usize, field: &Field, header: &Header) {
         let (start, end) = self.places[at];
         let id = layers[at].protocol.id;
@@ -108,7 +108,7 @@ impl Layout {
                 let offset = (bit / 8) as u16;
                 self.lengths.push(LengthField { offset, minus: minus as u16, checksums: 0 });
             }
-            // An absent one with a place is GRE's checksum.
+            // The only absent field with a place is the GRE checksum.
             Preset::Checksum | Preset::Absent => self.sums.push((bit / 8, at)),
         }
     }
@@ -135,9 +135,9 @@ impl Layout {
         });
     }
 
-    /// Everything has its place: what covers what?
+    /// Completes the template: determines which checksums cover which bytes.
     fn finish(mut self, layers: &[Layer], reserved: usize) -> Result<Template, RecipeError> {
-        // Inner layers come first, as the sums of outer ones cover their checksums.
+        // Inner layers first, as the checksums of outer layers cover inner checksums.
         self.sums.reverse();
         if self.head.len() + reserved > MAX_LEN {
             let error = format!("the packet is longer than a frame of {MAX_LEN} bytes");
@@ -156,14 +156,14 @@ impl Layout {
         }
         for i in 0..checksums.len() {
             let inside = self.covering(&checksums, checksums[i].offset.into());
-            // No checksum covers itself; those before it are within.
+            // Excludes the checksum itself and the inner ones.
             checksums[i].checksums = inside & !((2u32 << i) - 1);
         }
         let fill = self.fill.unwrap_or(Fill::Byte(0));
         Ok(Template::new(self.head, fill, reserved, self.edits, self.lengths, checksums))
     }
 
-    /// The packet ends with the headers, whatever the length of the frame.
+    /// Ends the packet after the headers, independently of the frame length.
     fn close(&mut self) {
         for length in std::mem::take(&mut self.lengths) {
             let value = (self.head.len() as u16).wrapping_sub(length.minus);
@@ -173,7 +173,7 @@ impl Layout {
         self.end = Some(self.head.len());
     }
 
-    /// Checksum number `i`, which stands at `offset` in layer `at`.
+    /// Builds checksum number `i` at `offset` in layer `at`.
     fn cover(&mut self, layers: &[Layer], i: usize, offset: usize, at: usize) -> Checksum {
         let (start, header_end) = self.places[at];
         let id = layers[at].protocol.id;
@@ -209,13 +209,13 @@ impl Layout {
             end: end.map(|end| end as u16),
             nonzero: id == Id::Udp,
             checksums: 0,
-            // 0xffff is zero here.
+            // 0xffff is zero in one's complement arithmetic.
             base: base + times * 0xffff - minus,
             times,
         }
     }
 
-    /// Where the addresses stand that the pseudo-header of layer `at` has.
+    /// The range of the addresses in the pseudo-header of layer `at`.
     fn addresses(&self, layers: &[Layer], at: usize) -> std::ops::Range<usize> {
         for below in (0..at).rev() {
             let start = self.places[below].0;
@@ -228,7 +228,7 @@ impl Layout {
         0..0
     }
 
-    /// Which checksums cover the byte at `offset`.
+    /// The checksums that cover the byte at `offset`, as bits.
     fn covering(&self, checksums: &[Checksum], offset: usize) -> u32 {
         let covers = |sum: &Checksum| {
             offset >= usize::from(sum.start) && sum.end.is_none_or(|end| offset < usize::from(end))
@@ -238,7 +238,7 @@ impl Layout {
     }
 }
 
-/// The bytes that a field has a part of.
+/// The bytes that a field occupies, even partially.
 struct Window {
     offset: usize,
     width: usize,
@@ -253,7 +253,7 @@ impl Window {
     }
 }
 
-/// Where a field stands in its header, in bits; `None` if it is not there.
+/// The bit offset of a field in its header; `None` if it is absent.
 fn position(field: &Field, header: &Header) -> Option<usize> {
     match field.place {
         Place::Bit(bit) => Some(usize::from(bit)),
@@ -262,8 +262,8 @@ fn position(field: &Field, header: &Header) -> Option<usize> {
     }
 }
 
-/// Whether a checksum is left 0 unless somebody wants it: that of a tunnel's UDP over IPv4 (RFC
-/// 7348 section 5, RFC 8926 section 3.3).
+/// Whether a checksum is 0 by default: for UDP tunnels over IPv4 (RFC 7348 section 5, RFC 8926
+/// section 3.3).
 fn unchecked(layers: &[Layer], at: usize, field: &Field) -> bool {
     let id = |at: usize| layers.get(at).map(|layer: &Layer| layer.protocol.id);
     field.preset == Preset::Checksum

@@ -1,4 +1,5 @@
-//! What to send: packets described in a line or a file, when each is due, and how to know it again.
+//! Packets to send: descriptions in one line or a file, schedules, and signatures that identify
+//! packets.
 //!
 //! ```text
 //!   text ─────▶ recipe ─▶ template ─┐
@@ -7,7 +8,7 @@
 //!   capture file ───────────────────────▶ Replay, rewrite ───┘
 //! ```
 //!
-//! This crate only computes: it knows no ports, files or clocks. `wirelane-send` sends.
+//! This crate only computes. It uses no ports, files or clocks; `wirelane-send` sends the packets.
 #![forbid(unsafe_code)]
 
 mod fill;

@@ -1,20 +1,20 @@
-//! How values are written: `53`, `53,80,443`, `1024-65535`, `10.0.0.0/24@random`.
+//! The notation of values: `53`, `53,80,443`, `1024-65535`, `10.0.0.0/24@random`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::protocol::{Field, Kind};
 use crate::values::Values;
 
-/// Most values of a list that are written as ranges.
+/// The largest number of values in a list.
 const MOST_LISTED: u64 = 1 << 16;
 
-/// Reads the values of a field. `seed` is for random ones that name none.
+/// Parses the values of a field. `seed` is the default seed of random values.
 pub(crate) fn parse(field: &Field, text: &str, seed: u64) -> Result<Values, String> {
     let (set, how) = match text.split_once('@') {
         Some((set, how)) => (set, Some(how)),
         None => (text, None),
     };
-    // `random` may be a name of the field's own.
+    // `random` may also be a named value of the field.
     let all = set == "random" || set.starts_with("random:");
     if all && how.is_none() && value(field.kind, set).is_none() {
         let (low, high) = (0, field.max());
@@ -40,7 +40,7 @@ pub(crate) fn parse(field: &Field, text: &str, seed: u64) -> Result<Values, Stri
     }
 }
 
-/// Writes values so that [`parse`] reads them, for a field of this kind, with the same `seed`.
+/// Formats the values of a field so that [`parse`] with the same `seed` returns them.
 pub(crate) fn print(field: &Field, values: &Values, seed: u64) -> String {
     let one = |value| constant(field.kind, value);
     match values {
@@ -63,7 +63,7 @@ pub(crate) fn print(field: &Field, values: &Values, seed: u64) -> String {
     }
 }
 
-/// Writes one value.
+/// Formats one value.
 pub(crate) fn constant(kind: Kind, value: u128) -> String {
     match kind {
         Kind::Mac => {
@@ -88,10 +88,10 @@ pub(crate) fn constant(kind: Kind, value: u128) -> String {
     }
 }
 
-/// `53,80,8000-8010`.
+/// Parses a list such as `53,80,8000-8010`.
 fn list(field: &Field, text: &str) -> Result<Values, String> {
     let mut values = Vec::new();
-    // A comma at the end makes a list of one.
+    // A trailing comma makes a list of one value.
     for item in text.strip_suffix(',').unwrap_or(text).split(',') {
         let span = span(field, item)?;
         let count = span.count(1).min(MOST_LISTED + 1);
@@ -107,7 +107,7 @@ fn list(field: &Field, text: &str) -> Result<Values, String> {
     Ok(Values::List(values))
 }
 
-/// From the first to the last value, rising or falling.
+/// A range from the first to the last value, ascending or descending.
 #[derive(Clone, Copy)]
 struct Span {
     first: u128,
@@ -115,7 +115,7 @@ struct Span {
 }
 
 impl Span {
-    /// How many values there are in steps of `step`, as far as they can be counted.
+    /// The number of values in steps of `step`, at most `u64::MAX`.
     fn count(self, step: u128) -> u64 {
         let steps = self.first.abs_diff(self.last) / step.max(1);
         u64::try_from(steps).unwrap_or(u64::MAX).saturating_add(1)
@@ -134,7 +134,7 @@ impl Span {
     }
 }
 
-/// `53`, `1024-65535` or `10.0.0.0/24`.
+/// Parses `53`, `1024-65535` or `10.0.0.0/24`.
 fn span(field: &Field, text: &str) -> Result<Span, String> {
     let wrong = || format!("'{text}' is {}", expected(field));
     let within = |value: u128| match value <= field.max() {
@@ -161,7 +161,7 @@ fn span(field: &Field, text: &str) -> Result<Span, String> {
     Ok(Span { first, last })
 }
 
-/// One value.
+/// Parses one value.
 fn value(kind: Kind, text: &str) -> Option<u128> {
     match kind {
         Kind::Mac => {
@@ -203,7 +203,7 @@ fn number(text: &str) -> Option<u128> {
     plain.then(|| u128::from_str_radix(digits, radix).ok())?
 }
 
-/// What follows `@`: `step:4`, or `step:4:100` for 100 values.
+/// Parses the part after `@`: `step:4`, or `step:4:100` for 100 values.
 fn step(how: &str, span: Span) -> Result<Values, String> {
     let wrong =
         || format!("'@{how}' is none of '@random', '@random:SEED', '@step:N' and '@step:N:COUNT'");
@@ -224,7 +224,7 @@ fn step(how: &str, span: Span) -> Result<Values, String> {
     Ok(Values::Counter { start: span.first, step, count })
 }
 
-/// `random` or `random:7`.
+/// Parses the seed of `random` or `random:7`.
 fn seed_of(how: &str, default: u64) -> Result<u64, String> {
     match how.strip_prefix("random") {
         Some("") => Some(default),
@@ -245,7 +245,7 @@ fn counter(field: &Field, start: u128, step: u128, count: u64) -> String {
     });
     let sign = if falls { "-" } else { "" };
     match last {
-        // A count that reaches its limit is counted no further when it is read again.
+        // A range that ends at the last value is parsed back to the same count.
         Some(last) if size > 0 && count > 1 => match size {
             1 if !falls && prefix(field.kind, start, last).is_some() => {
                 prefix(field.kind, start, last).unwrap_or_default()
@@ -257,7 +257,7 @@ fn counter(field: &Field, start: u128, step: u128, count: u64) -> String {
     }
 }
 
-/// The prefix that holds exactly these addresses.
+/// The prefix of exactly these addresses.
 fn prefix(kind: Kind, first: u128, last: u128) -> Option<String> {
     let bits = match kind {
         Kind::Ipv4 => 32,
@@ -270,7 +270,7 @@ fn prefix(kind: Kind, first: u128, last: u128) -> Option<String> {
     aligned.then(|| format!("{}/{length}", constant(kind, first)))
 }
 
-/// What a value of the field looks like.
+/// The expected form of a value, for error messages.
 fn expected(field: &Field) -> &'static str {
     match field.kind {
         Kind::Mac => "no MAC address such as 02:00:00:00:00:01",

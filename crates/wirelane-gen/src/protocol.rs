@@ -1,29 +1,28 @@
-//! The protocols of a packet and their fields: one table for the language, its printer, flow files
-//! and the documentation.
+//! Protocols and their fields: one table for the parser, the formatter, flow files and the
+//! documentation.
 //!
-//! What is computed (lengths, checksums, next protocols) has a [`Preset`] that says how. A new
-//! protocol is a row in [`table`](crate::table) and, if it has parts of variable length, a branch
-//! in `layout`.
+//! Computed fields (lengths, checksums, next protocols) have a [`Preset`]. A new protocol needs a
+//! row in [`table`](crate::table) and, for parts of variable length, a branch in `header`.
 
 use std::fmt;
 
-/// One protocol: its name, its header and the fields in it.
+/// A protocol: its name, its header and its fields.
 #[derive(Debug)]
 pub struct Protocol {
-    /// How code names it.
+    /// The identifier in code.
     pub id: Id,
-    /// How people name it.
+    /// The name in the notation.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
-    /// Bytes of the header without optional parts.
+    /// The length of the header without optional parts, in bytes.
     pub length: usize,
-    /// In the order of the header.
+    /// The fields in header order.
     pub fields: &'static [Field],
 }
 
 impl Protocol {
-    /// The field of this name.
+    /// The field with this name.
     pub fn field(&'static self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
@@ -72,15 +71,15 @@ pub enum Id {
 /// One field of a protocol.
 #[derive(Debug)]
 pub struct Field {
-    /// How people name it.
+    /// The name in the notation.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
-    /// Its width, up to 128; 0 for bytes of any number.
+    /// Its width, up to 128; 0 for a byte string.
     pub bits: u8,
-    /// How its values are written.
+    /// The notation of its values.
     pub kind: Kind,
-    /// What it holds when nobody says so.
+    /// Its default.
     pub preset: Preset,
 }
 
@@ -102,57 +101,57 @@ impl PartialEq for Field {
 
 impl Eq for Field {}
 
-/// Where a field stands.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Bits after the start of the header.
+    /// The offset from the start of the header in bits.
     Bit(u16),
-    /// In an optional part of the header that is there when the field is set.
+    /// In an optional part of the header, which is present if the field is set.
     Optional,
-    /// Not in the header: it says how the payload is made.
+    /// Outside the header: it describes the payload.
     Payload,
 }
 
-/// How the values of a field are written.
+/// The notation of a field's values.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Decimal, or hexadecimal with `0x`.
+    /// A number: decimal, or hexadecimal with `0x`.
     Number,
-    /// `02:00:00:00:00:01`.
+    /// A MAC address: `02:00:00:00:00:01`.
     Mac,
-    /// `10.0.0.1`, `10.0.0.0/24`.
+    /// IPv4 addresses: `10.0.0.1`, `10.0.0.0/24`.
     Ipv4,
-    /// `2001:db8::1`, `2001:db8::/64`.
+    /// IPv6 addresses: `2001:db8::1`, `2001:db8::/64`.
     Ipv6,
     /// A number that may have a name.
     Names(&'static [(&'static str, u16)]),
-    /// Names joined by `+`; the first one is the lowest bit.
+    /// Flag names joined by `+`. The first name is the lowest bit.
     Flags(&'static [&'static str]),
-    /// Hexadecimal digits, an even number of them.
+    /// An even number of hexadecimal digits.
     Hex,
-    /// Characters, in quotes if there are spaces.
+    /// Text, in quotes if it has spaces.
     Text,
 }
 
-/// What a field holds when nobody says so.
+/// The default of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// A number.
     Value(u128),
-    /// Computed from the layer that follows; the number before payload or an unknown one.
+    /// Computed from the next layer; this number before a payload or an unknown layer.
     Next(u128),
     /// Computed from the length of the header.
     HeaderLength,
     /// Computed from the length of the frame.
     Length,
-    /// Computed over what it covers.
+    /// A computed checksum.
     Checksum,
-    /// It is not there.
+    /// Absent.
     Absent,
 }
 
 impl Preset {
-    /// Whether `auto` can be written.
+    /// Whether the field accepts `auto`.
     pub fn is_computed(self) -> bool {
         matches!(self, Self::Next(_) | Self::HeaderLength | Self::Length | Self::Checksum)
     }

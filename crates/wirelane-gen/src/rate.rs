@@ -1,31 +1,30 @@
-//! How fast to send.
+//! Sending rates.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How fast to send.
+/// A sending rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// As fast as possible.
     Max,
     /// Packets per second, written `5Mpps`.
     Packets(f64),
-    /// Bits per second, written `6Gbit`. Counts the bytes of each frame without the frame check
+    /// Bits per second, written `6Gbit`. Counts the bytes of each frame without frame check
     /// sequence, as everywhere in Wirelane.
     Bits(f64),
-    /// A share of the link's speed, written `80%`: 1.0 is all. Counts what a frame takes on the
-    /// wire: 24 bytes more than its length, for preamble, frame check sequence and gap (IEEE
+    /// A share of the link speed, written `80%`; 1.0 is the full speed. Counts the bytes on the
+    /// wire: 24 more than the frame length, for preamble, frame check sequence and gap (IEEE
     /// 802.3).
     Share(f64),
 }
 
 impl Rate {
-    /// Bytes that a frame takes on an Ethernet cable besides its own.
+    /// The overhead of a frame on an Ethernet cable, in bytes.
     pub const WIRE_OVERHEAD: u64 = 24;
 
-    /// A rate without shares, on a link of `link` bits per second; `None` for a share of an unknown
-    /// speed. A share becomes a rate of bits that differs with the frame's length, so it takes the
-    /// `length` to count for.
+    /// Packets per second for frames of `length` bytes, on a link of `link` bits per second; `None`
+    /// for a share of an unknown link speed.
     pub fn packets_per_second(self, length: usize, link: Option<u64>) -> Option<f64> {
         let bits = (length as f64) * 8.0;
         match self {

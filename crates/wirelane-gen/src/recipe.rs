@@ -1,7 +1,7 @@
-//! What a packet is made of: layers from the outside in, each with the fields that somebody set.
+//! The description of a packet: layers from the outside in, with explicitly set fields.
 //!
-//! A recipe is parsed from one line ([`language`](crate::language)), which it prints back, or
-//! built:
+//! A recipe is parsed from one line ([`language`](crate::language)), or built. It formats to the
+//! same line:
 //!
 //! ```
 //! use wirelane_gen::{Layer, Recipe, Values};
@@ -22,11 +22,11 @@ use crate::protocol::{Field, Kind, Protocol};
 use crate::table;
 use crate::values::Values;
 
-/// What a packet is made of.
+/// The description of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// From the outside in. Layers that must be below the first one (Ethernet below IPv4, IPv4
-    /// below UDP, UDP below VXLAN) may be missing.
+    /// Layers from the outside in. Implied lower layers (Ethernet below IPv4, IPv4 below UDP, UDP
+    /// below VXLAN) may be missing.
     pub layers: Vec<Layer>,
 }
 
@@ -35,35 +35,36 @@ pub struct Recipe {
 pub struct Layer {
     /// A row of the [table](crate::table::PROTOCOLS).
     pub protocol: &'static Protocol,
-    /// What was set, each field at most once. The rest is computed or has its default.
+    /// The fields that were set, each at most once. Other fields are computed or have their
+    /// defaults.
     pub settings: Vec<Setting>,
 }
 
-/// One field that was set.
+/// A field that was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// One of the fields of the layer's protocol.
     pub field: &'static Field,
-    /// What it holds.
+    /// Its value.
     pub value: Value,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Numbers of the field's width.
     Numbers(Values),
-    /// The bytes of options or of the payload.
+    /// The bytes of options or the payload.
     Bytes(Vec<u8>),
-    /// Computed, though by default it would not be there.
+    /// Computed, for a field that is absent by default.
     Auto,
 }
 
 impl Layer {
-    /// A layer of the protocol with this name, all fields as they are by default.
+    /// A layer of the protocol with this name, with default fields.
     ///
     /// # Errors
-    /// There is no such protocol.
+    /// The protocol is unknown.
     pub fn named(name: &str) -> Result<Self, RecipeError> {
         let protocol = table::named(name).ok_or_else(|| {
             let known: Vec<_> = table::PROTOCOLS.iter().map(|protocol| protocol.name).collect();
@@ -75,7 +76,7 @@ impl Layer {
     /// Sets a field to numbers.
     ///
     /// # Errors
-    /// The protocol has no such field, or none that holds these numbers; it was set before.
+    /// The protocol has no such field; the field cannot have these numbers; it was set before.
     pub fn set(&mut self, name: &str, values: Values) -> Result<&mut Self, RecipeError> {
         let field = self.field(name)?;
         check(self.protocol, field, &values)?;
@@ -85,7 +86,7 @@ impl Layer {
     /// Sets a field to bytes: raw options, or the payload.
     ///
     /// # Errors
-    /// The protocol has no such field, or it holds no bytes; it was set before.
+    /// The protocol has no such field; the field is a number; it was set before.
     pub fn set_bytes(&mut self, name: &str, bytes: Vec<u8>) -> Result<&mut Self, RecipeError> {
         let field = self.field(name)?;
         if field.bits != 0 {
@@ -94,10 +95,10 @@ impl Layer {
         self.put(field, Value::Bytes(bytes))
     }
 
-    /// Has a field computed that would not be there otherwise.
+    /// Requests that a field is computed, even if it is absent by default.
     ///
     /// # Errors
-    /// The protocol has no such field, or it is none that is computed; it was set before.
+    /// The protocol has no such field; the field cannot be computed; it was set before.
     pub fn set_auto(&mut self, name: &str) -> Result<&mut Self, RecipeError> {
         let field = self.field(name)?;
         if !field.preset.is_computed() && name != "checksum" {
@@ -106,7 +107,7 @@ impl Layer {
         self.put(field, Value::Auto)
     }
 
-    /// What the field of this name was set to.
+    /// The value of this field, if it was set.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.settings.iter().find(|setting| setting.field.name == name).map(|found| &found.value)
     }
@@ -129,7 +130,7 @@ impl Layer {
     }
 }
 
-/// Whether a field holds such numbers.
+/// Checks that a field can have these numbers.
 fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), RecipeError> {
     let wrong =
         |what: String| Err(RecipeError::new(format!("{protocol}: '{}' {what}", field.name)));
@@ -141,7 +142,7 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
         Values::List(list) if list.is_empty() => return wrong("has no value".to_owned()),
         Values::List(list) => list.iter().copied().max().unwrap_or(0),
         Values::Counter { count: 0, .. } => return wrong("counts through no values".to_owned()),
-        // The step may be a negative one that wraps in any width.
+        // Does not check the step, which may be negative and wrap.
         Values::Counter { start, .. } => *start,
         Values::Random { low, high, .. } if low > high => {
             return wrong("has a lowest value above its highest".to_owned());
@@ -149,7 +150,7 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
         Values::Random { high, .. } => *high,
     };
     let most = match field.kind {
-        // The payload's `fill` has a byte or a name.
+        // The payload field `fill` is a byte or a name.
         Kind::Names(names) if field.bits == 9 => {
             names.iter().map(|(_, value)| u128::from(*value)).max().unwrap_or(255)
         }
@@ -161,12 +162,12 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
     Ok(())
 }
 
-/// Why text, or a recipe, describes no packet. One line that names the place.
+/// Why a text or recipe is invalid, as one line that names the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecipeError(String);
 
 impl RecipeError {
-    /// Takes the words; each hostile character becomes a space.
+    /// Creates an error with this message; each hostile character becomes a space.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into().replace(is_hostile, " "))
     }

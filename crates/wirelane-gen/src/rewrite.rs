@@ -1,5 +1,5 @@
-//! Changes packets on the way: MAC addresses, VLAN tags, IP addresses, ports, TTL. Every checksum
-//! stays as valid or wrong as it was, also where it covers what an ICMP error quotes.
+//! Rewrites packets: MAC addresses, VLAN tags, IP addresses, ports, TTL. Valid checksums stay valid
+//! and wrong ones stay wrong, including checksums over packets quoted in ICMP errors.
 //!
 //! ```text
 //!   rules ─▶ Rewrite ─┬─ prepare: what is the same in every loop; may change the length
@@ -42,7 +42,7 @@ use self::unique::{Turn, Unique};
 pub use self::prefix::Prefix;
 pub use self::rule::{PortRule, Rule, Side, TtlRule, VlanRule};
 
-/// Rules, ready to be applied.
+/// A compiled set of rules.
 #[derive(Clone, Debug, Default)]
 pub struct Rewrite {
     vlan: Option<VlanRule>,
@@ -50,23 +50,23 @@ pub struct Rewrite {
     unique: Option<Unique>,
 }
 
-/// What differs from loop to loop, for one of them.
+/// The changes of one loop that differ between loops.
 #[derive(Clone, Debug)]
 pub struct Round(Varying);
 
-/// Bytes by which a frame may grow.
+/// The most bytes by which a frame may grow.
 pub const GROWTH: usize = TAG;
 
-/// A VLAN tag, and where it is in a frame.
+/// The length of a VLAN tag, and its offset in a frame.
 const TAG: usize = 4;
 const TAG_AT: usize = 12;
 
 impl Rewrite {
-    /// Takes rules. Of several that fit one field, the first counts; VLAN tags, TTL, pseudonyms and
-    /// addresses per loop have one rule each.
+    /// Compiles rules. If several rules match a field, the first applies. VLAN tags, TTL,
+    /// pseudonyms and addresses per loop have at most one rule each.
     ///
     /// # Errors
-    /// Two rules contradict each other, or one cannot be applied, in words.
+    /// A message if two rules contradict each other, or a rule cannot be applied.
     pub fn new(rules: &[Rule]) -> Result<Self, String> {
         let mut rewrite = Self::default();
         for rule in rules {
@@ -87,14 +87,14 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Whether packets in tunnels are changed as well (IP in IP, GRE, VXLAN, GENEVE).
+    /// Sets whether packets in tunnels are also rewritten (IP in IP, GRE, VXLAN, Geneve).
     #[must_use]
     pub fn with_tunnels(mut self, tunnels: bool) -> Self {
         self.fixed.enters_tunnels = tunnels;
         self
     }
 
-    /// Whether there is no rule.
+    /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.vlan.is_none() && self.fixed.is_empty()
@@ -106,15 +106,15 @@ impl Rewrite {
         self.unique.is_some()
     }
 
-    /// After how many loops a flow between two unicast addresses comes again at the earliest;
+    /// The smallest number of loops after which a flow between two unicast addresses repeats;
     /// `None` if loops do not differ.
     #[must_use]
     pub fn period(&self) -> Option<u64> {
         self.unique.as_ref().map(Unique::period)
     }
 
-    /// Changes what is the same in every loop. The frame may grow by [`GROWTH`] bytes, or shrink by
-    /// as many.
+    /// Applies the changes that are the same in every loop. The frame may grow or shrink by
+    /// [`GROWTH`] bytes.
     pub fn prepare(&self, frame: &mut Vec<u8>) {
         if let Some(vlan) = self.vlan {
             retag(vlan, frame);
@@ -124,14 +124,14 @@ impl Rewrite {
         }
     }
 
-    /// What is still to be changed in loop `number`, from 0 on; `None` if loops do not differ.
+    /// The remaining changes for loop `number`, from 0; `None` if loops do not differ.
     #[must_use]
     pub fn in_loop(&self, number: u64) -> Option<Round> {
         let turn: Turn = self.unique.as_ref()?.turn(number);
         Some(Round(Varying { turn, enters_tunnels: self.fixed.enters_tunnels, back: false }))
     }
 
-    /// Both at once: what a frame is in loop `number`.
+    /// Applies all changes for loop `number`.
     pub fn apply(&self, frame: &mut Vec<u8>, number: u64) {
         self.prepare(frame);
         if let Some(round) = self.in_loop(number) {
@@ -139,8 +139,8 @@ impl Rewrite {
         }
     }
 
-    /// What the frame was before [`apply`](Self::apply), except for what the rules lost: the tag
-    /// that was removed, values that were set whatever they were, and a TTL at its limits.
+    /// Restores the frame from before [`apply`](Self::apply), except for lost information: a
+    /// removed tag, values that were overwritten unconditionally, and a TTL at its limits.
     pub fn undo(&self, frame: &mut Vec<u8>, number: u64) {
         if let Some(Round(varying)) = self.in_loop(number) {
             walk::frame(frame, &Varying { back: true, ..varying });
@@ -153,7 +153,7 @@ impl Rewrite {
 }
 
 impl Round {
-    /// Changes a frame that was [prepared](Rewrite::prepare).
+    /// Applies the changes to a [prepared](Rewrite::prepare) frame.
     #[inline]
     pub fn apply(&self, frame: &mut [u8]) {
         walk::frame(frame, &self.0);

@@ -1,4 +1,4 @@
-//! When packets are due: integer arithmetic on the packet's number, so that nothing drifts.
+//! Due times, computed from packet numbers with integer arithmetic, so that they do not drift.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::sizes::Lengths;
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// The pace of a stream. Packet k is due when everything before it has been sent at the rate, plus
-/// the gaps between bursts.
+/// The due times of a stream. Packet k is due after the packets before it at the rate, plus the
+/// gaps between bursts.
 ///
-/// Times are nanoseconds after the start, rounded down. They are exact for the rate as it is kept:
-/// in units of 10⁻¹² to 10⁰ per second, a relative error below 10⁻¹⁵. Times beyond `u64::MAX` are
-/// that: never.
+/// Times are nanoseconds after the start, rounded down. They are exact for the stored rate, which
+/// has units of 10⁻¹² to 10⁰ per second: a relative error below 10⁻¹⁵. Later times are `u64::MAX`,
+/// which means never.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// When packet 0 is due, besides the phase.
+    /// The due time of packet 0, without the phase.
     start: u64,
-    /// Nanoseconds per unit, a fraction.
+    /// Nanoseconds per unit, as a fraction.
     num: u128,
     den: u128,
     /// The phase, in nanoseconds times `den`.
@@ -26,30 +26,30 @@ pub struct Schedule {
     burst: Option<Burst>,
 }
 
-/// Packets that are sent at the rate, then a pause.
+/// Bursts of packets at the rate, with gaps between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Burst {
-    /// How many; at least 1.
+    /// The number of packets in a burst; at least 1.
     pub packets: u64,
-    /// Nanoseconds between the time when the next packet would be due, and when it is.
+    /// The gap in nanoseconds, in addition to the normal interval.
     pub gap: u64,
 }
 
-/// What the rate counts.
+/// The units of the rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Units {
-    /// Packets, or the same number of bits in each packet.
+    /// Packets, or bits of packets with equal lengths.
     Packets,
-    /// Bits before each packet of a cycle, and of a whole cycle.
+    /// Bits: the sum before each packet of a cycle, and the sum of a whole cycle.
     Bits { before: Arc<[u64]>, cycle: u64 },
 }
 
 impl Schedule {
-    /// The pace of packets with these `lengths`.
+    /// The schedule of packets with these `lengths`.
     ///
     /// # Errors
-    /// The rate is a share, which only means something with a link
-    /// ([`Stream::resolve`](crate::stream::Stream::resolve)), or not positive.
+    /// The rate is a share, which needs a link speed
+    /// ([`Stream::resolve`](crate::stream::Stream::resolve)), or it is not positive.
     pub fn new(rate: Rate, lengths: &Lengths) -> Result<Self, String> {
         let (rate, bits) = match rate {
             Rate::Max => return Ok(Self::at_once()),
@@ -60,7 +60,7 @@ impl Schedule {
         if !(rate.is_finite() && rate > 0.0 && rate < 1e15) {
             return Err(format!("{rate} per second is no rate"));
         }
-        // As many digits as an f64 has.
+        // The precision of an f64.
         let mut scale = 1_000_000_000_000_u128;
         while scale > 1 && rate * scale as f64 > 9e15 {
             scale /= 10;
@@ -79,27 +79,27 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Everything is due at once: as fast as possible.
+    /// A schedule without a rate: all packets are due immediately.
     pub fn at_once() -> Self {
         Self { start: 0, num: 0, den: 1, shift: 0, units: Units::Packets, burst: None }
     }
 
-    /// Everything `start` nanoseconds later.
+    /// Delays all packets by `start` nanoseconds.
     #[must_use]
     pub fn starting(mut self, start: u64) -> Self {
         self.start = self.start.saturating_add(start);
         self
     }
 
-    /// In bursts.
+    /// Sets the bursts.
     #[must_use]
     pub fn bursts(mut self, burst: Option<Burst>) -> Self {
         self.burst = burst.filter(|burst| burst.packets > 0);
         self
     }
 
-    /// The schedule of member `j` of `m` equal streams whose packets are to be evenly spread: later
-    /// by `j`/`m` of the mean time between two packets.
+    /// The schedule of member `j` of `m` equal streams with evenly spread packets: delayed by
+    /// `j`/`m` of the mean interval.
     #[must_use]
     pub fn staggered(mut self, j: u32, m: u32) -> Self {
         let (j, m) = (u128::from(j), u128::from(m.max(1)));
@@ -119,15 +119,15 @@ impl Schedule {
         self
     }
 
-    /// The schedule of all packets of `m` equal streams taken together, which have `m` times the
-    /// rate: packet `k` of member `j` is number `k * m + j`. For constant intervals only.
+    /// The merged schedule of `m` equal streams, with `m` times the rate: packet `k` of member `j`
+    /// is number `k * m + j`. For constant intervals only.
     #[must_use]
     pub(crate) fn merged(mut self, m: u32) -> Self {
         self.den = self.den.saturating_mul(u128::from(m.max(1)));
         self
     }
 
-    /// Later by a share of the time between two packets, `numerator` in 2³².
+    /// Delays all packets by a share of the mean interval, `numerator` in 2³².
     #[must_use]
     pub(crate) fn later(mut self, numerator: u32) -> Self {
         let interval = match &self.units {
@@ -141,17 +141,17 @@ impl Schedule {
         self
     }
 
-    /// Whether all packets have the same time between them.
+    /// Whether all intervals are equal.
     pub fn is_even(&self) -> bool {
         self.units == Units::Packets && self.burst.is_none()
     }
 
-    /// Whether everything is due at once.
+    /// Whether all packets are due at once.
     pub fn is_at_once(&self) -> bool {
         self.num == 0 && self.burst.is_none()
     }
 
-    /// Nanoseconds after the start at which packet `k` is due.
+    /// The due time of packet `k`, in nanoseconds after the start.
     #[inline]
     pub fn due(&self, k: u64) -> u64 {
         let pause = match self.burst {
@@ -170,9 +170,9 @@ impl Schedule {
         time.saturating_add(pause).saturating_add(self.start)
     }
 
-    /// How many packets are due within the first `elapsed` nanoseconds, the last one included.
+    /// The number of packets due within the first `elapsed` nanoseconds, inclusive.
     pub fn count(&self, elapsed: u64) -> u64 {
-        // Times never fall: the first packet that is due later, or never.
+        // A binary search for the first packet that is due later, as times never decrease.
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -181,22 +181,22 @@ impl Schedule {
         low
     }
 
-    /// The times of packets `first`, `first + 1` … without divisions, for a schedule that
-    /// [`is_even`](Self::is_even).
+    /// The time of packet `first`, which [`Ticks::advance`] moves by a [`Step`] without divisions.
+    /// For a schedule that [`is_even`](Self::is_even).
     pub(crate) fn ticks(&self, first: u64) -> Ticks {
         let time = u128::from(first).saturating_mul(self.num).saturating_add(self.shift);
         let at = u64::try_from(time / self.den).unwrap_or(u64::MAX);
         Ticks { at: at.saturating_add(self.start), rest: time % self.den, den: self.den }
     }
 
-    /// `packets` packets further, for [`Ticks`].
+    /// A step of `packets` packets, for [`Ticks`].
     pub(crate) fn step(&self, packets: u64) -> Step {
         let time = u128::from(packets).saturating_mul(self.num);
         let whole = u64::try_from(time / self.den).unwrap_or(u64::MAX);
         Step { whole, rest: time % self.den }
     }
 
-    /// Lowest terms, so that products stay small.
+    /// Reduces the fraction to lowest terms, so that products stay small.
     fn reduce(&mut self) {
         let (mut a, mut b) = (self.num, self.den);
         while b != 0 {
@@ -220,7 +220,7 @@ impl Units {
     }
 }
 
-/// A time that goes on in exact steps.
+/// A time that advances in exact steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     pub(crate) at: u64,
@@ -228,7 +228,7 @@ pub(crate) struct Ticks {
     den: u128,
 }
 
-/// How far it goes.
+/// A step of [`Ticks`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     whole: u64,
@@ -269,7 +269,7 @@ mod tests {
         let year = 365 * 86_400;
         assert_eq!(schedule("10Mpps", "64").due(year * 10_000_000), year * 1_000_000_000);
         assert_eq!(schedule("0.5pps", "64").due(year / 2), year * 1_000_000_000);
-        // 100 Gbit/s, 12 packets have 4294 bytes.
+        // 100 Gbit/s; 12 packets have 4294 bytes.
         let packets = year * 100_000_000_000 / (8 * 4294) * 12;
         let due = schedule("100Gbit", "imix").due(packets);
         assert!(year * 1_000_000_000 - due < 1000, "{due}");

@@ -1,23 +1,22 @@
-//! The mark at the end of a payload by which a receiver knows a packet again.
+//! Signatures: marks at the end of a payload that identify a packet at the receiver.
 //!
 //! ```text
 //!   0       4     7         11          16    18
 //!   │ check │ flow │ sequence │ time      │ comp │   big-endian, the last 18 bytes of the packet
 //! ```
 //!
-//! * **flow** is what is numbered: one stream on one sending thread ([`flow`]).
+//! * **flow** identifies one stream on one sending thread ([`flow`]).
 //! * **sequence** counts the packets of the flow, modulo 2³².
 //! * **time** is the departure on the sender's monotonic clock in nanoseconds, modulo 2⁴⁰ (18
 //!   minutes).
-//! * **check** is a hash of the three with the [`Key`] of the run. So neither ordinary traffic nor
-//!   a packet of another run is taken for a signed one.
-//! * **compensation** makes the one's complement sum of the 18 bytes 0xffff, which is zero there
-//!   (RFC 1071). A transport checksum that was right for 18 zero bytes is right for every
-//!   signature, at even and odd offsets, so whoever signs or stamps a packet leaves the checksum
-//!   alone.
+//! * **check** is a hash of the three fields with the [`Key`] of the run. It distinguishes signed
+//!   packets from ordinary traffic and from packets of other runs.
+//! * **compensation** makes the one's complement sum of the 18 bytes 0xffff, which is equivalent to
+//!   zero (RFC 1071). A transport checksum that is correct for 18 zero bytes is correct for every
+//!   signature, at even and odd offsets. So signing a packet does not change its checksum.
 //!
-//! `check` is computed in a handful of 64-bit operations without tables, so that an XDP program can
-//! sign packets, too:
+//! `check` needs only a few 64-bit operations and no tables, so that an XDP program can also sign
+//! packets:
 //!
 //! ```text
 //!   w0 = bytes 4..12, w1 = bytes 12..16         both as big-endian numbers
@@ -27,13 +26,13 @@
 
 use crate::source::Lane;
 
-/// Bytes that a signature takes.
+/// The length of a signature in bytes.
 pub const LEN: usize = 18;
 
-/// Flows are numbered below this.
+/// The number of flows.
 pub const FLOWS: u32 = 1 << 24;
 
-/// Times are kept modulo this, in nanoseconds.
+/// The modulus of times, in nanoseconds.
 pub const TIME_SPAN: u64 = 1 << 40;
 
 /// The first multiplier of the check.
@@ -42,43 +41,42 @@ pub const M0: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The second multiplier of the check.
 pub const M1: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// What tells the packets of one run from all others.
+/// The key that distinguishes the packets of one run from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
-/// What a signed packet says of itself.
+/// The contents of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// What is numbered, below [`FLOWS`].
+    /// The flow number, below [`FLOWS`].
     pub flow: u32,
-    /// The position in the flow, modulo 2³².
+    /// The packet number in the flow, modulo 2³².
     pub sequence: u32,
     /// The departure in nanoseconds, modulo [`TIME_SPAN`].
     pub time: u64,
 }
 
-/// The flow of a stream's packets that one lane sends: every lane numbers its own. `None` from
-/// [`FLOWS`] on.
+/// The flow number of a stream on one lane, as each lane numbers its packets separately. `None` for
+/// [`FLOWS`] and above.
 pub fn flow(stream: u32, lane: Lane) -> Option<u32> {
     stream.checked_mul(lane.of)?.checked_add(lane.index).filter(|flow| *flow < FLOWS)
 }
 
-/// The stream and the position of the lane that a flow belongs to, where streams are sent on
-/// `lanes` lanes.
+/// The stream and the lane index of a flow, for `lanes` lanes.
 pub fn stream_and_lane(flow: u32, lanes: u32) -> (u32, u32) {
     let lanes = lanes.max(1);
     (flow / lanes, flow % lanes)
 }
 
-/// Nanoseconds from the departure `time` of a signature to `now` of the same clock. Right for less
-/// than [`TIME_SPAN`]; `None` for more than half of it, when `now` is earlier.
+/// Nanoseconds from the departure `time` of a signature to `now` on the same clock, modulo
+/// [`TIME_SPAN`]. `None` from half of the span on: then `now` is assumed to be earlier than `time`.
 pub fn elapsed(time: u64, now: u64) -> Option<u64> {
     let elapsed = now.wrapping_sub(time) % TIME_SPAN;
     (elapsed < TIME_SPAN / 2).then_some(elapsed)
 }
 
 impl Signature {
-    /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns whether there was
+    /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns false if there is no
     /// room.
     pub fn write(self, key: Key, packet: &mut [u8]) -> bool {
         let Some(place) = packet.last_chunk_mut::<LEN>() else {
@@ -89,7 +87,7 @@ impl Signature {
         true
     }
 
-    /// The signature at the end of `packet`, if it was written with this `key`.
+    /// Parses the signature at the end of `packet`, if it has this `key`.
     #[inline]
     pub fn parse(key: Key, packet: &[u8]) -> Option<Self> {
         let (check, w0, w1, compensation) = load(packet.last_chunk::<LEN>()?);
@@ -101,7 +99,7 @@ impl Signature {
         })
     }
 
-    /// The 12 bytes that are hashed, as two big-endian numbers: bytes 4 to 12 and 12 to 16.
+    /// The 12 hashed bytes as two big-endian numbers: bytes 4 to 12 and 12 to 16.
     fn words(self) -> (u64, u32) {
         let time = self.time % TIME_SPAN;
         let flow = u64::from(self.flow % FLOWS);
@@ -109,8 +107,8 @@ impl Signature {
     }
 }
 
-/// Gives the signature at the end of `packet` another `time`. Flow and sequence stay. Returns
-/// whether there was room for a signature.
+/// Replaces the `time` in the signature at the end of `packet`, and keeps flow and sequence.
+/// Returns false if the packet is too short for a signature.
 pub fn restamp(key: Key, packet: &mut [u8], time: u64) -> bool {
     let Some(place) = packet.last_chunk_mut::<LEN>() else {
         return false;
@@ -149,7 +147,7 @@ pub fn hash(w0: u64, w1: u32, key: Key) -> u32 {
     (x >> 32) as u32
 }
 
-/// What the one's complement sum of the other 16 bytes lacks to 0xffff.
+/// The difference of the one's complement sum of the other 16 bytes to 0xffff.
 #[inline]
 fn complement(check: u32, w0: u64, w1: u32) -> u16 {
     let mut sum = u64::from(check) + (w0 >> 32) + (w0 & 0xffff_ffff) + u64::from(w1);
@@ -167,7 +165,7 @@ mod tests {
 
     const KEY: Key = Key(0x0123_4567_89ab_cdef);
 
-    /// Independent of the code above: RFC 1071, bytes in pairs.
+    /// An independent implementation of RFC 1071.
     fn sum(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -195,7 +193,7 @@ mod tests {
         assert!(signature.write(KEY, &mut packet));
         assert_eq!(packet[..2], [0xaa; 2]);
         assert_eq!(packet[6..18], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-        // A sender in the kernel computes the same: these bytes must never change.
+        // The kernel engine computes the same bytes, so they must never change.
         assert_eq!(packet[2..6], hash(0x0102_0304_0506_0708, 0x090a_0b0c, KEY).to_be_bytes());
         assert_eq!(hash(0, 0, Key(1)), 0x17fb_89ee);
     }
@@ -249,8 +247,8 @@ mod tests {
 
     #[test]
     fn the_check_spreads() {
-        // Neighbouring packets, as a flow has them: checks that repeat would be guessable. Among
-        // 65,536 random numbers of 32 bits about one is equal to another.
+        // Checks of consecutive packets of a flow must not repeat, as they would be guessable.
+        // Among 65,536 random 32-bit numbers, about one pair is equal.
         let checks: std::collections::HashSet<u32> = (0..65_536u64)
             .map(|sequence| hash((1 << 40) | (sequence << 8), sequence as u32 * 1000, KEY))
             .collect();
@@ -285,7 +283,7 @@ mod tests {
         fn checksums_stay_right(
             flow in 0..FLOWS, sequence: u32, time: u64, later: u64, front in 1usize..40, seed: u64,
         ) {
-            // At even and at odd offsets, against 18 zero bytes.
+            // Compares with 18 zero bytes, at even and odd offsets.
             let mut packet = random_bytes(seed, front);
             packet[0] |= 1;
             packet.extend([0; LEN]);

@@ -1,4 +1,4 @@
-//! How long packets are.
+//! Packet sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,54 +7,55 @@ use std::sync::Arc;
 use crate::template::MAX_LEN;
 use crate::value::random;
 
-/// Random sizes repeat after this many packets, so that the time of any packet is known at once.
+/// Random sizes repeat after this many packets, so that the time of any packet is computed in
+/// constant time.
 const RANDOM_CYCLE: u64 = 4096;
 
-/// Most packets until sizes repeat.
+/// The largest number of packets after which sizes repeat.
 const MAX_CYCLE: u64 = 1 << 16;
 
-/// How long packets are, from one to the next. Frames are counted without frame check sequence.
+/// The sizes of successive packets, without frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// In turn, written `64` or `60,594,1514`.
+    /// Sizes in turn, written `64` or `60,594,1514`.
     List(Vec<u16>),
-    /// From the first to the last in steps, again and again, written `60-1514` or `60-1514@step:2`.
+    /// From the first to the last size in steps, repeated, written `60-1514` or `60-1514@step:2`.
     Range {
-        /// The shortest.
+        /// The shortest size.
         first: u16,
-        /// The longest, if a step ends there.
+        /// The upper limit.
         last: u16,
-        /// At least 1.
+        /// The step; at least 1.
         step: u16,
     },
-    /// Uniformly distributed, written `60-1514@random` or `60-1514@random:7` with another seed. The
-    /// same 4096 sizes come again and again.
+    /// Uniformly distributed, written `60-1514@random` or `60-1514@random:7` with another seed. A
+    /// sequence of 4096 sizes repeats.
     Random {
-        /// The shortest.
+        /// The shortest size.
         low: u16,
-        /// The longest.
+        /// The longest size.
         high: u16,
-        /// Another seed, other sizes.
+        /// The seed of the sizes.
         seed: u64,
     },
-    /// Sizes with their weights, evenly mixed, written `60=7,590=4,1514=1`.
+    /// Sizes with weights, evenly mixed, written `60=7,590=4,1514=1`.
     Weighted(Vec<(u16, u32)>),
-    /// The simple IMIX, written `imix`: `60=7,590=4,1514=1`, which with frame check sequence are
-    /// 64, 594 and 1518 bytes. Sizes below those of the headers are raised.
+    /// The simple IMIX, written `imix`: `60=7,590=4,1514=1`. With frame check sequence, these are
+    /// 64, 594 and 1518 bytes. Sizes that are too short for the headers are raised.
     Imix,
 }
 
 impl Sizes {
-    /// Always the same.
+    /// A constant size.
     pub fn fixed(len: u16) -> Self {
         Self::List(vec![len])
     }
 
-    /// The sizes packet by packet, for packets whose headers need `min` bytes.
+    /// The length of each packet, for packets that need at least `min` bytes.
     ///
     /// # Errors
-    /// A size is below `min`; there is none; a weight or a step is 0; it takes more than 65536
-    /// packets until the sizes repeat.
+    /// A size is below `min`; there are no sizes; a weight or step is 0; the sizes repeat only
+    /// after more than 65536 packets.
     pub fn lengths(&self, min: usize) -> Result<Lengths, SizesError> {
         let cycle: Vec<u16> = match self {
             Self::List(list) => list.clone(),
@@ -91,7 +92,7 @@ impl Sizes {
 /// The length of each packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// Repeats. Never empty.
+    /// The lengths, which repeat. Never empty.
     cycle: Arc<[u16]>,
 }
 
@@ -105,12 +106,12 @@ impl Lengths {
         }
     }
 
-    /// The lengths of the first packets; then they repeat.
+    /// The lengths of one cycle.
     pub fn cycle(&self) -> &[u16] {
         &self.cycle
     }
 
-    /// The length of all packets, if it is the same.
+    /// The common length of all packets, if there is one.
     pub fn fixed(&self) -> Option<usize> {
         let [first, rest @ ..] = &*self.cycle else {
             return None;
@@ -135,8 +136,8 @@ impl Lengths {
     }
 }
 
-/// Each size as often as its weight says, as evenly as possible: the one goes next that lags behind
-/// its share the most.
+/// Repeats each size according to its weight, as evenly as possible: the next size is always the
+/// one furthest below its share.
 fn mix(weights: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
     if weights.iter().any(|(_, weight)| *weight == 0) {
         return Err(SizesError::new("a weight is at least 1"));
@@ -162,7 +163,7 @@ fn mix(weights: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
         for (credit, (_, weight)) in credit.iter_mut().zip(&weights) {
             *credit += weight;
         }
-        // The first of equals.
+        // The first of equal credits.
         let next = (0..credit.len()).rev().max_by_key(|i| credit[*i]).unwrap_or(0);
         credit[next] -= total;
         sizes.push(weights[next].0);
@@ -242,7 +243,7 @@ fn falls() -> SizesError {
     SizesError::new("a range goes from the shortest to the longest size")
 }
 
-/// Why text describes no sizes, or packets cannot have them.
+/// Why a text cannot be parsed as sizes, or why packets cannot have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizesError(String);
 

@@ -1,50 +1,50 @@
-//! Packets to send, in the order of their departures.
+//! Sources of packets to send.
 
 use std::fmt;
 
-/// Packets to send, in the order of their departures. A sending thread has one.
+/// Packets to send, in order of departure. Each sending thread has a source.
 ///
-/// The thread asks [`next`](Self::next) what comes, waits until it is due, and lets
-/// [`write`](Self::write) write it straight into the memory that is sent.
+/// The thread calls [`next`](Self::next) for the time and length of a packet, waits until it is
+/// due, and calls [`write`](Self::write) to write it directly into send memory.
 pub trait Source: Send {
-    /// Describes the next packet; `None` after the last. The answer stays the same until
+    /// Describes the next packet; `None` after the last. Returns the same packet until
     /// [`write`](Self::write) or [`skip`](Self::skip).
     ///
     /// # Errors
-    /// The source cannot be read any further. What came before is valid.
+    /// The source cannot be read further. Earlier packets are valid.
     fn next(&mut self) -> Result<Option<Departure>, SourceError>;
 
-    /// Writes the packet that [`next`](Self::next) described to the front of `packet`, and goes on
-    /// to the one after it. `packet` has room for at least [`Departure::len`] bytes. `now` is the
-    /// departure on the monotonic clock in nanoseconds, for a packet that carries its time.
+    /// Writes the packet that [`next`](Self::next) described to the front of `packet`, and advances
+    /// to the next. `packet` has at least [`Departure::len`] bytes. `now` is the departure on the
+    /// monotonic clock in nanoseconds, for packets that carry a timestamp.
     fn write(&mut self, packet: &mut [u8], now: u64);
 
-    /// Goes on without the packet, which could not be sent.
+    /// Advances without the packet, which cannot be sent.
     fn skip(&mut self);
 }
 
-/// One packet to come.
+/// The next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When it is due, in nanoseconds after the start. 0 for as fast as possible.
+    /// The due time in nanoseconds after the start; 0 for as fast as possible.
     pub at: u64,
-    /// Bytes from the Ethernet header to the end of the payload, without frame check sequence.
+    /// The frame length, without frame check sequence.
     pub len: usize,
-    /// The position of the stream or file that it belongs to, for its counters.
+    /// The index of its stream or file, for counters.
     pub stream: u32,
 }
 
-/// Which share of the packets one of several sending threads has.
+/// The share of one of several sending threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// The position of the thread, below `of`.
+    /// The index of the thread, below `of`.
     pub index: u32,
-    /// How many threads there are; at least 1.
+    /// The number of threads; at least 1.
     pub of: u32,
 }
 
 impl Lane {
-    /// All packets on one thread.
+    /// A single thread with all packets.
     pub const ALL: Self = Self { index: 0, of: 1 };
 }
 

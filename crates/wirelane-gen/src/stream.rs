@@ -1,4 +1,4 @@
-//! Packets of one kind: what they are, how long, how fast and how many.
+//! Streams: packets of one kind, with their sizes, rate and count.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use crate::schedule::{Burst, Schedule};
 use crate::sizes::{Lengths, Sizes};
 use crate::template::Template;
 
-/// Packets of one kind.
+/// A stream of packets of one kind.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// How people name it.
+    /// The name of the stream.
     pub name: String,
-    /// What its packets are. Streams may share one.
+    /// The template of its packets. Streams may share one.
     pub template: Arc<Template>,
-    /// How long they are, none below [`Template::min_len`].
+    /// The packet lengths, none below [`Template::min_len`].
     pub lengths: Lengths,
-    /// How fast they are sent.
+    /// The sending rate.
     pub rate: Rate,
-    /// How many are sent; `None` for no limit.
+    /// The number of packets; `None` for no limit.
     pub count: Option<u64>,
-    /// Packets are sent that are due within this many nanoseconds after `start`; `None` for no
+    /// The stream sends packets due within this many nanoseconds after `start`; `None` for no
     /// limit.
     pub duration: Option<u64>,
-    /// Nanoseconds after the start of everything.
+    /// The start of the stream, in nanoseconds after the start of sending.
     pub start: u64,
-    /// In bursts, if at all.
+    /// Bursts, if any.
     pub burst: Option<Burst>,
 }
 
 impl Stream {
-    /// Packets of `recipe`, as fast as possible and without end. `sizes` of `None` are the length
-    /// of the headers and the given payload, at least 60. `reserved` bytes are left for a
-    /// signature.
+    /// A stream of packets of `recipe`, as fast as possible and without limit. Without `sizes`, the
+    /// packets have the length of the headers and the given payload, at least 60 bytes. `reserved`
+    /// bytes at the end are left for a signature.
     ///
     /// # Errors
-    /// As [`Recipe::compile`] and [`Sizes::lengths`].
+    /// The errors of [`Recipe::compile`] and [`Sizes::lengths`].
     pub fn new(
         name: impl Into<String>,
         recipe: &Recipe,
@@ -59,11 +59,11 @@ impl Stream {
         })
     }
 
-    /// Replaces a share of the link's speed by packets per second, on a link of `link` bits per
-    /// second.
+    /// Replaces a rate that is a share of the link speed by packets per second, for a link of
+    /// `link` bits per second.
     ///
     /// # Errors
-    /// The rate is a share, and the speed is unknown.
+    /// The rate is a share, and the link speed is unknown.
     pub fn resolve(&mut self, link: Option<u64>) -> Result<(), RecipeError> {
         let Rate::Share(share) = self.rate else {
             return Ok(());
@@ -80,16 +80,16 @@ impl Stream {
         Ok(())
     }
 
-    /// When its packets are due, without regard to other streams.
+    /// The due times of its packets, independently of other streams.
     ///
     /// # Errors
-    /// As [`Schedule::new`].
+    /// The errors of [`Schedule::new`].
     pub fn schedule(&self) -> Result<Schedule, String> {
         let schedule = Schedule::new(self.rate, &self.lengths)?;
         Ok(schedule.bursts(self.burst).starting(self.start))
     }
 
-    /// The mean rate in packets per second, without gaps between bursts; `None` for as fast as
+    /// The mean rate in packets per second, ignoring gaps between bursts; `None` for as fast as
     /// possible or a share.
     pub fn packets_per_second(&self) -> Option<f64> {
         match self.rate {

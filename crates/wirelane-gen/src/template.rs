@@ -1,17 +1,17 @@
-//! What a recipe compiles to: the bytes of a packet and a flat list of what changes in them.
+//! Compiled recipes: the bytes of a packet, and a flat list of changing fields.
 //!
-//! Whatever changes is described by plain data, so that it can be compiled further, say to a
-//! program in the kernel. Packet k of length n is
+//! Plain data describes all changes, so that it can be compiled further, such as to an XDP program.
+//! Packet k of length n consists of
 //!
-//! 1. [`head`](Template::head), then [`fill`](Template::fill) up to n, less the reserved bytes at
-//!    the end, which are zero;
+//! 1. [`head`](Template::head), then [`fill`](Template::fill) up to the reserved bytes at the end,
+//!    which are zero;
 //! 2. each [`Edit`]: its value for k, shifted, combined by OR with the bytes there;
-//! 3. each [`LengthField`]: n less a constant;
+//! 3. each [`LengthField`]: n minus a constant;
 //! 4. each [`Checksum`], from the inner to the outer ones.
 //!
-//! Sums are computed in closed form: the sum of the bytes that never change is known, and the rest
-//! of it is values, lengths and checksums of inner layers. Nothing is read back, so a packet costs
-//! the same whatever its length, besides copying.
+//! Checksums are computed in closed form: from the known sum of the constant bytes, and the values,
+//! lengths and checksums of inner layers. The writer does not read the packet again, so its cost
+//! does not depend on the packet length, except for copying.
 
 use wirelane_wire::checksum::Sum;
 
@@ -19,25 +19,25 @@ use crate::fill::Fill;
 use crate::value::{self, Slot, Source};
 use crate::values::Values;
 
-/// Most checksums of a packet.
+/// The largest number of checksums in a packet.
 pub const MAX_CHECKSUMS: usize = 16;
 
-/// Longest frame.
+/// The longest frame.
 pub const MAX_LEN: usize = 65535;
 
-/// Bytes that are copied in one go in short packets.
+/// The number of bytes copied at once for short packets.
 const BASE: usize = 128;
 
-/// A packet that changes from one number to the next.
+/// A template of numbered packets.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: Vec<u8>,
-    /// The head and some of the fill.
+    /// The head and the start of the fill.
     base: Vec<u8>,
     fill: Fill,
     reserved: usize,
     edits: Vec<Edit>,
-    /// How to compute the values, one for each edit.
+    /// The value source of each edit.
     sources: Vec<Source>,
     lengths: Vec<LengthField>,
     checksums: Vec<Checksum>,
@@ -46,47 +46,48 @@ pub struct Template {
 /// A field that changes from packet to packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// The first byte that it has a part of.
+    /// The first byte of the field.
     pub offset: u16,
-    /// Bytes that it has a part of, at most 16.
+    /// The number of bytes that the field occupies, even partially; at most 16.
     pub width: u8,
-    /// Bits in the last byte that follow the field.
+    /// The number of bits after the field in the last byte.
     pub shift: u8,
-    /// Its own bits.
+    /// The width of the field in bits.
     pub bits: u8,
     /// Its values.
     pub values: Values,
-    /// Bit i: checksum i depends on it. A field that ends at an odd offset counts byte-swapped.
+    /// Bit i is set if checksum i depends on the field. A field that ends at an odd offset counts
+    /// byte-swapped.
     pub checksums: u32,
 }
 
-/// Two bytes that hold the length of the frame less a constant.
+/// A two-byte field with the frame length minus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthField {
     /// The first byte.
     pub offset: u16,
-    /// What is taken off.
+    /// The constant to subtract.
     pub minus: u16,
-    /// Bit i: checksum i depends on it.
+    /// Bit i is set if checksum i depends on the field.
     pub checksums: u32,
 }
 
-/// Two bytes that hold an internet checksum.
+/// A two-byte internet checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     /// The first byte.
     pub offset: u16,
-    /// The first byte that it covers, an even offset.
+    /// The first covered byte, at an even offset.
     pub start: u16,
-    /// Where what it covers ends; `None` for the end of the packet.
+    /// The end of the covered bytes; `None` for the end of the packet.
     pub end: Option<u16>,
-    /// 0 is written as 0xffff (UDP).
+    /// Whether 0 is written as 0xffff (UDP).
     pub nonzero: bool,
-    /// Bit i: checksum i, which is of an outer layer, covers this one.
+    /// Bit i is set if checksum i, of an outer layer, covers this one.
     pub checksums: u32,
-    /// The sum of what never changes, with the pseudo-header, less what lengths are less.
+    /// The sum of the constant bytes and the pseudo-header, minus the constants of length fields.
     pub base: u64,
-    /// How many times the length of the frame is part of the sum.
+    /// How often the frame length is part of the sum.
     pub times: u64,
 }
 
@@ -108,17 +109,17 @@ impl Template {
         Self { head, base, fill, reserved, edits, sources, lengths, checksums }
     }
 
-    /// The headers and the given payload. What changes is zero.
+    /// The headers and the given payload. Changing fields are zero.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// What follows the head up to the length of the packet.
+    /// The bytes after the head.
     pub fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// Bytes at the end that are left zero, for a signature.
+    /// The number of zero bytes at the end, reserved for a signature.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -128,12 +129,12 @@ impl Template {
         &self.edits
     }
 
-    /// The fields that follow the length.
+    /// The length fields.
     pub fn lengths(&self) -> &[LengthField] {
         &self.lengths
     }
 
-    /// The checksums, from the inner to the outer ones.
+    /// The checksums, from inner to outer layers.
     pub fn checksums(&self) -> &[Checksum] {
         &self.checksums
     }
@@ -143,8 +144,8 @@ impl Template {
         (self.head.len() + self.reserved).max(60)
     }
 
-    /// After how many packets all fields repeat; `None` if never, or after more than can be
-    /// counted.
+    /// The number of packets after which all fields repeat; `None` if they never do, or the number
+    /// overflows.
     pub fn cycle(&self) -> Option<u64> {
         self.edits.iter().try_fold(1u64, |cycle, edit| {
             let period = value::period(&edit.values)?;
@@ -156,8 +157,8 @@ impl Template {
         })
     }
 
-    /// Writes packet number `k` with the length of `packet`, for which there must be room
-    /// ([`min_len`](Self::min_len)): a shorter one is cut off, and its checksums are wrong.
+    /// Writes packet number `k` with the length of `packet`, which must be at least
+    /// [`min_len`](Self::min_len). A shorter packet is cut, and its checksums are wrong.
     pub fn write(&self, k: u64, packet: &mut [u8]) {
         if packet.len() < self.head.len() + self.reserved {
             let mut whole = vec![0; self.head.len() + self.reserved];
@@ -168,7 +169,8 @@ impl Template {
         self.emit(packet, |i| value::position(&self.edits[i].values, k));
     }
 
-    /// Packet numbers `first`, `first + stride` and so on, without a division for each.
+    /// A cursor over the packets `first`, `first + stride` and so on, without a division per
+    /// packet.
     pub fn cursor(&self, first: u64, stride: u64) -> Cursor {
         let slot = |edit: &Edit| Slot::new(&edit.values, first, stride);
         Cursor { slots: self.edits.iter().map(slot).collect() }
@@ -217,15 +219,15 @@ impl Template {
     }
 }
 
-/// Where the fields of a template stand, for packets that are written one after the other.
+/// The current field positions of a template, for writing successive packets.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     slots: Box<[Slot]>,
 }
 
 impl Cursor {
-    /// Writes the packet and goes on to the next one. `template` is the one that the cursor is of,
-    /// `packet` as long as the packet, at least [`Template::min_len`].
+    /// Writes the packet and advances to the next. `template` must be the template of the cursor,
+    /// and `packet` must have the length of the packet, at least [`Template::min_len`].
     #[inline]
     pub fn write(&mut self, template: &Template, packet: &mut [u8]) {
         let slots = &mut *self.slots;
@@ -233,14 +235,14 @@ impl Cursor {
         slots.iter_mut().for_each(Slot::advance);
     }
 
-    /// Goes on to the next packet.
+    /// Advances to the next packet.
     #[inline]
     pub fn skip(&mut self) {
         self.slots.iter_mut().for_each(Slot::advance);
     }
 }
 
-/// Adds a sum to each checksum that depends on it.
+/// Adds `sum` to each checksum in `checksums`.
 #[inline(always)]
 fn add(sums: &mut [u64; MAX_CHECKSUMS], mut checksums: u32, sum: u64) {
     while checksums != 0 {
@@ -257,14 +259,14 @@ fn put16(packet: &mut [u8], offset: u16, value: u16) {
     }
 }
 
-/// Writes a field of up to 8 bytes and returns its sum.
+/// Writes a field of up to 8 bytes. Returns its contribution to sums.
 #[inline(always)]
 fn put(packet: &mut [u8], edit: &Edit, value: u64) -> u64 {
     let offset = usize::from(edit.offset);
     let Some(place) = packet.get_mut(offset..) else {
         return 0;
     };
-    // Whole machine words: a byte at a time takes several times as long.
+    // Whole machine words, which are several times as fast as single bytes.
     match edit.width {
         1 => or8(place, value as u8),
         2 => or16(place, value as u16),
@@ -310,7 +312,7 @@ fn or32(place: &mut [u8], value: u32) {
     }
 }
 
-/// As [`put`], for up to 16 bytes.
+/// Like [`put`], for up to 16 bytes.
 fn put_wide(packet: &mut [u8], edit: &Edit, value: u128) -> u64 {
     let (offset, width) = (usize::from(edit.offset), usize::from(edit.width));
     let bytes = value.to_be_bytes();

@@ -1,4 +1,4 @@
-//! The values of a field, computed.
+//! Computes the values of a field.
 
 use crate::values::Values;
 
@@ -10,7 +10,7 @@ pub fn at(values: &Values, bits: u8, k: u64) -> u128 {
     }
 }
 
-/// How many packets until the values repeat; `None` for random ones.
+/// The number of packets after which the values repeat; `None` for random values.
 pub(crate) fn period(values: &Values) -> Option<u64> {
     match values {
         Values::Constant(_) => Some(1),
@@ -20,16 +20,16 @@ pub(crate) fn period(values: &Values) -> Option<u64> {
     }
 }
 
-/// Where packet number `k` stands in the period of the values.
+/// The position of packet `k` in the period of the values.
 pub(crate) fn position(values: &Values, k: u64) -> u64 {
     period(values).map_or(k, |period| k % period)
 }
 
-/// A position that goes on in steps, without divisions.
+/// A position that advances in steps, without divisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) position: u64,
-    /// Below the period.
+    /// The step, reduced to less than the period.
     step: u64,
     /// 0 for none.
     period: u64,
@@ -45,22 +45,22 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
-        // Modulo 2^64, where sums above the period that wrapped are smaller than the step.
+        // Sums modulo 2^64: a wrapped sum also exceeds the period.
         let (next, wrapped) = self.position.overflowing_add(self.step);
         let over = self.period != 0 && (wrapped || next >= self.period);
         self.position = if over { next.wrapping_sub(self.period) } else { next };
     }
 }
 
-/// A value as narrow as its field.
+/// A value in the smallest type for its field.
 pub(crate) enum Value {
     /// Up to 64 bits.
     Narrow(u64),
-    /// More.
+    /// More than 64 bits.
     Wide(u128),
 }
 
-/// How to compute values from positions.
+/// Computes values from positions.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Counter {
@@ -125,7 +125,7 @@ impl Source {
     }
 }
 
-/// The value of a field of more than 64 bits.
+/// Computes the value of a field of more than 64 bits.
 fn wide(values: &Values, position: u64) -> u128 {
     match values {
         Values::Constant(value) => *value,
@@ -139,14 +139,16 @@ fn wide(values: &Values, position: u64) -> u128 {
             match high.wrapping_sub(*low).wrapping_add(1) {
                 0 => random,
                 span if span.is_power_of_two() => low.wrapping_add(random & (span - 1)),
-                // For spans far below 2^128 the difference from a uniform distribution is nil.
+                // For spans far below 2^128, the deviation from a uniform distribution is
+                // negligible.
                 span => low.wrapping_add(random % span),
             }
         }
     }
 }
 
-/// 64 bits that depend on both arguments alone: a step of SplitMix64, which passes the usual tests.
+/// A pseudorandom number that depends only on the arguments: one step of SplitMix64, which passes
+/// the usual statistical tests.
 #[inline(always)]
 pub(crate) fn random(seed: u64, k: u64) -> u64 {
     let mut x = seed.wrapping_add(k.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

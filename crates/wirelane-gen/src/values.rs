@@ -1,31 +1,31 @@
-//! What a field holds from packet to packet.
+//! The values of a field over the packets of a stream.
 
-/// What a field holds in packet 0, 1, 2 … of its stream, as an unsigned number of the field's
+/// The values of a field in packets 0, 1, 2 … of its stream, as unsigned numbers of the field's
 /// width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Always the same.
+    /// The same value in each packet.
     Constant(u128),
-    /// In turn, again from the front after the last. Never empty.
+    /// The values in turn, repeated. Never empty.
     List(Vec<u128>),
-    /// `start`, `start + step` … for `count` packets, then from `start` again. Wraps in the width
-    /// of the field; a falling counter has a step that wraps.
+    /// `start`, `start + step` … for `count` packets, then again from `start`. Wraps at the width
+    /// of the field; a descending counter has a step that wraps.
     Counter {
         /// The first value.
         start: u128,
-        /// From one packet to the next.
+        /// The difference between two packets.
         step: u128,
-        /// Different packets; at least 1.
+        /// The number of packets until the counter repeats; at least 1.
         count: u64,
     },
-    /// Uniformly distributed, both limits included. The value of packet k depends on `seed` and k
-    /// alone.
+    /// Uniformly distributed, including both limits. The value of packet k depends only on `seed`
+    /// and k.
     Random {
         /// The lowest value.
         low: u128,
         /// The highest value.
         high: u128,
-        /// Another seed, other values.
+        /// The seed of the values.
         seed: u64,
     },
 }

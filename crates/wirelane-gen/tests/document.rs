@@ -1,4 +1,4 @@
-//! The reference of the language in the documentation has every layer, field and default.
+//! The language reference in the documentation has every layer, field and default.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ fn reference() -> String {
     std::fs::read_to_string(root).unwrap()
 }
 
-/// The row of the table that names the protocol first.
+/// The table row that starts with the protocol.
 fn row<'a>(text: &'a str, protocol: &Protocol) -> &'a str {
     let name = format!("`{}`", protocol.name);
     let is_row = |line: &&str| {

@@ -1,5 +1,5 @@
-//! Flow files as the Python client of the Open Traffic Generator writes them, and what is wrong
-//! with others. `otg/make.py` made the files of `otg/`.
+//! Flow files from the Python client of the Open Traffic Generator, and errors of other files.
+//! `otg/make.py` generated the files in `otg/`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::fs;
@@ -79,7 +79,8 @@ fn a_signature_finds_room_where_it_is_asked_for() {
 #[test]
 fn fields_change_as_the_script_said() {
     let config = read("headers.yaml");
-    // 802.1ad outside, 802.1Q inside, whose number counts; SYN, ACK, PSH+ACK; a number that wraps.
+    // 802.1ad outside, 802.1Q inside with a counting identifier; SYN, ACK, PSH+ACK; a number that
+    // wraps.
     let first = packet(&config, "tagged", 0);
     assert_eq!(first[12..22], [0x88, 0xa8, 0, 100, 0x81, 0, 0xa0, 200, 8, 0]);
     let flags = |k| packet(&config, "tagged", k)[22 + 20 + 13];
@@ -92,7 +93,7 @@ fn fields_change_as_the_script_said() {
     assert_eq!([source(0), source(1), source(2), source(3)], [2, 1, 0, 2]);
     let class = packet(&config, "vxlan", 1);
     assert_eq!((class[64], class[65] & 0xf0), (0x6b, 0x90));
-    // The label at the bottom is marked.
+    // The bottom label has the bottom-of-stack bit.
     let labels = packet(&config, "labels", 1);
     assert_eq!(labels[14..22], [0x00, 0x3e, 0x80, 64, 0x00, 0x01, 0x21, 64]);
     let octet = |k| packet(&config, "labels", k)[23];
@@ -121,7 +122,8 @@ fn sizes_and_paces_are_those_of_the_script() {
     // 10 Mbit/s on the wire.
     let Rate::Packets(rate) = imix.rate else { panic!() };
     assert_eq!((rate * (imix.lengths.mean() + 24.0) * 8.0).round(), 10e6);
-    // The shortest sizes of the model's distribution are below those of Ethernet.
+    // The shortest sizes of the model's distribution are below the Ethernet minimum, and are
+    // raised.
     assert_eq!(flow("standard_imix").lengths.min(), 60);
     assert_eq!(flow("steps").rate, Rate::Share(0.125));
     assert_eq!(flow("steps").lengths.at(1), 62);
@@ -177,7 +179,8 @@ fn tshark_reads_the_headers_that_the_script_named() {
         seen,
         [
             "eth:ethertype:ieee8021ad:ethertype:vlan:ethertype:ip:tcp",
-            // The testkit has tshark take payloads of UDP for data; the bytes are checked above.
+            // The testkit configures tshark to show UDP payloads as data; the bytes are checked
+            // above.
             "eth:ethertype:ip:udp:data",
             "eth:ethertype:mpls:ip:icmp:data",
             "eth:ethertype:ip:gre:ipv6:icmpv6:data",
@@ -189,8 +192,7 @@ fn tshark_reads_the_headers_that_the_script_named() {
     );
 }
 
-/// What the model has and a flow file of Wirelane cannot have: headers of sessions and of
-/// encapsulations that nothing else here knows.
+/// Headers of the model that Wirelane does not support: session protocols and other encapsulations.
 const OUTSIDE: [&str; 11] = [
     "cfm",
     "ethernetpause",
@@ -228,7 +230,7 @@ fn every_header_of_the_model_is_read_or_named() {
     assert_eq!(refused, OUTSIDE);
 }
 
-/// A file with one flow, in which `from` is replaced by `to`.
+/// Parses a file with one flow after replacing `from` by `to`.
 fn broken(from: &str, to: &str) -> String {
     const FILE: &str = "\
 ports:
@@ -310,14 +312,14 @@ fn the_client_of_this_machine_writes_what_is_read() {
     }
 }
 
-/// The bits of a packet from `bit` on.
+/// The `width` bits of a packet from `bit`.
 fn bits(packet: &[u8], bit: usize, width: usize) -> u128 {
     let one = |bit: usize| packet[bit / 8] >> (7 - bit % 8) & 1;
     (bit..bit + width).fold(0, |value, bit| value << 1 | u128::from(one(bit)))
 }
 
 proptest! {
-    /// A value stands where its field is, whatever its pattern, and counters wrap in their field.
+    /// Values of all patterns are at the position of their field, and counters wrap at its width.
     #[test]
     fn fields_hold_what_their_pattern_says(
         field in 0..6usize,
@@ -352,7 +354,7 @@ proptest! {
         prop_assert_eq!(bits(&packet_of(&config, k), offset, width), u128::from(due));
     }
 
-    /// Damage is refused at a place of the file, or means something else that can be sent.
+    /// A damaged file is refused with a position, or is still valid.
     #[test]
     fn damaged_files_are_refused_in_one_line(
         from in 0..100_000usize, length in 0..40usize, with in "[-a-z0-9:{}\\[\\]&*'\" \n]{0,12}",

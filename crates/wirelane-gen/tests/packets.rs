@@ -1,5 +1,4 @@
-//! Random recipes become packets that the auditor has nothing to say against, and text that means
-//! the same.
+//! Random recipes compile to packets that pass the auditor, and format to equivalent text.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -9,7 +8,7 @@ use wirelane_gen::recipe::{Setting, Value};
 use wirelane_gen::{Layer, Recipe, Sizes, Stream, Values, signature};
 use wirelane_verify::{Auditor, Options, Packet, Rule};
 
-/// Everything that fits on each other, at least once.
+/// Each valid combination of adjacent layers, at least once.
 const STACKS: &[&str] = &[
     "udp",
     "eth vlan vlan ipv4 tcp",
@@ -36,7 +35,7 @@ const STACKS: &[&str] = &[
     "vxlan udp payload text=odd fill=7",
 ];
 
-/// Fields that can hold anything without the packet becoming another one.
+/// Fields that can have any value without changing the structure of the packet.
 const FREE: &[&str] = &[
     "src",
     "priority",
@@ -105,7 +104,7 @@ fn setting(field: &'static Field) -> BoxedStrategy<Setting> {
     value.prop_map(move |value| Setting { field, value }).boxed()
 }
 
-/// A stack with some of the fields set that `choose` chooses.
+/// Recipes of a stack with random values in some of the fields that `choose` accepts.
 fn recipes(choose: fn(&Field) -> bool) -> impl Strategy<Value = Recipe> {
     proptest::sample::select(STACKS).prop_flat_map(move |text| {
         let recipe: Recipe = text.parse().unwrap();
@@ -157,7 +156,7 @@ proptest! {
             let number = k.wrapping_add(turn * 3);
             let mut packet = vec![0xa5; template.min_len() + more + turn as usize];
             cursor.write(&template, &mut packet);
-            // Past the last number positions of cycles go on, and those of numbers begin again.
+            // After the last packet number, positions of cursors continue, but numbers wrap to 0.
             if number >= k {
                 let mut single = vec![0x5a; packet.len()];
                 template.write(number, &mut single);
@@ -197,7 +196,7 @@ proptest! {
 
 #[test]
 fn the_auditor_sees_every_checksum() {
-    // What a wrong checksum would be, so that the tests above mean something.
+    // The auditor detects wrong checksums, so the tests above are meaningful.
     for (text, rule) in [
         ("ipv4 checksum=1 udp", Rule::Ipv4Checksum),
         ("udp checksum=1", Rule::UdpChecksum),
@@ -235,7 +234,7 @@ fn a_stream_checks_its_sizes() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_written_as_ones() {
-    // Whatever the rest is, one of all ports makes the sum zero.
+    // For any other contents, one of all ports makes the sum zero.
     for text in ["udp src=0-65535", "ipv6 udp src=0-65535", "vxlan ipv4 udp src=0-65535"] {
         let template = text.parse::<Recipe>().unwrap().compile(0).unwrap();
         let at = usize::from(template.checksums()[0].offset);

@@ -1,4 +1,4 @@
-//! tshark reads the packets of every protocol of the language as they were described.
+//! tshark decodes packets of every protocol of the language as described.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::Command;
 use wirelane_gen::{Recipe, table};
 use wirelane_testkit::{process, tools};
 
-/// Packets of each recipe.
+/// The number of packets per recipe.
 const PACKETS: u64 = 4;
 
-/// A recipe, tshark's names of its layers, and fields with their values in the packets.
+/// A recipe, its layer names in tshark, and fields with their values in the packets.
 struct Case(
     &'static str,
     &'static str,
@@ -205,7 +205,7 @@ fn tshark_reads_what_was_described() {
     let statuses = protocols.map(|protocol| format!("{protocol}.checksum.status"));
     fields.extend(statuses.iter().map(String::as_str));
     let known = fields.len();
-    // Of a field that is asked for twice, tshark answers only one.
+    // tshark prints a field only once, even if it is requested twice.
     for (field, _) in CASES.iter().flat_map(|case| case.2) {
         if !fields.contains(field) {
             fields.push(field);
@@ -219,7 +219,7 @@ fn tshark_reads_what_was_described() {
             assert!(row[0].starts_with(layers), "{text}: {}", row[0]);
             assert_eq!(row[1], "", "{text}");
             for (status, protocol) in row[2..known].iter().zip(protocols) {
-                // 1: good. A GRE header may have none, and so may a tunnel's UDP.
+                // 1 means good. A GRE header or the UDP header of a tunnel may have no checksum.
                 assert!(
                     status.split(',').all(|status| ["", "1"].contains(&status)),
                     "{text}: {protocol} {status}"
@@ -237,7 +237,7 @@ fn tshark_reads_what_was_described() {
     }
 }
 
-/// The values of fields with checksums verified, one row per packet.
+/// The values of fields, one row per packet, with checksum verification.
 fn read(file: &Path, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(file).args(["-T", "fields", "-E", "separator=/t"]);
@@ -251,7 +251,7 @@ fn read(file: &Path, fields: &[&str]) -> Vec<Vec<String>> {
     rows.lines().map(|row| row.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// The classic format: it fits on a page.
+/// Writes the classic pcap format.
 fn write_pcap(file: &Path, packets: &[Vec<u8>]) {
     let mut bytes = Vec::new();
     let words = |bytes: &mut Vec<u8>, words: &[u32]| {

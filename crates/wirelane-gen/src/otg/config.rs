@@ -1,4 +1,4 @@
-//! The whole of a flow file.
+//! Flow files.
 
 use std::collections::HashSet;
 
@@ -9,21 +9,21 @@ use super::{headers, payload, size, yaml};
 use crate::recipe::Recipe;
 use crate::stream::Stream;
 
-/// What a flow file describes.
+/// The contents of a flow file.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// In the order of the file.
+    /// The ports, in file order.
     pub ports: Vec<Port>,
-    /// In the order of the file.
+    /// The flows, in file order.
     pub flows: Vec<Flow>,
 }
 
-/// A port that flows name.
+/// A port that flows refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// The name in the file.
     pub name: String,
-    /// What it is outside of the file, if the file says so.
+    /// The external name of the port, if the file has one.
     pub location: Option<String>,
 }
 
@@ -32,17 +32,17 @@ pub struct Port {
 pub struct Flow {
     /// The position of the sending port in [`Config::ports`].
     pub tx: usize,
-    /// The positions of the ports that should receive it.
+    /// The positions of the receiving ports.
     pub rx: Vec<usize>,
-    /// What its packets are.
+    /// The description of its packets.
     pub recipe: Recipe,
-    /// What is sent, and when. Its name is that of the flow.
+    /// The stream of packets, with the name of the flow.
     pub stream: Stream,
-    /// What is measured.
+    /// The requested measurements.
     pub metrics: Metrics,
 }
 
-/// Sections of the model that Wirelane has no counterpart for.
+/// Unsupported sections of the model.
 const SECTIONS: [(&str, &str); 8] = [
     ("lags", "link aggregation is not supported; supported: ports"),
     ("layer1", "not supported: set the link with ip link and ethtool, then leave this out"),
@@ -58,11 +58,11 @@ const SECTIONS: [(&str, &str); 8] = [
     ("egress_only_tracking", "not supported; supported: metrics of flows"),
 ];
 
-/// Reads a flow file, YAML or JSON. `reserved` says how many bytes to leave at the end of the
-/// packets of a flow that measures this, for a signature.
+/// Parses a flow file in YAML or JSON. `reserved` returns the number of bytes to reserve for a
+/// signature in packets of a flow with these metrics.
 ///
 /// # Errors
-/// The first thing in the file that is wrong, or not supported.
+/// The first invalid or unsupported item in the file.
 pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config, Error> {
     let document = yaml::read(text)?;
     let budget = Budget::new();
@@ -129,7 +129,7 @@ fn flow(
     Ok(Flow { tx, rx, recipe, stream, metrics })
 }
 
-/// The name of a port or flow, which no other one has.
+/// The unique name of a port or flow.
 fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String, Error> {
     let place = fields.need("name")?;
     let name = place.text()?.to_owned();
@@ -142,11 +142,11 @@ fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String, Err
     Ok(name)
 }
 
-/// Options of the whole file. Those that ask for nothing are accepted.
+/// The options of the file. Only options without an effect are accepted.
 fn options(place: Place<'_>) -> Result<(), Error> {
     let options = place.fields()?;
     let port = options.part("port_options").fields()?;
-    // A local interface has no other user to take it from, so both values are the same.
+    // A local interface cannot be preempted, so both values have the same effect.
     if let Some(preemption) = port.get("location_preemption") {
         preemption.boolean()?;
     }

@@ -1,20 +1,19 @@
-//! Why a flow file is refused.
+//! Errors of flow files.
 
 use std::fmt;
 
 use wirelane_wire::text::is_hostile;
 
-/// Why a flow file is refused: where, what is wrong, and what is supported. One line.
+/// Why a flow file is refused: the place, the problem, and the supported values, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The line, from 1. LF, CR and CRLF end a line, as in YAML.
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
-    /// The place in the model, as in `flows[3].packet[1].ipv4.options`. Empty for an error of YAML
-    /// itself.
+    /// The path in the model, such as `flows[3].packet[1].ipv4.options`. Empty for a YAML error.
     pub path: String,
-    /// What is wrong there.
+    /// The problem.
     pub what: String,
 }
 

@@ -1,7 +1,6 @@
-//! The fields of the model's headers, and which of a recipe's they are.
+//! Maps the header fields of the model to the fields of recipes.
 
-/// One field of a header: its name in the model, its name in the recipe, and what it holds when the
-/// file leaves it out.
+/// One field of a header: its name in the model, its name in the recipe, and its default.
 pub(super) struct Row {
     pub(super) model: &'static str,
     pub(super) recipe: &'static str,
@@ -10,14 +9,13 @@ pub(super) struct Row {
 
 #[derive(Clone, Copy)]
 pub(super) enum Absent {
-    /// This value. `auto` is not for it.
+    /// This value. The field does not support `auto`.
     Value(u128),
-    /// This value, which the model says to take for `auto` too when there is nothing to learn it
-    /// from.
+    /// This value, which the model also specifies for `auto` if the value cannot be learned.
     Fallback(u128),
-    /// It is computed.
+    /// Computed.
     Computed,
-    /// It is computed, also when the file has this value, with which the model says "not given".
+    /// Computed, also if the file has this value, which means "not given" in the model.
     Unset(u128),
 }
 
@@ -31,12 +29,12 @@ pub(super) const fn zero(model: &'static str, recipe: &'static str) -> Row {
     row(model, recipe, Absent::Value(0))
 }
 
-/// A header that is a layer field by field.
+/// A header whose fields map to the fields of a layer.
 pub(super) struct Header {
     pub(super) model: &'static str,
     pub(super) protocol: &'static str,
     pub(super) rows: &'static [Row],
-    /// Fields that must hold this: bits that no receiver looks at, or that only hardware has.
+    /// Fields with a fixed value: bits that receivers ignore, or that only hardware has.
     pub(super) fixed: &'static [(&'static str, u64)],
     pub(super) checksum: bool,
 }
@@ -187,7 +185,7 @@ const ECHO_REQUEST_V6: &[Row] = &[
     zero("sequence_number", "seq"),
 ];
 
-/// All headers that are supported.
+/// The supported headers.
 pub(super) const SUPPORTED: [&str; 14] = [
     "custom",
     "ethernet",
@@ -205,7 +203,7 @@ pub(super) const SUPPORTED: [&str; 14] = [
     "ipv6_extension_header",
 ];
 
-/// The other headers of the model.
+/// The unsupported headers of the model.
 pub(super) const OTHERS: [&str; 11] = [
     "pfcpause",
     "ethernetpause",

@@ -1,4 +1,4 @@
-//! A flow of the model: its ports, pace, duration and metrics.
+//! A flow of the model: its ports, rate, duration and metrics.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use super::place::{Fields, Place};
 use crate::rate::Rate;
 use crate::schedule::Burst;
 
-/// What a flow measures.
+/// The measurements of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// The flow is counted: its packets carry a signature.
+    /// Count the packets of the flow, which then carry a signature.
     pub enable: bool,
-    /// Losses are reported.
+    /// Report losses.
     pub loss: bool,
-    /// The times of the first and the last packet are reported.
+    /// Report the times of the first and the last packet.
     pub timestamps: bool,
-    /// Latencies are measured.
+    /// Measure latencies.
     pub latency: bool,
 }
 
-/// How long a flow sends.
+/// The duration of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Extent {
-    /// Packets in all; `None` for no limit.
+    /// The number of packets; `None` for no limit.
     pub(super) packets: Option<u64>,
-    /// Nanoseconds from the flow's first packet; `None` for no limit.
+    /// Nanoseconds from the first packet; `None` for no limit.
     pub(super) nanoseconds: Option<u64>,
     /// Nanoseconds before the first packet.
     pub(super) delay: u64,
-    /// Packets in bursts, with a gap between them.
+    /// Bursts with gaps between them.
     pub(super) burst: Option<Burst>,
 }
 
-/// A year, which no run outlasts.
+/// The longest duration: a year, in seconds.
 const LONGEST: f64 = 366.0 * 86_400.0;
 
-/// The ports of a file by their names, with their positions.
+/// The positions of the ports of a file, by name.
 pub(super) type Ports = BTreeMap<String, usize>;
 
-/// The ports of a flow: the port that sends, and the ports that receive.
+/// The sending port and the receiving ports of a flow.
 pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>), Error> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
@@ -53,7 +53,7 @@ pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, V
         Some(names) => names.each(|name| index(&name, ports))?,
         None => Vec::new(),
     };
-    // The older name, for one port.
+    // The older key, for one port.
     if let Some(name) = port.get("rx_name") {
         let one = index(&name, ports)?;
         if !rx.is_empty() && rx != [one] {
@@ -85,8 +85,8 @@ pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate, Error> {
         Some(field) => field.integer(low, 1_000_000_000_000_000 / scale),
         None => Ok(default),
     };
-    // A rate of bits counts what a frame takes on the wire: the least of the model, 672, is one
-    // frame of 64 bytes with preamble and gap.
+    // A rate in bits counts the bytes on the wire: the minimum of the model, 672, is one frame of
+    // 64 bytes with preamble and gap.
     let wire_bits = (length + Rate::WIRE_OVERHEAD as f64) * 8.0;
     let bits = |bits: u64, scale: u64| Rate::Packets((bits * scale) as f64 / wire_bits);
     let rate = match choice {
@@ -107,7 +107,7 @@ pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate, Error> {
     Ok(rate)
 }
 
-/// How long a flow sends.
+/// Parses the duration of a flow.
 pub(super) fn duration(place: Place<'_>) -> Result<Extent, Error> {
     let fields = place.fields()?;
     let choices = ["continuous", "fixed_packets", "fixed_seconds", "burst"];
@@ -134,7 +134,7 @@ pub(super) fn duration(place: Place<'_>) -> Result<Extent, Error> {
             let bursts = whole(&of, "bursts", 0, 0)?;
             let gap = time(of.part("inter_burst_gap"), 12.0)?;
             extent.burst = Some(Burst { packets, gap });
-            // 0 bursts are bursts without end.
+            // 0 bursts means no limit.
             extent.packets = (bursts > 0).then(|| bursts * packets);
         }
         _ => {}
@@ -154,8 +154,8 @@ fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Res
     }
 }
 
-/// A time in nanoseconds. In bytes it is that of so many bytes on a link of a known speed; the
-/// `usual` number of them is what Ethernet has anyway.
+/// Parses a time, and returns nanoseconds. A time in bytes depends on the link speed, so only 0 and
+/// the `usual` gap of Ethernet are accepted.
 fn time(place: Place<'_>, usual: f64) -> Result<u64, Error> {
     let fields = place.fields()?;
     let choice = fields.choice(&["bytes", "nanoseconds", "microseconds"], "bytes")?;
@@ -178,7 +178,7 @@ fn time(place: Place<'_>, usual: f64) -> Result<u64, Error> {
     })
 }
 
-/// What is measured.
+/// Parses the metrics.
 pub(super) fn metrics(place: Place<'_>) -> Result<Metrics, Error> {
     let fields = place.fields()?;
     let flag = |fields: &Fields<'_>, name: &'static str| match fields.get(name) {
@@ -215,7 +215,7 @@ pub(super) fn metrics(place: Place<'_>) -> Result<Metrics, Error> {
     Ok(metrics)
 }
 
-/// A switch that can only be off.
+/// Checks a switch whose only supported value is off.
 pub(super) fn off(fields: &Fields<'_>, name: &'static str, why: &str) -> Result<(), Error> {
     match fields.get(name) {
         Some(place) if place.boolean()? => Err(place.unsupported(why, "false")),

@@ -1,4 +1,4 @@
-//! The model's packet headers as layers of a recipe: field by field, and what is special.
+//! Converts the packet headers of the model to layers of a recipe.
 
 use super::error::Error;
 use super::fields::{Absent, HEADERS, OTHERS, Row, SUPPORTED, row};
@@ -10,7 +10,7 @@ use crate::recipe::{Layer, Recipe, RecipeError, Value};
 use crate::table;
 use crate::values::Values;
 
-/// What the headers of a flow make.
+/// The headers of a flow.
 pub(super) struct Packet {
     pub(super) layers: Vec<Layer>,
     /// Bytes after the last layer.
@@ -18,7 +18,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Bytes that it takes at least, with `reserved` ones at the end.
+    /// The smallest length of a packet, including `reserved` bytes at the end.
     pub(super) fn room(&self, reserved: usize) -> Result<usize, RecipeError> {
         let template = Recipe { layers: self.layers.clone() }.compile(reserved)?;
         let custom = self.custom.len();
@@ -26,14 +26,14 @@ impl Packet {
     }
 }
 
-/// Reads the headers of a flow.
+/// Parses the headers of a flow.
 pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet, Error> {
     let mut read = Packet { layers: Vec::new(), custom: Vec::new() };
     if let Some(packet) = packet {
         packet.each(|header| add(header, &mut read))?;
     }
     if read.layers.is_empty() {
-        // The model's packet without headers: an Ethernet header, whose addresses are zero.
+        // A packet without headers in the model: an Ethernet header with zero addresses.
         read.layers
             .extend(table::named("eth").map(|protocol| Layer { protocol, settings: vec![] }));
         for layer in &mut read.layers {
@@ -45,7 +45,7 @@ pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet, Error> {
     Ok(read)
 }
 
-/// What the model says to send where the next header decides and there is none.
+/// Sets the next-protocol values that the model specifies for the last header.
 fn fall_back(layers: &mut [Layer]) {
     let Some(last) = layers.last_mut() else { return };
     let (field, value) = match last.protocol.id {
@@ -89,7 +89,7 @@ fn add(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
     fields.finish()
 }
 
-/// A header that is a layer.
+/// Adds a header that maps to a layer.
 fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Error> {
     let Some(header) = HEADERS.iter().find(|header| header.model == name) else {
         return Err(place.unsupported("this header is not supported", &SUPPORTED.join(", ")));
@@ -122,7 +122,8 @@ fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Er
         before.protocol.id == Id::Routing && before.get("left") != done
     });
     if is_routed && matches!(layer.protocol.id, Id::Udp | Id::Tcp | Id::Icmpv6) {
-        // RFC 8200 section 8.1: it counts the last destination, which the header has elsewhere.
+        // RFC 8200 section 8.1: the checksum includes the last destination, which is not in the
+        // IPv6 header.
         let what = "its checksum counts the last segment, not the destination that IPv6 has";
         return Err(place.unsupported(what, "ipv4 and ipv6 after segment routing"));
     }
@@ -181,7 +182,7 @@ fn refused(place: &Place<'_>, error: &RecipeError) -> Error {
     place.error(error.to_string())
 }
 
-/// A field that can only hold `due`.
+/// Checks a field whose only supported value is `due`.
 fn fixed(place: Place<'_>, due: u64) -> Result<(), Error> {
     match pattern::read(place, Format::number(64), 0)? {
         Pattern::Auto => Ok(()),
@@ -194,7 +195,7 @@ fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> R
     let place = fields.part(name);
     match pattern::checksum(place)? {
         Checksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
-        // UDP below a tunnel has none unless one is asked for; the model always asks.
+        // UDP below a tunnel has no checksum by default, but the model requires one.
         Checksum::Good if layer.protocol.id == Id::Udp => {
             layer.set_auto("checksum").map_err(|error| refused(&place, &error))?;
             Ok(())
@@ -203,7 +204,7 @@ fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> R
     }
 }
 
-/// The protocol identifier of a tag is the type that the header before it has.
+/// The TPID of a tag is the type field of the preceding header.
 fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<(), Error> {
     const UNSET: u128 = 0xffff;
     let Some(place) = fields.get("tpid") else {
@@ -266,7 +267,7 @@ fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// An octet whose upper six bits are the DSCP, and the others ECN.
+/// Splits an octet: the upper six bits are the DSCP, the others ECN.
 fn split_octet(layer: &mut Layer, place: &Place<'_>, octet: Values) -> Result<(), Error> {
     let octet = [(octet, 8)];
     set(layer, place, "dscp", combine(place, &octet, |octet| octet[0] >> 2)?)?;
@@ -308,7 +309,7 @@ fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
     }
 }
 
-/// Bytes as they are: after the headers, or the whole frame.
+/// Custom bytes: after the headers, or a whole frame.
 fn custom(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
     let fields = place.fields()?;
     let place = fields.need("bytes")?;

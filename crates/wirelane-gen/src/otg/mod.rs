@@ -1,9 +1,9 @@
-//! Flow files in the [Open Traffic Generator] model, in YAML or JSON: the part of it that describes
-//! packets, not sessions.
+//! Flow files in the [Open Traffic Generator] model, in YAML or JSON. The supported part of the
+//! model describes packets.
 //!
-//! Whatever a file says is either done or an error that names its place, such as
-//! `flows[3].packet[1].ipv4.options`. A field with the value that the model gives it by default is
-//! the same as one that is left out. `docs/send.md` lists what is supported.
+//! Each item of a file is either applied or refused with an error that names its path, such as
+//! `flows[3].packet[1].ipv4.options`. A field with the default value of the model has the same
+//! effect as an absent field. `docs/send.md` lists the supported items.
 //!
 //! ```text
 //!   text ─▶ yaml: nodes with line and column ─▶ place: fields by name, the rest refused

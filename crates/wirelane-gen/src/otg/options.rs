@@ -1,5 +1,5 @@
-//! Parts of headers whose length varies: IPv4 options and IPv6 segment routing. All their values
-//! are constant.
+//! Header parts of variable length: IPv4 options and IPv6 segment routing. Their values are
+//! constant.
 
 use super::error::Error;
 use super::pattern::{self, Format, Pattern, constant, hex};
@@ -10,7 +10,7 @@ use crate::values::Values;
 /// The options of an IPv4 header.
 pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>, Error> {
     let bytes = options.each(option)?.concat();
-    // RFC 791 section 3.1: the header has 15 words at most, of which 5 are not options.
+    // RFC 791 section 3.1: the header has at most 15 words, including 5 fixed words.
     if bytes.len() > 40 {
         return Err(options.error(format!("{} bytes of options; at most 40 fit", bytes.len())));
     }
@@ -96,7 +96,7 @@ fn address(fields: &Fields<'_>) -> Result<u32, Error> {
     Ok(one(fields.part("address"), Format { kind: Kind::Ipv4, bits: 32 })? as u32)
 }
 
-/// A pattern of one value; 0 when it was left out.
+/// Parses a pattern with one value; 0 if it is absent.
 fn one(place: Place<'_>, format: Format) -> Result<u128, Error> {
     if place.is_absent() {
         return Ok(0);
@@ -107,7 +107,7 @@ fn one(place: Place<'_>, format: Format) -> Result<u128, Error> {
     }
 }
 
-/// The segments that are left, and what follows them in the header (RFC 8754 section 2).
+/// The `segments left` field, and the rest of the header (RFC 8754 section 2).
 pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>), Error> {
     let fields = place.fields()?;
     let segments = fields.part("segment_list").each(|segment| {
@@ -120,7 +120,7 @@ pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>), Error
     let left = computed(&fields, "segments_left", last)?;
     let last_entry = computed(&fields, "last_entry", last)?;
     let flags = fields.part("flags").fields()?;
-    // The places that the drafts before RFC 8754 gave them.
+    // The bit positions from the drafts before RFC 8754.
     let octet = constant(&flags, "protected", 1)? << 6
         | constant(&flags, "oam", 1)? << 5
         | constant(&flags, "alert", 1)? << 4;

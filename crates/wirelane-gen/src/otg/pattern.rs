@@ -1,5 +1,5 @@
-//! The model's patterns of a field: value, values, increment, decrement, random, auto; and the
-//! checksums, which are generated or given.
+//! Field patterns of the model: value, values, increment, decrement, random, auto; and checksums,
+//! which are generated or custom.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,14 +8,14 @@ use super::place::{Fields, Place};
 use crate::protocol::Kind;
 use crate::values::Values;
 
-/// How the values of a field are written, and how wide it is.
+/// The notation and width of a field.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
     pub(super) kind: Kind,
     pub(super) bits: u8,
 }
 
-/// What a pattern says.
+/// A parsed pattern.
 pub(super) enum Pattern {
     /// Computed.
     Auto,
@@ -23,8 +23,8 @@ pub(super) enum Pattern {
     Values(Values),
 }
 
-/// Values that are kept as a list, at most: random ones, and those of fields that the model splits
-/// in another way than Wirelane.
+/// The most values stored as a list: random values, and fields that the model splits differently
+/// from Wirelane.
 const LISTED: u64 = 65_536;
 
 impl Format {
@@ -36,7 +36,7 @@ impl Format {
         u128::MAX >> (128 - u32::from(self.bits.clamp(1, 128)))
     }
 
-    /// One value in the notation of the field.
+    /// Parses one value in the notation of the field.
     pub(super) fn value(self, place: &Place<'_>) -> Result<u128, Error> {
         let text = place.text()?;
         let wrong = |what: &str| place.error(format!("'{text}' is no {what}"));
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// Reads a pattern; `default` is what the model counts on where a number is left out.
+/// Parses a pattern; `default` is the value of the model for an absent number.
 pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pattern, Error> {
     const CHOICES: [&str; 6] = ["value", "values", "increment", "decrement", "random", "auto"];
     let fields = place.fields()?;
@@ -64,7 +64,7 @@ pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pa
     let given = fields.get(choice);
     let pattern = match (choice, given) {
         ("auto", auto) => {
-            // The number beside `auto` is what a generator may send that cannot compute the field.
+            // A number for `auto` is a fallback for generators that cannot compute the field.
             if let Some(auto) = auto.filter(|auto| auto.text().is_err()) {
                 let what = "addresses from DHCP need emulated devices";
                 return Err(auto.unsupported(what, "value, values, increment, decrement, random"));
@@ -126,7 +126,7 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
         Some(seed) => seed.integer(0, u32::MAX.into())?,
         None => 1,
     };
-    // By the model, seed 0 asks for other values in each run.
+    // In the model, seed 0 requests different values in each run.
     let seed = if seed == 0 { RandomState::new().hash_one(0) } else { seed };
     let count = match fields.get("count") {
         Some(count) => count.integer(1, LISTED)?,
@@ -144,7 +144,7 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
     Ok(Values::List((0..count).map(value).collect()))
 }
 
-/// A part of a field: numbers of `bits` bits, with a default of 0.
+/// Parses a part of a field with `bits` bits and a default of 0.
 pub(super) fn part(
     fields: &Fields<'_>,
     name: &'static str,
@@ -160,7 +160,7 @@ pub(super) fn part(
     }
 }
 
-/// A part that has one value.
+/// Parses a part with a constant value.
 pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<u128, Error> {
     match part(fields, name, bits)? {
         (Values::Constant(value), _) => Ok(value),
@@ -168,7 +168,7 @@ pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Res
     }
 }
 
-/// Hexadecimal digits, an even number of them.
+/// Parses an even number of hexadecimal digits.
 pub(super) fn hex(place: &Place<'_>) -> Result<Vec<u8>, Error> {
     let text = place.text()?;
     let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
@@ -190,7 +190,7 @@ pub(super) enum Checksum {
     Custom(u128),
 }
 
-/// Reads a checksum.
+/// Parses a checksum.
 pub(super) fn checksum(place: Place<'_>) -> Result<Checksum, Error> {
     let fields = place.fields()?;
     let checksum = match fields.choice(&["generated", "custom"], "generated")? {
@@ -206,8 +206,8 @@ pub(super) fn checksum(place: Place<'_>) -> Result<Checksum, Error> {
     Ok(checksum)
 }
 
-/// Several fields of the model that are one of Wirelane's, or the other way round: `combine` makes
-/// a value of the values that they have in the same packet. Each part has its values and its width.
+/// Combines several fields of the model into one field, or converts a field. `combine` computes a
+/// value from the values of the parts in the same packet. Each part has its values and its width.
 pub(super) fn combine(
     place: &Place<'_>,
     parts: &[(Values, u8)],
@@ -235,7 +235,7 @@ pub(super) fn combine(
     })
 }
 
-/// The values one by one, if they are few.
+/// Lists the values, if they are few.
 fn list(values: &Values, max: u128) -> Option<Vec<u128>> {
     match values {
         Values::Constant(value) => Some(vec![*value]),
@@ -247,7 +247,7 @@ fn list(values: &Values, max: u128) -> Option<Vec<u128>> {
     }
 }
 
-/// Tags split the figures of a flow by the values of a field.
+/// Refuses metric tags, which split the figures of a flow by the values of a field.
 fn refuse_tags(fields: &Fields<'_>) -> Result<(), Error> {
     match fields.get("metric_tags") {
         Some(tags) => {
@@ -268,7 +268,7 @@ fn mac(text: &str) -> Option<u128> {
     (octets == 6).then_some(value)
 }
 
-/// SplitMix64: number `k` of the sequence that `seed` starts.
+/// SplitMix64: number `k` of the sequence of `seed`.
 fn mix(seed: u64, k: u64) -> u64 {
     let mut z = seed.wrapping_add(k.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

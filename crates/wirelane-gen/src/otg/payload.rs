@@ -1,4 +1,4 @@
-//! The bytes after the headers.
+//! Payloads.
 
 use super::error::Error;
 use super::headers::Packet;
@@ -41,8 +41,8 @@ pub(super) fn read(
     let words = |word: &dyn Fn(u16) -> u16| {
         (0..=u16::MAX).flat_map(|k| word(k).to_be_bytes()).collect::<Vec<u8>>()
     };
-    // What fills is one byte, or counts after the headers. Anything else is written out, which
-    // takes a size.
+    // The fill is one byte, or counting bytes directly after the headers. Other patterns are stored
+    // as bytes, which requires a fixed frame size.
     let (fill, written) = match choice {
         "fixed" if !repeat => (0, Some(pattern)),
         "fixed" if pattern.len() == 1 => (pattern[0].into(), None),
@@ -77,7 +77,7 @@ pub(super) fn read(
     Ok(recipe)
 }
 
-/// Bytes after the headers of frames that all have one size.
+/// The number of bytes after the headers, for frames of equal size.
 fn room(place: &Place<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize, Error> {
     let size = match sizes {
         Sizes::List(list) if list.len() == 1 => usize::from(list[0]),

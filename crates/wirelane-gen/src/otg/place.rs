@@ -1,4 +1,4 @@
-//! A node together with the way to it, for errors that name the path.
+//! Nodes with their paths, for error messages.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::error::Error;
 use super::yaml::{Content, Node};
 
-/// A node and how it was reached.
+/// A node and its path.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     node: &'a Node,
@@ -15,7 +15,8 @@ pub(super) struct Place<'a> {
     budget: &'a Budget,
 }
 
-/// How many values may still be listed one by one. A small file can ask for very many.
+/// The number of values that may still be stored in lists. It bounds the memory, as a small file
+/// can request very many.
 pub(super) struct Budget(Cell<u64>);
 
 impl Budget {
@@ -31,11 +32,11 @@ enum Step<'a> {
     Item(usize),
 }
 
-/// What stands for a field that the file leaves out.
+/// The node of an absent field.
 static ABSENT: Node = Node { line: 0, column: 0, content: Content::Null };
 
-/// The entries of a map, of which each is asked for by name. [`finish`](Self::finish) refuses the
-/// rest, so nothing in a file is ignored.
+/// The entries of a map. The reader requests each entry by name, and [`finish`](Self::finish)
+/// refuses the rest, so that no entry is ignored.
 pub(super) struct Fields<'a> {
     place: Place<'a>,
     entries: &'a [(String, Node)],
@@ -47,7 +48,7 @@ impl<'a> Place<'a> {
         Self { node, parent: None, step: Step::Root, budget }
     }
 
-    /// Takes room for `values` from the budget.
+    /// Reserves `values` list entries from the budget.
     pub(super) fn list(&self, values: u64) -> Result<(), Error> {
         match self.budget.0.get().checked_sub(values) {
             Some(left) => {
@@ -58,7 +59,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The error that `what` is wrong here.
+    /// An error with the message `what` at this place.
     pub(super) fn error(&self, what: impl Into<String>) -> Error {
         let (line, column) = self.position();
         Error { line, column, path: self.path(), what: what.into() }
@@ -71,12 +72,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the file leaves this out, and everything in it has its default.
+    /// Whether the node is absent, so that defaults apply.
     pub(super) fn is_absent(&self) -> bool {
         std::ptr::eq(self.node, &ABSENT)
     }
 
-    /// `error` with the words that name what is supported.
+    /// An error that also names the supported values.
     pub(super) fn unsupported(&self, what: &str, supported: &str) -> Error {
         self.error(format!("{what}; supported: {supported}"))
     }
@@ -98,7 +99,7 @@ impl<'a> Place<'a> {
         path
     }
 
-    /// The fields of a map; none when the value was left out.
+    /// The fields of a map; none if the value is absent.
     pub(super) fn fields(self) -> Result<Fields<'a>, Error> {
         let entries: &[_] = match &self.node.content {
             Content::Map(entries) => entries,
@@ -108,7 +109,7 @@ impl<'a> Place<'a> {
         Ok(Fields { place: self, entries, known: RefCell::default() })
     }
 
-    /// The number of items of a list; none when the value was left out.
+    /// The items of a list; none if the value is absent.
     pub(super) fn items(&self) -> Result<&'a [Node], Error> {
         match &self.node.content {
             Content::List(items) => Ok(items),
@@ -117,7 +118,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Calls `read` with each item of a list.
+    /// Calls `read` for each item of a list.
     pub(super) fn each<T>(
         &self,
         mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
@@ -128,7 +129,7 @@ impl<'a> Place<'a> {
         self.items()?.iter().enumerate().map(item).collect()
     }
 
-    /// Text, whether it is quoted or not.
+    /// Text, quoted or not.
     pub(super) fn text(&self) -> Result<&'a str, Error> {
         match &self.node.content {
             Content::Text { text, .. } => Ok(text),
@@ -136,12 +137,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// One of `options`.
+    /// The value, which must be one of `options`.
     pub(super) fn one_of(&self, options: &[&'static str]) -> Result<&'static str, Error> {
         self.one_of_known(options, options)
     }
 
-    /// One of `known`, of which those are named to the user that are `supported`.
+    /// The value, which must be one of `known`. The error names only the `supported` ones.
     fn one_of_known(
         &self,
         known: &[&'static str],
@@ -163,8 +164,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A whole number from `low` to `high`, both included. Protobuf writes 64-bit numbers in
-    /// quotes.
+    /// An integer from `low` to `high`, inclusive. It may be quoted, as Protobuf quotes 64-bit
+    /// numbers.
     pub(super) fn integer(&self, low: u64, high: u64) -> Result<u64, Error> {
         let text = self.text()?;
         let value = match text.strip_prefix("0x") {
@@ -181,7 +182,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A finite number from `low` to `high`, both included.
+    /// A finite number from `low` to `high`, inclusive.
     pub(super) fn number(&self, low: f64, high: f64) -> Result<f64, Error> {
         let text = self.text()?;
         let plain =
@@ -193,7 +194,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Refuses anything but an empty list or map, with the words that say why.
+    /// Returns an error with the reason `why`, unless the value is null or an empty list or map.
     pub(super) fn refuse(&self, why: &str) -> Result<(), Error> {
         match &self.node.content {
             Content::Null => Ok(()),
@@ -214,12 +215,12 @@ impl<'a> Place<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Where the map is.
+    /// The place of the map.
     pub(super) fn place(&self) -> &Place<'a> {
         &self.place
     }
 
-    /// The field `key`, if the file has it.
+    /// The field `key`, if present.
     pub(super) fn get(&self, key: &'a str) -> Option<Place<'_>> {
         self.known.borrow_mut().push(key);
         let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
@@ -231,7 +232,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The field `key`, empty if the file leaves it out.
+    /// The field `key`, or an absent place.
     pub(super) fn part(&self, key: &'a str) -> Place<'_> {
         let absent = Place {
             node: &ABSENT,
@@ -242,13 +243,13 @@ impl<'a> Fields<'a> {
         self.get(key).unwrap_or(absent)
     }
 
-    /// The field `key`, which the model demands.
+    /// The field `key`, which the model requires.
     pub(super) fn need(&self, key: &'a str) -> Result<Place<'_>, Error> {
         self.get(key).ok_or_else(|| self.place.error(format!("'{key}' is missing")))
     }
 
-    /// Which of `options` the field `choice` names: the model's way to say which of several fields
-    /// counts. Without it, the one that is there, or `default`.
+    /// The option named by the field `choice`, which selects one of several fields in the model.
+    /// Without it, the option that is present, or `default`.
     pub(super) fn choice(
         &self,
         options: &[&'static str],
@@ -257,7 +258,7 @@ impl<'a> Fields<'a> {
         self.choice_of(options, options, default)
     }
 
-    /// As [`choice`](Self::choice), with the names of more than what is `supported`.
+    /// Like [`choice`](Self::choice), with `options` that include unsupported ones.
     pub(super) fn choice_of(
         &self,
         options: &[&'static str],
@@ -287,7 +288,7 @@ impl<'a> Fields<'a> {
         self.entries.iter().any(|(name, _)| name == key)
     }
 
-    /// Refuses the fields that nobody asked for.
+    /// Refuses fields that were not requested.
     pub(super) fn finish(self) -> Result<(), Error> {
         let known = self.known.into_inner();
         let Some((key, node)) =

@@ -1,4 +1,4 @@
-//! Frame sizes. The model counts the frame check sequence, Wirelane does not.
+//! Frame sizes. Sizes of the model include the frame check sequence; sizes of Wirelane do not.
 
 use super::error::Error;
 use super::place::{Fields, Place};
@@ -7,11 +7,11 @@ use crate::sizes::Sizes;
 /// Bytes of the frame check sequence.
 const FCS: u64 = 4;
 
-/// The shortest frame of Ethernet and the longest one that can be sent, as the model counts.
+/// The shortest Ethernet frame and the longest supported frame, including the frame check sequence.
 const SHORTEST: u64 = 64;
 const LONGEST: u64 = 65_535;
 
-/// Distributions that have a name, with weights in hundredths.
+/// Named distributions, with weights in hundredths.
 const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
     ("imix", &[(64, 700), (570, 400), (1518, 100)]),
     ("ipsec_imix", &[(90, 5867), (92, 200), (594, 2366), (1418, 1567)]),
@@ -20,8 +20,8 @@ const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
     ("tcp_imix", &[(90, 5867), (92, 200), (594, 2366), (1518, 1567)]),
 ];
 
-/// Reads the sizes of a flow whose headers need `room` bytes. The frames of a predefined
-/// distribution, and those of a flow without a size, are as long as that at least.
+/// Parses the sizes of a flow that needs at least `room` bytes. Smaller sizes of a predefined
+/// distribution, or of a flow without a size, are raised to `room`.
 pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
     if place.is_absent() {
         return Ok(Sizes::fixed(without_fcs(SHORTEST).max(room as u16)));
@@ -55,7 +55,7 @@ pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
     };
     if let Some(shortest) = shortest.filter(|shortest| usize::from(*shortest) < room) {
         let (short, least) = (u64::from(shortest) + FCS, room as u64 + FCS);
-        let what = format!("{short} bytes have no room for the headers and what is measured");
+        let what = format!("{short} bytes have no room for the headers and the signature");
         return Err(place.unsupported(&what, &format!("at least {least}")));
     }
     Ok(sizes)

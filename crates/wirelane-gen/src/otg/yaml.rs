@@ -1,7 +1,7 @@
-//! YAML, and with it JSON, as a tree whose nodes know their line and column.
+//! Parses YAML, including JSON, to a tree of nodes with line and column.
 //!
-//! Scalars stay text: the reader of a field knows its type. So `name: 1` is a name, and a 64-bit
-//! number in quotes, as protobuf's JSON writes it, a number.
+//! Scalars stay text, because the reader of a field determines its type. So `name: 1` is a valid
+//! name, and a quoted 64-bit number, as in Protobuf JSON, is a number.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::error::Error;
 
-/// One value of the file, with its place.
+/// A value of the file with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) line: usize,
@@ -17,7 +17,7 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     Null,
@@ -26,16 +26,16 @@ pub(super) enum Content {
     Map(Vec<(String, Node)>),
 }
 
-/// Containers in containers. The model needs about 20.
+/// The largest nesting depth. The model needs about 20.
 const DEPTH: usize = 64;
 
-/// Most memory for the nodes that aliases and anchors repeat, with their texts and keys, so that a
-/// small file cannot fill the memory.
+/// The most memory for nodes that aliases and anchors repeat, including texts and keys, so that a
+/// small file cannot exhaust the memory.
 const REPEATED: usize = 64 << 20;
-/// Of one node, without its text.
+/// The memory of one node, without its text.
 const NODE: usize = size_of::<(String, Node)>();
 
-/// Reads the one document of `text`.
+/// Parses the single document of `text`.
 pub(super) fn read(text: &str) -> Result<Node, Error> {
     let mut reader = Reader::default();
     let mut document = None;
@@ -56,29 +56,29 @@ pub(super) fn read(text: &str) -> Result<Node, Error> {
     Ok(document.unwrap_or(Node { line: 1, column: 1, content: Content::Null }))
 }
 
-/// The tree as far as it is read.
+/// The state of the parser.
 #[derive(Default)]
 struct Reader {
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
-    /// Bytes of the nodes that anchors keep and aliases repeat.
+    /// The bytes of nodes that anchors store and aliases repeat.
     repeated: usize,
 }
 
-/// A container whose end is still to come.
+/// An open container.
 struct Open {
     node: Node,
     anchor: usize,
-    /// The key of a map whose value is still to come.
+    /// The key of a map entry that has no value yet.
     key: Option<(String, usize, usize)>,
     /// All keys of a map.
     keys: HashSet<String>,
-    /// Bytes of the nodes in it, itself included, and how deep they are nested.
+    /// The bytes of its nodes including itself, and their nesting depth.
     bytes: usize,
     height: usize,
 }
 
-/// What an alias repeats.
+/// A node that aliases repeat.
 struct Anchored {
     node: Node,
     bytes: usize,
@@ -86,7 +86,7 @@ struct Anchored {
 }
 
 impl Reader {
-    /// Takes the next event; the document's node at its end.
+    /// Processes the next event. Returns the root node at the end of the document.
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<Node>, Error> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -113,7 +113,7 @@ impl Reader {
             },
             Event::Alias(anchor) => {
                 let Some(known) = self.anchors.get(&anchor) else {
-                    return Err(wrong(span, "an alias inside what it stands for"));
+                    return Err(wrong(span, "an alias inside its own anchor"));
                 };
                 let (bytes, height) = (known.bytes, known.height);
                 self.repeated = repeat(self.repeated, bytes, span)?;
@@ -142,7 +142,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Puts a complete node where it belongs.
+    /// Adds a complete node to its container.
     fn complete(
         &mut self,
         node: Node,
@@ -173,7 +173,7 @@ impl Reader {
                 }
                 open.key = Some((text, node.line, node.column));
             }
-            // An empty value has no place of its own.
+            // An empty value has the position of its key.
             (Content::Map(entries), Some((key, line, column))) => {
                 let empty = matches!(node.content, Content::Null);
                 let node = if empty { Node { line, column, ..node } } else { node };
@@ -186,7 +186,7 @@ impl Reader {
     }
 }
 
-/// The sum of the repeated bytes, which [`REPEATED`] limits.
+/// The sum of the repeated bytes, limited by [`REPEATED`].
 fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize, Error> {
     let sum = before.checked_add(bytes).filter(|sum| *sum <= REPEATED);
     sum.ok_or_else(|| wrong(span, "the aliases of this file repeat too much"))
@@ -254,7 +254,7 @@ mod tests {
             let bomb = format!("a: &a {text}\nb: [{aliases}]\n");
             assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
         }
-        // Each anchor around a node keeps another copy of it.
+        // Each anchor around a node stores another copy of it.
         let nested: String = (0..60).map(|level| format!("&a{level} [")).collect();
         let bomb = format!("{nested}{}", "x, ".repeat(300_000));
         assert!(read(&format!("{bomb}{}", "]".repeat(60))).is_err());

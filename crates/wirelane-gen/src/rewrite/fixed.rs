@@ -1,4 +1,4 @@
-//! The rules, field by field.
+//! Applies rules to single fields.
 
 use wirelane_wire::MacAddr;
 
@@ -8,7 +8,7 @@ use super::rule::{PortRule, Rule, Side, TtlRule};
 use super::unique::{Turn, Unique};
 use super::walk::Edits;
 
-/// What is the same in every loop.
+/// The changes that are the same in every loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fixed {
     macs: Vec<(Side, Option<MacAddr>, MacAddr)>,
@@ -18,15 +18,15 @@ pub(super) struct Fixed {
     ttl: Option<TtlRule>,
     pub(super) unique: Option<Unique>,
     pub(super) enters_tunnels: bool,
-    /// From the changed frame to the original.
+    /// Whether the rules restore the original frame.
     back: bool,
 }
 
 impl Fixed {
-    /// Adds a rule of its own.
+    /// Adds a rule.
     ///
     /// # Errors
-    /// There is one already, and there can be one only.
+    /// A rule of this kind exists, and only one is allowed.
     pub(super) fn add(&mut self, rule: &Rule) -> Result<(), String> {
         match *rule {
             Rule::Mac { side, from, to } => self.macs.push((side, from, to)),
@@ -38,7 +38,7 @@ impl Fixed {
             Rule::Ttl(ttl) if self.ttl.is_none() => self.ttl = Some(ttl),
             Rule::Pseudonyms { .. } => return Err("pseudonyms have one seed; name one".into()),
             Rule::Ttl(_) => return Err("the TTL is changed twice; leave one rule".into()),
-            // They have a place of their own.
+            // [`Rewrite`](super::Rewrite) stores these rules separately.
             Rule::Vlan(_) | Rule::Unique { .. } => {}
         }
         Ok(())
@@ -53,12 +53,12 @@ impl Fixed {
             && self.unique.is_none()
     }
 
-    /// What leads back, as far as nothing was lost.
+    /// The inverse rules, except for lost information.
     pub(super) fn inverse(&self) -> Self {
         let macs =
             self.macs.iter().filter_map(|(side, from, to)| Some((*side, Some(*to), (*from)?)));
         let addresses = self.addresses.iter().map(|(side, from, to)| {
-            // Of a wider prefix, the addresses that came from the narrower one.
+            // For a wider target prefix, only the addresses that the source prefix maps to.
             let length = to.length() + (to.host_bits() - from.host_bits());
             (*side, Prefix::new(to.address(), length).unwrap_or(*to), *from)
         });
@@ -161,12 +161,12 @@ impl Edits for Fixed {
     }
 }
 
-/// Whether a rule for `of` is for what is on `side`; what is on neither side has rules for both.
+/// Whether a rule for `of` applies to `side`. [`Side::Both`] as `side` matches only rules for both.
 fn fits(of: Side, side: Side) -> bool {
     of == Side::Both || of == side
 }
 
-/// What differs from loop to loop.
+/// The changes that differ between loops.
 #[derive(Clone, Debug)]
 pub(super) struct Varying {
     pub(super) turn: Turn,
@@ -207,7 +207,7 @@ impl Edits for Varying {
 
     #[inline]
     fn goes_back(&self) -> bool {
-        // No port changes.
+        // These changes do not affect ports.
         false
     }
 }

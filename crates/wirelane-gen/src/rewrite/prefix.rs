@@ -1,11 +1,10 @@
-//! Prefixes of addresses of both families.
+//! IPv4 and IPv6 prefixes.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The addresses that begin with the same bits, such as `10.0.0.0/8`. An address alone is a prefix
-/// of all its bits.
+/// A prefix such as `10.0.0.0/8`. A single address is a prefix of full length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
@@ -13,7 +12,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The addresses whose first `length` bits are those of `address`; `None` if it has fewer.
+    /// The prefix with the first `length` bits of `address`; `None` if `length` is too large.
     #[must_use]
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let address = match address {
@@ -28,25 +27,25 @@ impl Prefix {
         Some(Self { address, length })
     }
 
-    /// The first of its addresses.
+    /// The first address of the prefix.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// How many bits its addresses share.
+    /// The length of the prefix in bits.
     #[must_use]
     pub fn length(&self) -> u8 {
         self.length
     }
 
-    /// How many bits its addresses differ in.
+    /// The number of host bits.
     #[must_use]
     pub fn host_bits(&self) -> u8 {
         if self.address.is_ipv4() { 32 - self.length } else { 128 - self.length }
     }
 
-    /// The part of an IPv4 address behind this prefix; `None` if it is no address of the prefix.
+    /// The host part of an IPv4 address; `None` if the address is outside of the prefix.
     #[inline]
     #[must_use]
     pub fn host_of_v4(&self, address: u32) -> Option<u32> {
@@ -55,7 +54,7 @@ impl Prefix {
         (address & !mask == base.to_bits()).then_some(address & mask)
     }
 
-    /// The part of an IPv6 address behind this prefix; `None` if it is no address of the prefix.
+    /// The host part of an IPv6 address; `None` if the address is outside of the prefix.
     #[inline]
     #[must_use]
     pub fn host_of_v6(&self, address: u128) -> Option<u128> {

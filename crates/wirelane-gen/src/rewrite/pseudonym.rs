@@ -1,11 +1,10 @@
-//! Pseudonyms that keep prefixes: two addresses that share their first n bits, and no more, become
-//! two that share their first n bits, and no more (the property of Xu, Fan, Ammar, Moon:
-//! "Prefix-preserving IP address anonymization", 2002). For test traffic, not against attackers:
-//! the mixing function is no cipher.
+//! Prefix-preserving pseudonyms: if two addresses share exactly their first n bits, so do their
+//! pseudonyms (Xu, Fan, Ammar, Moon: "Prefix-preserving IP address anonymization", 2002). Use them
+//! only for test traffic: the mixing function is not a cipher, so they do not resist attackers.
 
 use super::special::{is_special_v4, is_special_v6, key, mix};
 
-/// A permutation of the addresses of hosts, chosen by a seed.
+/// A permutation of host addresses, selected by a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Pseudonyms {
     v4: u64,
@@ -17,35 +16,35 @@ impl Pseudonyms {
         Self { v4: key(seed, 0), v6: key(seed, 1) }
     }
 
-    /// The pseudonym of an IPv4 address; that of a special address is itself.
+    /// The pseudonym of an IPv4 address. Special addresses stay the same.
     pub(super) fn v4(&self, address: u32) -> u32 {
-        // Special addresses are whole /8 prefixes, and so is what becomes special: all of such a
-        // prefix goes round again, and still shares its bits.
+        // Special addresses are whole /8 prefixes, and so are the addresses that map to them. A
+        // whole prefix takes another pass, so its addresses still share their bits.
         walk(address, is_special_v4, |it| self.pass_v4(it, false))
     }
 
-    /// Which IPv4 address has this pseudonym.
+    /// The IPv4 address with this pseudonym.
     pub(super) fn original_v4(&self, pseudonym: u32) -> u32 {
         walk(pseudonym, is_special_v4, |it| self.pass_v4(it, true))
     }
 
-    /// The pseudonym of an IPv6 address; that of a special address is itself.
+    /// The pseudonym of an IPv6 address. Special addresses stay the same.
     pub(super) fn v6(&self, address: u128) -> u128 {
         walk(address, is_special_v6, |it| self.pass_v6(it, false))
     }
 
-    /// Which IPv6 address has this pseudonym.
+    /// The IPv6 address with this pseudonym.
     pub(super) fn original_v6(&self, pseudonym: u128) -> u128 {
         walk(pseudonym, is_special_v6, |it| self.pass_v6(it, true))
     }
 
-    /// Every bit is flipped or not, as the bits before it say: those of the address, which are in
-    /// `number`, or on the way back in the result.
+    /// Flips each bit depending on the preceding bits of the address: in `number`, or for the
+    /// inverse in the result.
     fn pass_v4(&self, number: u32, back: bool) -> u32 {
         let mut result = 0_u32;
         for bit in (0..32).rev() {
             let known = u64::from(if back { result } else { number }) >> bit >> 1;
-            // The leading one says how many bits are known.
+            // The leading one encodes the number of known bits.
             let flip = mix(self.v4 ^ (known | 1 << (31 - bit))) as u32 & 1;
             result |= (number >> bit & 1 ^ flip) << bit;
         }
@@ -65,7 +64,8 @@ impl Pseudonyms {
     }
 }
 
-/// Follows a permutation until it comes to no special address: a permutation of those that are not.
+/// Repeats a permutation until the address is not special. The result is a permutation of the
+/// addresses that are not special.
 fn walk<T: Copy>(address: T, is_special: impl Fn(T) -> bool, pass: impl Fn(T) -> T) -> T {
     if is_special(address) {
         return address;
@@ -88,12 +88,13 @@ mod tests {
             let pseudonyms = Pseudonyms::new(seed);
             prop_assert_eq!(pseudonyms.original_v4(pseudonyms.v4(a)), a);
             prop_assert_eq!(is_special_v4(a), is_special_v4(pseudonyms.v4(a)));
-            // As many leading bits in common as `cut` makes.
+            // Makes `a` and `b` share about `cut` leading bits.
             let b = if cut == 0 { b } else { a & !(u32::MAX >> (cut - 1) >> 1) | b & (u32::MAX >> (cut - 1) >> 1) };
             prop_assume!(!is_special_v4(a) && !is_special_v4(b));
             let shared = (a ^ b).leading_zeros();
             let mapped = (pseudonyms.v4(a) ^ pseudonyms.v4(b)).leading_zeros();
-            // What went round again apart shares less than /8; everything else exactly as much.
+            // Addresses with a different number of passes share less than /8; all others share
+            // exactly as many bits.
             prop_assert!(mapped == shared || shared < 8 && mapped < 8, "{} {}", shared, mapped);
         }
 

@@ -1,4 +1,4 @@
-//! What is changed in packets: the rules and their notation.
+//! Rewrite rules and their notation.
 
 use std::str::FromStr;
 
@@ -6,107 +6,109 @@ use wirelane_wire::MacAddr;
 
 use super::prefix::Prefix;
 
-/// One change.
+/// A rewrite rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// MAC addresses of the Ethernet header, and in ARP those that equal `from`.
+    /// MAC addresses of the Ethernet header. Addresses equal to `from` also change in ARP and in
+    /// tunnels.
     Mac {
-        /// Which of the two.
+        /// The side to change.
         side: Side,
-        /// Only this one; `None` for all.
+        /// The address to change; `None` for all.
         from: Option<MacAddr>,
-        /// What it becomes.
+        /// The new address.
         to: MacAddr,
     },
     /// The outermost VLAN tag.
     Vlan(VlanRule),
-    /// IP addresses with the prefix `from` get the prefix `to` and keep the rest. `to` has room for
-    /// the hosts of `from`. Of several rules, the first that fits an address counts.
+    /// Replaces the prefix `from` of IP addresses by `to` and keeps the host part. `to` must have
+    /// at least as many host bits as `from`. If several rules match an address, the first applies.
     Address {
-        /// Which of the two.
+        /// The side to change.
         side: Side,
         /// The addresses to change.
         from: Prefix,
         /// Their new prefix.
         to: Prefix,
     },
-    /// Every unicast IP address becomes another, the same one wherever it occurs. Addresses that
-    /// share a prefix share one of the same length afterwards.
+    /// Replaces each unicast IP address by a pseudonym. The same address always has the same
+    /// pseudonym. Addresses that share a prefix still share a prefix of the same length.
     Pseudonyms {
-        /// Another seed, other addresses.
+        /// The seed of the pseudonyms.
         seed: u64,
     },
-    /// Ports of TCP, UDP, UDP-Lite and DCCP. Of several rules, the first that fits a port counts.
+    /// Ports of TCP, UDP, UDP-Lite and DCCP. If several rules match a port, the first applies.
     Port {
-        /// Which of the two.
+        /// The side to change.
         side: Side,
-        /// Only this one; `None` for all.
+        /// The port to change; `None` for all.
         from: Option<u16>,
-        /// What becomes of it.
+        /// The change of the port.
         to: PortRule,
     },
     /// TTL or hop limit.
     Ttl(TtlRule),
-    /// In every loop, every unicast IP address becomes another, so that no flow ever comes again.
+    /// Replaces each unicast IP address by a different one in every loop, so that flows do not
+    /// repeat.
     Unique {
-        /// Another seed, other addresses.
+        /// The seed of the addresses.
         seed: u64,
-        /// Only addresses of these prefixes, which stay in their prefix; empty for all.
+        /// Changes only addresses of these prefixes, within their prefix; empty for all.
         within: Vec<Prefix>,
     },
 }
 
-/// Which of two addresses or ports.
+/// The source or destination address or port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// Source and destination.
     #[default]
     Both,
-    /// The sender's.
+    /// The source.
     Source,
-    /// The receiver's.
+    /// The destination.
     Destination,
 }
 
-/// What becomes of VLAN tags.
+/// A change of VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VlanRule {
-    /// A tag (0x8100) is put in front.
+    /// Adds an outer tag (0x8100).
     Push {
         /// VLAN identifier, below 4096.
         id: u16,
         /// Priority code point, below 8.
         priority: u8,
     },
-    /// The outermost tag goes; frames without a tag stay as they are.
+    /// Removes the outermost tag. Frames without a tag stay the same.
     Pop,
-    /// The outermost tag gets this identifier; frames without a tag stay as they are.
+    /// Sets the identifier of the outermost tag. Frames without a tag stay the same.
     Set(u16),
 }
 
-/// What becomes of a port.
+/// A change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortRule {
-    /// This one.
+    /// Sets this port.
     Set(u16),
-    /// So much more, modulo 65536.
+    /// Adds this number, modulo 65536.
     Add(u16),
 }
 
-/// What becomes of TTL or hop limit.
+/// A change of the TTL or hop limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TtlRule {
-    /// This value.
+    /// Sets this value.
     Set(u8),
-    /// So much more or less, from 1 to 255.
+    /// Adds this number. The result is limited to 1 to 255.
     Add(i16),
 }
 
 impl Rule {
-    /// Reads `[src:|dst:]PREFIX=PREFIX`, such as `10.0.0.0/8=192.0.0.0/8`.
+    /// Parses `[src:|dst:]PREFIX=PREFIX`, such as `10.0.0.0/8=192.0.0.0/8`.
     ///
     /// # Errors
-    /// In words.
+    /// A message that shows the notation.
     pub fn map_ip(text: &str) -> Result<Self, String> {
         let (side, rest) = side(text);
         let (from, to) = rest
@@ -125,10 +127,10 @@ impl Rule {
         Ok(Self::Address { side, from, to })
     }
 
-    /// Reads `[src:|dst:]MAC=MAC` (one address) or `[src:|dst:]=MAC` (all).
+    /// Parses `[src:|dst:]MAC=MAC` (one address) or `[src:|dst:]=MAC` (all).
     ///
     /// # Errors
-    /// In words.
+    /// A message that shows the notation.
     pub fn map_mac(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02");
         let (side, rest) = side(text);
@@ -138,10 +140,11 @@ impl Rule {
         Ok(Self::Mac { side, from, to: mac(to)? })
     }
 
-    /// Reads `[src:|dst:]80=8080` (one port), `[src:|dst:]=8080` (all) or `[src:|dst:]+1000`.
+    /// Parses `[src:|dst:]80=8080` (one port), `[src:|dst:]=8080` (all), `[src:|dst:]+1000` or
+    /// `[src:|dst:]-1000`.
     ///
     /// # Errors
-    /// In words.
+    /// A message that shows the notation.
     pub fn port(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("'{text}' is no change of ports; write 80=8080, dst:=53 or src:+1000");
@@ -168,7 +171,7 @@ fn side(text: &str) -> (Side, &str) {
     }
 }
 
-/// Digits alone: `parse` takes a sign, too.
+/// Accepts only digits, unlike `parse`, which also accepts a sign.
 fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -176,7 +179,7 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
 impl FromStr for VlanRule {
     type Err = String;
 
-    /// Reads `push:ID`, `push:ID/PRIORITY`, `pop` or `set:ID`.
+    /// Parses `push:ID`, `push:ID/PRIORITY`, `pop` or `set:ID`.
     fn from_str(text: &str) -> Result<Self, String> {
         let id = |text| number::<u16>(text).filter(|id| *id < 4096);
         let rule = match text.split_once(':') {
@@ -196,7 +199,7 @@ impl FromStr for VlanRule {
 impl FromStr for TtlRule {
     type Err = String;
 
-    /// Reads `64`, `-1` or `+1`.
+    /// Parses `64`, `-1` or `+1`.
     fn from_str(text: &str) -> Result<Self, String> {
         let rule = if let Some(more) = text.strip_prefix('+') {
             number::<u8>(more).map(|more| Self::Add(more.into()))

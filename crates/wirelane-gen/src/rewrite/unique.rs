@@ -1,24 +1,24 @@
-//! Addresses that differ from loop to loop, so that no flow comes again.
+//! Addresses that differ between loops, so that flows do not repeat.
 //!
-//! The hosts of a domain (all unicast IPv4 addresses, or those of a prefix) are numbered below a
-//! prime p and shuffled once. In loop n, host x becomes a·x + k modulo p, with k = n mod p and a =
-//! 1 + ⌊n / p⌋. Every such map is a permutation: one host stays one host. And for two hosts x ≠ y,
-//! no two of the p (p - 1) maps have the same pair of values (the affine group of a prime field is
-//! sharply two-transitive), so their flow comes again only after that many loops: 1.4 × 10¹⁹ for
-//! all of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that in the first p
-//! loops different flows with the same ports meet.
+//! The hosts of a domain (all unicast IPv4 addresses, or the addresses of a prefix) have numbers
+//! below a prime p and are shuffled once. In loop n, host x becomes a·x + k modulo p, with k = n
+//! mod p and a = 1 + ⌊n / p⌋. Each map is a permutation, so distinct hosts stay distinct. For two
+//! hosts x ≠ y, no two of the p (p - 1) maps have the same pair of values (the affine group of a
+//! prime field is sharply two-transitive). So their flow repeats only after that many loops: 1.4 ×
+//! 10¹⁹ for all of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that
+//! different flows with the same ports get equal addresses in the first p loops.
 
 use super::prefix::Prefix;
 use super::special::{is_special_v4, is_special_v6, key, mix};
 use std::net::IpAddr;
 
-/// Which hosts are permuted, and how.
+/// The permuted domains of hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Unique {
     domains: Vec<Domain>,
 }
 
-/// What becomes of hosts in one loop.
+/// The permutations of one loop.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     steps: Vec<Step>,
@@ -30,14 +30,14 @@ struct Domain {
     shuffle: Shuffle,
 }
 
-/// Numbers the addresses of a domain from 0 on.
+/// Numbers the addresses of a domain from 0.
 #[derive(Clone, Copy, Debug)]
 enum Space {
-    /// All unicast addresses of IPv4.
+    /// All IPv4 unicast addresses.
     V4,
-    /// The interface identifiers, the last 64 bits, of all unicast addresses of IPv6.
+    /// The interface identifiers (the last 64 bits) of all IPv6 unicast addresses.
     V6,
-    /// The addresses of a prefix; of IPv6 not more than the last 64 bits.
+    /// The addresses of a prefix; for IPv6, at most the last 64 bits.
     Prefix(Prefix),
 }
 
@@ -46,16 +46,16 @@ struct Step {
     space: Space,
     prime: u64,
     multiplier: u64,
-    /// Its inverse; the same for 1.
+    /// The inverse of the multiplier.
     divisor: u64,
     offset: u64,
 }
 
 impl Unique {
-    /// All addresses, or those of the prefixes `within`.
+    /// Permutes all addresses, or only the addresses of the prefixes `within`.
     ///
     /// # Errors
-    /// A prefix has no two hosts, or addresses that are no hosts, in words.
+    /// A message if a prefix has fewer than two hosts, or includes special addresses.
     pub(super) fn new(seed: u64, within: &[Prefix]) -> Result<Self, String> {
         let mut spaces = Vec::new();
         for prefix in within {
@@ -81,7 +81,7 @@ impl Unique {
         Ok(Self { domains: spaces.into_iter().enumerate().map(domain).collect() })
     }
 
-    /// After how many loops a flow between two hosts comes again at the earliest.
+    /// The smallest number of loops after which a flow between two hosts repeats.
     pub(super) fn period(&self) -> u64 {
         let period = |domain: &Domain| {
             let prime = domain.shuffle.limit;
@@ -90,7 +90,7 @@ impl Unique {
         self.domains.iter().map(period).min().unwrap_or(u64::MAX)
     }
 
-    /// What is the same in all loops: the shuffle.
+    /// Shuffles an IPv4 address, the same way in all loops.
     pub(super) fn shuffle_v4(&self, address: u32, back: bool) -> u32 {
         let found = self.domains.iter().find_map(|it| Some((it, it.space.rank_v4(address)?)));
         found.map_or(address, |(domain, rank)| {
@@ -98,7 +98,7 @@ impl Unique {
         })
     }
 
-    /// As [`shuffle_v4`](Self::shuffle_v4).
+    /// Shuffles an IPv6 address.
     pub(super) fn shuffle_v6(&self, address: u128, back: bool) -> u128 {
         let found = self.domains.iter().find_map(|it| Some((it, it.space.rank_v6(address)?)));
         found.map_or(address, |(domain, rank)| {
@@ -106,7 +106,7 @@ impl Unique {
         })
     }
 
-    /// What differs in loop `number`.
+    /// The permutations of loop `number`.
     pub(super) fn turn(&self, number: u64) -> Turn {
         let step = |domain: &Domain| {
             let prime = domain.shuffle.limit;
@@ -122,7 +122,7 @@ impl Unique {
 }
 
 impl Turn {
-    /// What becomes of a shuffled IPv4 address.
+    /// Permutes a shuffled IPv4 address.
     #[inline]
     pub(super) fn v4(&self, address: u32, back: bool) -> u32 {
         for step in &self.steps {
@@ -133,7 +133,7 @@ impl Turn {
         address
     }
 
-    /// What becomes of a shuffled IPv6 address.
+    /// Permutes a shuffled IPv6 address.
     #[inline]
     pub(super) fn v6(&self, address: u128, back: bool) -> u128 {
         for step in &self.steps {
@@ -163,11 +163,11 @@ impl Step {
     }
 }
 
-/// Addresses of IPv4 below 127.0.0.0, without those of 0.0.0.0/8.
+/// The number of IPv4 addresses from 1.0.0.0 to below 127.0.0.0.
 const BELOW_LOOPBACK: u64 = 126 << 24;
 
 impl Space {
-    /// The highest number of an address.
+    /// The highest address number.
     fn last(self) -> u64 {
         match self {
             Self::V4 => (222 << 24) - 1,
@@ -215,7 +215,7 @@ impl Space {
         match self {
             Self::V4 => old,
             Self::V6 => old >> 64 << 64 | u128::from(rank),
-            // The bits between the prefix and the last 64 stay.
+            // The bits between the prefix and the last 64 stay the same.
             Self::Prefix(prefix) => match prefix.host_bits() {
                 0..64 => prefix.with_host_v6(rank.into()),
                 64.. => old >> 64 << 64 | u128::from(rank),
@@ -224,9 +224,9 @@ impl Space {
     }
 }
 
-/// A permutation of the numbers below a limit, chosen by a key: a Feistel network of four rounds
-/// over the next even number of bits, which goes round again until the number is below the limit
-/// (cycle walking: Black, Rogaway: "Ciphers with arbitrary finite domains", 2002).
+/// A keyed permutation of the numbers below a limit: a Feistel network of four rounds over the next
+/// even number of bits, repeated until the number is below the limit (cycle walking: Black,
+/// Rogaway: "Ciphers with arbitrary finite domains", 2002).
 #[derive(Clone, Debug)]
 struct Shuffle {
     keys: [u64; 4],
@@ -241,7 +241,7 @@ impl Shuffle {
         Self { keys: [0, 1, 2, 3].map(|index| key(seed, index)), half, limit }
     }
 
-    /// Numbers beyond the limit stay.
+    /// Permutes a number. Numbers at or above the limit stay the same.
     fn apply(&self, number: u64, back: bool) -> u64 {
         if number >= self.limit {
             return number;
@@ -269,7 +269,7 @@ impl Shuffle {
     }
 }
 
-/// `a + b` modulo `prime`, both of them at most that.
+/// `a + b` modulo `prime`, for `a` and `b` at most `prime`.
 #[inline]
 const fn add(a: u64, b: u64, prime: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
@@ -300,7 +300,7 @@ fn largest_prime(last: u64) -> u64 {
     (2..=first).rev().find(|number| is_prime(*number)).unwrap_or(2)
 }
 
-/// The test of Miller and Rabin, exact for 64 bits with these bases (Sorenson, Webster: "Strong
+/// The Miller-Rabin test, exact for 64 bits with these bases (Sorenson, Webster: "Strong
 /// pseudoprimes to twelve prime bases", 2017).
 fn is_prime(number: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
@@ -346,8 +346,8 @@ mod tests {
         assert!(!is_prime(3_215_031_751) && !is_prime(u64::MAX));
     }
 
-    /// In a small domain everything can be tried: each map is a permutation, and no pair of hosts
-    /// comes again before the period is over.
+    /// Tests all maps of a small domain: each map is a permutation, and no pair of hosts repeats
+    /// within the period.
     #[test]
     fn no_flow_comes_again_within_the_period() {
         let within = ["10.1.2.0/28".parse().unwrap()];
@@ -375,8 +375,8 @@ mod tests {
     }
 
     proptest! {
-        /// For one flow, the loops of 2^32 and more are told apart: k and a come back from the
-        /// values of two hosts, so that no two loops can share them.
+        /// The loop number can be computed from the values of two hosts, even above 2^32. So no two
+        /// loops share these values.
         #[test]
         fn a_loop_is_known_by_two_hosts(
             seed: u64, x: u32, y: u32, numbers in (0_u64..1 << 33, 0_u64..1 << 33),
@@ -388,7 +388,7 @@ mod tests {
             prop_assume!(rank(x).is_some() && rank(y).is_some());
             let pair = |number| (mapped(&unique, x, number), mapped(&unique, y, number));
             prop_assert_ne!(pair(numbers.0), pair(numbers.1));
-            // a (x - y) is the difference of the values, and k = f(x) - a x.
+            // The difference of the values is a (x - y), and k = f(x) - a x.
             let (u, v) = pair(numbers.0);
             let [u, v] = [u, v].map(|it| rank(it).unwrap());
             let [x, y] = [x, y].map(|it| rank(unique.shuffle_v4(it, false)).unwrap());

@@ -1,30 +1,28 @@
-//! Walks through the headers of a frame, changes what [`Edits`] says, and keeps every checksum as
-//! valid or wrong as it was (RFC 1624). Takes any bytes: a frame that ends early is changed as far
-//! as it goes.
+//! Walks through the headers of a frame and applies [`Edits`]. Valid checksums stay valid and wrong
+//! ones stay wrong (RFC 1624). Accepts any bytes: a truncated frame is changed up to its end.
 
 use wirelane_wire::checksum::{Sum, update_sum};
 use wirelane_wire::{EtherType, MacAddr, Protocol, ipv6};
 
 use super::rule::Side;
 
-/// What becomes of each field. [`Side::Both`] stands for an address that is neither of a sender nor
-/// of a receiver, such as that of a neighbour asked for.
+/// The change of each field. [`Side::Both`] means an address that is neither source nor
+/// destination, such as the target of neighbour discovery.
 pub(super) trait Edits {
     fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr;
     fn v4(&self, side: Side, old: u32) -> u32;
     fn v6(&self, side: Side, old: u128) -> u128;
     fn port(&self, side: Side, old: u16) -> u16;
     fn ttl(&self, old: u8) -> u8;
-    /// Whether packets in tunnels are changed as well.
+    /// Whether packets in tunnels are also changed.
     fn enters_tunnels(&self) -> bool;
-    /// Whether the frame becomes again what it was: a tunnel is known by the port that it had
-    /// first.
+    /// Whether the edits restore the original frame: the original port identifies a tunnel.
     fn goes_back(&self) -> bool;
 }
 
-/// Headers within headers that are followed: tunnels in tunnels, and packets that errors quote.
+/// The largest depth of nested packets: tunnels in tunnels, and packets quoted in errors.
 const DEEPEST: u32 = 4;
-/// Tags that a frame may carry, as in the kernel.
+/// The largest number of VLAN tags, as in the kernel.
 const MAX_TAGS: usize = 8;
 
 /// Changes an Ethernet frame.
@@ -32,7 +30,7 @@ pub(super) fn frame(bytes: &mut [u8], edits: &impl Edits) {
     ethernet(bytes, edits, 0);
 }
 
-/// Sums of what changed under a checksum, before and after.
+/// The sums of changed bytes under a checksum, before and after the change.
 #[derive(Clone, Copy, Default)]
 struct Change {
     old: Sum,
@@ -44,7 +42,7 @@ impl Change {
         Self { old: self.old.plus(Sum::of(old)), new: self.new.plus(Sum::of(new)) }
     }
 
-    /// Updates the checksum at `at`, if it is there. Of UDP, 0 says that there is none.
+    /// Updates the checksum at `at`, if present. `zero` is the meaning of 0.
     fn apply(self, bytes: &mut [u8], at: usize, zero: Zero) {
         let Some(field) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<2>()) else {
             return;
@@ -61,14 +59,14 @@ impl Change {
     }
 }
 
-/// What a checksum field of 0 means.
+/// The meaning of 0 in a checksum field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Zero {
-    /// It is a checksum like others.
+    /// An ordinary checksum.
     Valid,
-    /// There is no checksum.
+    /// No checksum (UDP).
     Absent,
-    /// It must not be (UDP-Lite).
+    /// Invalid (UDP-Lite).
     Never,
 }
 
@@ -99,7 +97,7 @@ fn change_mac(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, is_ou
     }
 }
 
-/// RFC 826, for Ethernet and IPv4.
+/// ARP for Ethernet and IPv4 (RFC 826).
 fn arp(bytes: &mut [u8], edits: &impl Edits) {
     if !bytes.starts_with(&[0, 1, 8, 0, 6, 4]) {
         return;
@@ -120,7 +118,7 @@ fn ip(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
 }
 
-/// RFC 791.
+/// An IPv4 packet (RFC 791).
 fn ipv4(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let Some(header) = bytes.first_chunk::<20>() else { return };
     let begin = usize::from(header[0] & 15) * 4;
@@ -138,14 +136,14 @@ fn ipv4(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
         change_ttl(bytes, 8, edits, &mut all);
     }
     all.apply(bytes, 10, Zero::Valid);
-    // A length of 0 is that of a frame whose segmentation was left to the card.
+    // A length of 0 means a large frame for segmentation offload.
     let end = if total == 0 { bytes.len() } else { total.min(bytes.len()) };
     if let Some(upper) = bytes.get_mut(begin..end).filter(|_| !is_later_fragment) {
         transport(upper, protocol, false, addresses, edits, depth);
     }
 }
 
-/// RFC 8200.
+/// An IPv6 packet (RFC 8200).
 fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let Some(header) = bytes.first_chunk::<40>() else { return };
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -170,7 +168,7 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
         let Some(extension) = bytes.get_mut(at..at + length) else { return };
         match protocol {
             Protocol::ROUTING => {
-                // With addresses still to be visited, the pseudo-header has the last of them.
+                // If segments are left, the pseudo-header contains the last address.
                 let last = ipv6::final_destination(extension).ok().flatten();
                 routing(extension, last, edits, &mut destination);
             }
@@ -190,12 +188,12 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     transport(bytes.get_mut(at..).unwrap_or_default(), protocol, true, pseudo, edits, depth);
 }
 
-/// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The one at
-/// `last` is what the pseudo-header has for destination.
+/// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The address at
+/// `last` is the destination in the pseudo-header.
 fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destination: &mut Change) {
     let count = match bytes.get(2) {
         Some(0 | 2) => bytes.len().saturating_sub(8) / 16,
-        // The list is followed by options.
+        // Options follow the list.
         Some(4) => bytes.get(4).map_or(0, |last| usize::from(*last) + 1),
         _ => 0,
     };
@@ -208,8 +206,7 @@ fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destinatio
     }
 }
 
-/// What an IP packet carries, from its transport header on. `pseudo` is what changed in the
-/// pseudo-header.
+/// The payload of an IP packet. `pseudo` is the change of the pseudo-header.
 fn transport(
     bytes: &mut [u8],
     protocol: Protocol,
@@ -258,7 +255,7 @@ fn transport(
     }
 }
 
-/// Changes what the bytes from `begin` on hold, which the checksum at `checksum` covers.
+/// Edits the bytes from `begin`, and updates the checksum at `checksum`, which covers them.
 fn enclosed(
     bytes: &mut [u8],
     begin: usize,
@@ -273,12 +270,12 @@ fn enclosed(
     Change { old, new }.apply(bytes, checksum, zero);
 }
 
-/// RFC 792. Errors quote the packet that they are about.
+/// ICMP (RFC 792). Errors quote the packet that caused them.
 fn icmp(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let kind = bytes.first().copied();
     let mut change = Change::default();
     if kind == Some(5) {
-        // A redirect names a router.
+        // A redirect contains the address of a router.
         change_v4(bytes, 4, Side::Both, edits, &mut change);
     }
     change.apply(bytes, 2, Zero::Valid);
@@ -287,7 +284,8 @@ fn icmp(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
 }
 
-/// RFC 4443 and RFC 4861. Errors quote packets, and messages about neighbours name them.
+/// ICMPv6 (RFC 4443, RFC 4861). Errors quote packets, and neighbour discovery messages contain
+/// addresses.
 fn icmpv6(bytes: &mut [u8], pseudo: Change, edits: &impl Edits, depth: u32) {
     let kind = bytes.first().copied();
     let mut change = pseudo;
@@ -303,7 +301,7 @@ fn icmpv6(bytes: &mut [u8], pseudo: Change, edits: &impl Edits, depth: u32) {
     }
 }
 
-/// RFC 2784 and RFC 2890.
+/// GRE (RFC 2784, RFC 2890).
 fn gre(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let Some([flags, version, a, b]) = field(bytes, 0) else { return };
     let begin = 4 + 4 * ((flags >> 7) + (flags >> 5 & 1) + (flags >> 4 & 1)) as usize;
@@ -312,7 +310,7 @@ fn gre(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
         EtherType::BRIDGED => ethernet(bytes, edits, depth + 1),
         _ => {}
     };
-    // Source routes (RFC 1701) and PPTP are left alone.
+    // Source routes (RFC 1701) and PPTP are not changed.
     if flags & 0x40 != 0 || version & 7 != 0 {
         return;
     }
@@ -323,14 +321,14 @@ fn gre(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
 }
 
-/// RFC 7348.
+/// VXLAN (RFC 7348).
 fn vxlan(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     if let Some(inner) = bytes.get_mut(8..) {
         ethernet(inner, edits, depth + 1);
     }
 }
 
-/// RFC 8926.
+/// Geneve (RFC 8926).
 fn geneve(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let Some([lengths, _, a, b]) = field(bytes, 0) else { return };
     let begin = 8 + 4 * usize::from(lengths & 0x3f);
@@ -361,7 +359,7 @@ fn change_v6(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, change
 fn change_ttl(bytes: &mut [u8], at: usize, edits: &impl Edits, change: &mut Change) {
     if let Some(place) = bytes.get_mut(at) {
         let new = edits.ttl(*place);
-        // It is the upper half of its word in IPv4; IPv6 has no checksum.
+        // In IPv4 the TTL is the upper byte of its word. IPv6 has no header checksum.
         *change = change.plus(&[*place], &[new]);
         *place = new;
     }

@@ -27,7 +27,7 @@ def flow(made, name, *headers):
 
 
 def ends(one):
-    """Addresses, so that the packets are plausible."""
+    """Sets addresses, so that the packets are plausible."""
     for header in one.packet:
         kind = type(header).__name__
         if kind == "FlowEthernet":
@@ -179,9 +179,9 @@ def shapes():
 
 
 def touch(thing):
-    """Reads every field, by which snappi makes it and writes its default."""
+    """Reads every field, so that snappi creates it with its default."""
     for name in getattr(thing, "_TYPES", {}):
-        # Lists, and fields that exclude others.
+        # Skips lists, and fields that exclude others.
         if name in ("metric_tags", "dst_usids", "options", "extension_headers", "segment_list"):
             continue
         if "choice" not in thing._TYPES:
@@ -189,7 +189,7 @@ def touch(thing):
 
 
 def every():
-    """One flow for each header of the model, with every field as it is by default."""
+    """One flow for each header of the model, with default fields."""
     made = config()
     for name in sorted(snappi.FlowHeader._TYPES):
         if name == "choice":
@@ -201,7 +201,7 @@ def every():
         elif name == "snmpv2c":
             one.packet[-1].data.get_request
         elif name not in ("rsvp", "cfm", "lacp"):
-            # Those need more than defaults.
+            # These headers need more than defaults.
             touch(one.packet[-1])
     return made
 

@@ -1,9 +1,9 @@
-//! One harness for property tests and fuzzing: rewrites arbitrary bytes by rules that the first
-//! bytes choose, and back. It panics when something does not hold of any bytes.
+//! A harness for property tests and fuzzing: rewrites arbitrary bytes with rules that the first
+//! bytes choose, and restores them. It panics if a property is violated.
 
 use wirelane_gen::rewrite::{GROWTH, PortRule, Rewrite, Rule, Side, TtlRule, VlanRule};
 
-/// The first four bytes choose the rules and the loop; the rest is the frame.
+/// The first four bytes choose the rules and the loop. The rest is the frame.
 pub(crate) fn run(bytes: &[u8]) {
     let Some(([choice, more, number, last], frame)) = bytes.split_first_chunk::<4>() else {
         return;
@@ -19,7 +19,7 @@ pub(crate) fn run(bytes: &[u8]) {
     rewrite.undo(&mut back, number);
     assert_same(frame, &back);
 
-    // What is the same in all loops, and what differs, are the whole.
+    // `prepare` and the round of a loop together equal `apply`.
     let mut apart = frame.to_vec();
     rewrite.prepare(&mut apart);
     if let Some(round) = rewrite.in_loop(number) {
@@ -35,7 +35,7 @@ pub(crate) fn run(bytes: &[u8]) {
     lossy.undo(&mut frame, number);
 }
 
-/// Rules that lose nothing, whatever the frame holds.
+/// Rules that lose no information of any frame.
 pub(crate) fn reversible(choice: u8, more: u8) -> Vec<Rule> {
     let has = |bit: u8| choice >> bit & 1 != 0;
     let mut rules = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn reversible(choice: u8, more: u8) -> Vec<Rule> {
     rules
 }
 
-/// Others.
+/// Rules that lose information.
 fn lossy(more: u8) -> Vec<Rule> {
     let vlan = if more & 2 == 0 { VlanRule::Pop } else { VlanRule::Set(7) };
     let ttl = if more & 4 == 0 { TtlRule::Set(more) } else { TtlRule::Add(-3) };
@@ -79,7 +79,7 @@ fn lossy(more: u8) -> Vec<Rule> {
     vec![Rule::Vlan(vlan), Rule::Ttl(ttl), port]
 }
 
-/// Equal, except that a checksum of 0 may be 0xffff: they are the same number.
+/// Asserts equality, except that a checksum of 0 may be 0xffff, which is the same number.
 pub(crate) fn assert_same(expected: &[u8], actual: &[u8]) {
     assert_eq!(expected.len(), actual.len());
     for (at, (a, b)) in expected.iter().zip(actual).enumerate() {

@@ -1,4 +1,4 @@
-//! Rewriting whole packets: checksums stay valid, addresses lead back, flows never come again.
+//! Rewrites whole packets: checksums stay valid, addresses can be restored, flows do not repeat.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use wirelane_wire::{
 
 mod any_bytes;
 
-/// Packets of one conversation, of every kind that has checksums.
+/// Packets of one conversation, one of each kind with checksums.
 fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8>> {
     let (a4, b4) = (Ipv4Addr::from_bits(a), Ipv4Addr::from_bits(b));
     let six =
@@ -37,7 +37,7 @@ fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8
     let back6 = link.ipv6(b6, a6);
     let mut without = udp4.clone();
     without[40..42].fill(0);
-    // A GRE tunnel with a checksum, and VXLAN with one of the outer UDP.
+    // A GRE tunnel with a checksum, and VXLAN with an outer UDP checksum.
     let mut gre = vec![0x80, 0, 8, 0, 0, 0, 0, 0];
     gre.extend(&udp4[14..]);
     let sum = checksum::checksum(&gre);
@@ -64,8 +64,8 @@ fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8
     frames
 }
 
-/// Through another router first, with a routing header of type 4 (RFC 8754): the checksum has the
-/// last address of the way.
+/// A packet with a routing header of type 4 (RFC 8754) via another router: the checksum includes
+/// the last address.
 fn routed(
     link: &packet::Link,
     [a, b]: [Ipv6Addr; 2],
@@ -104,7 +104,7 @@ fn fragments(frame: &[u8]) -> Vec<Vec<u8>> {
     if cut == 34 { Vec::new() } else { vec![part(34..cut, 1), part(cut..frame.len(), 0)] }
 }
 
-/// What the auditor has to say, of a capture from the wire.
+/// The findings of the auditor for frames as captured from the wire.
 fn findings(frames: &[Vec<u8>]) -> Vec<String> {
     let mut auditor = Auditor::new(Options { strict: true, ..Options::default() });
     let mut findings = Vec::new();
@@ -139,7 +139,7 @@ proptest! {
         for frame in &mut frames {
             rewrite.apply(frame, number);
         }
-        // Tunnels are known by their port; the auditor does not find them elsewhere.
+        // The auditor recognizes tunnels by their port.
         prop_assert_eq!(findings(&frames), Vec::<String>::new());
         for (original, frame) in originals.iter().zip(&mut frames) {
             rewrite.undo(frame, number);
@@ -152,7 +152,7 @@ proptest! {
         any_bytes::run(&bytes);
     }
 
-    /// As above, where damage is deep in the headers.
+    /// The same with damage deep in the headers.
     #[test]
     fn damaged_packets_lead_back(
         choice: [u8; 4], which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(),
@@ -169,7 +169,7 @@ proptest! {
         any_bytes::run(&bytes);
     }
 
-    /// In no two loops of 2^32 and beyond does a flow have the same addresses.
+    /// No two loops, also above 2^32, give a flow the same addresses.
     #[test]
     fn flows_never_come_again(
         a in 0x0100_0000_u32..0x7f00_0000, b in 0x8000_0000_u32..0xdfff_0000,
@@ -211,7 +211,7 @@ fn each_rule_does_what_it_says() {
     assert_eq!((frames[0][22], ttl[22]), (64, 63));
     let mac = with(&[Rule::map_mac("src:02:00:00:00:00:01=02:00:00:00:00:09").unwrap()], 0);
     assert_eq!((mac[5], mac[11]), (2, 9));
-    // 0 says that there is no checksum, and still does.
+    // 0 means no checksum, and stays 0.
     assert_eq!(with(&[Rule::port("src:+1").unwrap()], 2)[40..42], [0, 0]);
     let tagged = with(&[Rule::Vlan(VlanRule::Push { id: 7, priority: 5 })], 5);
     assert_eq!(tagged[12..18], [0x81, 0, 0xa0, 7, 0x88, 0xa8]);
@@ -226,8 +226,8 @@ fn errors_quote_the_rewritten_addresses() {
     let rules = [Rule::Pseudonyms { seed: 3 }, Rule::port("dst:80=8080").unwrap()];
     let rewrite = Rewrite::new(&rules).unwrap();
     frames.iter_mut().for_each(|frame| rewrite.prepare(frame));
-    // From the quoted packet's addresses on; its TTL, and the checksum, are older than the
-    // quotation.
+    // Compares the quoted packet from its addresses, as its TTL and header checksum differ: a
+    // router decreased the TTL before the quotation.
     assert_eq!(frames[8][14 + 28 + 12..][..12], frames[0][14 + 12..][..12]);
     assert_eq!(frames[9][14 + 48 + 8..][..36], frames[1][14 + 8..][..36]);
 }
