@@ -1,7 +1,7 @@
-//! Super-frames in the capture, and the segments that they became.
+//! Super-frames in the capture, and their segments.
 //!
-//! Only a super-frame proves that segments are of one burst. It must be on another interface and
-//! earlier; then the segments must match it.
+//! Only a super-frame proves that segments belong to one burst. It must be captured earlier, on
+//! another interface. Then the segments must match it.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::record::{Place, Recorder};
 use crate::rule::Rule;
 use crate::table::Table;
 
-/// Super-frames of one flow whose segments are still to come.
+/// The largest number of pending super-frames of one flow.
 const IN_FLIGHT: usize = 64;
 const MAX_OPTIONS: usize = 40;
 
@@ -30,17 +30,17 @@ struct SuperFrame {
     urgent: u16,
     options: [u8; MAX_OPTIONS],
     options_len: usize,
-    /// The interface on which its segments are.
+    /// The interface of its segments.
     out: Option<u32>,
-    /// Payload that has come out.
+    /// The number of payload bytes that were in segments.
     next: u32,
-    /// Payload of every segment but the last, once one is seen.
+    /// The payload length of all segments except the last, known after the first segment.
     size: Option<u32>,
 }
 
 /// Super-frames of all flows.
 pub(crate) struct Bursts {
-    /// By flow, whatever the interface.
+    /// By flow, over all interfaces.
     table: Table<FlowKey, Line>,
 }
 
@@ -48,16 +48,16 @@ pub(crate) struct Bursts {
 #[derive(Default)]
 struct Line {
     frames: VecDeque<SuperFrame>,
-    /// The sequence number behind all payload that was seen on an interface.
+    /// The highest sequence number after payload on each interface.
     seen: Vec<(u32, u32)>,
 }
 
-/// Interfaces on which one connection is looked at.
+/// The largest number of interfaces per connection.
 const MAX_INTERFACES: usize = 8;
 
 impl Line {
-    /// Notes what was seen on an interface; true if the others had nothing of it before, so that it
-    /// cannot have been put together from what they had.
+    /// Notes a segment on an interface. Returns whether no other interface had its payload before,
+    /// so that it cannot have been merged from earlier segments.
     fn is_first(&mut self, interface: u32, segment: &Segment<'_>) -> bool {
         let behind = |end: u32| segment.sequence.wrapping_sub(end) < 1 << 31;
         let first = self.seen.iter().all(|(other, end)| *other == interface || behind(*end));
@@ -84,7 +84,7 @@ impl Bursts {
         self.table.evicted()
     }
 
-    /// A segment or a super-frame.
+    /// Checks a segment or super-frame.
     pub(crate) fn segment(
         &mut self,
         recorder: &mut Recorder<'_>,
@@ -100,7 +100,7 @@ impl Bursts {
         let line = self.table.entry(FlowKey { interface: 0, ..key }, Line::default, drop);
         let first = line.is_first(interface, segment);
         let frames = &mut line.frames;
-        // Whatever the sender sends again is no proof of what came out before.
+        // A retransmission of the sender invalidates its earlier super-frames.
         frames.retain(|frame| frame.interface != interface || !frame.overlaps(segment));
         if first && long && segment.options.len() <= MAX_OPTIONS {
             if frames.len() == IN_FLIGHT {
@@ -116,7 +116,7 @@ impl Bursts {
         }
     }
 
-    /// The capture is over.
+    /// Reports missing segments at the end of the capture.
     pub(crate) fn finish(&mut self, recorder: &mut Recorder<'_>) {
         for frame in self.table.drain().flat_map(|line| line.frames) {
             if frame.out.is_some() {
@@ -156,7 +156,7 @@ impl SuperFrame {
             || self.sequence.wrapping_sub(segment.sequence) < segment.len
     }
 
-    /// Whether a segment on `interface` is of this one.
+    /// Whether a segment on `interface` belongs to this super-frame.
     fn has(&self, interface: u32, segment: &Segment<'_>) -> bool {
         self.interface != interface
             && self.out.is_none_or(|out| out == interface)
@@ -166,7 +166,7 @@ impl SuperFrame {
             && segment.window == self.window
     }
 
-    /// Checks one of its segments; true if it is the last.
+    /// Checks one of its segments. Returns whether it is the last.
     fn check(
         &mut self,
         recorder: &mut Recorder<'_>,
@@ -179,7 +179,7 @@ impl SuperFrame {
         let end = offset.saturating_add(segment.len);
         let aligned = |size: u32| offset.is_multiple_of(size.max(1));
         if offset < self.next && self.size.is_some_and(aligned) {
-            // Once more, by whoever is between the two interfaces.
+            // A copy by a device between the two interfaces.
             return false;
         }
         recorder.checked(Rule::SegmentSequence);
@@ -211,7 +211,7 @@ impl SuperFrame {
 
     fn check_size(&mut self, recorder: &mut Recorder<'_>, len: u32, last: bool) {
         let Some(size) = self.size else {
-            // The last one may be shorter than the others.
+            // The last segment may be shorter than the others.
             self.size = (!last).then_some(len);
             return;
         };
@@ -270,7 +270,7 @@ impl SuperFrame {
         }
     }
 
-    /// Payload from `from` to `to` did not come out.
+    /// Reports that payload from `from` to `to` was in no segment.
     fn missing(&self, recorder: &mut Recorder<'_>, packet: u64, from: u32, to: u32) {
         let outside = std::mem::replace(&mut recorder.place, self.place);
         let expected = format_args!("all of super-frame {}", self.packet);

@@ -1,4 +1,4 @@
-//! Checksums of TCP and UDP, complete or left to the hardware.
+//! TCP and UDP checksums, complete or left to the hardware.
 
 use wirelane_wire::Protocol;
 use wirelane_wire::checksum::Sum;
@@ -7,7 +7,7 @@ use crate::packet::{Ip, Left};
 use crate::record::Recorder;
 use crate::rule::Rule;
 
-/// What stands in for the pseudo-header.
+/// The pseudo-header.
 #[derive(Clone, Copy)]
 pub(crate) struct Pseudo {
     pub(crate) addresses: Sum,
@@ -16,7 +16,7 @@ pub(crate) struct Pseudo {
 }
 
 impl Pseudo {
-    /// Without the length, as some stacks leave it to hardware that cuts segments.
+    /// The sum without the length, which some stacks leave to segmenting hardware.
     fn short(&self) -> Sum {
         self.addresses.plus(Sum::of_field(self.protocol.0.into()))
     }
@@ -26,9 +26,9 @@ impl Pseudo {
     }
 }
 
-/// Checks the checksum `field` of bytes with the sum `covered`, in which the hardware would still
-/// change `inner`. Returns what it would change in all. `long`: the packet was put together or is
-/// still to be cut.
+/// Checks the checksum `field` of bytes with the sum `covered`. `inner` is the pending change by
+/// the hardware within these bytes. Returns the total pending change. `long` means that the packet
+/// was merged or will be segmented.
 pub(crate) fn check(
     recorder: &mut Recorder<'_>,
     rule: Rule,
@@ -55,7 +55,7 @@ pub(crate) fn check(
         return Some(inner.unwrap_or_default().plus(change));
     }
     if long {
-        // Hardware that puts segments together (LRO) leaves any checksum of theirs.
+        // Hardware that merges segments (LRO) may leave any checksum.
         recorder.left(rule, expected, found);
     } else {
         recorder.check(rule, true, expected, found);
@@ -63,7 +63,7 @@ pub(crate) fn check(
     inner
 }
 
-/// The pseudo-header for `length` bytes, where the addresses in it are known.
+/// The pseudo-header for `length` bytes; `None` if its addresses are unknown.
 pub(crate) fn pseudo(ip: &Ip<'_>, length: usize) -> Option<Pseudo> {
     let length = u32::try_from(length).ok()?;
     ip.addresses.map(|addresses| Pseudo { addresses, protocol: ip.protocol, length })

@@ -1,4 +1,4 @@
-//! Rules between the packets of one flow, for any sender.
+//! Rules about several packets of one flow, for any sender.
 
 use wirelane_wire::TcpFlags;
 
@@ -7,10 +7,10 @@ use crate::record::Recorder;
 use crate::rule::Rule;
 use crate::table::Table;
 
-/// What CWR means in a connection, as its handshake has chosen it.
+/// The meaning of CWR in a connection, as negotiated in its handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ecn {
-    /// The handshake is not in the capture, or chose nothing.
+    /// The handshake is not in the capture, or negotiated no ECN.
     #[default]
     Unknown,
     /// A signal (RFC 3168).
@@ -26,7 +26,7 @@ struct Flow {
     cwr: Option<Mark>,
     syn: Option<TcpFlags>,
     ecn: Ecn,
-    /// A datagram that had a checksum.
+    /// The number of a datagram with a checksum.
     summed: Option<u64>,
 }
 
@@ -38,27 +38,27 @@ struct Identification {
     print: (usize, u64),
 }
 
-/// A segment to look back to.
+/// An earlier segment.
 #[derive(Clone, Copy)]
 struct Mark {
     packet: u64,
     time: u64,
-    /// The sequence number behind its payload.
+    /// The sequence number after its payload.
     end: u32,
     acknowledgment: u32,
 }
 
-/// In so little time no identification comes round: 65 million packets per second would have to go
-/// by.
+/// In this time an identification cannot repeat legitimately: that would take 65 million packets
+/// per second.
 const SOON: u64 = 1_000_000;
-/// Back to back, and far from the next round trip of a path longer than a few metres.
+/// The largest distance of back-to-back segments, less than the usual round-trip time.
 const BACK_TO_BACK: u64 = 1_000_000;
-/// Data behind FIN come at once if they come; later, the ports may be those of a new connection.
+/// Data after a FIN must arrive within this time. Later, a new connection may use the same ports.
 const AFTER_FIN: u64 = 1_000_000_000;
-/// What can be in flight behind FIN.
+/// The largest amount of data in flight after a FIN.
 const FLIGHT: u32 = 1 << 17;
 
-/// What is remembered of flows.
+/// The state of flows.
 pub(crate) struct Flows {
     table: Table<FlowKey, Flow>,
 }
@@ -76,7 +76,7 @@ impl Flows {
         self.table.entry(key, Flow::default, drop)
     }
 
-    /// An IPv4 packet that may be cut into fragments: different ones need different
+    /// Checks an IPv4 packet that may be fragmented: different packets need different
     /// identifications.
     pub(crate) fn identification(
         &mut self,
@@ -101,7 +101,7 @@ impl Flows {
         }
     }
 
-    /// A TCP segment; returns what CWR means in its connection.
+    /// Checks a TCP segment. Returns the meaning of CWR in its connection.
     pub(crate) fn tcp(
         &mut self,
         recorder: &mut Recorder<'_>,
@@ -113,7 +113,7 @@ impl Flows {
         let syn = flags.contains(TcpFlags::SYN);
         let mut chosen = None;
         if let Some(reverse) = self.table.existing(&key.reversed()) {
-            // An answer came: the sender may have reason to reduce its window again.
+            // After an answer, the other side may reduce its window again.
             reverse.cwr = None;
             if syn && flags.contains(TcpFlags::ACK) {
                 let ecn = reverse.syn.map_or(Ecn::Unknown, |syn| negotiated(syn, flags));
@@ -133,7 +133,7 @@ impl Flows {
             && within(fin.time, time, AFTER_FIN)
         {
             recorder.checked(Rule::TcpFin);
-            // One byte there may be a probe (RFC 9293 section 3.8.4).
+            // A single byte may be a keep-alive (RFC 9293 section 3.8.4).
             if (2..FLIGHT).contains(&segment.end().wrapping_sub(fin.end)) {
                 let expected = "no data behind FIN";
                 let found = format_args!("more up to {:#010x}", segment.end());
@@ -165,7 +165,7 @@ impl Flows {
         flow.ecn
     }
 
-    /// A datagram with this checksum, which comes to 0 or not.
+    /// Checks a datagram with the checksum `field`. `zero` means that the computed checksum is 0.
     pub(crate) fn udp(
         &mut self,
         recorder: &mut Recorder<'_>,
@@ -191,19 +191,20 @@ impl Flows {
     }
 }
 
-/// Whether two times are at most `most` apart, as far as is known.
+/// Whether two times are at most `most` apart, or unknown.
 fn within(before: u64, after: u64, most: u64) -> bool {
     before == 0 || after == 0 || after.abs_diff(before) <= most
 }
 
-/// What the flags of SYN and SYN/ACK choose (RFC 3168 section 6.1.1, RFC 9768 section 3.1.1).
+/// The ECN mode negotiated by the flags of SYN and SYN/ACK (RFC 3168 section 6.1.1, RFC 9768
+/// section 3.1.1).
 fn negotiated(syn: TcpFlags, answer: TcpFlags) -> Ecn {
     let bits = |flags: TcpFlags| {
         let bit = |flag, value| if flags.contains(flag) { value } else { 0 };
         bit(TcpFlags::AE, 4) | bit(TcpFlags::CWR, 2) | bit(TcpFlags::ECE, 1)
     };
     match (bits(syn), bits(answer)) {
-        // 0b101 is from a host with nonces (RFC 3540), to which the client falls back.
+        // 0b101 is from a host with ECN nonces (RFC 3540); the client falls back to classic ECN.
         (0b011 | 0b111, 0b001) | (0b111, 0b101) => Ecn::Classic,
         (0b111, 0b010 | 0b011 | 0b100 | 0b110) => Ecn::Accurate,
         _ => Ecn::Unknown,

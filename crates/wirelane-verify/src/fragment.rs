@@ -1,7 +1,7 @@
-//! Fragments of IPv4 and IPv6: each by itself, and the packet that a set of them makes.
+//! Rules for single IPv4 and IPv6 fragments, and for reassembled packets.
 //!
-//! No payload is kept. Fragments begin at multiples of 8 bytes, so that the sums of the parts add
-//! up to the sum of the whole packet.
+//! The auditor does not store payload. Fragments begin at multiples of 8 bytes, so the sum of the
+//! whole packet is the sum of the parts.
 
 use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{Protocol, ipv6, tcp, udp};
@@ -12,11 +12,11 @@ use crate::rule::Rule;
 use crate::set::{Head, Key, Piece, Set};
 use crate::walk::Walk;
 
-/// The longest packet that a set of fragments may make.
+/// The longest reassembled packet.
 const MAX_PACKET: usize = 65_535;
 
 impl Walk<'_> {
-    /// A fragment; what it carries is the payload of `ip`.
+    /// Checks a fragment, whose data is the payload of `ip`.
     pub(crate) fn fragment(&mut self, ip: &Ip<'_>, fragment: &Fragment<'_>) {
         let recorder = &mut self.recorder;
         let Fragment { offset, more, .. } = *fragment;
@@ -46,7 +46,7 @@ impl Walk<'_> {
         }
         let head = if offset == 0 { self.head(ip) } else { None };
         let flow = FlowKey {
-            // IPv6 goes by addresses and identification alone.
+            // IPv6 identifies fragments only by addresses and identification.
             protocol: if ip.v6 { 0 } else { ip.protocol.0 },
             ..self.flow_key(ip, (0, 0))
         };
@@ -81,7 +81,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads the headers in a first fragment. Those of IPv6 must all be there.
+    /// Parses the headers in a first fragment. For IPv6, it must contain all headers.
     fn head(&mut self, ip: &Ip<'_>) -> Option<Head> {
         let rule = Rule::Fragment6Chain;
         let cut = ip.payload.len() < ip.wire;
@@ -123,7 +123,7 @@ impl Walk<'_> {
         })
     }
 
-    /// A set is whole: looks at the packet that it makes.
+    /// Checks the packet of a complete set.
     fn whole(&mut self, ip: &Ip<'_>, set: &Set) {
         self.recorder.checked(Rule::FragmentMissing);
         let (Some(head), Some(end)) = (&set.head, set.end) else { return };
@@ -131,7 +131,7 @@ impl Walk<'_> {
         let sum = set.pieces.iter().fold(Sum::ZERO, |sum, piece| sum.plus(piece.sum));
         let sum = sum.minus(head.skipped_sum);
         let ip = Ip { protocol: head.protocol, wire: length, length, ..*ip };
-        // It is said of the first fragment, which has the header.
+        // Findings refer to the first fragment, which has the header.
         let now = std::mem::replace(&mut self.recorder.packet, head.packet);
         let covered = (!set.cut).then_some(sum);
         match head.protocol {
@@ -165,7 +165,8 @@ impl Walk<'_> {
     }
 }
 
-/// An option that only the first fragment may have: the first bit says whether it is copied.
+/// The kind of an option that only the first fragment may have: its copied flag, the first bit, is
+/// 0.
 fn not_copied(options: &[u8]) -> Option<u8> {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -175,7 +176,7 @@ fn not_copied(options: &[u8]) -> Option<u8> {
             (END, _) => return None,
             (NO_OPERATION, _) => 1,
             (kind, _) if kind & 0x80 == 0 => return Some(kind),
-            // A length that cannot be: what follows is no option.
+            // An impossible length: the rest cannot be parsed.
             (_, [len, ..]) if *len >= 2 => usize::from(*len),
             _ => return None,
         };

@@ -1,8 +1,7 @@
-//! Audits captured packets: are they what the RFCs ask of a stack, a segmenter or a fragmenting
-//! host?
+//! Audits captured packets against the RFC rules for stacks, segmenters and fragmenting hosts.
 //!
-//! An [`Auditor`] is given the packets of a capture one after the other, and says what is wrong
-//! with which of them. It knows no ports and no files, and its memory is bounded.
+//! An [`Auditor`] takes the packets of a capture in order and reports violations. It does not read
+//! ports or files, and its memory is bounded.
 //!
 //! ```text
 //!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ──▶ flow, burst
@@ -10,43 +9,44 @@
 //!                             └──────── VXLAN, Geneve ◀─────┴─▶ GRE, IP in IP
 //! ```
 //!
-//! # What can be known
+//! # Kinds of rules
 //!
-//! A capture does not say what its sender thought. So every rule is one of three kinds, and what
-//! cannot be decided is counted as such and never reported as a violation.
+//! A capture does not show the intention of the sender. So there are three kinds of rules.
+//! Undecidable cases are counted separately, and not reported as violations.
 //!
-//! * **Of one packet**: lengths, checksums, options, fragments' sizes. They always hold.
-//! * **Of any sender**: different packets with one identification where fragments may be made
-//!   (`ipv4-id`, at most a millisecond apart, so that the number cannot have wrapped); data behind
-//!   FIN (`tcp-fin`); CWR again in the next segment when no answer came between (`tcp-cwr`, only
-//!   where the handshake in the capture chose RFC 3168: for Accurate ECN the flag is part of a
-//!   counter); a datagram without checksum in a flow that has them, whose checksum would be 0
-//!   (`udp-zero`). These are what a segmenter gets wrong that copies headers without thinking, and
-//!   no stack does.
-//! * **Of a super-frame**: PSH on the last segment only, equal sizes, options, the urgent pointer.
-//!   Of segments alone none of that can be known: a stack sets PSH where a write ended, so that
-//!   back to back segments with it are normal, and ends a segment early when it has no more. They
-//!   are checked where the super-frame itself is in the capture, earlier and on another interface:
-//!   a capture of both sides of a segmenter, or two merged into one. A segment belongs to it if its
-//!   sequence numbers are within, acknowledgment and window are the same, and the sender has sent
-//!   nothing else in that range since. What was lost between the two interfaces is noted
-//!   (`segment-missing`).
+//! * **Rules for one packet**: lengths, checksums, options, fragment sizes. They always apply.
+//! * **Rules for any sender**: different packets that may be fragmented have different
+//!   identifications (`ipv4-id`, checked within a millisecond, so that the number cannot have
+//!   wrapped); no data after FIN (`tcp-fin`); no repeated CWR in the next segment without an answer
+//!   in between (`tcp-cwr`, only if the captured handshake negotiated RFC 3168, because in Accurate
+//!   ECN the flag is part of a counter); no missing checksum for a datagram whose checksum is 0, in
+//!   a flow with checksums (`udp-zero`). A segmenter that only copies headers breaks these rules; a
+//!   stack does not.
+//! * **Rules for a super-frame**: PSH only on the last segment, equal sizes, equal options, the
+//!   urgent pointer. Segments alone do not prove a violation: a stack sets PSH at the end of each
+//!   write, so consecutive segments with PSH are normal, and it sends a short segment when it has
+//!   no more data. The auditor checks these rules only if the capture contains the super-frame
+//!   itself, earlier and on another interface: in a capture of both sides of a segmenter, or two
+//!   merged captures. A segment belongs to a super-frame if its sequence numbers are within, its
+//!   acknowledgment and window are equal, and the sender has not sent this range again since. Loss
+//!   between the two interfaces is noted (`segment-missing`).
 //!
-//! Retransmissions, reordering and losses are not violations.
+//! Retransmissions, reordering and loss are not violations.
 //!
 //! # Left to the hardware
 //!
-//! On the sending host packets are captured before the device has finished them. A TCP or UDP
-//! checksum that is the sum of the pseudo-header (with its length or without), an IPv4 header
-//! checksum of 0, a GRE checksum of 0 around such a packet, a total length of 0 in a long frame:
-//! they are counted as left to the hardware. So are wrong checksums in frames longer than a link
-//! takes, which are noted as super-frames: hardware that puts segments together leaves any. A
-//! capture from the wire can have neither: [`Options::strict`] makes them violations.
+//! On the sending host, packets are captured before the device completes them. The auditor counts
+//! these fields as left to the hardware: a TCP or UDP checksum equal to the sum of the
+//! pseudo-header (with or without its length), an IPv4 header checksum of 0, a GRE checksum of 0
+//! around such a packet, and a total length of 0 in a long frame. The same applies to wrong
+//! checksums in super-frames, which are longer than the MTU: hardware that merges segments may
+//! leave any checksum. A capture from the wire has none of these, so [`Options::strict`] makes them
+//! violations.
 //!
-//! # Cut
+//! # Snap length
 //!
-//! What a snap length took away cannot be checked. It is counted for each rule
-//! ([`RuleCounts::cut`]).
+//! Bytes that a snap length has cut cannot be checked. [`RuleCounts::cut`] counts these cases for
+//! each rule.
 
 mod burst;
 mod checksum;
@@ -71,17 +71,17 @@ use set::Fragments;
 use walk::Walk;
 use wirelane_wire::Link;
 
-/// What to check in a capture, and how much to remember.
+/// Options and memory limits of an audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Most bytes of a packet, from its IP header on. Without, packets beyond 1500 bytes are noted
-    /// as super-frames; with, those beyond are violations.
+    /// The MTU in bytes, from the IP header. Longer packets are violations. Without an MTU, packets
+    /// of more than 1500 bytes are noted as super-frames.
     pub mtu: Option<u32>,
-    /// The packets are from the wire: notes become violations.
+    /// Whether the packets are from the wire: notes become violations.
     pub strict: bool,
-    /// Flows to remember.
+    /// The largest number of flows to store.
     pub flows: usize,
-    /// Sets of fragments to remember.
+    /// The largest number of fragment sets to store.
     pub fragments: usize,
 }
 
@@ -94,19 +94,19 @@ impl Default for Options {
 /// One captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Which interface it is from.
+    /// The index of its interface.
     pub interface: u32,
-    /// LINKTYPE_ value of that interface.
+    /// The LINKTYPE_ value of its interface.
     pub link_type: u16,
     /// Nanoseconds since the Unix epoch; 0 if unknown.
     pub timestamp: u64,
-    /// Bytes it had, before any snap length.
+    /// Its length before any snap length.
     pub original_len: u32,
     /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// Audits packets in order of their capture.
+/// Audits packets in capture order.
 pub struct Auditor {
     options: Options,
     summary: Summary,
@@ -116,7 +116,7 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// One that has seen nothing yet.
+    /// An auditor for a new capture.
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -127,11 +127,10 @@ impl Auditor {
         }
     }
 
-    /// Looks at the next packet and calls `found` with what is to be said of it, or of earlier ones
-    /// now that it is there.
+    /// Audits the next packet. Calls `found` for each finding about it, or about earlier packets.
     pub fn packet(&mut self, packet: &Packet<'_>, found: &mut dyn FnMut(&Finding)) {
         self.summary.packets += 1;
-        // A file may say less than it has.
+        // The stated length may be too small in a malformed file.
         let wire = (packet.original_len as usize).max(packet.data.len());
         if wire > packet.data.len() {
             self.summary.cut += 1;
@@ -173,7 +172,7 @@ impl Auditor {
         self.count_evicted();
     }
 
-    /// The capture is over: says what is missing.
+    /// Ends the capture, and reports missing fragments and segments.
     pub fn finish(&mut self, found: &mut dyn FnMut(&Finding)) {
         let mut recorder = Recorder {
             packet: self.summary.packets,
@@ -187,7 +186,7 @@ impl Auditor {
         self.count_evicted();
     }
 
-    /// What was seen so far.
+    /// The results so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }

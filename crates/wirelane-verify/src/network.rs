@@ -1,4 +1,4 @@
-//! IP packets and the tunnels in them, from the outside in.
+//! IP packets and tunnels, from the outside in.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,7 +13,7 @@ use crate::rule::Rule;
 use crate::walk::{USUAL_MTU, Walk};
 
 impl Walk<'_> {
-    /// Looks at what an Ethernet type says, of which `bytes` of `wire` are captured.
+    /// Checks the payload of an EtherType. `bytes` are the captured part of `wire` bytes.
     pub(crate) fn network(
         &mut self,
         ethertype: EtherType,
@@ -21,7 +21,7 @@ impl Walk<'_> {
         wire: usize,
         context: u64,
     ) -> Left {
-        // What only looks like a tunnel may carry anything.
+        // A presumed tunnel may contain other data, so the version must match.
         let version = bytes.first().map(|first| first >> 4);
         let outside = self.recorder.place.is_outside();
         match ethertype {
@@ -37,7 +37,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a packet of `length` bytes fits a link.
+    /// Checks the length of a packet against the MTU.
     fn length(&mut self, length: usize) {
         if !self.recorder.place.is_outside() {
             return;
@@ -55,12 +55,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at the stated length of a packet; `None` if there is no use in going on.
+    /// Checks the stated length of a packet. Returns `None` if the packet cannot be parsed further.
     fn stated(&mut self, stated: usize, wire: usize) -> Option<usize> {
         let found = format_args!("{wire} behind a header that states {stated}");
         let expected = format_args!("at least {stated} bytes in the frame");
         self.recorder.check(Rule::IpLength, stated > wire, expected, found);
-        // The minimum of Ethernet is 60 bytes, 64 with a frame check sequence or a tag.
+        // Ethernet pads frames to 60 bytes, or 64 with a frame check sequence or a tag.
         if self.recorder.place.is_outside() && wire > stated && wire > 64 {
             self.recorder.summary.trailers += 1;
         }
@@ -75,7 +75,7 @@ impl Walk<'_> {
         };
         let (version, header_len) = (header[0] >> 4, usize::from(header[0] & 0x0f) * 4);
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        // A length of 0 is one that the field cannot hold, or that the hardware fills in.
+        // A length of 0 means a length too large for the field, or one that the hardware fills in.
         let filled = total != 0 || !self.is_super_frame(wire);
         let fits = header_len >= ipv4::MIN_LEN && (!filled || total >= header_len);
         let found = format_args!("version {version}, {header_len} bytes in a total of {total}");
@@ -93,7 +93,7 @@ impl Walk<'_> {
         };
         self.length(length);
         let Some((header, payload)) = bytes.split_at_checked(header_len) else {
-            // The options are cut off: within the stated length, which the frame has.
+            // The snap length has cut the options.
             self.recorder.cut(Rule::Ipv4Checksum);
             return None;
         };
@@ -160,8 +160,8 @@ impl Walk<'_> {
         }
         let (stated, next) =
             (usize::from(u16::from_be_bytes([header[4], header[5]])), Protocol(header[6]));
-        // 0 and more payload: a jumbo payload option says the length (RFC 2675), or the hardware
-        // will.
+        // 0 with a payload: a jumbo payload option has the length (RFC 2675), or the hardware fills
+        // it in.
         let jumbo = stated == 0 && (next == Protocol::HOP_BY_HOP || self.is_super_frame(wire));
         let length = if jumbo { wire } else { self.stated(stated + ipv6::LEN, wire)? };
         self.length(length);
@@ -203,12 +203,13 @@ impl Walk<'_> {
             ip.protocol = extension.next_header;
             ip.payload = rest.get(end..).unwrap_or_default();
             if found.is_some() {
-                // What follows belongs to the fragmentable part, and is a header only in the first.
+                // The rest belongs to the fragmentable part, which starts with a header only in the
+                // first fragment.
                 break;
             }
         }
         self.recorder.checked(rule);
-        // What was stepped over is in `rest`.
+        // Subtracts the skipped extension headers.
         ip.wire -= rest.len() - ip.payload.len();
         match found {
             Some(fragment) if fragment.more || fragment.offset > 0 => {
@@ -225,7 +226,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Steps over the extension headers behind the fragment header of a whole packet.
+    /// Skips the extension headers after the fragment header of an atomic fragment.
     fn atomic(&mut self, ip: &mut Ip<'_>) -> Option<()> {
         match ipv6::walk(ip.protocol, ip.payload) {
             Ok(upper) => {
@@ -241,7 +242,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A chain of extension headers ends early.
+    /// Reports a truncated chain of extension headers.
     fn chain_ends(&mut self, fragment: bool, cut: bool, expected: &str, error: WireError) {
         let rule = if fragment { Rule::Fragment6Chain } else { Rule::Ipv6Header };
         if cut {
@@ -251,7 +252,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at what an IP packet carries.
+    /// Checks the payload of an IP packet.
     fn upper(&mut self, ip: &Ip<'_>) -> Left {
         match ip.protocol {
             Protocol::TCP => self.tcp(ip),
@@ -270,7 +271,7 @@ impl Walk<'_> {
     fn gre(&mut self, ip: &Ip<'_>) -> Left {
         self.identification(ip, (0, 0));
         let Ok(view) = GreView::new(ip.payload) else {
-            // Another version of it, or cut short.
+            // Another GRE version, or truncated.
             self.recorder.summary.other_protocol += 1;
             return None;
         };
@@ -301,9 +302,9 @@ impl Walk<'_> {
         self.datagram_checksum(ip, &datagram, inner)
     }
 
-    /// The tunnel that a datagram on a well-known port is. `payload` is behind the UDP header.
+    /// Enters a UDP tunnel, identified by its port. `payload` follows the UDP header.
     fn udp_tunnel(&mut self, ip: &Ip<'_>, port: u16, payload: &[u8]) -> Left {
-        // What Linux takes for VXLAN when it is not told the port.
+        // The default VXLAN port of Linux.
         const VXLAN_LINUX: u16 = 8472;
         match port {
             vxlan::PORT | VXLAN_LINUX => {
@@ -320,7 +321,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes into a tunnel, whose headers take `at` bytes of the payload.
+    /// Enters a tunnel, whose headers are the first `at` bytes of the payload.
     fn inside(
         &mut self,
         tunnel: &'static str,
@@ -333,7 +334,7 @@ impl Walk<'_> {
             self.identification(ip, (0, 0));
         }
         let mut hasher = DefaultHasher::new();
-        // The same in both directions.
+        // The context is the same in both directions.
         let both = ip.source.max(ip.destination);
         (ip.context, ip.source.min(ip.destination), both, tunnel, id).hash(&mut hasher);
         let mut context = hasher.finish();
@@ -359,14 +360,14 @@ impl Walk<'_> {
     }
 }
 
-/// What stands for the VLAN that a packet is in.
+/// A number for the VLAN tags of a packet.
 pub(crate) fn tags(outer: Option<u16>, inner: Option<u16>) -> u64 {
     let place = |id: Option<u16>| id.map_or(0, |id| u64::from(id) + 1);
     place(outer) << 32 | place(inner)
 }
 
-/// Whether options of IPv4 hold a source route, whose last address is in the pseudo-header
-/// (RFC 1122 section 4.2.3.8).
+/// Whether IPv4 options contain a source route, whose last address is in the pseudo-header (RFC
+/// 1122 section 4.2.3.8).
 fn has_source_route(options: &[u8]) -> bool {
     const NO_OPERATION: u8 = 1;
     const LOOSE: u8 = 131;
@@ -383,8 +384,8 @@ fn has_source_route(options: &[u8]) -> bool {
     false
 }
 
-/// A routing header on its way hides the final receiver, whose address is in the pseudo-header
-/// (RFC 8200 section 8.1).
+/// Uses the final destination of a routing header, which is in the pseudo-header (RFC 8200 section
+/// 8.1).
 fn reroute(ip: &mut Ip<'_>, routing: &[u8]) {
     match wirelane_wire::ipv6::final_destination(routing) {
         Ok(None) => {}
@@ -397,8 +398,8 @@ fn reroute(ip: &mut Ip<'_>, routing: &[u8]) {
     }
 }
 
-/// Whether destination options hold the address by which the sender is known (RFC 6275 section
-/// 6.3), which stands in the pseudo-header instead of its own.
+/// Whether destination options contain a home address (RFC 6275 section 6.3), which replaces the
+/// source in the pseudo-header.
 fn has_home_address(options: &[u8]) -> bool {
     const PAD1: u8 = 0;
     const HOME_ADDRESS: u8 = 201;
@@ -414,7 +415,7 @@ fn has_home_address(options: &[u8]) -> bool {
     false
 }
 
-/// Reads the fragment header at `offset` behind the fixed header.
+/// Parses the fragment header at `offset` after the fixed header.
 fn fragment_header(bytes: &[u8], offset: usize) -> Option<Fragment<'static>> {
     let view = wirelane_wire::FragmentView::new(bytes).ok()?;
     Some(Fragment {

@@ -1,48 +1,48 @@
-//! What the headers of one packet say.
+//! Decoded headers of one packet.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Protocol, TcpFlags};
 
-/// An IP packet whose header made sense.
+/// An IP packet with a valid header.
 #[derive(Clone, Copy)]
 pub(crate) struct Ip<'p> {
-    /// Addresses; those of IPv4 are in the first four bytes.
+    /// The source address; an IPv4 address is in the first four bytes.
     pub(crate) source: [u8; 16],
     pub(crate) destination: [u8; 16],
-    /// The sum of the addresses as the pseudo-header has them; `None` if that is not known.
+    /// The sum of the addresses in the pseudo-header; `None` if unknown.
     pub(crate) addresses: Option<Sum>,
     pub(crate) v6: bool,
     pub(crate) protocol: Protocol,
-    /// What is captured of the payload.
+    /// The captured part of the payload.
     pub(crate) payload: &'p [u8],
-    /// Bytes that the payload has.
+    /// The length of the payload on the wire.
     pub(crate) wire: usize,
-    /// Bytes of the whole packet.
+    /// The length of the whole packet.
     pub(crate) length: usize,
-    /// Identification of IPv4 where DF is not set, so that it means something.
+    /// The IPv4 identification, if DF is not set. Otherwise it has no meaning.
     pub(crate) id: Option<u16>,
-    /// Stands for what is around the packet: VLAN and tunnels.
+    /// A hash of the VLAN tags and tunnels around the packet.
     pub(crate) context: u64,
 }
 
-/// What the hardware would still add to the sum of some bytes; `None` if nothing.
+/// The pending change of a sum by the hardware; `None` if there is none.
 pub(crate) type Left = Option<Sum>;
 
-/// Facts about a fragment.
+/// The position of a fragment in its packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Fragment<'p> {
-    /// Bytes before the fragmented part that count for the limit of 65535: the IPv4 header, or the
-    /// extension headers of IPv6.
+    /// The length of the headers before the fragmented part that count for the limit of 65535: the
+    /// IPv4 header, or the IPv6 extension headers.
     pub(crate) before: usize,
-    /// Where its payload belongs.
+    /// The offset of its payload in the packet.
     pub(crate) offset: usize,
     pub(crate) more: bool,
     pub(crate) id: u32,
-    /// Options of IPv4.
+    /// The IPv4 options.
     pub(crate) options: &'p [u8],
 }
 
-/// A TCP segment whose header made sense.
+/// A TCP segment with a valid header.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment<'p> {
     pub(crate) sequence: u32,
@@ -51,39 +51,39 @@ pub(crate) struct Segment<'p> {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     pub(crate) options: &'p [u8],
-    /// Bytes of payload.
+    /// The payload length.
     pub(crate) len: u32,
 }
 
 impl Segment<'_> {
-    /// The sequence number behind the payload.
+    /// The sequence number after the payload.
     pub(crate) fn end(&self) -> u32 {
         self.sequence.wrapping_add(self.len)
     }
 }
 
-/// A UDP datagram whose header made sense.
+/// A UDP datagram with a valid header.
 #[derive(Clone, Copy)]
 pub(crate) struct Datagram<'p> {
     pub(crate) ports: (u16, u16),
-    /// Bytes, with its header.
+    /// The length including the header.
     pub(crate) length: usize,
-    /// Its checksum.
+    /// The checksum field.
     pub(crate) field: u16,
-    /// What is captured of it.
+    /// The captured bytes.
     pub(crate) bytes: &'p [u8],
 }
 
-/// One direction of a flow, at one interface.
+/// One direction of a flow on one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FlowKey {
     pub(crate) interface: u32,
-    /// VLAN and tunnels around it.
+    /// A hash of the VLAN tags and tunnels around it.
     pub(crate) context: u64,
     pub(crate) source: [u8; 16],
     pub(crate) destination: [u8; 16],
     pub(crate) protocol: u8,
-    /// Of the source and the destination; 0 without ports.
+    /// Source and destination port; 0 without ports.
     pub(crate) ports: (u16, u16),
 }
 

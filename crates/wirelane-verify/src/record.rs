@@ -1,4 +1,4 @@
-//! Counts what was checked and hands out what was found.
+//! Counts checks and reports findings.
 
 use std::fmt;
 
@@ -9,44 +9,44 @@ use crate::rule::{Finding, Rule, Severity};
 /// The results of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RuleCounts {
-    /// How often it was checked.
+    /// The number of checks.
     pub checked: u64,
-    /// Times it was broken.
+    /// The number of violations.
     pub violations: u64,
-    /// How often there was a note.
+    /// The number of notes.
     pub notes: u64,
-    /// Not checked: the capture lacks bytes of the packet (snap length).
+    /// Not checked because a snap length has cut the packet.
     pub cut: u64,
-    /// Not checked: the field was left to the hardware when the packet was captured.
+    /// Not checked because the field was left to the hardware at capture time.
     pub left: u64,
-    /// Not checked: the capture does not say enough to decide.
+    /// Not checked because the capture has too little information to decide.
     pub undecided: u64,
-    /// The first packet that broke it or that there was a note about.
+    /// The first packet with a violation or note.
     pub first: Option<u64>,
 }
 
 /// The results of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Packets.
+    /// All packets.
     pub packets: u64,
-    /// Packets of which the capture lacks bytes.
+    /// Packets cut by a snap length.
     pub cut: u64,
-    /// Packets of link types that are unknown here.
+    /// Packets with unsupported link types.
     pub unknown_link: u64,
     /// Packets that are not IP.
     pub not_ip: u64,
-    /// Packets whose content the link encrypted (IEEE 802.11, PPP).
+    /// Packets encrypted by the link layer (IEEE 802.11, PPP).
     pub encrypted: u64,
-    /// Packets with more tunnels than are looked into, the rest of which was not checked.
+    /// Packets with too many nested tunnels; their innermost part was not checked.
     pub too_deep: u64,
-    /// Packets of IP protocols whose inside was not checked.
+    /// Packets of IP protocols whose payload was not checked.
     pub other_protocol: u64,
-    /// Packets behind which a frame has more bytes than Ethernet's padding.
+    /// Packets followed by more bytes than Ethernet padding.
     pub trailers: u64,
-    /// Flows forgotten for lack of room: violations between packets may have been missed.
+    /// Flows evicted for lack of room. Violations involving several packets may have been missed.
     pub evicted_flows: u64,
-    /// Incomplete sets of fragments forgotten for lack of room.
+    /// Incomplete fragment sets evicted for lack of room.
     pub evicted_fragments: u64,
     rules: Rules,
 }
@@ -70,34 +70,34 @@ impl Summary {
         &mut self.rules.0[rule as usize]
     }
 
-    /// All violations.
+    /// The total number of violations.
     pub fn violations(&self) -> u64 {
         self.rules.0.iter().map(|rule| rule.violations).sum()
     }
 
-    /// All notes.
+    /// The total number of notes.
     pub fn notes(&self) -> u64 {
         self.rules.0.iter().map(|rule| rule.notes).sum()
     }
 
-    /// All checks that could not be made because bytes are missing.
+    /// The total number of checks that were impossible because of missing bytes.
     pub fn not_checked(&self) -> u64 {
         self.rules.0.iter().map(|rule| rule.cut).sum()
     }
 }
 
-/// The tunnels around what is looked at.
+/// The tunnels around the current packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     tunnels: [&'static str; MAX_TUNNELS],
     depth: usize,
 }
 
-/// Tunnels that are looked into.
+/// The most nested tunnels to check.
 const MAX_TUNNELS: usize = 4;
 
 impl Place {
-    /// One tunnel further in; `None` where that is not looked at.
+    /// The place inside another tunnel; `None` if it is too deep.
     pub(crate) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
         *self.tunnels.get_mut(self.depth)? = tunnel;
         self.depth += 1;
@@ -118,13 +118,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where findings go while a packet is looked at.
+/// Records the findings of the current packet.
 pub(crate) struct Recorder<'a> {
     pub(crate) summary: &'a mut Summary,
     pub(crate) found: &'a mut dyn FnMut(&Finding),
-    /// Notes become violations.
+    /// Whether notes become violations.
     pub(crate) strict: bool,
-    /// The packet being looked at.
+    /// The number of the current packet.
     pub(crate) packet: u64,
     pub(crate) place: Place,
 }
@@ -142,7 +142,7 @@ impl Recorder<'_> {
         self.summary.rule_mut(rule).undecided += 1;
     }
 
-    /// Checks a rule at this packet: a violation if `broken`.
+    /// Counts a check of the current packet, and a violation if `broken`.
     pub(crate) fn check(
         &mut self,
         rule: Rule,
@@ -156,7 +156,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// The packet breaks the rule, which takes another packet to see.
+    /// Reports a violation of the current packet; `other` is another packet that proves it.
     pub(crate) fn violation(
         &mut self,
         rule: Rule,
@@ -167,7 +167,7 @@ impl Recorder<'_> {
         self.add(Severity::Violation, rule, self.packet, other, &expected, &found);
     }
 
-    /// As [`violation`](Self::violation), of an earlier packet.
+    /// Like [`violation`](Self::violation), for an earlier packet.
     pub(crate) fn violation_of(
         &mut self,
         packet: u64,
@@ -179,7 +179,7 @@ impl Recorder<'_> {
         self.add(Severity::Violation, rule, packet, other, &expected, &found);
     }
 
-    /// Something to note; a violation where the user is strict.
+    /// Reports a note about a packet; a violation in strict mode.
     pub(crate) fn note_of(
         &mut self,
         packet: u64,
@@ -191,7 +191,7 @@ impl Recorder<'_> {
         self.add(severity, rule, packet, None, &expected, &found);
     }
 
-    /// As [`note_of`](Self::note_of), of this packet.
+    /// Like [`note_of`](Self::note_of), for the current packet.
     pub(crate) fn note(
         &mut self,
         rule: Rule,
@@ -201,7 +201,7 @@ impl Recorder<'_> {
         self.note_of(self.packet, rule, expected, found);
     }
 
-    /// A field left to the hardware; a violation where the user is strict.
+    /// Counts a field left to the hardware; a violation in strict mode.
     pub(crate) fn left(
         &mut self,
         rule: Rule,

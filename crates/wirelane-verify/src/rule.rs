@@ -1,8 +1,8 @@
-//! The rules, each with its document, and findings about packets.
+//! The rules with their references, and findings.
 
 use std::fmt;
 
-/// A closed list of rules: variant, name, document, and the rule in words.
+/// Defines the rules: variant, name, reference, and description.
 macro_rules! rules {
     ($($(#[$inner:meta])* $variant:ident: $name:literal, $reference:literal, $says:literal;)+) => {
         /// A rule for packets.
@@ -10,20 +10,20 @@ macro_rules! rules {
         pub enum Rule { $(#[doc = $says] $(#[$inner])* $variant,)+ }
 
         impl Rule {
-            /// All of them, in the order of the summary.
+            /// All rules, in the order of the summary.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// Its name in reports.
+            /// The name in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// Its document and section.
+            /// The document and section.
             pub const fn reference(self) -> &'static str {
                 match self { $(Self::$variant => $reference,)+ }
             }
 
-            /// The rule in words.
+            /// The description of the rule.
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
@@ -108,31 +108,31 @@ impl fmt::Display for Rule {
     }
 }
 
-/// How certain it is that something is wrong.
+/// The certainty of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// The rule is broken: no sender that follows it sends such packets.
+    /// The rule is broken: a compliant sender does not send such packets.
     Violation,
-    /// Worth knowing, and right or undecidable from this capture.
+    /// Notable, but valid or undecidable from this capture.
     Note,
 }
 
-/// One thing that was found.
+/// A violation or note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Number of the packet in the capture, from 1.
+    /// The number of the packet in the capture, from 1.
     pub packet: u64,
-    /// Another packet that is needed to see it.
+    /// Another packet that proves the finding.
     pub other: Option<u64>,
     /// The rule.
     pub rule: Rule,
     /// Whether the rule is broken.
     pub severity: Severity,
-    /// The tunnels around the packet, as in `in VXLAN`; empty outside of any.
+    /// The tunnels around the packet, such as `in VXLAN`; empty without tunnels.
     pub place: String,
-    /// What the rule expects.
+    /// The expected value.
     pub expected: String,
-    /// What was found instead.
+    /// The found value.
     pub found: String,
 }
 

@@ -1,4 +1,4 @@
-//! Sets of fragments that are not whole yet.
+//! Incomplete sets of fragments.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Protocol, tcp};
@@ -8,7 +8,7 @@ use crate::record::{Place, Recorder};
 use crate::rule::Rule;
 use crate::table::Table;
 
-/// What the fragments of one packet have in common (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// The key that identifies the fragments of one packet (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) flow: FlowKey,
@@ -16,17 +16,17 @@ pub(crate) struct Key {
 }
 
 pub(crate) struct Set {
-    /// The first one seen.
+    /// The number of the first fragment captured.
     pub(crate) packet: u64,
     pub(crate) place: Place,
     pub(crate) time: u64,
     pub(crate) pieces: Vec<Piece>,
-    /// Where the last one ends.
+    /// The end of the last fragment, if it was captured.
     pub(crate) end: Option<usize>,
     pub(crate) head: Option<Head>,
-    /// Checking stopped; the reason was reported.
+    /// Whether checking has stopped; the reason was reported.
     pub(crate) broken: bool,
-    /// Bytes are missing in the capture.
+    /// Whether a snap length has cut a fragment.
     pub(crate) cut: bool,
 }
 
@@ -38,26 +38,27 @@ pub(crate) struct Piece {
     pub(crate) sum: Sum,
 }
 
-/// What the first fragment says of the upper layer.
+/// The upper-layer header in the first fragment.
 #[derive(Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) packet: u64,
     pub(crate) protocol: Protocol,
-    /// Bytes and sum of the extension headers before it.
+    /// The length and sum of the extension headers before it.
     pub(crate) skipped: usize,
     pub(crate) skipped_sum: Sum,
     pub(crate) start: [u8; tcp::MIN_LEN],
     pub(crate) start_len: usize,
 }
 
-/// More pieces than fragments of 256 bytes make.
+/// The largest number of pieces: enough for fragments of 256 bytes.
 const MAX_PIECES: usize = 256;
-/// How long the pieces of a packet wait for the others (RFC 8200 section 4.5).
+/// The reassembly timeout in nanoseconds (RFC 8200 section 4.5).
 const PATIENCE: u64 = 60_000_000_000;
-/// After this time the same offset belongs to another packet of that identification.
+/// After this time, in nanoseconds, the same offset belongs to another packet with the same
+/// identification.
 const AGAIN: u64 = 10_000_000;
 
-/// Sets of fragments that are not whole yet.
+/// Incomplete sets of fragments.
 pub(crate) struct Fragments {
     pub(crate) table: Table<Key, Set>,
 }
@@ -71,7 +72,7 @@ impl Fragments {
         self.table.evicted()
     }
 
-    /// The capture is over.
+    /// Reports incomplete sets at the end of the capture.
     pub(crate) fn finish(&mut self, recorder: &mut Recorder<'_>) {
         let mut left: Vec<_> = self.table.drain().collect();
         left.sort_by_key(|set| set.packet);
@@ -80,7 +81,7 @@ impl Fragments {
 }
 
 impl Set {
-    /// Whether a piece that comes now belongs to another packet with the same identification.
+    /// Whether a new piece belongs to another packet with the same identification.
     pub(crate) fn is_over(&self, piece: &Piece, time: u64) -> bool {
         let age = if self.time == 0 || time == 0 { 0 } else { time.saturating_sub(self.time) };
         let again = |old: &Piece| old.from == piece.from && old.sum != piece.sum;
@@ -109,7 +110,7 @@ impl Set {
                 recorder.violation(Rule::FragmentOverlap, expected, found, other);
                 self.broken = true;
             }
-            // The same once more is a copy that the network made.
+            // An identical fragment is a copy made by the network.
             return;
         }
         recorder.checked(Rule::FragmentEnd);
@@ -141,7 +142,7 @@ impl Set {
         !self.broken && self.end == Some(have)
     }
 
-    /// Reports what is missing.
+    /// Reports the missing fragments.
     pub(crate) fn missing(&self, recorder: &mut Recorder<'_>) {
         if self.broken {
             return;

@@ -1,10 +1,10 @@
-//! What is remembered between packets, in bounded memory.
+//! A table with bounded memory for state between packets.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A table of at most `limit` entries that forgets those used longest ago, half a table at a time:
-/// entries in use move to the young half; when that is full, the old half goes.
+/// A table of at most `limit` entries that evicts the least recently used, half of the table at a
+/// time. Used entries move to the young half. When it is full, the old half is evicted.
 pub(crate) struct Table<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
@@ -18,12 +18,12 @@ impl<K: Hash + Eq, V> Table<K, V> {
         Self { young: HashMap::new(), old: HashMap::new(), half, evicted: 0 }
     }
 
-    /// How many entries were evicted for lack of room.
+    /// The number of entries evicted for lack of room.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// The entry of `key`, made if there is none. What goes to make room is given to `gone`.
+    /// Returns the entry of `key`, or creates it with `make`. Calls `gone` for each evicted entry.
     pub(crate) fn entry(
         &mut self,
         key: K,
@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V> Table<K, V> {
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
 
-    /// Takes everything out.
+    /// Removes all entries.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = V> {
         let old = std::mem::take(&mut self.old);
         old.into_values().chain(std::mem::take(&mut self.young).into_values())
@@ -69,7 +69,7 @@ mod tests {
         let mut gone = Vec::new();
         for key in 0..6 {
             table.entry(key, || key, |value| gone.push(value));
-            // In use all the time.
+            // Key 0 is always in use.
             table.entry(0, || unreachable!(), |value| gone.push(value));
         }
         assert!(table.existing(&0).is_some() && table.existing(&5).is_some());

@@ -8,7 +8,7 @@ use crate::packet::{Datagram, FlowKey, Ip, Left, Segment, be16};
 use crate::rule::Rule;
 use crate::walk::Walk;
 
-/// Whether TCP options end within `bytes` and have possible lengths; says what is wrong.
+/// Finds an invalid TCP option: returns its kind and length.
 fn bad_option(options: &[u8]) -> Option<(u8, usize)> {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -28,8 +28,8 @@ fn bad_option(options: &[u8]) -> Option<(u8, usize)> {
     None
 }
 
-/// Ports of tunnels, which may do without a checksum over IPv6 (RFC 6935, RFC 6936): GTP-U, AMT,
-/// LISP, ESP, GRE, VXLAN, GUE, Geneve, MPLS, L2TP, Teredo, VXLAN as Linux has it.
+/// Ports of tunnels, which may omit the checksum over IPv6 (RFC 6935, RFC 6936): L2TP, GTP-U, AMT,
+/// Teredo, LISP, ESP, GRE, VXLAN, GUE, Geneve, MPLS, and VXLAN on the default port of Linux.
 const TUNNELS: [u16; 14] =
     [1701, 2152, 2268, 3544, 4341, 4342, 4500, 4754, 4789, 4790, 6080, 6081, 6635, 8472];
 
@@ -94,7 +94,7 @@ impl Walk<'_> {
         check(&mut self.recorder, rule, covered, &pseudo, field, None, long)
     }
 
-    /// Reads the header of a datagram; `None` if there is no use in going on.
+    /// Parses the header of a datagram. Returns `None` if it cannot be parsed further.
     pub(crate) fn datagram<'p>(&mut self, ip: &Ip<'p>) -> Option<Datagram<'p>> {
         let rule = Rule::UdpLength;
         let Some(header) = ip.payload.first_chunk::<{ udp::LEN }>() else {
@@ -105,7 +105,7 @@ impl Walk<'_> {
         let ports = (be16(header, 0), be16(header, 2));
         self.identification(ip, ports);
         let stated = usize::from(be16(header, 4));
-        // 0 stands for a length that the field cannot hold (RFC 2675 section 4).
+        // 0 means a length that is too large for the field (RFC 2675 section 4).
         let length = if stated == 0 && self.is_super_frame(ip.length) { ip.wire } else { stated };
         let fits = (udp::LEN..=ip.wire).contains(&length);
         let expected = format_args!("8 to {}", ip.wire);
@@ -118,7 +118,7 @@ impl Walk<'_> {
         Some(Datagram { ports, length, field, bytes })
     }
 
-    /// Checks the checksum of a datagram, in which the hardware would still change `inner`.
+    /// Checks the checksum of a datagram. `inner` is the pending change by the hardware within it.
     pub(crate) fn datagram_checksum(
         &mut self,
         ip: &Ip<'_>,
@@ -132,7 +132,7 @@ impl Walk<'_> {
         self.udp_checksum(ip, key, whole, (field, length), inner, long)
     }
 
-    /// Checks a UDP checksum; `covered` is the sum of the datagram if all of it is there.
+    /// Checks a UDP checksum. `covered` is the sum of the datagram if it is complete.
     pub(crate) fn udp_checksum(
         &mut self,
         ip: &Ip<'_>,
@@ -157,7 +157,7 @@ impl Walk<'_> {
             }
             return inner;
         };
-        // 0 for none, and 0 for 0: only the other datagrams of the flow can tell.
+        // 0 means no checksum, or a wrongly written 0. Only other datagrams of the flow show which.
         let zero = covered.minus(Sum::of_field(field)).plus(pseudo.sum()).is_valid();
         self.flows.udp(&mut self.recorder, key, field, zero);
         if field == 0 {

@@ -1,4 +1,4 @@
-//! One packet on its way through the rules: what all layers need.
+//! The context of one packet for the checks of all layers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,10 +11,10 @@ use crate::record::Recorder;
 use crate::rule::Rule;
 use crate::set::Fragments;
 
-/// What a packet is longer than when it did not come off an Ethernet link of the usual MTU.
+/// The usual MTU. Longer packets did not come from an Ethernet link with this MTU.
 pub(crate) const USUAL_MTU: usize = 1500;
 
-/// One packet on its way through the rules.
+/// The context of one packet during its checks.
 pub(crate) struct Walk<'a> {
     pub(crate) recorder: Recorder<'a>,
     pub(crate) flows: &'a mut Flows,
@@ -22,7 +22,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) fragments: &'a mut Fragments,
     pub(crate) mtu: Option<u32>,
     pub(crate) interface: u32,
-    /// When it was captured, in nanoseconds; 0 if unknown.
+    /// The capture time in nanoseconds; 0 if unknown.
     pub(crate) time: u64,
 }
 
@@ -38,12 +38,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a packet is longer than a link takes.
+    /// Whether a packet is longer than the MTU.
     pub(crate) fn is_super_frame(&self, length: usize) -> bool {
         length > self.mtu.map_or(USUAL_MTU, |mtu| mtu as usize)
     }
 
-    /// A packet whose fixed header is not all there.
+    /// Records a packet with an incomplete fixed header.
     pub(crate) fn short(&mut self, rule: Rule, wire: usize, needed: usize) {
         if wire >= needed {
             self.recorder.cut(rule);
@@ -53,11 +53,11 @@ impl Walk<'_> {
         }
     }
 
-    /// What the identification of an IPv4 packet says of the one before.
+    /// Checks the identification of an IPv4 packet against the previous packet.
     pub(crate) fn identification(&mut self, ip: &Ip<'_>, ports: (u16, u16)) {
         if let Some(id) = ip.id {
             let key = self.flow_key(ip, ports);
-            // Sums alone say little: those of packets with a complete checksum are all the same.
+            // The sum is not enough: it is the same for all packets with a valid checksum.
             let mut hasher = DefaultHasher::new();
             ip.payload.get(..64).unwrap_or(ip.payload).hash(&mut hasher);
             checksum::sum(ip.payload).partial().hash(&mut hasher);
