@@ -1,4 +1,4 @@
-//! A page in a browser.
+//! Loads a page in a browser.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::process::ChildGuard;
 use crate::tools;
 
-/// The complaints of Chromium about the page in a file, as it prints them on its console.
+/// The messages that Chromium prints on its console about the page in a file.
 ///
 /// # Panics
 /// Chromium is missing, fails, or shows no page.
@@ -15,7 +15,7 @@ pub fn complaints(page: &Path) -> Vec<String> {
     let profile = tempfile::tempdir().expect("a directory for the profile");
     let mut command = Command::new(tools::find("chromium").expect("Chromium"));
     command.args(["--headless", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]);
-    // Tests run as root, where it has no sandbox. The page is our own.
+    // Tests run as root, where Chromium has no sandbox. The page is trusted: the project made it.
     command.args(["--no-sandbox", "--disable-dev-shm-usage", "--allow-file-access-from-files"]);
     command.arg(format!("--user-data-dir={}", profile.path().display()));
     command.arg(format!("file://{}", page.display()));

@@ -1,9 +1,9 @@
-//! What is below a directory.
+//! Lists the files below a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files below a directory, whatever their names, in order.
+/// All files below a directory, sorted by path.
 #[must_use]
 pub fn below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! What the gates share: the name of the running test, and where its fate is written down.
+//! Shared by the gates: the name of the running test, and the logs of tests that ran or were
+//! skipped.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -13,8 +14,9 @@ pub(crate) fn demanded(name: &str) -> bool {
 
 /// The name of the running test.
 ///
-/// nextest tells it, and the test harness names each test's thread after it. With
-/// `--test-threads=1` there is no such thread: then the place that asked must do.
+/// nextest passes it in an environment variable, and the test harness names the thread of each test
+/// after it. With `--test-threads=1` there is no such thread: then the source line of the caller is
+/// used.
 pub(crate) fn test_name(caller: &Location<'_>) -> String {
     if let Ok(name) = env::var("NEXTEST_TEST_NAME") {
         return name;
@@ -25,10 +27,10 @@ pub(crate) fn test_name(caller: &Location<'_>) -> String {
     }
 }
 
-/// Says that a test is skipped, and appends it to the file that `WIRELANE_SKIP_LOG` names.
+/// Reports that a test is skipped, and appends its name to the file that `WIRELANE_SKIP_LOG` names.
 ///
-/// Written to the standard error stream itself: the macros would be captured by the harness, and a
-/// skipped test would look like one that passed.
+/// Writes to the standard error stream directly. The harness captures the output of the macros, so
+/// a skipped test would look like a passed one.
 pub(crate) fn skip(test: &str, reason: &str) {
     // One write call, as below.
     let _ = std::io::stderr().write_all(format!("SKIPPED: {test}: {reason}\n").as_bytes());

@@ -1,7 +1,8 @@
-//! Where a program is: installed, or in packages that the setup of the tests unpacked.
+//! Finds programs: installed ones, and those in packages that the setup of the tests unpacked.
 //!
-//! Packages with services are not installed, because that would start them. Programs of a newer
-//! Debian come with all of their libraries, the C library and its loader included.
+//! The setup does not install packages with services, because that would start the services. It
+//! unpacks programs of a newer Debian together with all of their libraries, including the C library
+//! and its loader.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use crate::tools;
 /// A program that can be started.
 pub struct Program {
     path: PathBuf,
-    /// Where it was unpacked.
+    /// The directory where the setup unpacked its package.
     root: Option<PathBuf>,
 }
 
 impl Program {
-    /// Whether all of these are there; without them the test is reported as skipped and should
-    /// return.
+    /// Whether all of these programs are found. If one is missing, the test is reported as skipped
+    /// and should return.
     ///
     /// # Panics
     /// When one is missing and `WIRELANE_REQUIRE_TOOLS=1`.
@@ -29,13 +30,13 @@ impl Program {
         names.iter().all(|name| Self::find(name).is_some() || tools::require(name))
     }
 
-    /// The program of this name.
+    /// Finds the program of this name.
     pub fn find(name: &str) -> Option<Self> {
         let installed = || Some(Self { path: tools::find(name)?, root: None });
         installed().or_else(|| trees().find_map(|root| Self::find_in(root, name)))
     }
 
-    /// A command that runs it over `library`, inside `namespace` if there is one.
+    /// A command that runs the program with `library`, inside `namespace` if there is one.
     pub fn command(&self, library: Library, namespace: Option<&Namespace>) -> Command {
         let loader = self.root.as_ref().map(|root| root.join(LOADER)).filter(|it| it.is_file());
         let first = loader.as_ref().unwrap_or(&self.path);
@@ -55,12 +56,12 @@ impl Program {
         command
     }
 
-    /// Where it is.
+    /// The path of the program.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file that came with it, or with the system.
+    /// A file of the tree of this program: of the unpacked packages, or of the system.
     pub fn file(&self, path: &str) -> PathBuf {
         self.root.as_deref().unwrap_or(Path::new("/")).join(path)
     }
@@ -75,8 +76,8 @@ impl Program {
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 const LOADER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 
-/// Where `cargo xtask test setup` unpacks packages: in the target directory, and test programs are
-/// in `target/debug/deps` or one like it.
+/// The directories where `cargo xtask test setup` unpacks packages. They are in the target
+/// directory; test programs are in `target/debug/deps` or a similar directory.
 fn trees() -> impl Iterator<Item = PathBuf> {
     let test = env::current_exe().unwrap_or_default();
     let above: Vec<PathBuf> = test.ancestors().skip(1).map(Path::to_path_buf).collect();

@@ -1,4 +1,4 @@
-//! The gate of tests of what older kernels lack; `docs/kernels.md` lists it.
+//! The gate of tests of features that older kernels lack; `docs/kernels.md` lists the features.
 
 use std::panic::Location;
 
@@ -6,10 +6,10 @@ use wirelane_os::machine;
 
 use crate::gate;
 
-/// Whether the calling test may go on: true on Linux `major`.`minor` and newer, which brought
-/// `what`.
+/// Whether the calling test may go on: true on Linux `major`.`minor`, which introduced `what`, and
+/// newer.
 ///
-/// On an older one the test is reported as skipped and should return.
+/// On an older kernel the test is reported as skipped and should return.
 #[track_caller]
 pub fn require(major: u32, minor: u32, what: &str) -> bool {
     if is_at_least(major, minor) {
@@ -20,7 +20,7 @@ pub fn require(major: u32, minor: u32, what: &str) -> bool {
     false
 }
 
-/// Whether drivers tell XDP programs of the VLAN tags that they remove. Where they do not,
+/// Whether drivers report the VLAN tags that they remove to XDP programs. On kernels without this,
 /// `forward` refuses an `xdp:` port on a veth pair.
 #[track_caller]
 pub fn require_tags() -> bool {

@@ -1,13 +1,13 @@
-//! What Wirelane's tests share: gates for tests that need privileges or tools, network namespaces
-//! that clean up after themselves, packet builders, oracles, and a second opinion from Wireshark.
+//! Shared parts of Wirelane's tests: gates for tests that need privileges or tools, network
+//! namespaces that remove themselves, packet builders, oracles, and checks with Wireshark.
 //!
-//! Everything here is for tests. Functions panic, with a message that names the command and its
-//! output, where a library would return an error: a test has nothing better to do with it.
+//! Everything here is for tests. Where a library would return an error, functions panic with a
+//! message that names the command and its output: a test could not handle the error.
 //!
 //! Reading order: [`privileged`], [`tools`] and [`kernel`] (may this test run?), [`netns`] and
 //! [`veth`] and [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and
-//! [`tshark`] (what is right), [`c`] and [`libpcap`] (programs in C, and over which libpcap they
-//! run), [`installed`] (other programs), [`files`] (what they left).
+//! [`tshark`] (the expected results), [`c`] and [`libpcap`] (programs in C, and the libpcap that
+//! they use), [`installed`] (other programs), [`files`] (their output files).
 
 pub mod browser;
 pub mod c;

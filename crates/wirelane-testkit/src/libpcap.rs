@@ -1,4 +1,4 @@
-//! The two libpcaps that a test compares: the system's, and Wirelane's drop-in.
+//! The two libpcaps that a test compares: the libpcap of the system and Wirelane's drop-in library.
 //!
 //! ```no_run
 //! # use std::process::Command;
@@ -12,33 +12,33 @@
 //! ```
 //!
 //! The drop-in is the shared library of `wirelane-libpcap`. Cargo builds it with the tests of that
-//! package, and with those of every package that names it among its `dev-dependencies`.
+//! package, and with the tests of every package that lists it in its `dev-dependencies`.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Over which libpcap a program runs.
+/// The libpcap that a program uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// The one that the system installs.
+    /// The libpcap that the system installs.
     Stock,
-    /// Wirelane's.
+    /// Wirelane's drop-in library.
     Ours,
 }
 
 impl Library {
-    /// First the one that is right by definition.
+    /// Both, with the reference first.
     pub const BOTH: [Self; 2] = [Self::Stock, Self::Ours];
 
-    /// Makes `command`, or what it becomes, use this library, with default options.
+    /// Makes `command`, and the programs that it executes, use this library, with default options.
     ///
     /// # Panics
     /// When the drop-in has not been built.
     #[track_caller]
     pub fn of(self, command: &mut Command) -> &mut Command {
-        // What cargo finds for the test itself is no concern of other programs.
+        // Cargo sets library paths for the test itself; other programs must not inherit them.
         command.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
         command.env_remove("WIRELANE_PCAP").env_remove("WIRELANE_LIBPCAP_REAL");
         match self {
@@ -47,7 +47,7 @@ impl Library {
         }
     }
 
-    /// Its file.
+    /// The file of this library.
     ///
     /// # Panics
     /// When there is none.
@@ -67,7 +67,7 @@ impl Library {
 #[track_caller]
 pub fn ours() -> PathBuf {
     const NAME: &str = "libwirelane_libpcap.so";
-    // Test programs, and what they depend on, are in `target/debug/deps` or one like it.
+    // Test programs and their dependencies are in `target/debug/deps` or a similar directory.
     let test = env::current_exe().unwrap_or_default();
     let directories = test.ancestors().skip(1).take(2);
     let candidates = directories.flat_map(|it| [it.join(NAME), it.join("deps").join(NAME)]);

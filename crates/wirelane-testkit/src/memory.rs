@@ -1,4 +1,4 @@
-//! Processes with little memory.
+//! Runs processes with little memory.
 
 use std::fs;
 use std::panic::Location;
@@ -10,16 +10,18 @@ use wirelane_os::cgroup::{self, Version};
 
 use crate::gate;
 
-/// A cgroup with a limit of memory, below that of this process; removed when dropped.
+/// A cgroup with a memory limit. It is a child of the cgroup of this process, and is removed when
+/// dropped.
 #[derive(Debug)]
 pub struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// One with so many bytes. `None` where this process may not divide its cgroup, as in most
-    /// containers: the test is reported as skipped and should return.
+    /// Creates a cgroup with a memory limit of `bytes`. Returns `None` if this process may not
+    /// create child cgroups, as in most containers; the test is then reported as skipped and should
+    /// return.
     ///
     /// # Panics
-    /// When it may not and `WIRELANE_REQUIRE_PRIVILEGED=1`.
+    /// When it may not create child cgroups and `WIRELANE_REQUIRE_PRIVILEGED=1`.
     #[track_caller]
     pub fn require(bytes: u64) -> Option<Self> {
         let group = Self::new(bytes);
@@ -50,7 +52,7 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// `command`, in the group.
+    /// Returns a command that runs `command` in the cgroup.
     #[must_use]
     pub fn command(&self, command: &Command) -> Command {
         let mut inside = Command::new("sh");

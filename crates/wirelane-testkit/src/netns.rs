@@ -1,4 +1,4 @@
-//! Network namespaces that are gone when the test is, however it ended.
+//! Network namespaces that are removed when the test ends, even by a panic.
 //!
 //! ```no_run
 //! # use wirelane_testkit::netns::Namespace;
@@ -24,10 +24,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::process::{ChildGuard, output, run};
 use crate::tools;
 
-/// A named network namespace, deleted with everything in it when the guard is dropped.
+/// A named network namespace. When the guard is dropped, it is deleted with everything in it.
 ///
-/// Its name is `wl-<process id>-<counter>`, so that namespaces left by a killed test process can
-/// be told from living ones: the first namespace of every process removes such leftovers.
+/// Its name is `wl-<process id>-<counter>`. The process id shows which namespaces a killed test
+/// process left behind; every process removes such leftovers when it creates its first namespace.
 ///
 /// The loopback interface is up. IPv6 is off, because otherwise the kernel would send router
 /// solicitations and multicast reports among the packets that a test counts; see
@@ -52,7 +52,7 @@ impl Namespace {
         let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{counter}", process::id());
         run(ip().args(["netns", "add", &name]));
-        // From here on the guard exists, and cleans up if one of the next steps panics.
+        // From here on the guard exists and deletes the namespace if one of the next steps panics.
         let namespace = Self { name };
         namespace.set_ipv6(false);
         namespace.ask_neighbours_patiently();
@@ -60,25 +60,26 @@ impl Namespace {
         namespace
     }
 
-    /// Its name, as `ip netns` knows it.
+    /// Its name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The path of the file that stands for it.
+    /// The path of the file to which `ip netns` binds it.
     pub fn path(&self) -> PathBuf {
         Path::new(DIRECTORY).join(&self.name)
     }
 
-    /// A command that will run `program` inside.
+    /// A command that runs `program` inside.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        // `ip netns exec` becomes the program: the child's id is the program's id.
+        // `ip netns exec` executes the program in the same process, so the process id of the child
+        // is that of the program.
         let mut command = ip();
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }
 
-    /// Runs `program` inside, to its end, and returns what it wrote to standard output.
+    /// Runs `program` inside to its end, and returns its standard output.
     ///
     /// # Panics
     /// When it cannot be started or fails.
@@ -91,7 +92,7 @@ impl Namespace {
         run(self.command(program).args(args))
     }
 
-    /// Starts `program` inside; it is killed when the returned guard is dropped.
+    /// Starts `program` inside. It is killed when the returned guard is dropped.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -106,9 +107,10 @@ impl Namespace {
 
     /// Moves the calling thread inside until the returned guard is dropped.
     ///
-    /// Sockets, TAP devices, `/proc/net` and `/proc/sys/net` are then those of the namespace, and
-    /// sockets stay in it. `/sys/class/net` is not: it shows the namespace of whoever mounted it.
-    /// Threads started meanwhile start inside and stay there.
+    /// Until then the thread sees `/proc/net` and `/proc/sys/net` of the namespace, and creates
+    /// sockets and TAP devices in it. Sockets remain in the namespace. `/sys/class/net` does not
+    /// change: it shows the namespace of the process that mounted it. Threads that the thread
+    /// starts inside remain there.
     ///
     /// # Panics
     /// When the thread cannot be moved.
@@ -130,7 +132,7 @@ impl Namespace {
         action()
     }
 
-    /// Opens a file of its `/sys`, such as `class/net/tap0/carrier`, to be read.
+    /// Opens a file of the `/sys` of the namespace, such as `class/net/tap0/carrier`, for reading.
     ///
     /// # Panics
     /// When there is no such file.
@@ -146,9 +148,9 @@ impl Namespace {
         self.set_ipv6(true);
     }
 
-    /// A neighbour is asked for its address once a second, and given up after three times: not
-    /// enough where those between get no processor for so long. Interfaces take this over when they
-    /// come in.
+    /// Raises the number of address requests to a neighbour. The kernel sends one request a second
+    /// and gives up after three by default. That is too early when the processes between the
+    /// neighbours get no CPU for that long. New interfaces of the namespace inherit the value.
     #[track_caller]
     fn ask_neighbours_patiently(&self) {
         self.inside(|| {
@@ -168,7 +170,7 @@ impl Namespace {
         self.inside(|| {
             for scope in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
-                // A kernel without IPv6 has no such file, and is as silent.
+                // A kernel without IPv6 has no such file and sends no IPv6 packets.
                 if Path::new(&path).exists() {
                     fs::write(&path, value)
                         .unwrap_or_else(|error| panic!("cannot write {path}: {error}"));
@@ -181,24 +183,24 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if let Err(reason) = remove(&self.name) {
-            // Not a panic: it would abort a test that is panicking already.
+            // A panic here would abort a test that is already panicking.
             eprintln!("{reason}");
         }
     }
 }
 
-/// A `/sys` that shows the namespace of the calling thread.
+/// Mounts a `/sys` that shows the network namespace of the calling thread.
 pub(crate) fn sysfs() -> rustix::io::Result<OwnedFd> {
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
-/// Keeps the calling thread inside a namespace; see [`Namespace::enter`].
+/// Keeps the calling thread inside a namespace until it is dropped; see [`Namespace::enter`].
 #[derive(Debug)]
 pub struct Entered {
     outside: File,
-    // Must be dropped by the thread that entered.
+    // The thread that entered must drop it.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -222,11 +224,11 @@ fn move_thread(namespace: &File) {
         .unwrap_or_else(|error| panic!("cannot move the thread to a network namespace: {error}"));
 }
 
-/// Kills what still runs inside the namespace `name`, then deletes it.
+/// Kills the processes that still run inside the namespace `name`, then deletes it.
 ///
-/// The processes first: the kernel keeps a namespace, with its interfaces, as long as one lives.
+/// The kernel keeps a namespace and its interfaces as long as a process runs in it.
 fn remove(name: &str) -> Result<(), String> {
-    // A thread of ours may be inside, which is no reason to kill ourselves.
+    // A thread of this process may be inside; do not kill this process.
     let own = process::id().to_string();
     let pids = output(ip().args(["netns", "pids", name])).stdout;
     for pid in pids.lines().filter(|pid| *pid != own) {
@@ -250,7 +252,8 @@ fn remove_leftovers() {
         if Path::new(&format!("/proc/{owner}")).exists() {
             continue;
         }
-        // Another process may be removing the same one: then it is gone, which is all we want.
+        // Another process may be removing the same namespace. If the file is gone, that is no
+        // error.
         if let Err(reason) = remove(&name)
             && entry.path().exists()
         {
@@ -259,7 +262,7 @@ fn remove_leftovers() {
     }
 }
 
-/// The process id in the name of one of our namespaces.
+/// The process id in the name of a test namespace.
 fn owner(name: &str) -> Option<u32> {
     let (owner, counter) = name.strip_prefix(PREFIX)?.split_once('-')?;
     counter.parse::<u32>().ok()?;

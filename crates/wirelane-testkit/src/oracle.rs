@@ -1,31 +1,32 @@
-//! A FIFO that is obviously right, and random operations to compare another one with it.
+//! A FIFO that is obviously correct, and random operations that compare another FIFO with it.
 //!
-//! Every ring of the project goes through [`check`], in tests and in models alike. The start index
-//! is the point: a ring whose cursors begin just below `u32::MAX` wraps within a few operations,
-//! where one that begins at zero would need 2³² of them to show the same mistake.
+//! Tests and models run every ring of the project through [`check`]. The start index is the point:
+//! a ring whose cursors begin just below `u32::MAX` wraps within a few operations. A ring that
+//! begins at zero would need 2³² operations to show the same mistake.
 
 use std::collections::VecDeque;
 
 /// The queue under test.
 ///
-/// It holds at most the capacity that it was made with, and never reorders, loses or invents.
+/// It holds at most as many items as the capacity that it was made with. It never reorders, loses
+/// or invents items.
 pub trait FifoUnderTest {
     /// Appends a prefix of `items`, as long as there is room, and returns its length.
     fn push_bulk(&mut self, items: &[u64]) -> usize;
 
-    /// Moves at most `max` of the oldest items to the end of `into`, and returns how many.
+    /// Moves at most `max` of the oldest items to the end of `into`, and returns their number.
     fn pop_bulk(&mut self, into: &mut Vec<u64>, max: usize) -> usize;
 }
 
 /// Compares the queues that `make` builds with a [`VecDeque`], operation by operation.
 ///
-/// `make` gets the index at which both cursors start and the capacity, a power of two. For each of
-/// several start indices around the wrap and each of several capacities, a random mix of bulk
-/// pushes and pops, including empty and oversized ones, is run on both. The same `seed` gives the
-/// same operations.
+/// `make` receives the index at which both cursors start and the capacity, a power of two. For each
+/// of several start indices, some of them close to the wrap, and each of several capacities, it
+/// runs a random mix of bulk pushes and pops on both. Some of them are empty or oversized. The same
+/// `seed` gives the same operations.
 ///
 /// # Panics
-/// When the queue and the oracle disagree; the message says where.
+/// When the queue and the oracle disagree; the message names the operation.
 pub fn check<F: FifoUnderTest>(seed: u64, make: impl Fn(u32, usize) -> F) {
     let mut random = Random::new(seed);
     for capacity in [1, 2, 4, 64, 256] {
@@ -37,7 +38,7 @@ pub fn check<F: FifoUnderTest>(seed: u64, make: impl Fn(u32, usize) -> F) {
     }
 }
 
-/// A small generator of numbers that are random enough for tests: xorshift64*, by Vigna, "An
+/// A small random number generator that is good enough for tests: xorshift64*, by Vigna, "An
 /// experimental exploration of Marsaglia's xorshift generators, scrambled" (2016).
 #[derive(Debug, Clone)]
 pub struct Random {
@@ -45,9 +46,9 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator whose numbers depend on `seed` alone.
+    /// A generator whose numbers depend only on `seed`.
     pub fn new(seed: u64) -> Self {
-        // The state must not be zero, and neighbouring seeds should not give similar numbers.
+        // The state must not be zero. Neighbouring seeds should not give similar numbers.
         let mut random = Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 };
         random.next();
         random
@@ -62,17 +63,17 @@ impl Random {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// The next number, from 0 up to but without `bound`.
+    /// The next number, from 0 to `bound` − 1.
     ///
     /// # Panics
     /// When `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The low bits of this generator are its weakest.
+        // The low bits of this generator are the least random.
         (self.next() >> 11) % bound
     }
 }
 
-/// Miri takes minutes for what takes milliseconds otherwise.
+/// Miri runs this so slowly that it needs fewer operations.
 const OPERATIONS: usize = if cfg!(miri) { 60 } else { 2_000 };
 
 fn compare(random: &mut Random, mut queue: impl FifoUnderTest, capacity: usize, context: &str) {

@@ -1,4 +1,4 @@
-//! Frames that can be told apart: each carries a sequence number in its payload.
+//! Builds distinguishable frames: each carries a sequence number in its payload.
 //!
 //! ```
 //! use wirelane_testkit::packets;
@@ -37,7 +37,7 @@ pub fn tcp6(sequence: u64) -> Packet {
     Packet::new(sequence, Protocol::TCP, V6)
 }
 
-/// A frame with a group address that is not IP and carries `sequence`: no protocol answers it.
+/// A broadcast frame that is not IP and carries `sequence`. No protocol answers it.
 pub fn raw(sequence: u64) -> Vec<u8> {
     let ethernet =
         Ethernet { destination: MacAddr::BROADCAST, source: SOURCE_MAC, ethertype: EXPERIMENTAL };
@@ -47,9 +47,10 @@ pub fn raw(sequence: u64) -> Vec<u8> {
     frame
 }
 
-/// The sequence number in a frame of one of these builders; `None` for any other frame.
+/// The sequence number of a frame that these builders made; `None` for any other frame.
 ///
-/// Tags in front of the network header do not matter, nor do bytes cut off after the number.
+/// VLAN tags in front of the network header do not matter. The frame may be cut short after the
+/// number.
 pub fn sequence(frame: &[u8]) -> Option<u64> {
     let layers = Layers::parse(frame).ok()?;
     let payload = match layers.transport {
@@ -62,7 +63,7 @@ pub fn sequence(frame: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
-/// A packet to be built. Lengths and checksums are right whatever is chosen.
+/// A builder of a packet. Lengths and checksums are correct for all settings.
 #[derive(Debug, Clone)]
 pub struct Packet {
     sequence: u64,
@@ -77,7 +78,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Puts the packet in a flow of its own: `flow` is added to the source port.
+    /// Selects the flow of the packet: `flow` is added to the source port.
     pub fn flow(mut self, flow: u16) -> Self {
         self.flow = flow;
         self
@@ -89,9 +90,9 @@ impl Packet {
         self
     }
 
-    /// Makes the frame `length` bytes long, without the frame check sequence; when that is too
-    /// short for headers and sequence number, as short as they allow. The default is 60, the
-    /// shortest frame of Ethernet.
+    /// Sets the length of the frame in bytes, without the frame check sequence. If `length` is too
+    /// short for the headers and the sequence number, the frame is as short as they allow. The
+    /// default is 60, the shortest Ethernet frame.
     pub fn length(mut self, length: usize) -> Self {
         self.length = length;
         self
@@ -106,7 +107,7 @@ impl Packet {
     /// Sets the IP addresses.
     ///
     /// # Panics
-    /// When they are not both of the version of the packet.
+    /// When one of them is not of the IP version of the packet.
     pub fn addresses(mut self, source: impl Into<IpAddr>, destination: impl Into<IpAddr>) -> Self {
         let (source, destination) = (source.into(), destination.into());
         let v6 = self.source.is_ipv6();
@@ -115,7 +116,7 @@ impl Packet {
         self
     }
 
-    /// The frame.
+    /// Builds the frame.
     ///
     /// # Panics
     /// When the frame is too long for its length fields or the VLAN id is above 4095.
@@ -196,7 +197,7 @@ impl Packet {
         });
     }
 
-    /// `transport` is the whole datagram or segment, its payload filled in.
+    /// `transport` is the whole datagram or segment with its payload filled in.
     fn emit_transport(&self, transport: &mut [u8], payload_len: u16) {
         let length = transport.len() as u32;
         let pseudo = match (self.source, self.destination) {
@@ -229,11 +230,12 @@ impl Packet {
 
 /// The shortest Ethernet frame, without its frame check sequence.
 const MIN_FRAME: usize = 60;
-/// In front of the sequence number, so that no other packet is taken for one of ours.
+/// Precedes the sequence number, so that a packet from another source is not mistaken for a test
+/// packet.
 const MARK: [u8; 4] = *b"WLSQ";
 const NUMBER_LEN: usize = MARK.len() + 8;
 const FIRST_PORT: u16 = 10_000;
-/// The discard service, RFC 863: nobody answers.
+/// The discard service, RFC 863: it never answers.
 const DISCARD: u16 = 9;
 /// Local experimental EtherType 1 of IEEE Std 802.
 const EXPERIMENTAL: EtherType = EtherType(0x88b5);

@@ -10,9 +10,10 @@
 //! }
 //! ```
 //!
-//! `WIRELANE_REQUIRE_PRIVILEGED=1` turns a skip into a failure. `WIRELANE_PRIVILEGED_LOG=FILE`
-//! collects the names of the tests that did run, so that whoever started them can tell whether any
-//! was left out. `WIRELANE_SKIP_LOG=FILE` collects those that were skipped.
+//! `WIRELANE_REQUIRE_PRIVILEGED=1` turns a skip into a failure. With
+//! `WIRELANE_PRIVILEGED_LOG=FILE`, tests append their names to the file when they run, so that the
+//! caller can check whether a test was left out. With `WIRELANE_SKIP_LOG=FILE`, skipped tests
+//! append their names.
 
 use std::fs;
 use std::panic::Location;

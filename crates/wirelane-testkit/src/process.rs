@@ -1,4 +1,5 @@
-//! Commands that are checked, and children that do not outlive their test.
+//! Runs commands and checks their status, and starts child processes that do not outlive their
+//! test.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,18 +12,18 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use wirelane_os::child;
 
-/// What a finished program left: its status and what it wrote.
+/// The exit status and the output of a finished program.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it wrote to its standard output, as text.
+    /// The standard output, as text.
     pub stdout: String,
-    /// What it wrote to its standard error, as text.
+    /// The standard error, as text.
     pub stderr: String,
 }
 
-/// Runs `command` to its end and returns what it wrote to standard output.
+/// Runs `command` to its end and returns its standard output.
 ///
 /// # Panics
 /// When it cannot be started or fails; the message holds the command and its standard error.
@@ -39,7 +40,7 @@ pub fn run(command: &mut Command) -> String {
     output.stdout
 }
 
-/// Runs `command` to its end, whatever that is.
+/// Runs `command` to its end and returns its status and output, also if it fails.
 ///
 /// # Panics
 /// When it cannot be started.
@@ -56,11 +57,11 @@ pub fn output(command: &mut Command) -> Output {
     }
 }
 
-/// Copies the program `from` to `to`, to be started there.
+/// Copies the program `from` to `to`, so that it can be started there.
 ///
-/// A process of its own does it: with `fs::copy`, what another thread is starting at the same time
-/// would have the new file open for writing until it becomes its program, and the new one could not
-/// be started (ETXTBSY).
+/// A separate process makes the copy. With `fs::copy`, a child that another thread forks at the
+/// same time would inherit the descriptor open for writing and keep it until it executes its
+/// program. Until then the copy could not be started (ETXTBSY).
 ///
 /// # Panics
 /// When it cannot be copied.
@@ -69,8 +70,8 @@ pub fn copy_program(from: &Path, to: &Path) {
     run(Command::new("cp").args([from, to]));
 }
 
-/// The program with at most `kib` of virtual memory, killed after a minute: it fails if it waits or
-/// trusts a false length.
+/// A command that runs the program with at most `kib` KiB of virtual memory and kills it after a
+/// minute. So it fails if it blocks or trusts a false length.
 #[must_use]
 pub fn bounded(program: &str, kib: u32) -> Command {
     let mut command = Command::new("bash");
@@ -79,19 +80,20 @@ pub fn bounded(program: &str, kib: u32) -> Command {
     command
 }
 
-/// A child process that is ended, with its own children, when the guard is dropped.
+/// A child process. When the guard is dropped, it ends the child and the child's own children.
 #[derive(Debug)]
 pub struct ChildGuard {
     command: String,
     child: Child,
-    // Files, not pipes: a child that writes much must not block because nobody reads.
+    // Files instead of pipes: a child with much output must not block because the test does not
+    // read.
     stdout: File,
     stderr: File,
 }
 
 impl ChildGuard {
-    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`], and
-    /// with default signals, whatever the test itself was told to ignore.
+    /// Starts `command` in a new process group. Its output is kept for [`Self::wait`]. All signals
+    /// have their default actions, even those that the test process ignores.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -113,7 +115,7 @@ impl ChildGuard {
         self.child.id()
     }
 
-    /// Whether it is still running.
+    /// Whether the process is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -123,30 +125,30 @@ impl ChildGuard {
         self.signal(Signal::INT);
     }
 
-    /// Sends `signal` to the process. One that has ended already is left alone.
+    /// Sends `signal` to the process. Does nothing if the process has already ended.
     pub fn signal(&self, signal: Signal) {
         let _ = kill_process(self.pid(), signal);
     }
 
-    /// What it has written to standard output so far.
+    /// The standard output so far.
     pub fn stdout(&self) -> String {
         contents(&self.stdout)
     }
 
-    /// What it has written to standard error so far.
+    /// The standard error so far.
     pub fn stderr(&self) -> String {
         contents(&self.stderr)
     }
 
-    /// Waits until `ready` holds for the guard, at most `limit`.
+    /// Waits until `ready` returns true for the guard, at most `limit`.
     ///
     /// # Panics
-    /// When the time is over or the process has ended before.
+    /// When the limit expires, or the process ends first.
     #[track_caller]
     pub fn wait_until(&mut self, limit: Duration, ready: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + limit;
         loop {
-            // In this order: one that has ended has said all.
+            // The order matters: once the process has ended, its output is complete.
             let is_running = self.is_running();
             if ready(self) {
                 return;
@@ -162,10 +164,10 @@ impl ChildGuard {
         }
     }
 
-    /// Waits for its end, at most `limit`.
+    /// Waits until the process ends, at most `limit`.
     ///
     /// # Panics
-    /// When it is still running after `limit`; it is killed then.
+    /// When the process is still running after `limit`; it is then killed.
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Output {
         let deadline = Instant::now() + limit;
@@ -194,14 +196,13 @@ impl ChildGuard {
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // Nothing happens to one that has been waited for.
+        // This does nothing if the test has already waited for the process.
         let _ = child::end(&mut self.child, GRACE);
     }
 }
 
 const POLL: Duration = Duration::from_millis(5);
-/// For a child that was asked to end, and may have something to put away. One that does not is
-/// killed.
+/// How long a child may take to clean up after it was asked to end. Then it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A file without a name, readable and writable.
@@ -211,7 +212,8 @@ fn scratch_file() -> File {
         .into()
 }
 
-/// All of `file`, through a description of its own, so that the child's offset stays where it is.
+/// Reads all of `file` through a separate file description, so that the file offset of the child
+/// does not change.
 fn contents(file: &File) -> String {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut text = Vec::new();
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Whether the process exists and is more than a zombie that its new parent has yet to reap.
+    /// Whether the process exists and is not a zombie that its new parent has yet to reap.
     fn is_alive(pid: &str) -> bool {
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
             .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))

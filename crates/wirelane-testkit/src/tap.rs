@@ -1,4 +1,4 @@
-//! A multi-queue TAP device: what a test writes to queue i is received on RX queue i, exactly.
+//! A multi-queue TAP device: a frame that a test writes to queue i arrives on RX queue i.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use wirelane_os::tun::{Options, Tap};
 
 use crate::netns::Namespace;
 
-/// A TAP device in a namespace, up, and gone when the guard is dropped.
+/// A TAP device in a namespace. It is up, and is removed when the guard is dropped.
 #[derive(Debug)]
 pub struct MultiQueueTap {
     tap: Tap,
@@ -37,10 +37,10 @@ impl MultiQueueTap {
         self.tap.queues()
     }
 
-    /// Lets the interface receive `frame` on its RX queue `queue`.
+    /// Makes the interface receive `frame` on its RX queue `queue`.
     ///
     /// # Panics
-    /// When the device does not take it.
+    /// When the device does not accept it.
     #[track_caller]
     pub fn write(&self, queue: usize, frame: &[u8]) {
         match self.tap.write(queue, frame) {
@@ -49,8 +49,8 @@ impl MultiQueueTap {
         }
     }
 
-    /// The next frame that the interface has sent on its TX queue `queue`; `None` when there is
-    /// none now.
+    /// Reads the next frame that the interface has sent on its TX queue `queue`; `None` when there
+    /// is none yet.
     ///
     /// # Panics
     /// When reading fails for another reason.
@@ -67,7 +67,8 @@ impl MultiQueueTap {
         }
     }
 
-    /// All frames that the interface has sent and nobody has read, with their TX queues.
+    /// Reads all frames that the interface has sent and the test has not yet read, with their TX
+    /// queues.
     ///
     /// # Panics
     /// When reading fails.

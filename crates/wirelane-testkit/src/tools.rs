@@ -31,13 +31,13 @@ pub fn require(tool: &str) -> bool {
     false
 }
 
-/// The captures of tcpdump's own tests: real protocols, and some damaged on purpose.
+/// The capture files of tcpdump's own tests: real protocols, some of them damaged on purpose.
 ///
 /// # Panics
 /// When `cargo xtask test setup` has not unpacked them.
 #[track_caller]
 pub fn tcpdump_captures() -> Vec<PathBuf> {
-    // The programs of the tests are in `target/debug/deps` or one like it.
+    // Test programs are in `target/debug/deps` or a similar directory.
     let program = env::current_exe().unwrap_or_default();
     let mut places = program.ancestors().map(|path| path.join("unpacked/tcpdump/tests"));
     let directory = places
@@ -50,16 +50,16 @@ pub fn tcpdump_captures() -> Vec<PathBuf> {
     paths
 }
 
-/// A Python that has snappi, the client of the Open Traffic Generator; without one the test is
-/// reported as skipped and should return.
+/// Finds a Python that has snappi, the client library of the Open Traffic Generator. Without one
+/// the test is reported as skipped and should return.
 ///
-/// `WIRELANE_SNAPPI_PYTHON` names it; otherwise it is `python3`, or the one that `cargo xtask test
-/// setup` installs in the target directory.
+/// Tries in this order: the Python that `WIRELANE_SNAPPI_PYTHON` names, `snappi/bin/python3` in the
+/// target directory, and `python3` on the `PATH`.
 #[track_caller]
 pub fn snappi() -> Option<PathBuf> {
     let test = gate::test_name(Location::caller());
     let named = env::var_os("WIRELANE_SNAPPI_PYTHON").map(PathBuf::from);
-    // The programs of the tests are in `target/debug/deps` or one like it.
+    // Test programs are in `target/debug/deps` or a similar directory.
     let program = env::current_exe().unwrap_or_default();
     let installed = program.ancestors().skip(1).map(|path| path.join("snappi/bin/python3"));
     let has = |python: &PathBuf| {
@@ -77,15 +77,15 @@ pub fn snappi() -> Option<PathBuf> {
     found
 }
 
-/// A Python of `cargo xtask test setup` that has `modules`: the environment `name` in the target
-/// directory, or the `python3` on the `PATH`; without one the test is reported as skipped and
-/// should return.
+/// Finds a Python that has `modules`: in the environment `name` that `cargo xtask test setup`
+/// creates in the target directory, or `python3` on the `PATH`. Without one the test is reported as
+/// skipped and should return.
 ///
 /// # Panics
 /// When there is none and `WIRELANE_REQUIRE_TOOLS=1`.
 #[track_caller]
 pub fn python(name: &str, modules: &str) -> Option<PathBuf> {
-    // The programs of the tests are in `target/debug/deps` or one like it.
+    // Test programs are in `target/debug/deps` or a similar directory.
     let program = env::current_exe().unwrap_or_default();
     let installed = program.ancestors().skip(1).map(|path| path.join(name).join("bin/python3"));
     let has = |python: &PathBuf| {
@@ -108,8 +108,8 @@ pub fn python(name: &str, modules: &str) -> Option<PathBuf> {
 
 /// The path of the program `tool`.
 ///
-/// Looks in the `sbin` directories too: `ip` and `ethtool` live there, and an ordinary user's
-/// `PATH` may lack them.
+/// Also looks in the `sbin` directories: they contain `ip` and `ethtool`, and the `PATH` of an
+/// unprivileged user may lack them.
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

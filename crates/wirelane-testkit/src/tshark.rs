@@ -1,13 +1,13 @@
-//! What Wireshark's tools think of a capture file.
+//! Checks capture files with Wireshark's tools.
 //!
-//! Ask [`tools::require`](crate::tools::require) for `tshark` or `capinfos` first.
+//! Call [`tools::require`](crate::tools::require) for `tshark` or `capinfos` first.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::process::{Output, output};
 
-/// What `capinfos` says of a file.
+/// The report of `capinfos` about a file.
 #[derive(Debug, Clone, Default)]
 pub struct CapInfos {
     /// The format, such as `pcapng`.
@@ -18,11 +18,11 @@ pub struct CapInfos {
     pub data_bytes: u64,
     /// Whether the time stamps never decrease.
     pub in_order: bool,
-    /// The interfaces that the file describes, in its order.
+    /// The interfaces that the file describes, in file order.
     pub interfaces: Vec<InterfaceInfo>,
 }
 
-/// An interface description block, as `capinfos` sees it.
+/// An interface description block in the report of `capinfos`.
 #[derive(Debug, Clone, Default)]
 pub struct InterfaceInfo {
     /// Its name; empty when it has none.
@@ -38,7 +38,7 @@ pub struct InterfaceInfo {
 /// Runs `capinfos` on the file at `path`.
 ///
 /// # Panics
-/// When it fails or complains, or says what we do not understand.
+/// When it fails or prints a warning, or its report cannot be parsed.
 #[track_caller]
 pub fn capinfos(path: &Path) -> CapInfos {
     // -M: exact numbers.
@@ -48,8 +48,8 @@ pub fn capinfos(path: &Path) -> CapInfos {
 
 /// The values of `fields` (such as `frame.interface_id`), one row per packet of the file at `path`.
 ///
-/// A field that a packet lacks is an empty string; one that it has several times is joined by
-/// commas.
+/// A field that a packet lacks is an empty string. The values of a field that occurs several times
+/// are joined with commas.
 ///
 /// # Panics
 /// When `tshark` fails or complains.
@@ -58,7 +58,7 @@ pub fn tshark_fields(path: &Path, fields: &[&str]) -> Vec<Vec<String>> {
     filtered_fields(path, "", fields)
 }
 
-/// As [`tshark_fields`], for the packets that the display filter `filter` lets through.
+/// As [`tshark_fields`], for the packets that match the display filter `filter`.
 ///
 /// # Panics
 /// When `tshark` fails or complains.
@@ -72,8 +72,8 @@ pub fn filtered_fields(path: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<St
     silent(&mut command).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// Checks that `tshark` reads the whole file at `path` without a complaint about the file and
-/// without an expert error about any packet; returns the number of packets.
+/// Checks that `tshark` reads the whole file at `path` without a warning about the file and without
+/// an expert error in any packet. Returns the number of packets.
 ///
 /// # Panics
 /// When it complains; the message holds the complaint.
@@ -82,9 +82,10 @@ pub fn check_clean(path: &Path) -> u64 {
     check(tshark(path), path)
 }
 
-/// As [`check_clean`], with the checksums of IPv4, UDP and TCP verified.
+/// As [`check_clean`], but also verifies the checksums of IPv4, UDP and TCP.
 ///
-/// Not for packets that a kernel with checksum offload has sent: theirs are filled in too late.
+/// Do not use it for captures on an interface that sends with checksum offload: the device fills in
+/// the checksums after the capture.
 ///
 /// # Panics
 /// When it complains; the message holds the complaint.
@@ -93,8 +94,8 @@ pub fn check_clean_with_checksums(path: &Path) -> u64 {
     check(tshark_with_checksums(path), path)
 }
 
-/// Numbers of the packets of the file at `path` in which tshark finds a wrong checksum of IPv4, UDP
-/// or TCP.
+/// The numbers of the packets of the file at `path` in which tshark finds a wrong checksum of IPv4,
+/// UDP or TCP.
 ///
 /// # Panics
 /// When `tshark` fails or complains.
@@ -162,14 +163,14 @@ fn check(mut command: Command, path: &Path) -> u64 {
     packets
 }
 
-/// `PI_ERROR` of Wireshark's epan/proto.h, as its field `_ws.expert.severity` shows it.
+/// `PI_ERROR` of Wireshark's epan/proto.h, a value of the field `_ws.expert.severity`.
 const EXPERT_ERROR: u32 = 0x0080_0000;
 
 fn tshark(path: &Path) -> Command {
     let mut command = Command::new("tshark");
-    // No name resolution: it would ask the network.
+    // No name resolution: it would send queries to the network.
     command.arg("-n").arg("-r").arg(path);
-    // The payload is nobody's protocol: a port or a few bytes that look like one are chance.
+    // The payload belongs to no known protocol; a port or bytes that look like one do so by chance.
     command.args(["-d", "tcp.port==1-65535,data", "-d", "udp.port==1-65535,data"]);
     command.args(["--disable-protocol", "json"]);
     command
@@ -186,7 +187,7 @@ fn tshark_with_checksums(path: &Path) -> Command {
     command
 }
 
-/// Runs `command`, which must succeed without a complaint, and returns its output.
+/// Runs `command`, which must succeed without a warning, and returns its output.
 #[track_caller]
 fn silent(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = output(command);
@@ -198,7 +199,7 @@ fn silent(command: &mut Command) -> String {
     stdout
 }
 
-/// Whether `line` is the warning that Wireshark's tools give to root, whatever the file.
+/// Whether `line` is the warning that Wireshark's tools always print when they run as root.
 fn is_about_root(line: &str) -> bool {
     line.starts_with("Running as user \"root\"")
 }

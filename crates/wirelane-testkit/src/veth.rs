@@ -12,10 +12,10 @@ use wirelane_os::{affinity, iface, netns};
 use crate::netns::{Namespace, ip, sysfs};
 use crate::process::run;
 
-/// Two interfaces, each the other's neighbour; they go with their namespaces.
+/// Two connected interfaces. They are removed with their namespaces.
 ///
-/// Both ends are up, know each other's address for good, and so send no ARP. With IPv6 off, as it
-/// is in a [`Namespace`], the wire is silent until a test speaks.
+/// Both ends are up and have a permanent neighbour entry for each other, so they send no ARP. With
+/// IPv6 off, as it is in a [`Namespace`], the link carries no frames until a test sends some.
 #[derive(Debug)]
 pub struct VethPair {
     /// The end in the first namespace.
@@ -29,11 +29,11 @@ pub struct VethPair {
 pub struct End {
     /// The name of the interface.
     pub interface: String,
-    /// The name of the namespace it is in.
+    /// The name of its namespace.
     pub namespace: String,
     /// Its MAC address.
     pub mac: [u8; 6],
-    /// Its address, of a /24 network that holds both ends.
+    /// Its IPv4 address, in a /24 network that contains both ends.
     pub address: Ipv4Addr,
 }
 
@@ -125,8 +125,8 @@ impl End {
         text.trim().parse().unwrap_or_else(|error| panic!("{path} holds {text:?}: {error}"))
     }
 
-    /// A way to choose the TX queue of all that is sent through this end, which has `queues` of
-    /// them.
+    /// Returns a handle that chooses the TX queue of all frames sent through this end, which has
+    /// `queues` TX queues.
     ///
     /// # Panics
     /// When the kernel was built without XPS.
@@ -167,7 +167,7 @@ impl End {
         ip(&["neigh", "replace", &neighbour, "lladdr", &lladdr, "dev", name, "nud", "permanent"]);
     }
 
-    /// What is sent before vanishes.
+    /// Frames sent before the link is running are lost.
     #[track_caller]
     fn wait_until_running(&self) {
         let wait = || {
@@ -182,8 +182,9 @@ impl End {
     }
 }
 
-/// Decides through which TX queue an interface sends, by transmit packet steering (XPS): all CPUs
-/// are led to that queue. What chooses its queue itself, as AF_XDP sockets do, is not affected.
+/// Selects the TX queue through which an interface sends, with transmit packet steering (XPS): all
+/// CPUs are mapped to that queue. Senders that choose their queue themselves, such as AF_XDP
+/// sockets, are not affected.
 #[derive(Debug)]
 pub struct TxSteering {
     /// `xps_cpus` of each queue.
@@ -194,14 +195,15 @@ pub struct TxSteering {
 }
 
 impl TxSteering {
-    /// Sends through `queue` from now on. On a veth pair that is also the RX queue of the other
-    /// end.
+    /// Selects `queue` for all frames sent from now on. On a veth pair this is also the RX queue of
+    /// the other end.
     ///
     /// # Panics
     /// When there is no such queue, or the kernel refuses.
     #[track_caller]
     pub fn select(&mut self, queue: usize) {
-        // An interface with one queue has no choice to make, and refuses to be told.
+        // The kernel refuses to configure XPS on an interface with one queue; there is nothing to
+        // choose.
         if self.selected == Some(queue) || self.files.len() == 1 && queue == 0 {
             return;
         }
@@ -218,7 +220,7 @@ impl TxSteering {
     }
 }
 
-/// A set of CPUs as sysfs reads it: words of 32 in hexadecimal, the highest first.
+/// A set of CPUs in the format of sysfs: 32-bit words in hexadecimal, the highest first.
 fn cpu_mask(cpus: &[u32]) -> String {
     let words = cpus.iter().max().map_or(0, |highest| highest / 32);
     let word = |index: u32| {

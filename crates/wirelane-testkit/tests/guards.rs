@@ -1,4 +1,4 @@
-//! The guards, for real: namespaces exist while they should and are gone afterwards.
+//! Tests the guards with real namespaces, processes and devices.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -61,7 +61,7 @@ fn privileged_leftovers_of_dead_processes_are_removed() {
     if !privileged::require() {
         return;
     }
-    // The reaper runs once per process, so another process has to run it: this test binary.
+    // The removal of leftovers runs once per process, so the test starts this test binary again.
     const CHILD: &str = "WIRELANE_TEST_REAPER_CHILD";
     if std::env::var_os(CHILD).is_some() {
         drop(Namespace::new());
@@ -188,15 +188,15 @@ fn privileged_tap_receives_what_is_written_and_gives_what_is_sent() {
     assert!(sent[0].1.ends_with(b"hello"));
 
     drop(tap);
-    // Not at once: a test in another thread that is just starting a program holds copies of all
-    // descriptors until it executes.
+    // The device may remain for a moment: while another test thread starts a program, the new child
+    // holds copies of all descriptors until it executes the program.
     let deadline = Instant::now() + Duration::from_secs(60);
     while ns.run("ip", ["link"]).contains("tap0") {
         assert!(Instant::now() < deadline, "tap0 outlived its guard");
     }
 }
 
-/// Waits until the child has become `program`: before, it is `ip` on its way into the namespace.
+/// Waits until the child executes `program`. Before that, it is `ip`, which enters the namespace.
 fn await_program(child: &ChildGuard, program: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let path = format!("/proc/{}/comm", child.id());

@@ -1,4 +1,4 @@
-//! The wrappers of Wireshark's tools, on files made by hand.
+//! Tests the wrappers of Wireshark's tools with handmade files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ fn frame(checksum: u16) -> Vec<u8> {
     frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17]);
     frame.extend(checksum.to_be_bytes());
     frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
-    // Ports 9 to 9, length 12, no checksum.
+    // From port 9 to port 9, length 12, without a checksum.
     frame.extend([0, 9, 0, 9, 0, 12, 0, 0, 1, 2, 3, 4]);
     frame
 }

@@ -1,9 +1,9 @@
 //! The first process of the guest that `cargo xtask vm` boots.
 //!
-//! It mounts what programs expect, loads the drivers in `/modules`, names the network interfaces
-//! after their drivers, runs the programs of `/plan` one after the other, and powers off. Where
-//! there is a directory `/host`, it is where the files of the machine that runs the guest are, to
-//! read; in the directories that `/temporary` lists, programs write. What programs say goes to the
+//! It mounts the usual file systems, loads the drivers in `/modules`, names the network interfaces
+//! after their drivers, runs the programs of `/plan` one after the other, and powers off. If there
+//! is a directory `/host`, it mounts the files of the host there, read-only. Programs can write to
+//! the directories of the host that `/temporary` lists. The output of the programs goes to the
 //! second serial port, between lines that begin with `@@`:
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //! @@ done
 //! ```
 //!
-//! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
-//! number of `NAME=value` for the environment, and after `--` the program and its arguments. After
-//! `--beside` there may be another one, which is started before and interrupted after it. With
-//! `@after=IF` among the values, the first waits until the other one's packets come to an
-//! interface.
+//! Each line of the plan describes one program. Its fields are separated by tabs: the name, the
+//! time limit in seconds, any number of `NAME=value` for the environment, and after `--` the
+//! program and its arguments. After `--beside` a second program can follow, which is started before
+//! the first and interrupted after it. With `@after=IF` among the values, the first program starts
+//! when the interface `IF` has received packets, for example those of the second program.
 #![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
 
 use std::error::Error;
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
     rustix::fs::sync();
     let _ = reboot(RebootCommand::PowerOff);
-    // Only when powering off failed: the kernel panics when its first process ends.
+    // Reached only if powering off failed. The kernel panics when its first process ends.
     ExitCode::FAILURE
 }
 
@@ -76,7 +76,7 @@ fn guest() -> Result<()> {
     outcome
 }
 
-/// Mounts what programs expect to find.
+/// Mounts the usual file systems.
 fn file_systems() -> Result<()> {
     let mounts = [
         ("proc", "/proc"),
@@ -86,11 +86,11 @@ fn file_systems() -> Result<()> {
         ("tmpfs", "/run"),
     ];
     mounts.into_iter().try_for_each(|(kind, target)| attach(kind, target))?;
-    // Limits of memory, terminals and shared memory.
+    // For memory limits, terminals and shared memory.
     [("cgroup2", "/sys/fs/cgroup"), ("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")]
         .into_iter()
         .try_for_each(|(kind, target)| attach(kind, target))?;
-    // Tests make groups of their own.
+    // Tests create child cgroups with these controllers.
     Ok(fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu")?)
 }
 
@@ -101,7 +101,7 @@ fn attach(kind: &str, target: impl AsRef<Path>) -> Result<()> {
         .map_err(|error| format!("cannot mount {}: {error}", target.display()).into())
 }
 
-/// Mounts the files of the machine that runs the guest, and what programs among them expect.
+/// Mounts the files of the host, and the usual file systems below them.
 fn home() -> Result<()> {
     const HOME: &str = "/host";
     if !Path::new(HOME).is_dir() {
@@ -111,7 +111,7 @@ fn home() -> Result<()> {
     mount("host", HOME, "9p", MountFlags::RDONLY, options)
         .map_err(|error| format!("cannot mount {HOME}: {error}"))?;
     for place in ["/proc", "/sys", "/dev"] {
-        // Where they are unmounted, those of the other machine's kernel must not appear.
+        // If a test unmounts them, the files of the host's kernel must not appear.
         attach("tmpfs", format!("{HOME}{place}"))?;
         mount_bind_recursive(place, format!("{HOME}{place}"))
             .map_err(|error| format!("cannot mount {HOME}{place}: {error}"))?;
@@ -122,9 +122,10 @@ fn home() -> Result<()> {
     Ok(())
 }
 
-/// Loads the drivers and readies the interfaces; says what there is.
+/// Loads the drivers and configures the interfaces. Returns the kernel release and the interfaces
+/// as text.
 fn prepare() -> Result<String> {
-    // No router solicitations among the frames that tests count.
+    // The kernel must not send router solicitations among the frames that tests count.
     fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
     for path in sorted("/modules")? {
         finit_module(File::open(&path)?, &CString::default(), 0)
@@ -136,17 +137,17 @@ fn prepare() -> Result<String> {
         if let Some(channels) = Ethtool::open(name)?.channels()? {
             // With queue pairs to spare, virtio_net spreads what it receives over more queues as
             // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
-            // Before 5.18 it has no RSS (VIRTIO_NET_F_RSS): the queue of a flow changes with what
-            // the guest sends.
+            // Before 5.18 it has no RSS (VIRTIO_NET_F_RSS): the queue of a flow depends on the
+            // queue through which the guest sends.
             let pairs = if kernel::is_at_least(5, 18) { channels.max_combined } else { 1 };
             if name.starts_with("virtio") && channels.combined != pairs {
                 command("/bin/ethtool", &["-L", name, "combined", &pairs.to_string()])?;
             }
         }
-        // Test frames go to stations that do not exist.
+        // Test frames have destination addresses that belong to no station.
         command("/bin/ip", &["link", "set", name, "promisc", "on", "up"])?;
         if name.starts_with("igb") {
-            // The ports of a UDP flow are to choose its queue, as they do by default with others.
+            // Hash the ports of UDP packets, too, as other drivers do by default.
             command("/bin/ethtool", &["-N", name, "rx-flow-hash", "udp4", "sdfn"])?;
         }
     }
@@ -213,7 +214,7 @@ struct Program<'a> {
     /// The program and its arguments.
     command: Vec<&'a str>,
     beside: Option<Vec<&'a str>>,
-    /// The interface that has to receive something before.
+    /// The program starts when this interface has received packets.
     after: Option<&'a str>,
 }
 
@@ -244,7 +245,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Starts `command`, with a pipe for its output: it is to behave as on no terminal.
+    /// Starts `command` with a pipe for its output, so that it does not write to a terminal.
     fn start(&self, command: &[&str], port: &Port) -> Result<Running> {
         let [program, arguments @ ..] = command else { return Err("no program".into()) };
         let (output, input) = io::pipe()?;
@@ -266,7 +267,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Copies whole lines: two programs that run side by side do not cut each other's.
+/// Copies whole lines, so that two concurrent programs do not split each other's lines.
 fn copy(output: PipeReader, port: &Port) {
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
@@ -278,7 +279,7 @@ fn copy(output: PipeReader, port: &Port) {
 
 fn write(port: &Port, bytes: &[u8]) {
     let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-    // Nobody else can be told when this fails; whoever reads misses the last line.
+    // There is no other way to report a failure. The reader notices that the last line is missing.
     let _ = port.write_all(bytes);
 }
 
@@ -292,7 +293,8 @@ fn run(program: &Program<'_>, port: &Port) {
     write(port, format!("\n@@ end {seconds:.1} {end}\n").as_bytes());
 }
 
-/// How `program` ended, and what runs beside it if that did not end well.
+/// Runs `program` and the program beside it. Returns how the first ended, and how the second ended
+/// if it failed.
 fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<String> {
     let beside =
         program.beside.as_deref().map(|command| program.start(command, port)).transpose()?;
@@ -307,13 +309,13 @@ fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<Stri
     Ok(if other == SUCCESS { end } else { format!("{end}, beside it: {other}") })
 }
 
-/// Waits until packets come to an interface, or for half a minute: whoever needs them says that
-/// there are none.
+/// Waits until an interface receives packets, at most 30 seconds. If there are none, the program
+/// that needs them reports it.
 fn wait_for_packets(interface: &str) -> Result<()> {
     let path = format!("/sys/class/net/{interface}/statistics/rx_packets");
     let received = || Ok::<u64, Box<dyn Error>>(fs::read_to_string(&path)?.trim().parse()?);
     let (before, deadline) = (received()?, Instant::now() + Duration::from_secs(30));
-    // The counter of a card is read once in two seconds (igb_watchdog_task).
+    // The driver reads the counters of the card every two seconds (igb_watchdog_task).
     while received()? == before && Instant::now() < deadline {
         thread::sleep(POLL);
     }
@@ -323,12 +325,12 @@ fn wait_for_packets(interface: &str) -> Result<()> {
 /// A program that was started.
 struct Running {
     child: Child,
-    /// Says that all its output has been copied.
+    /// Receives a message when all of its output has been copied.
     all_copied: Receiver<()>,
 }
 
 impl Running {
-    /// How it ended. If it still runs at the deadline, it is killed.
+    /// Waits until the program ends and returns how it ended. Kills it at the deadline.
     fn wait(mut self, deadline: Instant) -> Result<String> {
         let end = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -341,7 +343,7 @@ impl Running {
             }
             thread::sleep(POLL);
         };
-        // Not for ever: a child of its own may have inherited the pipe.
+        // The wait has a limit: a child of the program may have inherited the pipe and still run.
         let _ = self.all_copied.recv_timeout(Duration::from_secs(20));
         Ok(end)
     }
