@@ -1,4 +1,4 @@
-"""What the tests share: files of known packets, and processes of their own."""
+"""Shared helpers of the tests: files of known packets, and separate Python processes."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def udp(number: int, size: int = 60) -> bytes:
 
 
 def write_pcap(path, packets, snaplen=262144):
-    """A pcap file with times in nanoseconds: one packet per microsecond. Not by the library that is tested."""
+    """Writes a pcap file with times in nanoseconds, one packet per microsecond, without the library under test."""
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snaplen, 1))
         for number, packet in enumerate(packets):
@@ -41,7 +41,7 @@ def capture(tmp_path):
 
 
 def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a program in a process of its own."""
+    """Runs a program in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=os.environ | environment,
@@ -52,7 +52,7 @@ def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedP
 
 
 def interrupt(code: str) -> tuple[int, str, float]:
-    """Runs a program, and presses ^C once it has said that it waits. Its status, errors, and how long it took to end."""
+    """Runs a program until it prints that it waits, then sends SIGINT; returns status, errors and time to its end."""
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Batches: the same rows, whoever takes them, and in the memory where they are."""
+"""Batches: all libraries get the same rows, and none copies them."""
 
 import gc
 
@@ -82,7 +82,7 @@ def test_pandas_takes_a_port(capture):
 
 
 def addresses(batch) -> list[int]:
-    """Where the values of a batch are."""
+    """The memory addresses of the columns of a batch."""
     columns = pyarrow.record_batch(batch).columns
     return [buffer.address for column in columns for buffer in column.buffers() if buffer]
 

@@ -1,4 +1,4 @@
-"""The programs of docs/python.md run as they are, but on an interface that needs no privileges."""
+"""The programs of docs/python.md run unchanged, except that they use a simulated interface and a test store."""
 
 import os
 import re

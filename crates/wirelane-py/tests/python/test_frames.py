@@ -1,4 +1,4 @@
-"""Frames: what they say, and that nothing of them is used after it was freed."""
+"""Frames: their properties, and that their memory is not used after it was freed."""
 
 import gc
 import os
@@ -82,7 +82,8 @@ assert len(kept) == 2000 and len(rows) == 100
 assert all(view.nbytes > 8000 and zlib.crc32(view) == sum for sum, view in kept)
 """
 
-# Many packets, because Python may map memory where some of them were, before the last line.
+# Many packets, because Python may map other memory at the addresses of some of them before the loop
+# in the last lines.
 MISUSE = KEEP + """
 frames = list(wirelane.open("sim:1?size=9000", count=500).frames())
 copies = [bytes(frame) for frame in frames]

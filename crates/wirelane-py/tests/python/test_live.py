@@ -1,4 +1,4 @@
-"""Packets of a real interface: the loopback."""
+"""Packets of a real interface: loopback."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for packet
 
 @pytest.fixture
 def talk():
-    """Sends datagrams to a port of its own on the loopback; the number of that port."""
+    """A function that sends datagrams over loopback to an unused UDP port, and returns the port number."""
     with socket.socket(type=socket.SOCK_DGRAM) as here, socket.socket(type=socket.SOCK_DGRAM) as there:
         there.bind(("127.0.0.1", 0))
         here.connect(there.getsockname())

@@ -1,4 +1,4 @@
-"""The package as a whole: its types, its example, and that it needs no other package."""
+"""The package as a whole: its types and its example, and that it imports no optional package."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ def test_the_package_needs_nothing_else():
 
 
 def test_the_stubs_say_what_there_is(tmp_path):
-    # Buffers have no method in Python before 3.12.
+    # Python before 3.12 has no `__buffer__` method.
     allowed = tmp_path / "allowed"
     allowed.write_text("wirelane.Frame.__buffer__\n")
     stubtest = [sys.executable, "-m", "mypy.stubtest", "--concise", "--ignore-disjoint-bases"]
@@ -59,7 +59,7 @@ def test_the_notebook_runs():
         last = code.body[-1]
         exec(compile(code, "first_look.ipynb", "exec"), names)
         if isinstance(last, ast.Expr):
-            # As a notebook shows it.
+            # Notebooks display the value of a final expression.
             shown = eval(compile(ast.Expression(last.value), "first_look.ipynb", "eval"), names)
             assert len(str(shown)) > 0
     assert len(names["by_queue"]) >= 4 and len(names["flows"]) > 0

@@ -89,7 +89,7 @@ def test_a_failed_send_says_which_packet_and_how_many_were_sent(tmp_path):
         assert failure(port, [udp(1), "text"], TypeError) == (1, 0)
         assert port.send(many) == 100
         assert port.stats()["totals"]["sent"] == 200
-    # One of a wrong length is left out; those behind it are sent.
+    # A file port sends all of them.
     with wirelane.open(f"file:{tmp_path}/x.pcap", receive=False, transmit=True) as port:
         assert port.send(many) == 100
     error = wirelane.Error(None, "text")
@@ -158,7 +158,7 @@ def test_no_packet_leaves_before_its_time(rate):
     with wirelane.open("sim:1", receive=False, transmit=True) as port:
         since = time.monotonic()
         assert port.send((udp(n) for n in range(201)), rate=rate) == 201
-        # The last one is due 200 ms after the first one.
+        # The last packet is due 200 ms after the first.
         assert time.monotonic() - since >= 0.2
         assert port.stats()["totals"]["sent"] == 201
 
@@ -166,7 +166,7 @@ def test_no_packet_leaves_before_its_time(rate):
 def test_frames_leave_at_their_own_pace(tmp_path, capture):
     with wirelane.read(capture) as port:
         frames = list(port.frames())
-    # The last one is 999 µs after the first: 100 ms at a hundredth of the speed.
+    # The last packet is 999 µs after the first; at a hundredth of the speed this is 100 ms.
     since = time.monotonic()
     assert wirelane.send("sim:1", frames, speed=0.01) == 1000
     assert time.monotonic() - since >= 0.0999

@@ -1,4 +1,4 @@
-"""Directories of `wirelane record`: what their packets are is known, as `tests/wheel/store.rs` has written them."""
+"""Directories of `wirelane record`, with the known packets that `tests/wheel/store.rs` wrote."""
 
 import gc
 import os
@@ -14,7 +14,8 @@ from conftest import interrupt
 
 import wirelane
 
-# Packet i is of 10.0.0.(i // 1000), of lane i % 2, a millisecond after the one before.
+# Packet i has the source 10.0.0.(i // 1000) and is in lane i % 2. It follows the previous packet
+# after a millisecond.
 PATH = os.environ["WIRELANE_TEST_STORE"]
 START = 1_795_401_704_000_000_000
 PACKETS = 6000
@@ -95,7 +96,7 @@ def test_flows_of_a_directory():
 
 
 def damaged(directory: Path) -> Path:
-    """A copy in which bytes in the middle of a segment are others."""
+    """Copies the store, overwrites bytes in the middle of a segment with zeros, and returns the path of the segment."""
     shutil.copytree(PATH, directory)
     segment = sorted(directory.glob("*.pcapng"))[0]
     data = bytearray(segment.read_bytes())

@@ -1,19 +1,20 @@
-//! Environments of Python, with packages from PyPI.
+//! Python environments with packages from PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wirelane_testkit::tools;
 
-/// The version of maturin that builds the wheel.
+/// The build tool of the wheel.
 const MATURIN: &str = "maturin>=1.9,<2";
 
-/// A separate environment.
+/// A virtual environment of Python, by its directory.
 pub(crate) struct Environment(PathBuf);
 
 impl Environment {
-    /// An environment with maturin, which stays in `directory`. `None`, with a message, without
-    /// Python or access to PyPI, unless `WIRELANE_REQUIRE_TOOLS=1`.
+    /// An environment with maturin, which remains in `directory` for later runs. Without Python or
+    /// access to PyPI it reports that the test is skipped and returns `None`, or panics if
+    /// `WIRELANE_REQUIRE_TOOLS=1`.
     #[track_caller]
     pub(crate) fn of_tools(directory: &Path) -> Option<Self> {
         if !tools::require("python3") {
@@ -36,7 +37,7 @@ impl Environment {
         None
     }
 
-    /// A new environment with pip only.
+    /// Creates an environment that contains only pip.
     pub(crate) fn new(path: &Path) -> Self {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(path));
         Self(path.to_owned())
@@ -49,7 +50,7 @@ impl Environment {
 
     fn pip(&self, packages: &[&str]) -> Command {
         let mut pip = self.python();
-        // Imported modules are compiled at import; most modules are never imported.
+        // Python compiles modules when a program imports them; the tests never import most of them.
         pip.args(["-m", "pip", "install", "--quiet", "--no-compile"]).args(packages);
         pip
     }
@@ -63,7 +64,7 @@ impl Environment {
     }
 }
 
-/// Runs a command, which must succeed, and returns its output.
+/// Runs a command, which must succeed, and returns its standard output.
 #[track_caller]
 pub(crate) fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -1,7 +1,8 @@
-//! The wheel is built by maturin and installed into an empty environment, where its own tests pass.
+//! Builds the wheel with maturin, installs it into an empty environment, and runs its tests there.
 //!
-//! `tests/python` has these, for pytest. Here is what they need: maturin in an environment that
-//! stays in `target`, and a new one for the wheel. Both take packages from PyPI.
+//! The tests are in `tests/python` and use pytest. This program prepares an environment with
+//! maturin, which remains in `target`, and a new one for the wheel. Both install packages from
+//! PyPI.
 #![allow(clippy::unwrap_used)]
 
 mod environment;
@@ -13,7 +14,7 @@ use std::process::Command;
 use environment::{Environment, succeed};
 use tempfile::TempDir;
 
-/// The packages that the tests import, except the wheel.
+/// The packages that the tests import, besides the wheel.
 const PACKAGES: [&str; 7] = ["pytest", "pyarrow", "polars", "duckdb", "pandas", "scapy", "mypy"];
 
 #[test]
@@ -23,7 +24,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     let wheel = build(&tools, directory.path());
     let empty = Environment::new(&directory.path().join("environment"));
 
-    // It works without any other package.
+    // The wheel works without any other package.
     empty.install(&[wheel.to_str().unwrap()]);
     let code = "import wirelane; print(sum(map(len, wirelane.open('sim:2', count=1000))))";
     let counted = succeed(empty.python().args(["-I", "-c", code]));
@@ -37,7 +38,7 @@ fn the_wheel_passes_its_tests_in_an_empty_environment() {
     eprintln!("{}", succeed(pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&directory)));
 }
 
-/// Builds the wheel with the profile of the tests, so that both share compiled crates.
+/// Builds the wheel with the same profile as the tests, so that both share compiled crates.
 fn build(tools: &Environment, out: &Path) -> PathBuf {
     let mut maturin = Command::new(tools.program("maturin"));
     maturin.args(["build", "--quiet", "--locked", "--out"]).arg(out);
@@ -60,7 +61,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Cargo's target directory: this program is in `target/debug/deps`.
+/// The target directory of cargo: this program is in its `debug/deps` or `release/deps`.
 fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }

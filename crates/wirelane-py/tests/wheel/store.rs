@@ -1,4 +1,4 @@
-//! A store of known packets, which the tests for pytest read: two lanes, several segments.
+//! Writes a store of known packets, with two lanes and several segments. The Python tests read it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use wirelane_testkit::packets;
 const START: u64 = 1_795_401_704_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const PACKETS: u64 = 6000;
-/// Number of packets with the same addresses.
+/// The number of consecutive packets with the same addresses.
 const PER_HOST: u64 = 1000;
 
-/// Writes the store, and returns its path.
+/// Writes the store to `path`, and returns `path`.
 pub(crate) fn write(path: &Path) -> &Path {
     let options = StoreOptions { segment_bytes: 4 << 20, ..StoreOptions::default() };
     let mut writer = StoreWriter::create(path, options).unwrap();
