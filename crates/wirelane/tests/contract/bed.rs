@@ -1,78 +1,79 @@
-//! What a property needs of the world around a port.
+//! The environment of a port, as the properties use it.
 
 use std::time::Duration;
 
 use wirelane::Result;
 use wirelane::port::{FrameCounts, OpenOptions, Port};
 
-/// A place where ports of one kind can be opened, and what surrounds them.
+/// Opens ports of one kind, and controls the medium around them.
 ///
 /// At most one port is open at a time.
 pub(crate) trait Bed {
-    /// What holds here.
+    /// The promises of this bed.
     fn promises(&self) -> &Promises;
 
-    /// Opens the port under test with all its queues, both to receive and to transmit unless the
-    /// options say otherwise. `queues` goes into the spec behind `@`, if given.
+    /// Opens the port under test with all its queues, to receive and to transmit unless the options
+    /// differ. If `queues` is given, it follows `@` in the spec.
     fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Port>;
 
-    /// A number for [`Packet::flow`](wirelane_testkit::packets::Packet::flow) with which frames
-    /// arrive on RX queue `queue` when they are injected there.
+    /// The argument of [`Packet::flow`](wirelane_testkit::packets::Packet::flow) with which frames
+    /// injected for RX queue `queue` arrive there.
     fn flow(&self, queue: u16) -> u16;
 
-    /// Lets `frame` arrive on RX queue `queue` of the port. False if the medium has no room now, or
-    /// no link because the port is not started.
+    /// Sends `frame` to RX queue `queue` of the port. Returns false if the medium has no room now,
+    /// or no link because the port is not started.
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool;
 
-    /// Waits until all that was injected has come to the port, or to whoever gets it instead.
+    /// Waits until all injected frames have arrived at the port, or at the receiver that gets them
+    /// instead.
     fn settle(&mut self);
 
-    /// Everything that the port has transmitted and this was not told of yet.
+    /// Returns all frames that the port has transmitted since the last call.
     fn observe(&mut self) -> Vec<Observed>;
 
-    /// Takes the link of the port down or up; false where there is none to be taken down.
+    /// Takes the link of the port down or up. Returns false if the bed has no link to take down.
     fn set_link(&mut self, up: bool) -> bool {
         let _ = up;
         false
     }
 
-    /// The host of the port sends `frame` itself, through the TX queue returned; `None` where
-    /// nobody can say the queue.
+    /// Sends `frame` from the host of the port. Returns the TX queue, or `None` if it is unknown.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
         let _ = frame;
         None
     }
 
-    /// Where the frames of the port are, together with those that the medium lends to it.
+    /// The numbers of frames of the port by place, including frames of the medium that the port
+    /// uses.
     fn frames(&mut self, port: &Port) -> FrameCounts {
         port.frames()
     }
 
-    /// Injected frames that were lost before they came to the port, since the bed was made.
+    /// The number of injected frames that were lost before the port, since the bed was made.
     fn lost_before(&mut self) -> u64 {
         0
     }
 
-    /// Transmitted frames that were lost after the port, since the bed was made.
+    /// The number of transmitted frames that were lost after the port, since the bed was made.
     fn lost_behind(&mut self) -> u64 {
         0
     }
 
-    /// Another bed of the same kind, with a medium of its own.
+    /// Another bed of the same kind, with a separate medium.
     fn twin(&self) -> Box<dyn Bed>;
 }
 
 /// A frame that a port has transmitted.
 pub(crate) struct Observed {
-    /// The TX queue, where the medium shows it.
+    /// The TX queue, if the medium reports it.
     pub(crate) queue: Option<u16>,
-    /// By which way through the medium it came: frames that came by one are in order.
+    /// Its path through the medium: frames of one path are in order.
     pub(crate) path: u16,
     /// The frame.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What holds on a bed beyond what holds everywhere.
+/// Properties of a bed that differ between beds.
 #[derive(Clone, Debug)]
 pub(crate) struct Promises {
     /// [`PortInfo::backend`](wirelane::port::PortInfo::backend).
@@ -85,34 +86,34 @@ pub(crate) struct Promises {
     pub(crate) queues: u16,
     /// Bytes of the longest frame that passes in both directions.
     pub(crate) longest: usize,
-    /// Whether longer frames are refused when they are to be transmitted.
+    /// Whether the port refuses to transmit longer frames.
     pub(crate) refuses_longer: bool,
-    /// Whether a part of the queues can be opened.
+    /// Whether a port can be opened with a subset of the queues.
     pub(crate) parts: bool,
-    /// What becomes of packets of the classes TX and OTHER.
+    /// How the port handles packets of the classes TX and OTHER.
     pub(crate) classes: Classes,
-    /// Frames of one burst that a consumer can hold on every queue while reception goes on.
+    /// How many frames of a burst a consumer can hold on every queue while reception continues.
     pub(crate) hold: u32,
-    /// What [`FrameCounts`] counts of frames that are held.
+    /// The unit in which [`FrameCounts`] counts held frames.
     pub(crate) held: Held,
-    /// Whether a transmitting end can be full, and everything that it took arrives nevertheless.
+    /// Whether a transmitting end can become full, and all frames that it accepted still arrive.
     pub(crate) fills: bool,
-    /// Whether somebody counts the frames that the medium loses when more come than are taken.
+    /// Whether the frames that the medium loses under overload are counted.
     pub(crate) counts_losses: bool,
-    /// Whether each receiving end knows what the kernel dropped before it.
+    /// Whether each receiving end knows the number of packets that the kernel dropped.
     pub(crate) drops_known: bool,
-    /// Once [`Bed::settle`] has returned, nothing is on its way any more after this time.
+    /// Frames may still arrive for this time after [`Bed::settle`] has returned.
     pub(crate) calm: Duration,
     /// The addresses of the port and of its neighbour.
     pub(crate) macs: [[u8; 6]; 2],
 }
 
-/// What becomes of packets of the classes TX and OTHER.
+/// How a port handles packets of the classes TX and OTHER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Classes {
-    /// They are received if the masks select them.
+    /// The port receives them if the masks select them.
     Seen,
-    /// Masks that ask for them are refused.
+    /// The port refuses masks that select them.
     Refused,
     /// There are none.
     Absent,

@@ -1,5 +1,5 @@
-//! What the drivers of real cards tell of a packet beside its bytes, and what is said where they do
-//! not.
+//! Hints of drivers: metadata that drivers report with a packet, and the refusals when they report
+//! none.
 #![allow(
     clippy::print_stdout,
     reason = "a person who looks at the guest learns what its kernel says"
@@ -22,12 +22,13 @@ use crate::{PATIENCE, Wire, wait_for_carriers};
 const FLOWS: u16 = 12;
 const PACKETS: u32 = 10;
 
-/// A driver that tells hashes tells that of every packet while they are on: one for all packets of
-/// a flow, another one for each flow. One that tells nothing is named by the refusal.
+/// A driver that reports hashes reports one for every packet while they are on. All packets of a
+/// flow have the same hash, and each flow has a different one. If a driver reports none, the
+/// refusal names it.
 ///
-/// On the guest's virtio_net they are off: where QEMU makes hashes (`hash=on`) it keeps a frame for
-/// a queue without buffers in the way of those for the other queues, which then get none any more.
-/// The hashes themselves were right.
+/// On the guest's virtio_net the hashes are off. When QEMU computes hashes (`hash=on`), a frame for
+/// a queue without buffers blocks the frames for the other queues, which then receive nothing. The
+/// hashes themselves were right.
 #[test]
 fn privileged_hints_come_from_the_driver_or_are_refused() {
     if !privileged::require() {
@@ -44,12 +45,12 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
             let is_told = opened.is_ok();
             match opened {
                 Ok(port) if option == "rx_hash" => assert_hashes(&mut wire, port, &spec),
-                // Emulated hardware has no clock whose time could be compared.
+                // Emulated hardware has no clock to compare with.
                 Ok(_) => {}
                 Err(error) => {
                     let text = error.to_string();
                     println!("{text}");
-                    // Before Linux 6.14 no driver of the guest has it.
+                    // Before Linux 6.14 no driver of the guest supports zero copy.
                     if text.contains("has no zero copy") && expected.as_deref() != Ok("zerocopy") {
                         continue;
                     }
@@ -62,13 +63,13 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
                 "{driver} in {mode}: {option} is {}",
                 if is_told { "told" } else { "refused" }
             );
-            // The next one asks for the same queues, and igb is without its link for a while.
+            // The next port needs the same queues, and igb loses its link for a while.
             wait_for_carriers([&wire.near, &wire.far]);
         }
     }
 }
 
-/// Sends packets of several flows to the port and looks at what comes with them.
+/// Sends packets of several flows to the port and checks their hashes.
 fn assert_hashes(wire: &mut Wire, mut port: XdpPort, spec: &str) {
     wait_for_carriers([&wire.near, &wire.far]);
     assert_eq!(port.info().notes, [] as [String; 0], "{spec}");
@@ -82,7 +83,8 @@ fn assert_hashes(wire: &mut Wire, mut port: XdpPort, spec: &str) {
     let far_to_near = [wire.macs[1], wire.macs[0]];
     while came.len() < usize::from(FLOWS) * PACKETS as usize {
         assert!(Instant::now() < deadline, "{spec}: only {} packets came", came.len());
-        // Again, as long as some are missing: emulated cards lose what finds no descriptor.
+        // Send again as long as some are missing: emulated cards drop packets that find no
+        // descriptor.
         for number in 0..PACKETS {
             for flow in 0..FLOWS {
                 let tag = Tag { run: 254, queue: flow as u8, length: 60 + flow, number };

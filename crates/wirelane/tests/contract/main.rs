@@ -1,10 +1,10 @@
-//! The contract of ports: what every [`Port`](wirelane::port::Port) must do, whatever is
-//! underneath.
+//! The contract of ports: the behaviour that every [`Port`](wirelane::port::Port) must have, on all
+//! backends.
 //!
-//! A *property* is a function over a *bed*; a bed is a way to open a port of one kind with a given
-//! number of queues, to let frames arrive on a queue of it, and to see what it transmits. Every
-//! property runs on every bed. What a bed cannot do or a port need not do is a *promise* that the
-//! property asks for; there is no property that passes without frames.
+//! A *property* is a function of a *bed*. A bed opens a port of one kind with a given number of
+//! queues, sends frames to its queues, and returns the frames that it transmits. Every property
+//! runs on every bed. *Promises* tell a property what a bed or a port supports. No property passes
+//! without frames.
 //!
 //! ```text
 //!   property ──▶ Session ──▶ Port, Rx, Tx, Control      the port under test, public API only
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Reading order: `bed`, `traffic`, `session`, then any file in `properties`. A test is named
-//! `<bed>::<property>`, with `privileged_` in front of the property where the bed needs that.
+//! `<bed>::<property>`, with `privileged_` in front of the property if the bed needs privileges.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod bed;
@@ -26,7 +26,8 @@ mod traffic;
 
 use suite::contract;
 
-/// Ends can move to another thread, and cannot be used by two at a time: this compiles only then.
+/// Checks at compile time that ends can move to another thread, and that two threads cannot use one
+/// end at a time.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<wirelane::port::Rx>();
@@ -35,7 +36,8 @@ const _: () = {
     is_send::<wirelane::Batch>();
     is_send::<wirelane::port::Port>();
 
-    /// Implemented once for what is not `Sync`, and twice for what is, which is then ambiguous.
+    /// Types that are not `Sync` have one implementation. `Sync` types have two, so that `HOLDS` is
+    /// ambiguous and does not compile.
     trait NotSync<Witness> {
         const HOLDS: () = ();
     }

@@ -1,4 +1,5 @@
-//! One life of a port under test: traffic in both directions, and books that must balance.
+//! A session: a port under test from opening to closing, with traffic in both directions and
+//! counters that must add up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,20 +14,20 @@ use wirelane::{Batch, Class, Frame, QueueMask, QueueSet};
 use crate::bed::Bed;
 use crate::traffic::{Ledger, Tag};
 
-/// Time without progress after which something is stuck: on a busy machine a thread may wait for
+/// After this time without progress the test fails. On a busy machine a thread may wait for
 /// seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Frames on the way at most: far less than any ring holds.
+/// The maximum number of frames in flight: far fewer than any ring holds.
 const BURST: u32 = 64;
 
-/// A length for each frame number, given the longest that can be.
+/// Returns the length of a frame from its number and the maximum length.
 pub(crate) type Lengths = fn(u32, usize) -> u16;
 
-/// Proof of traffic: frames that were checked byte by byte.
+/// The number of frames that were checked byte by byte, as a proof of traffic.
 pub(crate) struct Verified(u64);
 
 impl Verified {
-    /// So many frames, checked by the property itself.
+    /// A number of frames that the property itself has checked.
     pub(crate) fn of(frames: u64) -> Self {
         Self(frames)
     }
@@ -40,7 +41,7 @@ impl Verified {
     }
 }
 
-/// A port on a bed, its ends, and what went through them.
+/// A port on a bed, its ends, and records of the frames that went through them.
 pub(crate) struct Session<'a> {
     pub(crate) bed: &'a mut dyn Bed,
     pub(crate) port: Port,
@@ -52,22 +53,22 @@ pub(crate) struct Session<'a> {
     pub(crate) others: Vec<Rx>,
     pub(crate) tx: Vec<Tx>,
     pub(crate) observed: Vec<Ledger>,
-    /// Frames injected and frames taken by the transmitting ends, by queue.
+    /// The numbers of frames injected, and of frames accepted by the transmitting ends, by queue.
     pub(crate) injected: Vec<u32>,
     pub(crate) taken: Vec<u32>,
-    /// What the medium had lost before.
+    /// The loss counters of the medium when the session began.
     lost_before: u64,
     lost_behind: u64,
     pub(crate) batch: Batch,
     run: u8,
 }
 
-/// Receive from all RX queues and from nothing else.
+/// Options to receive from all RX queues and no other class.
 pub(crate) fn rx_only() -> OpenOptions {
     options(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false })
 }
 
-/// To receive what the mask selects, also away from the host, and to transmit.
+/// Options to receive the selected packets, to take them from the host's stack, and to transmit.
 pub(crate) fn options(mask: QueueMask) -> OpenOptions {
     let take = Take::All;
     OpenOptions::default().mask(mask).transmit(true).take(take).take_management(true)
@@ -122,12 +123,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Bytes of the longest frame.
+    /// The maximum length of a frame in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.bed.promises().longest
     }
 
-    /// Injects the next frame for the end at `place`; false if the medium does not take it.
+    /// Injects the next frame for the end at `place`. Returns false if the medium does not accept
+    /// it.
     pub(crate) fn inject_one(&mut self, place: usize, lengths: Lengths) -> bool {
         let queue = self.rx[place].queue().unwrap();
         let number = self.injected[place];
@@ -138,20 +140,20 @@ impl<'a> Session<'a> {
         taken
     }
 
-    /// Injects `count` frames for the end at `place`, while the medium takes them; returns how many
-    /// it took.
+    /// Injects up to `count` frames for the end at `place`, as long as the medium accepts them.
+    /// Returns the number accepted.
     pub(crate) fn inject(&mut self, place: usize, count: u32, lengths: Lengths) -> u32 {
         (0..count).take_while(|_| self.inject_one(place, lengths)).count() as u32
     }
 
-    /// Injects `count` frames for the end at `place`, however long it takes. The medium must have
-    /// room for them.
+    /// Injects `count` frames for the end at `place`, and retries until the medium has accepted
+    /// all. The medium must have room for them.
     #[track_caller]
     pub(crate) fn inject_all(&mut self, place: usize, count: u32, lengths: Lengths) {
         let deadline = Instant::now() + PATIENCE;
         let mut left = count;
         while left > 0 {
-            // What others send through the same CPU may take all the room for a moment.
+            // Other senders on the same CPU may use all the room for a moment.
             left -= self.inject(place, left, lengths);
             if left > 0 {
                 assert!(Instant::now() < deadline, "the medium takes nothing: {}", self.books());
@@ -160,7 +162,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Lets `count` frames come on every queue, in bursts, and receives them: none may be missing.
+    /// Injects `count` frames on every queue in bursts, and receives them. None may be missing.
     #[track_caller]
     pub(crate) fn exchange(&mut self, count: u32, lengths: Lengths) {
         let before = self.dropped() + self.lost();
@@ -171,7 +173,7 @@ impl<'a> Session<'a> {
         assert_eq!(lost, 0, "frames were lost at ease: {}", self.books());
     }
 
-    /// As [`Session::exchange`], on one queue.
+    /// As [`Session::exchange`], but on one queue.
     #[track_caller]
     pub(crate) fn exchange_on(&mut self, place: usize, count: u32, lengths: Lengths) {
         let mut left = count;
@@ -187,7 +189,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Receives what there is now, on all queues; returns how many frames.
+    /// Receives the frames that are available now on all queues, and returns their number.
     #[track_caller]
     pub(crate) fn receive(&mut self) -> usize {
         let mut total = 0;
@@ -197,7 +199,7 @@ impl<'a> Session<'a> {
         total
     }
 
-    /// Receives until every frame that was injected has come or is counted as lost.
+    /// Receives until every injected frame has arrived or is counted as lost.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
         let mut deadline = Instant::now() + PATIENCE;
@@ -213,14 +215,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// As [`Session::settle`] after more was injected than was taken: what a medium lost that does
-    /// not count it is written off.
+    /// As [`Session::settle`], for use after an overload. If the medium does not count its losses,
+    /// the missing frames are considered lost.
     #[track_caller]
     pub(crate) fn settle_overload(&mut self) {
         if self.bed.promises().counts_losses {
             return self.settle();
         }
-        // Ports look at the kernel's counters every now and then.
+        // Ports read the kernel's counters only from time to time.
         let calm = self.bed.promises().calm.max(Duration::from_millis(400));
         let (mut since, mut counted) = (Instant::now(), 0);
         while since.elapsed() < calm {
@@ -237,7 +239,8 @@ impl<'a> Session<'a> {
         self.settle();
     }
 
-    /// As [`Session::watch`] after more was sent at once than the medium may take.
+    /// As [`Session::watch`], for use after more frames were sent at once than the medium may
+    /// accept.
     #[track_caller]
     pub(crate) fn watch_overload(&mut self) {
         if self.bed.promises().counts_losses {
@@ -266,11 +269,11 @@ impl<'a> Session<'a> {
         let injected: u64 = self.injected.iter().map(|n| u64::from(*n)).sum();
         let seen: u64 = self.received.iter().map(|ledger| ledger.seen).sum();
         assert!(seen <= injected, "more than was sent: {}", self.books());
-        // Counters are looked at when something is missing only: they take system calls.
+        // The counters are read only if a frame is missing: reading them needs system calls.
         seen == injected || seen + self.dropped() + self.lost() >= injected
     }
 
-    /// Frames that the port counts as dropped on the queues of class RX.
+    /// The number of frames that the port counts as dropped on the queues of class RX.
     pub(crate) fn dropped(&self) -> u64 {
         let unknown = |rx: &Rx| rx.counters().snapshot(0).dropped.kernel.is_none();
         assert!(
@@ -280,13 +283,13 @@ impl<'a> Session<'a> {
         self.rx.iter().map(|rx| known_dropped(rx.counters())).sum()
     }
 
-    /// Injected frames of this session that did not come to the port.
+    /// The number of injected frames of this session that the medium lost before the port.
     pub(crate) fn lost(&mut self) -> u64 {
         self.bed.lost_before().wrapping_sub(self.lost_before)
     }
 
-    /// Transmits `count` frames of the port's own memory on every TX queue, and waits until they
-    /// have been seen.
+    /// Transmits `count` frames from the memory of the port on every TX queue, and waits until the
+    /// bed has observed them.
     #[track_caller]
     pub(crate) fn transmit(&mut self, count: u32, lengths: Lengths) {
         for place in 0..self.tx.len() {
@@ -300,7 +303,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Transmits `count` frames on the end at `place`, however long it takes.
+    /// Transmits `count` frames on the end at `place`, and retries until all are accepted.
     #[track_caller]
     pub(crate) fn transmit_on(&mut self, place: usize, count: u32, lengths: Lengths) {
         let longest = self.longest();
@@ -315,7 +318,7 @@ impl<'a> Session<'a> {
         self.taken[place] += count;
     }
 
-    /// Observes until everything that was taken has been seen or is known to be lost.
+    /// Observes until all accepted frames have been seen or are counted as lost.
     #[track_caller]
     pub(crate) fn watch(&mut self) {
         let deadline = Instant::now() + PATIENCE;
@@ -326,11 +329,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Observes once; whether everything has been seen.
+    /// Observes once. Returns whether all accepted frames have been seen or are counted as lost.
     #[track_caller]
     pub(crate) fn look(&mut self) -> bool {
         for observed in self.bed.observe() {
-            // A queue that is unknown is that of the tag.
+            // If the medium does not report the queue, the queue in the tag is used.
             let tag = Tag::of(&observed.bytes).filter(|tag| tag.run == self.run);
             let queue = tag.map(|tag| u16::from(tag.queue));
             let ledger = self.observed.iter_mut().find(|ledger| Some(ledger.queue()) == queue);
@@ -344,12 +347,12 @@ impl<'a> Session<'a> {
         seen == taken || seen + self.bed.lost_behind().wrapping_sub(self.lost_behind) >= taken
     }
 
-    /// Expects to transmit the frames of another session.
+    /// Makes this session transmit the frames of another session.
     pub(crate) fn take_run_of(&mut self, other: &Session<'_>) {
         self.run = other.run;
     }
 
-    /// Waits until what was injected has come to the port, or to the host.
+    /// Waits until all injected frames have arrived at the port, or at the host.
     pub(crate) fn calm(&mut self) {
         self.bed.settle();
         thread::sleep(self.bed.promises().calm);
@@ -360,17 +363,17 @@ impl<'a> Session<'a> {
         Tag { run: self.run, queue: queue as u8, length, number }
     }
 
-    /// All frames, by place.
+    /// The numbers of all frames by place.
     pub(crate) fn frames(&mut self) -> FrameCounts {
         self.bed.frames(&self.port)
     }
 
-    /// Every frame is somewhere and in one place only, and none in the hands of the test.
+    /// Checks that every frame is counted in at most one place, and that the test holds none.
     #[track_caller]
     pub(crate) fn assert_nothing_held(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            // What was transmitted is on its way until it is reclaimed.
+            // Transmitted frames are in flight until the port reclaims them.
             self.tx.iter_mut().for_each(|tx| tx.flush().unwrap());
             let counts = self.frames();
             let known = counts.free + counts.fill + counts.rx + counts.tx + counts.completion;
@@ -383,7 +386,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Stops the port, receives to the end, and closes the books.
+    /// Stops the port, receives to the end, and checks the counters.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Verified {
         self.control.stop();
@@ -401,7 +404,7 @@ impl<'a> Session<'a> {
         loop {
             self.receive();
             for rx in &mut others {
-                // An assertion of the ledger fails for frames of ours.
+                // An assertion of this ledger fails for frames of this session.
                 receive_on(rx, &mut silent, &mut self.batch);
             }
             let wait = Duration::from_millis(5);
@@ -415,7 +418,8 @@ impl<'a> Session<'a> {
         self.others = others;
     }
 
-    /// The counters are what was seen, and nothing has leaked. The ends have ended.
+    /// Checks, after all ends have ended, that the counters match the observed frames and that no
+    /// frame has leaked.
     #[track_caller]
     pub(crate) fn close(mut self) -> Verified {
         self.assert_nothing_held();
@@ -450,7 +454,7 @@ impl<'a> Session<'a> {
         self.tx.iter().position(|tx| tx.queue() == queue).unwrap()
     }
 
-    /// What became of every frame, for messages.
+    /// The counts of all frames as text, for messages.
     pub(crate) fn books(&mut self) -> String {
         let seen = |ledgers: &[Ledger]| ledgers.iter().map(|l| l.seen).collect::<Vec<_>>();
         let dropped: Vec<_> = self.rx.iter().map(|rx| known_dropped(rx.counters())).collect();
@@ -469,7 +473,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Receives what an end has now, and gives it back; returns how many frames.
+/// Receives and checks the frames that an end has now, returns them to the port, and returns their
+/// number.
 #[track_caller]
 pub(crate) fn receive_on(rx: &mut Rx, ledger: &mut Ledger, batch: &mut Batch) -> usize {
     let mut total = 0;
@@ -487,13 +492,13 @@ pub(crate) fn receive_on(rx: &mut Rx, ledger: &mut Ledger, batch: &mut Batch) ->
     }
 }
 
-/// Waits until one of `rx` is worth asking again, at most `timeout`.
+/// Waits until one of `rx` may have frames, at most `timeout`.
 #[track_caller]
 pub(crate) fn wait_for(rx: &mut [Rx], timeout: Duration) -> Wake {
     pipeline::wait_any(rx, &[], Some(Instant::now() + timeout)).unwrap()
 }
 
-/// Checks a frame that `rx` gave. True if it is one of this session.
+/// Checks a frame from `rx`. Returns true if it belongs to this session.
 #[track_caller]
 pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
     assert_eq!(frame.class(), rx.class(), "the class of a frame is that of its end");
@@ -506,7 +511,8 @@ pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
     ours
 }
 
-/// Frames that an end counts as dropped, whatever the reason; what the kernel lost may be unknown.
+/// The number of frames that an end counts as dropped, for all reasons. The number of the kernel's
+/// drops may be unknown and then counts as 0.
 fn known_dropped(counters: &RxCounters) -> u64 {
     let Dropped { kernel, ring_full, writer, bad_header, tx_full, .. } =
         counters.snapshot(0).dropped;
@@ -515,10 +521,10 @@ fn known_dropped(counters: &RxCounters) -> u64 {
     user.iter().sum::<u64>() + kernel.unwrap_or(0)
 }
 
-/// Transmits frames through an end, in frames of its own, however long it takes.
+/// Transmits frames from the memory of an end, and retries until all are accepted.
 ///
 /// # Panics
-/// It makes no progress.
+/// When it makes no progress.
 #[track_caller]
 pub(crate) fn send(tx: &mut Tx, frames: impl Iterator<Item = Vec<u8>>) {
     let mut batch = Batch::new(32);

@@ -1,4 +1,4 @@
-//! The list of properties, and how one of them is run on one bed.
+//! The list of properties, and the code that runs a property on a bed.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,17 +10,17 @@ use crate::bed::Bed;
 use crate::session::Verified;
 use crate::threads;
 
-/// A property: what it verified proves that there was traffic.
+/// A property. Its result proves that there was traffic.
 pub(crate) type Property = fn(&mut dyn Bed) -> Verified;
 
-/// A property that takes longer hangs. They take less than a second, and minutes where many want
-/// the processors.
+/// A property that takes longer is considered to hang. Properties take less than a second, or
+/// minutes on an overloaded machine.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Runs a property on the bed that `lay` makes, on a thread of its own.
+/// Runs a property in a separate thread, on the bed that `lay` makes.
 ///
 /// # Panics
-/// It does not hold, hangs, or moved no frame; the message names property and bed.
+/// When it does not hold, hangs, or moves no frame; the message names the property and the bed.
 pub(crate) fn run<B: Bed + 'static>(
     bed_name: &'static str,
     name: &'static str,
@@ -36,7 +36,7 @@ pub(crate) fn run<B: Bed + 'static>(
                 threads::stay();
                 property(&mut bed)
             }));
-            // Nobody waits any more once the limit has passed.
+            // After the limit, the receiver no longer exists.
             let _ = done.send(outcome);
         })
         .unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn run<B: Bed + 'static>(
     }
 }
 
-/// One test per property on a bed: `plain` or `privileged`.
+/// Generates one test per property on a bed: `plain` or `privileged`.
 macro_rules! contract {
     ($bed:ident, $kind:ident, $lay:expr) => {
         mod $bed {
@@ -115,7 +115,7 @@ macro_rules! each {
     };
 }
 
-/// A test that needs nothing.
+/// A test that needs no privileges.
 macro_rules! plain {
     ($bed:ident, $lay:expr, $property:path, $plain:ident, $privileged:ident) => {
         #[test]
@@ -127,7 +127,7 @@ macro_rules! plain {
     };
 }
 
-/// A test that makes network interfaces.
+/// A test that creates network interfaces.
 macro_rules! privileged {
     ($bed:ident, $lay:expr, $property:path, $plain:ident, $privileged:ident) => {
         #[test]

@@ -1,8 +1,8 @@
-//! Where the threads of a property run.
+//! CPU affinity of the threads of a property.
 //!
-//! What one thread sends comes in its order as long as the thread stays on one CPU: a veth without
-//! NAPI puts frames into the queue of the CPU that sends (`netif_rx`), and nobody orders the queues
-//! of two CPUs. So whoever sends stays.
+//! The frames of one thread arrive in order only if the thread stays on one CPU: a veth without
+//! NAPI puts frames into the backlog of the sending CPU (`netif_rx`), and the kernel does not order
+//! the backlogs of two CPUs. Therefore each sending thread is pinned.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ fn cpus() -> &'static [u32] {
     CPUS.get_or_init(|| affinity::allowed_cpus().unwrap())
 }
 
-/// Keeps the calling thread, which sends, on one CPU: each time on the next one.
+/// Pins the calling thread, which sends, to one CPU. Each call uses the next CPU.
 pub(crate) fn stay() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let (cpus, call) = (cpus(), CALLS.fetch_add(1, Ordering::Relaxed));
     affinity::pin(cpus[call % cpus.len()]).unwrap();
 }
 
-/// Starts a thread that receives, on any CPU, whoever starts it.
+/// Starts a receiving thread that may run on any CPU, even if the calling thread is pinned.
 pub(crate) fn spawn<T: Send + 'static>(
     action: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {

@@ -1,31 +1,31 @@
-//! Frames that say where they belong and how they must look.
+//! Frames that carry their queue and their expected contents.
 
 use std::collections::{BTreeMap, HashSet};
 
 use wirelane_testkit::packets;
 
-/// What is written into a frame, as its sequence number.
+/// The tag of a frame, stored as its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    /// The session that made it.
+    /// The number of the session that made it.
     pub(crate) run: u8,
-    /// The queue that it takes.
+    /// Its queue.
     pub(crate) queue: u8,
-    /// Its bytes.
+    /// Its length in bytes.
     pub(crate) length: u16,
-    /// Its place among the frames of session and queue.
+    /// Its number among the frames of the session and queue.
     pub(crate) number: u32,
 }
 
 impl Tag {
-    /// The tag in a frame, if it has one.
+    /// Reads the tag of a frame, if it has one.
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let [run, queue, a, b, number @ ..] = packets::sequence(frame)?.to_be_bytes();
         let length = u16::from_be_bytes([a, b]);
         Some(Self { run, queue, length, number: u32::from_be_bytes(number) })
     }
 
-    /// The frame with this tag: a UDP packet of a flow, between two link-layer addresses.
+    /// Builds the frame with this tag: a UDP packet of a flow, between two link-layer addresses.
     pub(crate) fn frame(self, flow: u16, [source, destination]: [[u8; 6]; 2]) -> Vec<u8> {
         let [a, b] = self.length.to_be_bytes();
         let [c, d, e, f] = self.number.to_be_bytes();
@@ -38,28 +38,29 @@ impl Tag {
     }
 }
 
-/// The length of the frame `number`: all the odd ones, around powers of two, up to `longest`.
+/// The length of the frame `number`: a mix of lengths around powers of two, up to `longest`.
 pub(crate) fn mixed(number: u32, longest: usize) -> u16 {
     const LENGTHS: [usize; 24] = [
         60, 1514, 61, 64, 1500, 63, 65, 127, 128, 129, 1024, 255, 256, 60, 257, 511, 512, 513,
         1023, 1025, 1513, 777, 66, 60,
     ];
-    // The first and then one in 24 is as long as can be.
+    // One frame in 24 has the maximum length.
     let length = if number % 24 == 1 { longest } else { LENGTHS[number as usize % 24] };
     length.min(longest) as u16
 }
 
-/// The shortest frame.
+/// The minimum length of a frame.
 pub(crate) fn short(_: u32, _: usize) -> u16 {
     60
 }
 
-/// The longest frame.
+/// The maximum length of a frame.
 pub(crate) fn long(_: u32, longest: usize) -> u16 {
     longest as u16
 }
 
-/// Frames of one direction and queue as they come: each once, in order on each path, and whole.
+/// Checks the frames of one direction and queue: each arrives once, unchanged, and in order on its
+/// path.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     run: u8,
@@ -67,36 +68,37 @@ pub(crate) struct Ledger {
     flow: u16,
     macs: [[u8; 6]; 2],
     snaplen: usize,
-    /// By path: no frame with a lower number may come any more.
+    /// By path, the lowest number that the next frame may have.
     next: BTreeMap<u16, u32>,
-    /// The numbers of those that came.
+    /// The numbers of the frames that arrived.
     came: HashSet<u32>,
-    /// Frames that came.
+    /// The number of frames that arrived.
     pub(crate) seen: u64,
-    /// Their bytes on the wire.
+    /// The sum of their lengths on the wire.
     pub(crate) bytes: u64,
-    /// Frames of an earlier session, which nobody waited for.
+    /// The number of frames of other sessions, which are not checked.
     pub(crate) late: u64,
 }
 
 impl Ledger {
-    /// Expects frames of `run` for `queue`, which are as [`Tag::frame`] makes them.
+    /// Expects frames of `run` for `queue` that [`Tag::frame`] made.
     pub(crate) fn new(run: u8, queue: u16, flow: u16, macs: [[u8; 6]; 2], snaplen: u32) -> Self {
         let snaplen = snaplen as usize;
         let (next, came) = Default::default();
         Self { run, queue, flow, macs, snaplen, next, came, seen: 0, bytes: 0, late: 0 }
     }
 
-    /// Checks a frame that came on `queue`, if that is known. True if it is one of ours.
+    /// Checks a frame that arrived on `queue`, if the queue is known. Returns true if the frame
+    /// belongs to this session.
     ///
     /// # Panics
-    /// It is not what was sent, came twice, late, or on another queue.
+    /// When the frame was changed, arrived twice, out of order, or on another queue.
     #[track_caller]
     pub(crate) fn check(&mut self, queue: Option<u16>, bytes: &[u8]) -> bool {
         self.check_on(0, queue, bytes)
     }
 
-    /// As [`Ledger::check`], of a frame that came by one of several paths.
+    /// As [`Ledger::check`], for a frame that took one of several paths.
     #[track_caller]
     pub(crate) fn check_on(&mut self, path: u16, queue: Option<u16>, bytes: &[u8]) -> bool {
         let tag = Tag::of(bytes).expect("a frame that this test has not made");
@@ -123,7 +125,7 @@ impl Ledger {
         true
     }
 
-    /// A ledger that has seen nothing of what `other` expects.
+    /// An empty ledger that expects the same frames as `other`.
     pub(crate) fn like(other: &Self) -> Self {
         Self::new(other.run, other.queue, other.flow, other.macs, u32::MAX)
     }

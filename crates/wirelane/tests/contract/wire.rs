@@ -1,6 +1,5 @@
-//! The contract of ports on two interfaces that exist, at the two ends of one cable and in one
-//! namespace, such as the emulated ones in the guest of `cargo xtask vm`. The port under test is on
-//! the first of them.
+//! The contract of ports on two existing interfaces at the ends of one cable and in one namespace,
+//! such as the emulated ones in the guest of `cargo xtask vm`. The port under test uses the first.
 //!
 //! | variable | value |
 //! |---|---|
@@ -52,30 +51,30 @@ fn on_wire() -> OnInterface<Wire> {
         "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),
         mode => panic!("no such mode: {mode}"),
     };
-    // Emulated cards drop what finds no descriptor, and nobody in the guest counts it.
+    // Emulated cards drop packets that find no descriptor, and no counter in the guest shows it.
     bed.that_loses_silently()
 }
 
-/// Two interfaces at one cable.
+/// Two interfaces with a cable between them.
 struct Wire {
     near: String,
     far: String,
     macs: [[u8; 6]; 2],
-    /// By RX queue of the near interface, a flow that comes to it.
+    /// For each RX queue of the near interface, a flow that arrives there.
     flows: Vec<u16>,
     sender: PacketSocket,
     ears: Vec<Rx>,
     batch: Batch,
     near_drops: Drops,
     far_drops: Drops,
-    /// What the device counts as dropped are packets that the port counts, too: those that found a
-    /// ring of its sockets full.
+    /// Whether the device and the port count the same drops: packets that found a ring of the
+    /// port's sockets full.
     counts_twice: bool,
-    // The listening port lives as long as its ends.
+    // Keeps the listening port open as long as its ends.
     _listener: PacketPort,
 }
 
-/// An interface may be without its link for a while when its settings have changed.
+/// An interface may lose its link for a while when its settings change.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Wire {
@@ -138,7 +137,7 @@ impl Medium for Wire {
 
     fn observe(&mut self) -> Vec<Observed> {
         let mut observed = hear(&mut self.ears, &mut self.batch);
-        // The queue is the one of the far end, which knows nothing of ours.
+        // This is the RX queue of the far end, which does not depend on the TX queue of the port.
         observed.iter_mut().for_each(|frame| frame.queue = None);
         observed
     }
@@ -150,7 +149,7 @@ impl Medium for Wire {
     }
 
     fn calm(&self) -> Duration {
-        // An emulated device takes its time, and more where the emulator has to share its CPUs.
+        // An emulated device is slow, especially if the emulator shares its CPUs.
         Duration::from_secs(1)
     }
 
@@ -168,8 +167,8 @@ fn queues(name: &str) -> usize {
     Ethtool::open(name).unwrap().channels().unwrap().unwrap().combined as usize
 }
 
-/// For each RX queue of `near` a flow that comes to it, found by sending some: not every driver
-/// tells the key of its hash.
+/// Finds a flow for each RX queue of `near` by sending frames: not every driver reports the key of
+/// its hash.
 fn flows(near: &str, sender: &PacketSocket, macs: [[u8; 6]; 2]) -> Vec<u16> {
     let mut listener = listener(near);
     let count = queues(near);
@@ -198,9 +197,10 @@ fn flows(near: &str, sender: &PacketSocket, macs: [[u8; 6]; 2]) -> Vec<u16> {
     panic!("no flow comes to some queue of {near}: {found:?}");
 }
 
-/// Fails if the cable loses the kernel's own frames from `near` to `far`: then no port is at fault.
-/// The frames are of many flows, because each queue of the far interface may fail alone, and of
-/// foreign addresses as well. Takes a far interface that loses one down and up once.
+/// Fails if the cable loses frames that the kernel sends from `near` to `far`; then no port is the
+/// cause. The frames belong to many flows, because each queue of the far interface may fail alone,
+/// and some have foreign addresses. If the far interface loses a frame, it is taken down and up
+/// once.
 #[allow(clippy::print_stdout, reason = "the report of the guest shows a repair")]
 fn prove_cable(
     [near, far]: [&str; 2],
@@ -227,8 +227,8 @@ fn prove_cable(
     assert!(passes(), "the cable between {near} and {far} loses the kernel's own frames");
 }
 
-/// Whether a frame of `flow` that the kernel sends from `near` arrives at `ears` within `wait`. It
-/// is sent again every tenth of a second, as a device may be busy.
+/// Whether a frame of `flow` that the kernel sends from `near` arrives at `ears` within `wait`. The
+/// frame is sent again every 100 ms, because a device may be busy.
 fn passes(
     near: &str,
     macs: [[u8; 6]; 2],

@@ -1,4 +1,5 @@
-//! What comes to an interface, by queue: plain packet sockets, which share nothing with any port.
+//! Receives the packets of an interface by queue, with plain packet sockets that share no code with
+//! ports.
 
 use std::thread;
 
@@ -15,13 +16,14 @@ pub(crate) struct Ears {
     buffer: Vec<u8>,
 }
 
-/// Bytes that a socket keeps for us, counted as the kernel does: with all that surrounds a packet.
+/// The receive buffer of a socket in bytes. The kernel counts the true size of each packet, with
+/// its overhead.
 const BUFFER: usize = 8 << 20;
 const LONGEST: usize = 1 << 16;
 
 impl Ears {
-    /// Listens to the packets that come to `interface` with as many numbers as there are `queues`
-    /// in `skb->queue_mapping`, from `first` on: which is that of queue 0.
+    /// Listens to the packets of `interface`, with one socket per queue. In `skb->queue_mapping`,
+    /// queue 0 has the value `first`, and the others follow.
     pub(crate) fn new(interface: &str, queues: u16, first: u16) -> Self {
         let index = iface::index(interface).unwrap();
         let socket = |queue: u16| {
@@ -35,7 +37,7 @@ impl Ears {
         Self { sockets: (0..queues).map(socket).collect(), buffer: vec![0; LONGEST] }
     }
 
-    /// Everything that has come.
+    /// Returns all packets that have arrived.
     pub(crate) fn hear(&mut self) -> Vec<Observed> {
         let mut observed = Vec::new();
         for (socket, queue) in self.sockets.iter().zip(0..) {
@@ -46,7 +48,7 @@ impl Ears {
                         observed.push(Observed { queue: Some(queue), path: 0, bytes });
                     }
                     Err(Errno::AGAIN) => break,
-                    // Said once after the link was taken down.
+                    // The kernel reports this once after the link was taken down.
                     Err(Errno::NETDOWN) => {}
                     Err(errno) => panic!("cannot listen: {errno}"),
                 }
@@ -58,8 +60,8 @@ impl Ears {
 
 impl Drop for Ears {
     fn drop(&mut self) {
-        // Closing a packet socket waits until no processor is at it (packet_release); side by side
-        // they wait together.
+        // Closing a packet socket waits until no CPU uses it (packet_release). In parallel, the
+        // waits overlap.
         thread::scope(|scope| {
             for socket in self.sockets.drain(..) {
                 scope.spawn(move || drop(socket));
@@ -68,7 +70,7 @@ impl Drop for Ears {
     }
 }
 
-/// Takes the packets of one queue, whole.
+/// A filter that accepts the packets of one queue in full length.
 fn of_queue(queue: u16) -> [SockFilter; 4] {
     // linux/filter.h: SKF_AD_OFF + SKF_AD_QUEUE.
     const QUEUE: u32 = (-0x1000_i32 + 24) as u32;

@@ -1,4 +1,4 @@
-//! The host behind a TAP device: its stack is the world of a `tap:` port.
+//! The host behind a TAP device: its network stack is the medium of a `tap:` port.
 //!
 //! ```text
 //!   inject: packet socket ─▶ wl-host, TX queue by flow ─▶ port
@@ -22,21 +22,21 @@ use crate::beds::veth::{sender, set_link};
 use crate::session::PATIENCE;
 use crate::traffic::Tag;
 
-/// A device that stays when ports come and go, so that what is at it stays as well.
+/// A persistent device, so that the sockets on it stay valid when ports are opened and closed.
 pub(crate) struct Host {
     queues: u16,
     mac: [u8; 6],
-    /// By queue, a flow that the device sends through it.
+    /// For each queue, a flow that the device sends through it.
     flows: Vec<u16>,
     sender: PacketSocket,
     carrier: File,
-    // Before the namespace that they are in.
+    // Dropped before their namespace.
     ears: Ears,
     namespace: Namespace,
 }
 
 const NAME: &str = "wl-host";
-/// The neighbour exists only in the frames of the test.
+/// This neighbour exists only in the frames of the test.
 const NEIGHBOUR: [u8; 6] = [2, 0x57, 0x4c, 3, 0, 1];
 
 impl Host {
@@ -49,7 +49,7 @@ impl Host {
             iface::wait_until_running(NAME, PATIENCE).unwrap();
             let (sender, mac) = (sender(NAME), iface::mac(NAME).unwrap());
             let flows = (0..queues).map(|queue| flow_of(&tap, &sender, queue)).collect();
-            // `tun_get_user` records queue i, which makes i + 1 (`skb_record_rx_queue`).
+            // `tun_get_user` records queue i, and `skb_record_rx_queue` stores it as i + 1.
             (mac, flows, sender, Ears::new(NAME, queues, 1))
         });
         let carrier = namespace.open_sysfs(&format!("class/net/{NAME}/carrier"));
@@ -57,8 +57,9 @@ impl Host {
     }
 }
 
-/// A flow that the device sends through `queue`: it chooses by a hash with a secret key, the same
-/// for all devices with as many queues (`tun_automq_select_queue`).
+/// Finds a flow that the device sends through `queue`. The device selects the queue by a hash with
+/// a secret key, in the same way for all devices with this number of queues
+/// (`tun_automq_select_queue`).
 fn flow_of(tap: &Tap, sender: &PacketSocket, queue: u16) -> u16 {
     let mut buffer = [0; 2048];
     let leads = |flow: &u16| {
@@ -72,7 +73,7 @@ fn flow_of(tap: &Tap, sender: &PacketSocket, queue: u16) -> u16 {
 }
 
 impl Host {
-    /// Whether somebody has a queue of the device: it has no carrier otherwise.
+    /// Whether a process has a queue of the device open: otherwise the device has no carrier.
     fn has_queues(&mut self) -> bool {
         let mut text = String::new();
         self.carrier.rewind().unwrap();
@@ -99,8 +100,8 @@ impl Medium for Host {
         action()
     }
 
-    /// A test beside this one that is just starting a program has copies of all descriptors: the
-    /// queues of the port before, which the device would count as its first ones.
+    /// A concurrent test that starts a program briefly holds copies of all descriptors, including
+    /// the queues of the previous port. The device would count them as its first queues.
     fn make_room(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.has_queues() {
@@ -113,7 +114,7 @@ impl Medium for Host {
         self.flows[usize::from(queue)]
     }
 
-    /// The flow of the frame decides about the queue.
+    /// The flow of the frame selects the queue.
     fn inject(&mut self, _queue: u16, frame: &[u8]) -> bool {
         self.sender.send_frame(frame).is_ok()
     }
@@ -127,17 +128,17 @@ impl Medium for Host {
         true
     }
 
-    /// To the port everything comes from the host.
+    /// All packets that the port receives come from the host.
     fn host_sends(&mut self, _frame: &[u8]) -> Option<u16> {
         None
     }
 
-    /// The device counts what masks reject as dropped, too, so this is unknown.
+    /// Unknown, because the device also counts frames that masks reject as dropped.
     fn lost_before(&mut self) -> u64 {
         0
     }
 
-    /// The host takes each frame within the call that gives it.
+    /// The host receives each frame within the call that writes it.
     fn lost_behind(&mut self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! The beds: where ports of each kind can be opened.
+//! The beds: one for each kind of port.
 
 mod ears;
 mod host;
@@ -15,7 +15,7 @@ use wirelane::port::{self, OpenOptions, Port};
 
 use crate::bed::{Bed, Observed, Promises};
 
-/// What is between a network interface and the test.
+/// The medium between a network interface and the test.
 pub(crate) trait Medium: Send {
     /// The interface for the port under test.
     fn interface(&self) -> &str;
@@ -23,17 +23,17 @@ pub(crate) trait Medium: Send {
     /// The link-layer addresses of the interface and of its neighbour.
     fn macs(&self) -> [[u8; 6]; 2];
 
-    /// Another medium like this one.
+    /// Creates another medium like this one.
     fn again(&self) -> Self
     where
         Self: Sized;
 
-    /// Calls `action` where the interface is.
+    /// Calls `action` in the namespace of the interface.
     fn inside<T>(&self, action: impl FnOnce() -> T) -> T
     where
         Self: Sized;
 
-    /// Waits until the port before has gone altogether.
+    /// Waits until the previous port is closed completely.
     fn make_room(&mut self) {}
 
     /// As [`Bed::flow`].
@@ -44,7 +44,7 @@ pub(crate) trait Medium: Send {
     /// As [`Bed::inject`].
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool;
 
-    /// As [`Bed::settle`]. Nothing to do where whoever injects a frame takes it all the way.
+    /// As [`Bed::settle`]. Does nothing if the injecting call delivers the frame itself.
     fn settle(&mut self) {}
 
     /// As [`Bed::observe`].
@@ -56,7 +56,7 @@ pub(crate) trait Medium: Send {
         false
     }
 
-    /// As [`Bed::host_sends`]. `None` if the frame is sent and nobody can say through which queue.
+    /// As [`Bed::host_sends`]. `None` if the frame is sent and the queue is unknown.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16>;
 
     /// As [`Promises::calm`].
@@ -75,14 +75,14 @@ pub(crate) trait Medium: Send {
 pub(crate) struct OnInterface<M> {
     medium: M,
     promises: Promises,
-    /// What stands behind the name in the spec.
+    /// The part of the spec after the name.
     query: &'static str,
-    /// Whether the port decides through which TX queue its frames leave.
+    /// Whether the port selects the TX queue of its frames.
     steers: bool,
 }
 
 impl<M> OnInterface<M> {
-    /// The same with frames of up to `longest` bytes.
+    /// The same bed, with frames of up to `longest` bytes.
     fn with_longest(mut self, longest: usize) -> Self {
         self.promises.longest = longest;
         self
@@ -90,7 +90,7 @@ impl<M> OnInterface<M> {
 }
 
 impl<M> OnInterface<M> {
-    /// On a device that does not count what it has no room for.
+    /// The same bed, on a device that does not count the frames that it has no room for.
     #[allow(dead_code, reason = "for interfaces that exist, which are another target's")]
     pub(crate) fn that_loses_silently(mut self) -> Self {
         self.promises.counts_losses = false;

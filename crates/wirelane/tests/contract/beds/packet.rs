@@ -5,20 +5,21 @@ use crate::beds::tap::Tap;
 use crate::beds::veth::Veth;
 use crate::beds::{Medium, OnInterface};
 
-/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over
-/// each frame in a block of its own, so there are more blocks than frames that a property holds and
-/// has on the way.
+/// Small rings and a short timer, so that tests are fast. On a busy machine the timer retires a
+/// block for each frame, so there are more blocks than frames that a property holds or has in
+/// flight.
 const QUICK: &str = "?ring=1Mi&block=4Ki&retire=2ms";
-/// As many blocks for the longest frames.
+/// The same number of blocks, large enough for the longest frames.
 const JUMBO: &str = "?ring=4Mi&block=16Ki&retire=2ms";
 
-/// On a TAP device: what is written to queue i arrives on RX queue i.
+/// On a TAP device: frames written to queue i arrive on RX queue i.
 pub(crate) fn on_tap(queues: u16) -> OnInterface<Tap> {
-    // The device drops what its queues cannot hold.
+    // The device drops frames that its queues cannot hold.
     on(Tap::new(queues), queues, false)
 }
 
-/// On one end of a veth pair: what the other end sends through TX queue i arrives on RX queue i.
+/// On one end of a veth pair: frames that the other end sends through TX queue i arrive on RX queue
+/// i.
 pub(crate) fn on_veth(queues: u16) -> OnInterface<Veth> {
     on(Veth::new(queues), queues, true)
 }
@@ -28,15 +29,15 @@ pub(crate) fn on_jumbo_veth(queues: u16) -> OnInterface<Veth> {
     OnInterface { query: JUMBO, ..on(Veth::jumbo(queues), queues, true) }.with_longest(9014)
 }
 
-/// As [`on_veth`], with packets handed over one by one.
+/// As [`on_veth`], with packets delivered one by one.
 pub(crate) fn on_immediate_veth(queues: u16) -> OnInterface<Veth> {
     one_by_one(on(Veth::new(queues), queues, true))
 }
 
-/// As [`on_jumbo_veth`], with packets handed over one by one: long ones do not fit into slots.
+/// As [`on_jumbo_veth`], with packets delivered one by one. Long packets do not fit into slots.
 pub(crate) fn on_immediate_jumbo_veth(queues: u16) -> OnInterface<Veth> {
     let mut bed = one_by_one(on_jumbo_veth(queues));
-    // Each long frame is in separate memory, of which there is less.
+    // Each long frame is in separate memory, which is scarcer.
     bed.promises.hold = 8;
     bed
 }
@@ -48,7 +49,7 @@ fn one_by_one<M: Medium>(mut bed: OnInterface<M>) -> OnInterface<M> {
     bed
 }
 
-/// On the interface of `medium`, which has as many queues.
+/// On the interface of `medium`, which has `queues` queues.
 pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
     let promises = Promises {
         backend: "packet",
@@ -67,6 +68,6 @@ pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<
         calm: medium.calm(),
         macs: medium.macs(),
     };
-    // The kernel decides through which TX queue a frame leaves.
+    // The kernel selects the TX queue of a frame.
     OnInterface { medium, promises, query: QUICK, steers: false }
 }

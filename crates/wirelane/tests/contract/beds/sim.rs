@@ -1,4 +1,5 @@
-//! Two simulated ports at a cable: one is under test, the other injects and observes.
+//! Two simulated ports with a cable between them: one is under test, the other injects and
+//! observes.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use wirelane_wire::{FlowKey, HashInput, ToeplitzKey};
 use crate::bed::{Bed, Classes, Held, Observed, Promises};
 use crate::traffic::Tag;
 
-/// A cable with `queues` queues at both ends.
+/// A cable between two ports with the same number of queues.
 pub(crate) struct Cable {
     promises: Promises,
-    /// By queue, a flow that the standard key leads there.
+    /// For each queue, a flow that the hash with the standard key maps to it.
     flows: Vec<u16>,
     far: Option<Far>,
 }
@@ -28,8 +29,8 @@ struct Far {
 }
 
 const MACS: [[u8; 6]; 2] = [[2, 0x57, 0x4c, 1, 0, 1], [2, 0x57, 0x4c, 1, 0, 2]];
-/// Frames of the far end per queue, and the ring of every pair of queues. Frames enough that a ring
-/// is full before they run out.
+/// The number of frames of the far end per queue, and the ring size of every pair of queues. There
+/// are more frames than ring entries, so that a ring becomes full first.
 const FAR_FRAMES: u32 = 2048;
 const RING: u32 = 1024;
 
@@ -100,7 +101,7 @@ impl Bed for Cable {
         taken == 1
     }
 
-    /// The cable is memory.
+    /// Nothing to wait for: the cable is memory.
     fn settle(&mut self) {}
 
     fn observe(&mut self) -> Vec<Observed> {
@@ -116,7 +117,7 @@ impl Bed for Cable {
         observed
     }
 
-    /// Frames move over the cable, so those that the port received are the far end's.
+    /// Frames move over the cable, so the port receives frames that belong to the far end.
     fn frames(&mut self, port: &Port) -> FrameCounts {
         let far = self.far();
         far.tx.iter_mut().for_each(|tx| tx.flush().unwrap());

@@ -1,4 +1,4 @@
-//! A multi-queue TAP device: as the medium of `packet:` ports, and as a port.
+//! A multi-queue TAP device, as the medium of `packet:` ports and as a port.
 
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{iface, netns};
@@ -10,7 +10,7 @@ use crate::beds::host::Host;
 use crate::beds::veth::{Drops, set_link};
 use crate::beds::{Medium, OnInterface};
 
-/// As a port, with the host's stack as the world.
+/// The device as a port; its medium is the host's network stack.
 pub(crate) fn port(queues: u16) -> OnInterface<Host> {
     let medium = Host::new(queues);
     let promises = Promises {
@@ -19,7 +19,7 @@ pub(crate) fn port(queues: u16) -> OnInterface<Host> {
         interface: Some(medium.interface().to_owned()),
         queues,
         longest: 1514,
-        // The host takes whatever it is given.
+        // The host accepts longer frames.
         refuses_longer: false,
         parts: true,
         classes: Classes::Refused,
@@ -39,18 +39,18 @@ pub(crate) fn port(queues: u16) -> OnInterface<Host> {
     OnInterface { medium, promises, query, steers: true }
 }
 
-/// A device and the namespace that it is in.
+/// A device and its namespace.
 pub(crate) struct Tap {
     queues: u16,
     mac: [u8; 6],
     drops: Drops,
-    // Before the namespace that it is in.
+    // Dropped before its namespace.
     tap: MultiQueueTap,
     namespace: Namespace,
 }
 
 const NAME: &str = "wl-tap";
-/// The neighbour exists only in the frames of the test.
+/// This neighbour exists only in the frames of the test.
 const NEIGHBOUR: [u8; 6] = [2, 0x57, 0x4c, 2, 0, 1];
 
 impl Tap {
@@ -87,8 +87,8 @@ impl Medium for Tap {
     }
 
     fn observe(&mut self) -> Vec<Observed> {
-        // The device changes the queue in the middle of a flow when some of it comes by another one
-        // (`tun_flow_update`), and we read one queue after the other.
+        // The device changes the queue within a flow when packets of the flow arrive on another
+        // queue (`tun_flow_update`), and the bed reads one queue after the other.
         let observed = |(queue, bytes)| {
             let queue = queue as u16;
             Observed { queue: Some(queue), path: queue, bytes }
@@ -101,7 +101,7 @@ impl Medium for Tap {
         true
     }
 
-    /// The device decides by flow; the queue is where the frame comes out.
+    /// The device selects the queue by flow; the test finds the queue where the frame arrives.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
         self.tap.drain();
         self.inside(|| {

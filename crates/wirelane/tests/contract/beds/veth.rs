@@ -1,4 +1,4 @@
-//! One end of a veth pair; the other one, in a namespace of its own, is the world.
+//! One end of a veth pair; the other end, in a separate namespace, is the medium.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -20,10 +20,10 @@ use crate::beds::Medium;
 use crate::beds::ears::Ears;
 use crate::session::PATIENCE;
 
-/// A pair, what sends on its far end and what listens there.
+/// A pair, with sockets that send and listen on its far end.
 pub(crate) struct Veth {
     queues: u16,
-    /// What is sent through TX queue i + shift comes to RX queue i.
+    /// Frames sent through TX queue i + shift arrive on RX queue i.
     shift: u16,
     mtu: u32,
     near: Namespace,
@@ -31,7 +31,7 @@ pub(crate) struct Veth {
     pair: VethPair,
     steering: TxSteering,
     sender: PacketSocket,
-    /// Frames that the sender was told it could not send, and that count as dropped by the device.
+    /// The number of frames that `send` refused and that the device also counts as dropped.
     refused: u64,
     ears: Ears,
     near_drops: Drops,
@@ -39,13 +39,14 @@ pub(crate) struct Veth {
 }
 
 impl Veth {
-    /// What the far end sends through TX queue i comes to RX queue i.
+    /// Frames that the far end sends through TX queue i arrive on RX queue i.
     pub(crate) fn new(queues: u16) -> Self {
         Self::with(queues, 0, 1500)
     }
 
-    /// For what takes the queue from the packet, as generic XDP does: it reads 0 as no queue and
-    /// i + 1 as queue i (`netif_get_rxqueue`), but veth leaves the TX queue of the sender there.
+    /// For receivers that read the queue from the packet, such as generic XDP. `netif_get_rxqueue`
+    /// reads 0 as no queue and i + 1 as queue i, but veth leaves the sender's TX queue in that
+    /// field.
     pub(crate) fn generic(queues: u16) -> Self {
         Self::with(queues, 1, 1500)
     }
@@ -111,9 +112,8 @@ impl Medium for Veth {
         }
     }
 
-    /// On a busy machine frames wait for the kernel's own thread of a CPU. A frame is charged to
-    /// its sender until whoever receives it has it, in a turn of receiving which then comes to its
-    /// end.
+    /// On a busy machine frames wait for ksoftirqd. A frame is charged to its sender until a
+    /// receiver takes it; then the running softirq must end.
     fn settle(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.sender.outstanding().unwrap() > 0 {
@@ -166,7 +166,7 @@ pub(crate) fn sender(interface: &str) -> PacketSocket {
     socket
 }
 
-/// A port that receives what comes to an interface. Its ends of class RX come first, by queue.
+/// A port that receives the packets of an interface. Its ends of class RX are first, by queue.
 #[allow(dead_code, reason = "of the target contract-wire")]
 pub(crate) fn listener(interface: &str) -> PacketPort {
     let spec = format!("packet:{interface}?ring=4Mi&block=64Ki&retire=1ms").parse().unwrap();
@@ -174,7 +174,7 @@ pub(crate) fn listener(interface: &str) -> PacketPort {
     PacketPort::open(&spec, &OpenOptions::default().mask(mask)).unwrap()
 }
 
-/// What has come to a listener.
+/// Returns the packets that have arrived at a listener.
 #[allow(dead_code, reason = "of the target contract-wire")]
 pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
     let mut observed = Vec::new();
@@ -210,7 +210,7 @@ impl Drops {
         Self::here(interface)
     }
 
-    /// Of an interface in the calling thread's namespace.
+    /// The counters of an interface in the namespace of the calling thread.
     pub(crate) fn here(interface: &str) -> Self {
         let file = File::open("/proc/thread-self/net/dev").unwrap();
         Self { file, prefix: format!("{interface}:") }
@@ -223,7 +223,7 @@ impl Drops {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(&self.prefix)).unwrap();
         let fields: Vec<u64> =
             line.split_whitespace().map(|field| field.parse().unwrap()).collect();
-        // net/core/net-procfs.c: eight fields for each direction, of which the fourth are drops.
+        // net/core/net-procfs.c: there are eight fields per direction; the fourth of each is drops.
         Dropped { received: fields[3], transmitted: fields[11] }
     }
 }

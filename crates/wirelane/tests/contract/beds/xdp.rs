@@ -1,26 +1,26 @@
-//! `xdp:` on veth pairs, where there is no zero copy.
+//! `xdp:` on veth pairs, which do not support zero copy.
 
 use crate::bed::{Classes, Held, Promises};
 use crate::beds::veth::Veth;
 use crate::beds::{Medium, OnInterface};
 
-/// In the driver, with a copy.
+/// Native mode (in the driver), with copying.
 pub(crate) fn native(queues: u16) -> OnInterface<Veth> {
     on(Veth::new(queues), queues, "native", "?mode=native&ring=512&frames=1024")
 }
 
-/// In the driver, with frames that take several chunks.
+/// Native mode, with frames that span several chunks.
 pub(crate) fn jumbo(queues: u16) -> OnInterface<Veth> {
     let bed = on(Veth::jumbo(queues), queues, "native", "?mode=native&ring=512&frames=2048&sg=on");
     bed.with_longest(9014)
 }
 
-/// In the stack (SKB mode), with a copy.
+/// Generic (SKB) mode, with copying.
 pub(crate) fn generic(queues: u16) -> OnInterface<Veth> {
     on(Veth::generic(queues), queues, "generic", "?mode=generic&ring=512&frames=1024")
 }
 
-/// On the interface of `medium`, which has as many queues; `query` forces the mode.
+/// On the interface of `medium`, which has `queues` queues; `query` forces the mode.
 pub(crate) fn on<M: Medium>(
     medium: M,
     queues: u16,
@@ -44,6 +44,6 @@ pub(crate) fn on<M: Medium>(
         calm: medium.calm(),
         macs: medium.macs(),
     };
-    // A socket is bound to a queue in both directions.
+    // A socket is bound to one queue in both directions.
     OnInterface { medium, promises, query, steers: true }
 }

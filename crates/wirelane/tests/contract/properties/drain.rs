@@ -1,5 +1,5 @@
-//! The end of a transmitting end: what it took is counted as sent or as an error, and every frame
-//! goes home.
+//! Closing a transmitting end: every accepted frame is counted as sent or as an error, and returns
+//! to its pool.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,10 +13,11 @@ use crate::bed::Bed;
 use crate::session::{PATIENCE, Session, Verified, rx_only};
 use crate::traffic::{mixed, short};
 
-/// Frames that each end takes in these tests, half of them of memory that is not the port's.
+/// The number of frames that each end accepts in these tests. Half of them are from a separate
+/// pool.
 const COUNT: u32 = 48;
 
-/// Once an end is drained nothing is pending, all is counted, and all has left.
+/// After an end is drained, no frame is pending, and all are counted and sent.
 pub(crate) fn a_drained_end_has_sent_everything(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let mut pool = foreign();
@@ -33,7 +34,7 @@ pub(crate) fn a_drained_end_has_sent_everything(bed: &mut dyn Bed) -> Verified {
     verified
 }
 
-/// An end that is dropped right after it took frames, which nobody has flushed, sends them.
+/// An end that is dropped right after it accepted frames, without a flush, sends them.
 pub(crate) fn a_dropped_end_sends_what_it_took(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let mut pool = foreign();
@@ -53,8 +54,8 @@ pub(crate) fn a_dropped_end_sends_what_it_took(bed: &mut dyn Bed) -> Verified {
     verified
 }
 
-/// An end that is dropped when it can take no more, as nothing was flushed, counts all that it
-/// took.
+/// An end that is dropped when it is full, because it was never flushed, counts all frames that it
+/// accepted.
 pub(crate) fn a_full_end_that_is_dropped_counts_every_frame(bed: &mut dyn Bed) -> Verified {
     let fills = bed.promises().fills;
     let mut session = Session::start(bed);
@@ -74,12 +75,12 @@ pub(crate) fn a_full_end_that_is_dropped_counts_every_frame(bed: &mut dyn Bed) -
     verified
 }
 
-/// An end that is dropped when there is no link counts all that it took; and the next one sends
+/// An end that is dropped without a link counts all frames that it accepted. The next port sends
 /// again.
 pub(crate) fn an_end_dropped_without_a_link_counts_every_frame(bed: &mut dyn Bed) -> Verified {
     let mut pool = foreign();
     {
-        // What goes on at receiving ends without a link is another property.
+        // Receiving without a link is not part of this property.
         let options = rx_only().receive(false);
         let mut session = Session::open(bed, None, &options);
         session.port.start().unwrap();
@@ -111,7 +112,7 @@ fn counters(ends: &[Tx]) -> Vec<Arc<TxCounters>> {
     ends.iter().map(|tx| Arc::clone(tx.counters())).collect()
 }
 
-/// Has the end at `place` take [`COUNT`] frames, and flushes nothing.
+/// Transmits [`COUNT`] frames on the end at `place`, without a flush.
 #[track_caller]
 fn take_some(session: &mut Session<'_>, pool: &mut Pool, place: usize) {
     let mut batch = Batch::new(COUNT as usize);
@@ -121,14 +122,14 @@ fn take_some(session: &mut Session<'_>, pool: &mut Pool, place: usize) {
     tag(session, &mut batch, place);
     let deadline = Instant::now() + PATIENCE;
     while !batch.is_empty() {
-        // A device whose queue is its own memory may be busy with another.
+        // A device that shares its memory between queues may be busy with another queue.
         session.taken[place] += session.tx[place].transmit(&mut batch) as u32;
         assert!(Instant::now() < deadline, "{} of {COUNT} frames are not taken", batch.len());
     }
 }
 
-/// Has the end at `place` take frames until it takes no more, or 4000; returns how many of the last
-/// batch it left.
+/// Transmits frames on the end at `place` until it is full, or 4000. Returns how many of the last
+/// batch it did not accept.
 fn fill(session: &mut Session<'_>, pool: &mut Pool, place: usize) -> u32 {
     let mut batch = Batch::new(50);
     while batch.is_empty() && session.taken[place] < 4000 && pool.take(&mut batch, 50) > 0 {
@@ -138,7 +139,7 @@ fn fill(session: &mut Session<'_>, pool: &mut Pool, place: usize) -> u32 {
     batch.len() as u32
 }
 
-/// Makes the next frames of the end at `place`.
+/// Fills the batch with the next frames of the end at `place`.
 fn tag(session: &Session<'_>, batch: &mut Batch, place: usize) {
     let macs = session.bed.promises().macs;
     let queue = session.tx[place].queue();
@@ -148,7 +149,7 @@ fn tag(session: &Session<'_>, batch: &mut Batch, place: usize) {
     }
 }
 
-/// Each end has counted what it took; returns how many frames were sent.
+/// Checks that each end has counted the frames that it accepted. Returns the number of frames sent.
 #[track_caller]
 fn balance(counters: &[Arc<TxCounters>], taken: &[u32]) -> u64 {
     for (counters, taken) in counters.iter().zip(taken) {
@@ -159,12 +160,12 @@ fn balance(counters: &[Arc<TxCounters>], taken: &[u32]) -> u64 {
     counters.iter().map(|counters| counters.packets.value()).sum()
 }
 
-/// Every frame comes home.
+/// Checks that every frame returns to its pool.
 #[track_caller]
 fn assert_whole(pool: &mut Pool) {
     let deadline = Instant::now() + PATIENCE;
     while pool.free() < pool.size() {
-        // The pool notices when it is asked for frames.
+        // The pool collects returned frames only when it is asked for some.
         pool.take(&mut Batch::new(0), 0);
         assert!(Instant::now() < deadline, "{} of {} came home", pool.free(), pool.size());
         thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! What was received is transmitted again.
+//! Forwarding: received frames are transmitted again.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::bed::Bed;
 use crate::session::{PATIENCE, Session, Verified, check, wait_for};
 use crate::traffic::{Ledger, mixed};
 
-/// Frames that were received go back through their own queue with their addresses swapped.
+/// Received frames are sent back through their own queue with swapped addresses.
 pub(crate) fn received_frames_go_back_with_their_addresses_swapped(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let mut batch = Batch::new(32);
@@ -43,12 +43,12 @@ pub(crate) fn received_frames_go_back_with_their_addresses_swapped(bed: &mut dyn
     session.finish()
 }
 
-/// Frames that one port received leave through another one of its kind.
+/// Frames that one port received are sent through another port of the same kind.
 pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> Verified {
     let mut twin = bed.twin();
     let mut from = Session::start(bed);
     let mut to = Session::start(&mut *twin);
-    // What leaves is what came: the frames of the first, between its addresses.
+    // The second port sends the frames of the first, with their addresses.
     to.observed = from.received.iter().map(Ledger::like).collect();
     to.take_run_of(&from);
     let mut batch = Batch::new(32);
@@ -62,7 +62,7 @@ pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> V
                 rx.receive(&mut batch);
                 batch.retain(|frame| check(rx, &mut from.received[place], frame));
                 left -= batch.len();
-                // The other one may have fewer queues.
+                // The other port may have fewer queues.
                 let by = place % to.tx.len();
                 to.taken[by] += batch.len() as u32;
                 let tx = &mut to.tx[by];
@@ -78,7 +78,7 @@ pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> V
             to.watch();
         }
     }
-    // Frames of the first port may still be on their way through the second.
+    // Frames of the first port may still be in flight on the second.
     let sent = to.finish();
     from.finish().and(sent)
 }

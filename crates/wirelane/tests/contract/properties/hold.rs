@@ -1,4 +1,4 @@
-//! Frames that stay with the consumer: they stay whole, and reception goes on or recovers.
+//! Held frames: they remain intact, and reception continues or recovers.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,8 +11,8 @@ use crate::session::{PATIENCE, Session, Verified, check, wait_for};
 use crate::threads;
 use crate::traffic::{long, mixed, short};
 
-/// Frames that a consumer keeps across many receives are not touched, are counted as held, and do
-/// not stop those that follow.
+/// Frames that a consumer holds across many receives are not changed, are counted as held, and do
+/// not block later frames.
 pub(crate) fn held_frames_stay_whole(bed: &mut dyn Bed) -> Verified {
     let (hold, unit) = (bed.promises().hold, bed.promises().held);
     let mut session = Session::start(bed);
@@ -34,7 +34,7 @@ pub(crate) fn held_frames_stay_whole(bed: &mut dyn Bed) -> Verified {
     for (frame, copy) in held.iter().zip(&copies) {
         assert_eq!(frame.data(), copy, "a frame that was held has changed");
     }
-    // A frame is the owner's to write on, which hurts no neighbour.
+    // The owner may write to a frame; this must not change other frames.
     for frame in held.iter_mut().step_by(2) {
         frame.data_mut().fill(0xee);
         let capacity = frame.capacity();
@@ -49,14 +49,14 @@ pub(crate) fn held_frames_stay_whole(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// A consumer that pauses until everything is full loses frames, which are counted; afterwards all
-/// queues go on without a loss.
+/// A consumer that pauses until the rings are full loses frames, and they are counted. Afterwards
+/// all queues receive without loss.
 pub(crate) fn reception_recovers_after_a_pause(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(20, mixed);
     for _ in 0..2 {
         for place in 0..session.rx.len() {
-            // More than any ring of the beds holds, unless the medium pushes back before.
+            // More frames than any ring of the beds holds, unless the medium refuses some first.
             for _ in 0..24 {
                 session.inject(place, 64, long);
                 thread::sleep(Duration::from_micros(100));
@@ -68,8 +68,8 @@ pub(crate) fn reception_recovers_after_a_pause(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// A consumer that keeps everything until nothing comes any more, and then gives it back, receives
-/// again without a loss.
+/// A consumer that holds all frames until none arrive and then releases them receives again without
+/// loss.
 pub(crate) fn reception_recovers_when_all_was_held(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     for _ in 0..2 {
@@ -77,23 +77,23 @@ pub(crate) fn reception_recovers_when_all_was_held(bed: &mut dyn Bed) -> Verifie
             let mut held: Vec<Frame> = Vec::new();
             let (mut still, mut bursts) = (0, 0);
             let deadline = Instant::now() + PATIENCE;
-            // The first one may take its time.
+            // The first frame may arrive late.
             while (still < 10 || held.is_empty()) && bursts < 120 && Instant::now() < deadline {
                 bursts += u32::from(!held.is_empty());
                 session.inject(place, 64, long);
                 let before = held.len();
                 take(&mut session, place, &mut held);
                 still = if held.len() == before { still + 1 } else { 0 };
-                // What waits for the timer of a ring comes meanwhile.
+                // Gives the timer of a ring time to deliver waiting frames.
                 thread::sleep(Duration::from_micros(300));
-                // The housekeeping of a port that is waited for.
+                // Runs the maintenance that a port does when a thread waits for it.
                 session.rx[place].readiness().unwrap();
             }
             assert!(!held.is_empty(), "no frames: {}", session.books());
             assert!(session.frames().held() > 0);
             drop(held);
             session.settle_overload();
-            // A port that is asked takes what came back, a portion at a time.
+            // Each call lets the port reuse some of the returned frames.
             for _ in 0..32 {
                 session.receive();
                 session.rx[place].readiness().unwrap();
@@ -104,7 +104,8 @@ pub(crate) fn reception_recovers_when_all_was_held(bed: &mut dyn Bed) -> Verifie
     session.finish()
 }
 
-/// Frames are received on one thread and dropped on others, out of order, while reception goes on.
+/// Frames are received in one thread and dropped in another, out of order, while reception
+/// continues.
 pub(crate) fn frames_come_home_from_other_threads(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let (give, take_over) = mpsc::channel::<Frame>();
@@ -114,7 +115,7 @@ pub(crate) fn frames_come_home_from_other_threads(bed: &mut dyn Bed) -> Verified
         for frame in take_over {
             kept.push(frame);
             if kept.len() > 24 {
-                // From the middle, so that they come back in another order than they went.
+                // Drop one from the middle, so that the frames return in a different order.
                 drop(kept.swap_remove(dropped as usize % 24));
                 dropped += 1;
             }
@@ -137,7 +138,7 @@ pub(crate) fn frames_come_home_from_other_threads(bed: &mut dyn Bed) -> Verified
     session.finish()
 }
 
-/// Frames stay whole when their port is long gone, and can be dropped anywhere.
+/// Frames remain intact after their port is closed, and can be dropped in any thread.
 pub(crate) fn frames_outlive_their_port(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let mut held: Vec<Frame> = Vec::new();
@@ -152,7 +153,7 @@ pub(crate) fn frames_outlive_their_port(bed: &mut dyn Bed) -> Verified {
     let held_now = session.frames().held();
     assert!(held_now > 0 && held_now <= held.len() as u64);
     drop(session);
-    // Another port takes the place of the first, and memory is asked for anew.
+    // Another port replaces the first and allocates memory.
     let mut session = Session::start(bed);
     session.exchange(100, mixed);
     let reader = thread::spawn(move || {
@@ -162,7 +163,7 @@ pub(crate) fn frames_outlive_their_port(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Receives on one queue and keeps the frames until there are `want` of them.
+/// Receives on one queue and holds the frames until there are `want` of them.
 #[track_caller]
 fn keep(session: &mut Session<'_>, place: usize, held: &mut Vec<Frame>, want: usize) {
     let deadline = Instant::now() + PATIENCE;
@@ -177,7 +178,7 @@ fn keep(session: &mut Session<'_>, place: usize, held: &mut Vec<Frame>, want: us
     assert_eq!(held.len(), want, "more than was sent");
 }
 
-/// Receives what there is on one queue, and keeps it.
+/// Receives the available frames of one queue, and holds them.
 #[track_caller]
 fn take(session: &mut Session<'_>, place: usize, held: &mut Vec<Frame>) -> usize {
     let mut batch = Batch::new(64);

@@ -1,4 +1,4 @@
-//! What a port says of itself.
+//! The report of a port about itself.
 
 use wirelane::Class;
 use wirelane::port::Outcome;
@@ -7,7 +7,7 @@ use crate::bed::Bed;
 use crate::session::{Session, Verified, rx_only};
 use crate::traffic::{mixed, short};
 
-/// The report is there, true, and exactly one way of opening the interface was chosen.
+/// The report is complete and correct, and exactly one way to open the interface was chosen.
 pub(crate) fn info_is_complete(bed: &mut dyn Bed) -> Verified {
     let promises = bed.promises().clone();
     let mut session = Session::start(bed);
@@ -34,8 +34,8 @@ pub(crate) fn info_is_complete(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// One receiving end per queue and class and one transmitting end per queue, once; as many of them
-/// as the options ask for.
+/// A port hands out one receiving end per queue and class and one transmitting end per queue, only
+/// once, for the queues and classes in the options.
 pub(crate) fn ends_are_handed_out_once(bed: &mut dyn Bed) -> Verified {
     let queues = bed.promises().queues;
     let mut session = Session::start(bed);
@@ -48,7 +48,7 @@ pub(crate) fn ends_are_handed_out_once(bed: &mut dyn Bed) -> Verified {
     assert_eq!(others.len(), count, "an end twice");
     assert!(others.iter().filter(|(class, _)| *class == Class::Other).count() <= 1);
     assert!(session.port.rx().is_err() && session.port.tx().is_err(), "at the second call");
-    // Starting twice is starting once.
+    // A second start has no effect.
     session.port.start().unwrap();
     session.exchange(20, short);
     session.transmit(20, short);

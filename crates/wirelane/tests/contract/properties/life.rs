@@ -1,4 +1,4 @@
-//! Start, stop, the end, and the next port in the same place.
+//! Start, stop, end, and the next port on the same interface.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only};
 use crate::threads;
 use crate::traffic::{mixed, short};
 
-/// Frames that are in the rings when the port is stopped are still received; then the end comes,
-/// and stays. What comes later is not let in.
+/// Frames that are in the rings when the port is stopped are still received. Then every end reports
+/// its end, and keeps reporting it. Later frames are not received.
 pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(20, mixed);
@@ -38,7 +38,7 @@ pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed)
     session.close()
 }
 
-/// A stop from another thread in the middle of traffic ends every queue, and the books balance.
+/// A stop from another thread during traffic ends every queue, and the counters add up.
 pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verified {
     let mut verified: Option<Verified> = None;
     for delay in [2, 5] {
@@ -56,7 +56,7 @@ pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verifie
             session.receive();
         }
         stopper.join().unwrap();
-        // From here on nothing is owed: frames after the stop are not let in.
+        // From here on frames may be missing: the port does not receive frames after the stop.
         session.receive_to_the_end();
         let done = session.close();
         verified = Some(match verified {
@@ -67,7 +67,8 @@ pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verifie
     verified.unwrap()
 }
 
-/// Dropping a port stops it: its receiving ends deliver what is in the rings, then the end comes.
+/// Dropping a port stops it: its receiving ends deliver the frames in the rings, then report the
+/// end.
 pub(crate) fn a_dropped_port_is_stopped(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(20, mixed);
@@ -95,8 +96,7 @@ pub(crate) fn a_dropped_port_is_stopped(bed: &mut dyn Bed) -> Verified {
     Verified::of(seen.iter().sum())
 }
 
-/// A port that is stopped or dropped without ever being started ends, and is no obstacle to the
-/// next.
+/// A port that is stopped or dropped without being started ends, and does not block the next port.
 pub(crate) fn a_port_that_was_never_started_ends(bed: &mut dyn Bed) -> Verified {
     drop(Session::open(bed, None, &rx_only()));
     let mut session = Session::open(bed, None, &rx_only());
@@ -111,7 +111,7 @@ pub(crate) fn a_port_that_was_never_started_ends(bed: &mut dyn Bed) -> Verified 
     session.finish()
 }
 
-/// Ports can be opened, used and closed one right after the other, while frames keep coming.
+/// Ports can be opened, used and closed in quick succession while frames arrive.
 pub(crate) fn ports_open_again_at_once(bed: &mut dyn Bed) -> Verified {
     let mut verified: Option<Verified> = None;
     for round in 0..5 {
@@ -119,7 +119,7 @@ pub(crate) fn ports_open_again_at_once(bed: &mut dyn Bed) -> Verified {
         session.exchange(20, mixed);
         session.transmit(10, short);
         for place in 0..session.rx.len() {
-            // Nobody waits for these.
+            // The test does not wait for these frames.
             session.inject(place, 8, short);
         }
         if round % 2 == 0 {
@@ -135,8 +135,8 @@ pub(crate) fn ports_open_again_at_once(bed: &mut dyn Bed) -> Verified {
     verified.unwrap()
 }
 
-/// A port that is dropped in the middle of traffic, before or after its ends and the frames that
-/// they gave, leaves nothing behind.
+/// A port that is dropped during traffic, before or after its ends and their frames, leaves nothing
+/// behind.
 pub(crate) fn a_port_dropped_in_the_middle_of_traffic_leaves_nothing(
     bed: &mut dyn Bed,
 ) -> Verified {
@@ -151,7 +151,7 @@ pub(crate) fn a_port_dropped_in_the_middle_of_traffic_leaves_nothing(
             rx.receive(&mut batch);
         }
         for (tx, place) in session.tx.iter_mut().zip(0..) {
-            // Allocated and never sent.
+            // These frames are allocated and never sent.
             let mut own = wirelane::Batch::new(4);
             assert_eq!(tx.allocate(&mut own, 4), 4, "end {place}");
         }
@@ -171,7 +171,7 @@ pub(crate) fn a_port_dropped_in_the_middle_of_traffic_leaves_nothing(
             _ => {
                 drop(port);
                 drop((rx, others, tx, control));
-                // On a thread that never saw the port.
+                // Drop them in a thread that never used the port.
                 thread::spawn(move || drop(batch)).join().unwrap();
             }
         }

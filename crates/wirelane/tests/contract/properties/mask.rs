@@ -1,4 +1,4 @@
-//! Masks: what they select is received, and nothing else.
+//! Masks: only the selected queues and classes are received.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crate::bed::{Bed, Classes};
 use crate::session::{PATIENCE, Session, Verified, options, rx_only, wait_for};
 use crate::traffic::{mixed, short};
 
-/// A port that was opened with some queues selected receives those only; the others come with the
-/// mask that asks for them.
+/// A port that was opened with some queues selected receives only from those. The others are
+/// received after a mask selects them.
 pub(crate) fn unselected_queues_are_invisible(bed: &mut dyn Bed) -> Verified {
     let queues = usize::from(bed.promises().queues);
     let selected = rx(&(0..queues).filter(|queue| queue % 2 == 1).collect::<Vec<_>>());
@@ -34,17 +34,18 @@ pub(crate) fn unselected_queues_are_invisible(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// While masks change, queues that stay selected miss nothing, and those that do not show nothing.
+/// While masks change, queues that remain selected lose no frame, and unselected queues deliver
+/// none.
 pub(crate) fn masks_change_under_traffic(bed: &mut dyn Bed) -> Verified {
     let queues = usize::from(bed.promises().queues);
     let mut session = Session::start(bed);
     for round in 0..24_usize {
-        // One queue after the other is left out; with one queue, it is left out every other time.
+        // Each round excludes the next queue. With only one queue, every other round excludes it.
         let out = if queues == 1 && round % 2 == 0 { usize::MAX } else { round % queues };
         let all: Vec<usize> = (0..queues).filter(|queue| *queue != out).collect();
         for &place in &all {
             session.control.set_mask(rx(&all)).unwrap();
-            // Traffic in the middle of which the mask changes to the same for this queue.
+            // During this traffic the mask changes, but this queue remains selected.
             session.inject_all(place, 8, mixed);
             let more = if round % 3 == 0 { rx_only().mask } else { rx(&[place]) };
             session.control.set_mask(more).unwrap();
@@ -63,8 +64,8 @@ pub(crate) fn masks_change_under_traffic(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// A queue that does not exist is a usage error that says so, at the opening and later, and changes
-/// nothing.
+/// Selecting a queue that does not exist is a usage error that names the queue, when opening and
+/// later. It changes nothing.
 pub(crate) fn queues_that_are_not_there_are_refused(bed: &mut dyn Bed) -> Verified {
     let queues = usize::from(bed.promises().queues);
     for beyond in [queues, queues + 1, 63, 4095] {
@@ -89,12 +90,12 @@ pub(crate) fn queues_that_are_not_there_are_refused(bed: &mut dyn Bed) -> Verifi
     session.finish()
 }
 
-/// Packets of the classes TX and OTHER are received where the port can see them; where it cannot, a
-/// mask that asks for them is a usage error that says where to go instead.
+/// Packets of the classes TX and OTHER are received if the port can see them. Otherwise a mask that
+/// selects them is a usage error that names an alternative.
 pub(crate) fn the_other_classes_are_seen_or_refused(bed: &mut dyn Bed) -> Verified {
     let classes = bed.promises().classes;
     let tx = QueueMask { tx: [0].into_iter().collect(), ..rx_only().mask };
-    // Nothing but that: a mask that asks for everything gets what there is.
+    // Only this class: a mask that selects everything is accepted with the available classes.
     let other = QueueMask { other: true, ..rx(&[]) };
     match classes {
         Classes::Seen => the_host_is_seen(bed),
@@ -129,7 +130,7 @@ pub(crate) fn the_other_classes_are_seen_or_refused(bed: &mut dyn Bed) -> Verifi
     }
 }
 
-/// What the host sends is received in class TX on its queue, if the mask selects it.
+/// Packets that the host sends are received in class TX on their queue, if the mask selects it.
 fn the_host_is_seen(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let [near, far] = session.bed.promises().macs;
@@ -155,20 +156,20 @@ fn the_host_is_seen(bed: &mut dyn Bed) -> Verified {
         assert_eq!(session.batch.len(), usize::from(selected), "frames of the host");
         for frame_seen in session.batch.iter() {
             assert_eq!(frame_seen.class(), Class::Tx);
-            // Where the bed cannot say the queue, the port may know it.
+            // If the bed does not know the queue, the port may.
             assert!(queue.is_none() || frame_seen.queue() == queue, "{:?}", frame_seen.queue());
             assert_eq!(frame_seen.data(), frame);
             seen += 1;
         }
         session.batch.clear();
-        // It must not be taken for a frame of the port.
+        // The frame must not be mistaken for one that the port sent.
         session.bed.observe();
     }
     assert_eq!(seen, 2);
     session.finish()
 }
 
-/// A port can be opened for one of its queues and leaves the others alone, or says that it cannot.
+/// A port can be opened for one of its queues and does not use the others, or it refuses.
 pub(crate) fn a_part_of_the_queues_can_be_opened(bed: &mut dyn Bed) -> Verified {
     let last = bed.promises().queues - 1;
     let name = last.to_string();
@@ -207,15 +208,15 @@ fn rx(queues: &[usize]) -> QueueMask {
     QueueMask { enabled: true, rx, tx: QueueSet::NONE, other: false }
 }
 
-/// Frames for a queue that is not selected do not come.
+/// Checks that frames for an unselected queue are not received.
 #[track_caller]
 fn assert_invisible(session: &mut Session<'_>, place: usize) {
     hide(session, place, 20);
     quiet(session);
 }
 
-/// Lets frames come to a queue that must not be received. The ledgers know nothing of them: one
-/// that comes is one too many.
+/// Injects frames for a queue that must not be received. The ledgers do not expect them, so that a
+/// received frame is an error.
 #[track_caller]
 fn hide(session: &mut Session<'_>, place: usize, count: u32) {
     let injected = session.injected.clone();
@@ -228,7 +229,7 @@ fn hide(session: &mut Session<'_>, place: usize, count: u32) {
     assert_eq!(now, seen, "frames of a queue that is not selected");
 }
 
-/// Nothing comes.
+/// Checks that no frame is received.
 #[track_caller]
 fn quiet(session: &mut Session<'_>) {
     for _ in 0..8 {

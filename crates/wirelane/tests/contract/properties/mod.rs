@@ -1,4 +1,4 @@
-//! The properties. Each is a function over a bed that panics when the property does not hold.
+//! The properties. Each is a function of a bed that panics when the property does not hold.
 
 pub(crate) mod drain;
 pub(crate) mod forward;

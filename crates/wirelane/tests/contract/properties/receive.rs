@@ -1,4 +1,4 @@
-//! What is received: every frame once, whole, in order, on its queue, with its time.
+//! Reception: every frame arrives once, intact, in order, on its queue, and with its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use crate::session::{PATIENCE, Session, Verified, check, receive_on, rx_only, wa
 use crate::threads;
 use crate::traffic::{mixed, short};
 
-/// Nothing is received before the start, and everything after it.
+/// No frame is received before the start, and every frame after it.
 pub(crate) fn nothing_comes_before_the_start(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::open(bed, None, &rx_only());
     for place in 0..session.rx.len() {
-        // They are sent, but they are none of those that must come.
+        // These frames are sent, but the port need not receive them.
         session.inject(place, 30, short);
     }
     session.injected.fill(0);
@@ -34,12 +34,12 @@ pub(crate) fn nothing_comes_before_the_start(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Frames of every length arrive exactly once, whole, in order, on their queue; and the counters
-/// say the same.
+/// Frames of every length arrive exactly once, intact, in order and on their queue, and the
+/// counters match.
 pub(crate) fn every_frame_arrives_once(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.exchange(300, mixed);
-    // The queues in turn, a frame each.
+    // One frame for each queue in turn.
     for _ in 0..20 {
         for place in 0..session.rx.len() {
             session.inject_all(place, 1, mixed);
@@ -50,7 +50,8 @@ pub(crate) fn every_frame_arrives_once(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// A batch takes what it has room for, keeps what it had, and the rest comes next time.
+/// A batch receives as many frames as it has room for and keeps those that it had. The next call
+/// returns the rest.
 pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     for capacity in [1, 2, 7, 63, 200] {
@@ -62,7 +63,7 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
             while missing > 0 {
                 let rx = &mut session.rx[place];
                 assert_eq!(rx.receive(&mut Batch::new(0)), 0, "there is no room");
-                // Half of the room, then the other half, on top of what is there.
+                // Fill half of the room first, then the rest.
                 batch.set_limit(capacity.div_ceil(2));
                 let first = rx.receive(&mut batch);
                 assert!(first == batch.len() && first <= capacity.div_ceil(2));
@@ -83,8 +84,8 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
     session.finish()
 }
 
-/// A frame with a VLAN tag comes with its tag; where the driver keeps that, a note says that it is
-/// lost.
+/// A frame with a VLAN tag is received with its tag. If the driver removes the tag, a note says
+/// that it is lost.
 pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified {
     const TAG: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
     let mut session = Session::start(bed);
@@ -101,7 +102,7 @@ pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified 
                 assert!(Instant::now() < deadline, "the medium takes nothing");
                 thread::sleep(Duration::from_millis(1));
             }
-            // By whichever queue it comes: not every card hashes what is behind a tag.
+            // It may arrive on any queue: not every card hashes the headers behind a tag.
             while !session.rx.iter_mut().any(|rx| rx.receive(&mut batch) > 0) {
                 assert!(Instant::now() < deadline, "no frame: {}", session.books());
                 wait_for(&mut session.rx, Duration::from_millis(20));
@@ -123,7 +124,7 @@ pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified 
     Verified::of(seen)
 }
 
-/// A snap length cuts the bytes and not the length on the wire.
+/// A snap length cuts the bytes but does not change the length on the wire.
 pub(crate) fn the_snap_length_cuts(bed: &mut dyn Bed) -> Verified {
     let mut verified = None;
     for snaplen in [60, 128] {
@@ -141,10 +142,11 @@ pub(crate) fn the_snap_length_cuts(bed: &mut dyn Bed) -> Verified {
     verified.unwrap()
 }
 
-/// A frame is stamped between its injection and its reception, nothing is older than the watermark
-/// promised, and the watermark goes on when nothing comes.
+/// The timestamp of a frame is between its injection and its reception. No frame is older than the
+/// watermark. The watermark advances even if no frames arrive.
 pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
-    // The medium may stamp a batch in steps of a nanosecond.
+    // The medium may stamp frames of a batch a little ahead of the clock, so that their times
+    // increase.
     const SLACK: u64 = 1_000_000;
     let mut session = Session::start(bed);
     let lateness = session.port.info().lateness;
@@ -186,8 +188,8 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Whoever waits as the port says gets every frame: a descriptor becomes readable, and a time is
-/// long enough for one.
+/// A consumer that waits as the port reports receives every frame: a descriptor becomes readable,
+/// or a given time suffices.
 pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     for _ in 0..5 {
@@ -201,7 +203,7 @@ pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
                 match rx.readiness().unwrap() {
                     Readiness::Now => {}
                     Readiness::After(time) => thread::sleep(time),
-                    // Not the time given: only the descriptor counts here.
+                    // Ignore the time; this test checks the descriptor.
                     Readiness::Soon(fd, _) | Readiness::Descriptor(fd, _) => {
                         let mut set = [rustix::event::PollFd::from_borrowed_fd(
                             fd,
@@ -219,10 +221,10 @@ pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Each queue is received on a thread of its own while frames are injected on another.
+/// Each queue is received in a separate thread while another thread injects frames.
 pub(crate) fn queues_are_received_on_threads(bed: &mut dyn Bed) -> Verified {
     const COUNT: u32 = 400;
-    /// Frames of a queue on the way, at most: less than any ring holds.
+    /// The maximum number of frames of a queue in flight: fewer than any ring holds.
     const AHEAD: u64 = 128;
     let mut session = Session::start(bed);
     let (ends, ledgers) = (std::mem::take(&mut session.rx), std::mem::take(&mut session.received));
@@ -257,7 +259,7 @@ pub(crate) fn queues_are_received_on_threads(bed: &mut dyn Bed) -> Verified {
             let tag = session.tag(*queue, number, mixed(number, longest));
             let frame = tag.frame(session.bed.flow(*queue), [far, near]);
             let deadline = Instant::now() + PATIENCE;
-            // A thread that is not let run must not cost frames.
+            // A receiving thread that gets no CPU must not cause losses.
             let is_far = || u64::from(number) > come[place].load(Ordering::Relaxed) + AHEAD;
             while is_far() || !session.bed.inject(*queue, &frame) {
                 assert!(Instant::now() < deadline, "the medium takes nothing");

@@ -1,5 +1,5 @@
-//! What is transmitted: every frame that was taken leaves once and whole, and what is not taken
-//! stays.
+//! Transmission: every accepted frame is sent once and intact, and frames that are not accepted
+//! remain in the batch.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only, send, wai
 use crate::threads;
 use crate::traffic::{mixed, short};
 
-/// Frames of every length leave exactly once, whole and in order of their queue; and the counters
-/// say the same.
+/// Frames of every length are sent exactly once, intact and in order on their queue, and the
+/// counters match.
 pub(crate) fn every_frame_is_sent_once(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     session.transmit(200, mixed);
@@ -27,7 +27,7 @@ pub(crate) fn every_frame_is_sent_once(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Frames of memory that is not the port's are sent as well, and go home to their pool.
+/// Frames from a separate pool are also sent, and return to their pool.
 pub(crate) fn foreign_frames_are_sent(bed: &mut dyn Bed) -> Verified {
     const COUNT: u32 = 48;
     let mut session = Session::start(bed);
@@ -40,7 +40,7 @@ pub(crate) fn foreign_frames_are_sent(bed: &mut dyn Bed) -> Verified {
         let (queue, mut batch) = (session.tx[place].queue(), Batch::new(64));
         let deadline = Instant::now() + PATIENCE;
         while pool.take(&mut batch, COUNT as usize) < COUNT as usize {
-            // Frames of the queue before are on their way home.
+            // Frames of the previous queue have not yet returned.
             batch.clear();
             assert!(Instant::now() < deadline, "foreign frames do not come home");
             session.look();
@@ -64,13 +64,13 @@ pub(crate) fn foreign_frames_are_sent(bed: &mut dyn Bed) -> Verified {
     verified
 }
 
-/// A frame that is too long is an error that is counted, and those around it are sent.
+/// A frame that is too long is counted as an error; the frames before and after it are sent.
 pub(crate) fn long_frames_are_errors(bed: &mut dyn Bed) -> Verified {
     let refuses = bed.promises().refuses_longer;
     let mut session = Session::start(bed);
     let [near, far] = session.bed.promises().macs;
     let longest = session.longest();
-    // With a tag, a frame may be longer by that.
+    // A VLAN tag of four bytes may exceed the maximum length.
     let too_long = longest as u16 + 5;
     let config =
         PoolConfig { chunks: 64, chunk_size: chunk(&session), headroom: 128, numa_node: None };
@@ -87,7 +87,7 @@ pub(crate) fn long_frames_are_errors(bed: &mut dyn Bed) -> Verified {
         for (i, frame) in batch.iter_mut().enumerate() {
             let is_long = refuses && i % 3 == 1;
             let length = if is_long { too_long } else { mixed(next, longest) };
-            // A long one has a number that nothing has: it must not be seen.
+            // A long frame gets an unused number, so that the test fails if it is observed.
             let number = if is_long { u32::MAX } else { next };
             assert!(frame.fill(&session.tag(queue, number, length).frame(flow, [near, far])));
             next += u32::from(!is_long);
@@ -106,8 +106,8 @@ pub(crate) fn long_frames_are_errors(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// When a transmitting end is full, what does not fit stays in the batch, in order; everything is
-/// sent once there is room again.
+/// When a transmitting end is full, the frames that do not fit remain in the batch, in order. They
+/// are sent once there is room again.
 pub(crate) fn what_does_not_fit_stays(bed: &mut dyn Bed) -> Verified {
     const MOST: u32 = 20_000;
     let fills = bed.promises().fills;
@@ -124,7 +124,7 @@ pub(crate) fn what_does_not_fit_stays(bed: &mut dyn Bed) -> Verified {
         let mut pool = Pool::new(config).unwrap();
         let mut batch = Batch::new(50);
         let mut number = session.taken[place];
-        // Nothing is flushed: it fills up.
+        // Without a flush the end becomes full.
         while batch.is_empty() && number < MOST {
             pool.take(&mut batch, 50);
             for frame in batch.iter_mut() {
@@ -166,8 +166,8 @@ pub(crate) fn what_does_not_fit_stays(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// The frames that an end gives out are bounded, have room for the longest packet, and can be asked
-/// for again when they were dropped, here or on another thread.
+/// An end allocates a limited number of frames with room for the longest packet. Dropped frames can
+/// be allocated again, whether this thread or another dropped them.
 pub(crate) fn own_frames_run_out_and_come_back(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let longest = session.longest();
@@ -181,7 +181,7 @@ pub(crate) fn own_frames_run_out_and_come_back(bed: &mut dyn Bed) -> Verified {
                 let before = frames.len();
                 let n = tx.allocate(&mut frames, 100);
                 assert_eq!(frames.len() - before, n, "the number of frames allocated");
-                // With the second round, those that were dropped come back in their own time.
+                // In the second round, dropped frames may need some time to return.
                 if n == 0 && frames.len() >= first {
                     break;
                 }
@@ -192,7 +192,7 @@ pub(crate) fn own_frames_run_out_and_come_back(bed: &mut dyn Bed) -> Verified {
             assert!(frames.iter().all(|frame| frame.capacity() >= longest), "too small");
             assert!(frames.iter().all(|frame| frame.headroom() >= 14), "no room for a header");
             first = frames.len();
-            // An end whose frames are all out still sends those of others.
+            // Drop all frames: in this thread, then in another.
             let gone = std::mem::replace(&mut frames, Batch::new(1 << 16));
             if elsewhere {
                 thread::spawn(move || drop(gone)).join().unwrap();
@@ -206,7 +206,7 @@ pub(crate) fn own_frames_run_out_and_come_back(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Each TX queue is fed by a thread of its own.
+/// Each TX queue is used by a separate thread.
 pub(crate) fn queues_transmit_on_threads(bed: &mut dyn Bed) -> Verified {
     const COUNT: u32 = 200;
     let mut session = Session::start(bed);
@@ -216,7 +216,7 @@ pub(crate) fn queues_transmit_on_threads(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// The receiving and the transmitting end of each queue are on two threads, and both are busy.
+/// The receiving and the transmitting end of each queue run in two threads at the same time.
 pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
     const COUNT: u32 = 200;
     let mut session = Session::open(bed, None, &rx_only());
@@ -270,12 +270,12 @@ pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// Bytes of a chunk for frames that are a little longer than the longest.
+/// The chunk size for frames a little longer than the maximum.
 fn chunk(session: &Session<'_>) -> u32 {
     (session.longest() as u32 + 256).next_power_of_two()
 }
 
-/// A thread per transmitting end, which sends `count` frames of mixed lengths.
+/// Starts one thread per transmitting end, which sends `count` frames of mixed lengths.
 fn spawn_senders(session: &mut Session<'_>, count: u32) -> Vec<thread::JoinHandle<Tx>> {
     let ([near, far], longest) = (session.bed.promises().macs, session.longest());
     let ends = std::mem::take(&mut session.tx);
@@ -286,7 +286,7 @@ fn spawn_senders(session: &mut Session<'_>, count: u32) -> Vec<thread::JoinHandl
         let tag = session.tag(queue, 0, 0);
         senders.push(thread::spawn(move || {
             threads::stay();
-            // A few at a time, because no medium holds them all.
+            // Send a few at a time, because no medium holds all of them.
             for first in (0..count).step_by(20) {
                 let numbers = first..count.min(first + 20);
                 let frame = |number| {
@@ -302,7 +302,7 @@ fn spawn_senders(session: &mut Session<'_>, count: u32) -> Vec<thread::JoinHandl
     senders
 }
 
-/// Observes while the threads transmit, and takes their ends back.
+/// Observes while the threads transmit, then puts their ends back into the session.
 #[track_caller]
 fn collect(session: &mut Session<'_>, senders: Vec<thread::JoinHandle<Tx>>) {
     while !senders.iter().all(|sender| sender.is_finished()) {
