@@ -1,9 +1,9 @@
-//! The kernel's filter on a real interface, where it takes VLAN tags out of packets before it
-//! filters.
+//! The kernel's filter on a real interface, where the kernel removes VLAN tags from packets before
+//! it filters.
 
 #![allow(clippy::unwrap_used)]
 
-// Their expressions and packets are those by which the engines are compared.
+// The expressions and packets with which wirelane-filter compares its engines.
 #[path = "../../wirelane-filter/tests/filter/corpus.rs"]
 mod corpus;
 #[path = "../../wirelane-filter/tests/filter/dice.rs"]
@@ -27,11 +27,12 @@ use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{privileged, tools};
 
-/// Bytes that compiled expressions accept.
+/// The number of bytes that compiled expressions accept.
 const SNAPLEN: u32 = 262_144;
 
-/// Stops the port and takes what it has received, of `sent` frames that were sent to it while it
-/// was started. What the filter rejected is counted. The host sends frames of its own.
+/// Stops the port and returns the received frames. Checks that the port counts all `sent` frames
+/// that were sent after its start, including those that the filter rejected. Frames that the host
+/// sends do not count.
 fn finish(port: &mut Port, sent: usize) -> Vec<Vec<u8>> {
     port.control().stop();
     let mut got = Vec::new();
@@ -134,9 +135,9 @@ fn privileged_a_live_filter_can_change() {
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
 }
 
-/// What tcpdump takes on the same interface at the same time is what the program for bytes says, of
-/// packets without a tag, with one and with several. Each expression goes with its opposite: a
-/// packet too many of one is missing in the other, which then does not end.
+/// tcpdump on a live interface captures the packets that the program for plain bytes accepts:
+/// packets without a tag, with one tag, and with several. Each expression is tested with its
+/// negation: a packet too many for one is missing for the other, which then does not end.
 #[test]
 fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     const AT_ONCE: usize = 24;
@@ -147,9 +148,9 @@ fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     let tap = MultiQueueTap::new(&ns, "wl-fld", 1);
     let frames = packets::corpus();
     let frames: Vec<_> = frames.iter().filter(|frame| (60..1515).contains(&frame.len())).collect();
-    // tcpdump's programs for these are refused by the kernel, there is none, or the kernel shifts
-    // by less than is asked. Those for a direction lose packets that come right after they were
-    // attached: libpcap filters these again, where no kernel tells the direction.
+    // For these, the kernel refuses tcpdump's program, tcpdump has none, or the kernel shifts by
+    // fewer bits than requested. Programs for a direction lose packets that arrive right after they
+    // were attached: libpcap filters these again in user space, where the direction is unknown.
     let unlike = ["vlan and pppoes", "vlan and geneve", "ifindex", " << ", "inbound", "outbound"];
     let texts = corpus::expressions().into_iter().filter(|expression| {
         let is_like = !unlike.iter().any(|part| expression.text.contains(part));
@@ -158,7 +159,7 @@ fn privileged_a_filter_means_what_it_means_to_tcpdump_live() {
     });
     let pairs = texts.flat_map(|Expression { text, .. }| [format!("not ({text})"), text]);
     let cases = pairs.filter_map(|text| {
-        // The opposite of what takes all is refused.
+        // The negation of an expression that accepts all packets is refused.
         let interpreter = Interpreter::new(&compile(&text, 1, SNAPLEN).ok()?).unwrap();
         let accepts = |frame: &&&Vec<u8>| {
             let wire_len = frame.len() as u32;

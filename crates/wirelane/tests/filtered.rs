@@ -1,4 +1,5 @@
-//! Ports with a filter: what they deliver, what they count, and a change while packets come.
+//! Ports with a filter: delivered packets, counters, and a change of the filter while packets
+//! arrive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +15,8 @@ fn open(spec: &str, filter: Option<&str>) -> Port {
     port::open(&spec.parse().expect("a spec"), &options).expect("a port")
 }
 
-/// What a consumer sees of each queue until its end.
+/// Receives every queue until its end in a separate thread, and returns the number of packets of
+/// each.
 fn receive(rx: Vec<Rx>, each: impl Fn(&[u8]) + Sync) -> Vec<u64> {
     thread::scope(|scope| {
         let threads: Vec<_> = rx
@@ -87,7 +89,7 @@ fn a_wrong_filter_does_not_open() {
     }
 }
 
-/// Each packet meets the old or the new filter, never none and never a mixture.
+/// Each packet is matched by the old or the new filter, never by none and never by a mixture.
 #[test]
 fn a_filter_changes_while_packets_come() -> Result<()> {
     let filters: [Filter; 2] = ["udp src port 0 or tcp".parse()?, "udp".parse()?];

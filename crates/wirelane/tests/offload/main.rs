@@ -1,4 +1,5 @@
-//! Cutting and merging between two real stacks, with switches that are turned while packets come.
+//! Segmenting and merging between two real network stacks, with switches that change while packets
+//! arrive.
 //!
 //! ```text
 //!   left: stack ─ wl-tap ─ Forward ─ a ══ veth ══ b ─ stack :right
@@ -18,14 +19,14 @@ use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 
-/// The addresses of both stacks, over IPv4 and IPv6.
+/// The IPv4 and IPv6 addresses of both stacks.
 const LEFT: [&str; 2] = ["10.97.0.1", "fd97::1"];
 const RIGHT: [&str; 2] = ["10.97.0.2", "fd97::2"];
 
-/// The position of the port on the wire; the TAP device comes first.
+/// The index of the port on the veth pair; the TAP device has index 0.
 const WIRE: usize = 1;
 
-/// Two stacks, and Wirelane between them.
+/// Two stacks with Wirelane between them.
 struct World {
     forward: Session<Forward>,
     left: Namespace,
@@ -33,12 +34,12 @@ struct World {
 }
 
 impl World {
-    /// Starts with everything switched on.
+    /// Starts with all switches on.
     fn new(backend: &str, queues: u32) -> Self {
         let (left, right) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&left, &right, queues, 1500);
-        // Real checksums on the wire, no long frames from the other side, and no address on our end
-        // of it.
+        // Complete checksums on the wire, no long frames from the other side, and no address on
+        // Wirelane's end.
         let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
         for end in [&pair.a, &pair.b] {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
@@ -68,7 +69,7 @@ impl World {
         Self { forward, left, right }
     }
 
-    /// Long frames that were cut before the wire, and packets that were merged behind it, until
+    /// The numbers of long frames segmented before the wire, and of packets merged after it, until
     /// now.
     fn cut_and_merged(&self) -> (u64, u64) {
         let reading = self.forward.monitor().read();
@@ -78,7 +79,7 @@ impl World {
         (cut.sum(), merged.map(|(.., stats)| stats.merged).sum())
     }
 
-    /// Ends it: nothing failed, and every frame is back.
+    /// Ends the forwarding, and checks that nothing failed and that every frame has returned.
     fn finish(self) -> ForwardOutcome {
         let outcome = self.forward.join();
         assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);

@@ -1,4 +1,4 @@
-//! Transfers both ways while every switch is turned at random.
+//! Transfers in both directions while all switches change at random.
 //!
 //! In the usual tests it takes seconds.
 //! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test offload -- --ignored --nocapture soak_`
@@ -16,7 +16,7 @@ use wirelane_testkit::privileged;
 use super::transfer::transfer;
 use super::*;
 
-/// Turns a switch of a port.
+/// Changes a random switch of a port.
 fn turn(switches: &wirelane::session::forward::PortSwitches, dice: &mut Random) {
     let protocols = Protocols { tcp: dice.below(2) == 0, udp: dice.below(2) == 0 };
     match dice.below(5) {
@@ -26,7 +26,7 @@ fn turn(switches: &wirelane::session::forward::PortSwitches, dice: &mut Random) 
     }
 }
 
-/// Sends files both ways over both protocols for so long, while switches are turned.
+/// Sends files in both directions over IPv4 and IPv6 for `time`, while switches change.
 fn disturb(backend: &str, queues: u32, time: Duration) {
     let named = env::var("WIRELANE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = named.unwrap_or_else(|| wirelane_os::clock::realtime_ns() | 1);

@@ -1,4 +1,4 @@
-//! What a switch changes while packets come.
+//! The effect of switches that change while packets arrive.
 
 use wirelane_testkit::privileged;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const BYTES: u64 = 2 << 20;
 
-/// Long frames that were cut, and packets that were merged, during a transfer each way.
+/// The numbers of long frames segmented and of packets merged during transfers in both directions.
 fn during_transfers(world: &World) -> (u64, u64) {
     let before = world.cut_and_merged();
     for (l, r) in LEFT.into_iter().zip(RIGHT) {
@@ -29,7 +29,7 @@ fn privileged_a_switch_changes_what_is_cut_and_merged() {
     let (cut, merged) = during_transfers(&world);
     assert!(cut > 0 && merged > 0, "{cut} cut, {merged} merged");
 
-    // The stack itself cuts then, and what it has cut is not merged to be cut again.
+    // Now the stack segments, and Wirelane does not merge these segments again.
     tap.set_gro(Protocols::NONE).unwrap();
     wire.set_gso(Protocols::NONE).unwrap();
     wire.set_gro(Protocols { tcp: false, udp: true }).unwrap();
@@ -48,7 +48,8 @@ fn privileged_a_switch_changes_what_is_cut_and_merged() {
     drop(outcome);
 }
 
-/// What nothing was prepared for is refused, with what to do.
+/// A device that was opened without room for long frames refuses them, and the error says how to
+/// open it.
 #[test]
 fn privileged_a_device_without_room_for_long_frames_stays_so() {
     if !privileged::require() {
@@ -63,7 +64,7 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
     assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
     assert!(error.to_string().contains("open it to segment"), "{error}");
     drop((tap, control));
-    // Prepared for it, it can.
+    // A device that was prepared for them accepts them.
     let ns = Namespace::new();
     let options = options.forwarding(Forwarding::default().prepare_offload(true));
     let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();

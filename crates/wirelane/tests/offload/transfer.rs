@@ -1,4 +1,4 @@
-//! Files that are sent over TCP and compared with what arrives, byte by byte.
+//! Sends files over TCP and compares every byte that arrives.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use wirelane_testkit::netns::Namespace;
 
-/// A connection on which nothing moves for so long stands still.
+/// A connection without progress for this time is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BLOCK: usize = 64 << 10;
 
-/// The bytes of a file, without end; a seed repeats them (SplitMix64).
+/// An endless sequence of file contents that is determined by a seed (SplitMix64).
 struct Content(u64);
 
 impl Content {
@@ -25,11 +25,11 @@ impl Content {
     }
 }
 
-/// Sends `bytes` bytes from one namespace to `address` in the other one. Every byte is compared,
-/// which is stricter than a digest and says where they differ.
+/// Sends `bytes` bytes from one namespace to `address` in the other. It compares every byte, so
+/// that it can report the position of a difference.
 ///
 /// # Panics
-/// A byte is not the one sent, some are missing, or it stands still.
+/// When a byte differs, bytes are missing, or the connection is stuck.
 pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: u64, seed: u64) {
     let listener = to.inside(|| TcpListener::bind((address, 0)).unwrap());
     let at = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Checksums that are left to the kernel arrive complete.
+//! Checksum offload: the kernel completes checksums that are left to it.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ use wirelane_wire::checksum::Sum;
 
 use super::*;
 
-/// Bytes before the packets of the port's own memory.
+/// The headroom of packets in the port's own frames, in bytes.
 const TX_HEADROOM: usize = 128;
 
-/// Where the transport header of `frame` begins, without tags, and its checksum in it.
+/// The start of the transport header of `frame`, which has no tags, and the offset of its checksum.
 fn place(frame: &[u8]) -> PartialChecksum {
     let (start, protocol) = if frame[12] == 0x08 { (34, frame[23]) } else { (54, frame[20]) };
     PartialChecksum { start, offset: if protocol == 17 { 6 } else { 16 } }
 }
 
-/// Leaves the checksum of a complete frame to do, as whoever made it would have.
+/// Replaces the checksum of a complete frame by the sum of the pseudo-header, as a stack with
+/// checksum offload would.
 fn leave(frame: &mut [u8]) -> Offload {
     let at = place(frame);
     let field = usize::from(at.start + at.offset);
@@ -40,7 +41,7 @@ fn frames() -> Vec<Vec<u8>> {
     all.zip(0..).map(|((kind, length), n)| kind(n).length(length).build()).collect()
 }
 
-/// The near end, whose device leaves checksums to the kernel, and what the far end receives.
+/// The near end, whose device leaves checksums to the kernel, and the far end, which receives.
 struct Wire {
     tx: Tx,
     port: XdpPort,
@@ -71,7 +72,7 @@ impl Wire {
         }
     }
 
-    /// All that has come, which is what was sent without an error.
+    /// Receives as many packets as were sent without an error, and returns them.
     fn received(mut self) -> Vec<Vec<u8>> {
         let (mut got, count) = (Vec::new(), self.tx.counters().packets.value());
         finish_after(&*self.receiver.control(), &mut self.ends, &mut got, count as usize);
@@ -82,7 +83,7 @@ impl Wire {
     }
 }
 
-/// A frame of the port's own memory.
+/// A frame from the port's own memory.
 fn own(tx: &mut Tx, bytes: &[u8], offload: Offload) -> Frame {
     let mut batch = Batch::new(1);
     assert_eq!(tx.allocate(&mut batch, 1), 1);
@@ -105,13 +106,13 @@ fn privileged_the_kernel_completes_what_is_left_to_it() {
             let mut bytes = complete;
             let left = if n % 3 == 0 { Offload::default() } else { leave(&mut bytes) };
             all.push(match n % 5 {
-                // What must be copied takes along what is left to do.
+                // A frame that the port copies keeps its offload request.
                 0 => {
                     let mut frame = foreign.take_one().unwrap();
                     assert!(frame.fill(&bytes) && frame.set_offload(left));
                     frame
                 }
-                // Nothing is free before it: that must be copied, too.
+                // A frame without headroom is copied, too.
                 1 if left.is_none() => {
                     let front = TX_HEADROOM.min(bytes.len() - 20);
                     let mut frame = own(&mut wire.tx, &bytes[front..], left);
@@ -125,7 +126,7 @@ fn privileged_the_kernel_completes_what_is_left_to_it() {
         wire.send(all);
         let stats = wire.tx.counters().snapshot(0);
         assert_eq!((stats.packets, stats.errors), (frames().len() as u64, 0));
-        // Six of foreign memory, and the one long packet without room before it.
+        // Six frames of foreign memory, and one long packet without headroom.
         assert_eq!(wire.tx.counters().copied.value(), 7);
         assert!(wire.received() == frames(), "{query}");
     }
@@ -179,7 +180,7 @@ fn privileged_what_cannot_be_left_to_the_kernel_is_refused() {
     }
     let mut wire = Wire::new("?checksum=on");
     let good = packets::udp4(1).build();
-    // Beyond the end of the packet: the kernel would never get past it.
+    // Beyond the end of the packet: the kernel would never get past this descriptor.
     let beyond = PartialChecksum { start: good.len() as u16 - 1, offset: 0 };
     let wrong = Offload { checksum: Some(beyond), ..Offload::default() };
     let frames = [wrong, Offload::default()].map(|left| own(&mut wire.tx, &good, left));
@@ -191,6 +192,6 @@ fn privileged_what_cannot_be_left_to_the_kernel_is_refused() {
     let spec = format!("xdp:{}?mode=native&checksum=on", bench.pair.b.interface);
     let error = open(&bench.far, &spec, &sending()).err().unwrap();
     assert!(error.to_string().contains("several pieces"), "{error}");
-    // Left to the port, nothing is left to others that do not do it.
+    // By default the port does not promise checksums that nothing would complete.
     assert!(!bench.far("?mode=native", &sending()).sink().checksum);
 }

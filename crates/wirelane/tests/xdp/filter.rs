@@ -1,5 +1,5 @@
-//! A filter in the program: what does not match goes to the host, and each packet meets the old
-//! filter or the new one.
+//! Filters in the XDP program: packets that do not match reach the host, and each packet is matched
+//! by the old filter or the new one.
 
 use wirelane::filter::Filter;
 use wirelane_os::xdp::wait_for_receivers;
@@ -39,14 +39,14 @@ fn privileged_a_filter_changes_while_packets_come() {
             send(&mut senders[0], numbers.map(frame), || {
                 take(&mut ends[0], &mut got);
             });
-            // What was sent meets this filter, and not the next.
+            // These packets must pass this filter before the next one is set.
             assert!(eventually(|| {
                 take(&mut ends[0], &mut got);
                 got.len() >= expected.len()
             }));
             wait_for_receivers();
         }
-        // A wrong one changes nothing.
+        // An invalid filter changes nothing.
         assert!(control.set_filter(Some(&filter("udp udp"))).is_err());
         got.extend(finish(&*control, &mut ends));
         let sequences: Vec<u64> = got.iter().map(|got| got.sequence.unwrap()).collect();
@@ -89,7 +89,7 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
         send(&mut tx, frames(), || {
             take_all(&mut ends, &mut got);
         });
-        // What was sent meets this filter, and not the next.
+        // These packets must pass this filter before the next one is set.
         assert!(eventually(|| {
             take_all(&mut ends, &mut got);
             !got.is_empty()

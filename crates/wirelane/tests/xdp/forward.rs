@@ -1,4 +1,4 @@
-//! Frames that go from port to port: without a copy within one region, with one otherwise.
+//! Forwarding between ports: without a copy within one memory region, with a copy otherwise.
 
 use wirelane::port::{Backend, shared_memory};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
@@ -8,7 +8,7 @@ use super::*;
 
 const COUNT: u64 = 4000;
 
-/// Two wires that meet in a namespace in the middle.
+/// Two veth pairs with one end of each in a middle namespace.
 struct Chain {
     left: Namespace,
     middle: Namespace,
@@ -31,8 +31,8 @@ impl Chain {
             .map(|end| format!("xdp:{}{query}", end.interface).parse().unwrap())
     }
 
-    /// Sends on the left, forwards in the middle, receives on the right; returns what the
-    /// forwarding came to.
+    /// Sends on the left, forwards in the middle, and receives on the right. Returns the outcome of
+    /// the forwarding.
     fn run(&self, ports: Vec<Port>, mode: &str, longest: u64) -> ForwardOutcome {
         let spec = |end: &wirelane_testkit::veth::End| format!("xdp:{}?mode={mode}", end.interface);
         let mut receiver = open(&self.right, &spec(&self.second.a), &receiving()).unwrap();
@@ -49,7 +49,7 @@ impl Chain {
                 ends.iter_mut().for_each(|rx| {
                     take(rx, &mut got);
                 });
-                // A sender without pause overruns any receiver on a machine with few processors.
+                // A sender without pauses overruns any receiver on a machine with few CPUs.
                 std::thread::sleep(Duration::from_micros(200));
             };
             send(tx, (first..first + COUNT).map(frame), &mut drain);
@@ -125,7 +125,7 @@ fn privileged_frames_of_foreign_memory_are_copied_and_counted() {
     }
 }
 
-/// One port sends back what it received, with swapped addresses, where it lies.
+/// One port sends received packets back with swapped addresses, in the same memory.
 #[test]
 fn privileged_packets_go_back_uncopied() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! What the driver knows of a packet comes with it: the hash of its flow, compared with what the
-//! kernel says of the same bytes elsewhere; and nothing where it knows nothing.
+//! Metadata from the driver: the hash of a packet's flow, compared with the hash that another part
+//! of the kernel computes for the same bytes; and no hash if the driver has none.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ use wirelane_testkit::privileged;
 
 use super::*;
 
-/// What a frame said when it came.
+/// The bytes and the metadata of a received frame.
 type Said = (Vec<u8>, Option<RxHash>, Option<u64>);
 
 fn said(frame: &Frame) -> Said {
     (frame.data().to_vec(), frame.rx_hash(), frame.hardware_timestamp())
 }
 
-/// Everything that comes until the port is stopped.
+/// Stops the port and receives all packets until the end.
 fn all(port: &XdpPort, ends: &mut [Rx]) -> Vec<Said> {
     port.control().stop();
     let (mut got, mut batch) = (Vec::new(), Batch::new(16));
@@ -35,8 +35,8 @@ fn all(port: &XdpPort, ends: &mut [Rx]) -> Vec<Said> {
     got
 }
 
-/// The hash that the kernel's flow dissector has for these bytes, from a run of a program of
-/// another kind that has nothing to do with an interface.
+/// Returns the hash of the kernel's flow dissector for a frame, from a test run of a
+/// traffic-control program that uses no interface.
 struct Oracle(Program);
 
 impl Oracle {
@@ -48,12 +48,12 @@ impl Oracle {
     }
 
     fn hash(&self, frame: &[u8]) -> u32 {
-        // More than a page is too much; the headers are at the beginning.
+        // A test run accepts at most a page; the headers are at the beginning.
         self.0.test_run(&frame[..frame.len().min(1000)], None, 1).unwrap().result
     }
 }
 
-/// The host at the near end sends `frames`, through its whole stack.
+/// Sends `frames` from the host at the near end, through its whole stack.
 fn send_from_host(bench: &Bench, frames: &[Vec<u8>]) {
     bench.near.inside(|| {
         let socket = PacketSocket::open().unwrap();
@@ -61,7 +61,7 @@ fn send_from_host(bench: &Bench, frames: &[Vec<u8>]) {
         for frame in frames {
             assert_eq!(socket.send_frame(frame).unwrap(), frame.len());
         }
-        // On a busy machine they take their time.
+        // On a busy machine this takes some time.
         assert!(eventually(|| socket.outstanding().unwrap() == 0));
         wait_for_receivers();
     });
@@ -93,7 +93,7 @@ fn privileged_each_packet_comes_with_the_hash_of_its_flow() {
         (1500, 1514, "?mode=native&rx_hash=on", receiving()),
         (1500, 1514, "?mode=native&rx_hash=auto&rx_timestamps=auto&frame=3000", matching),
         (1500, 1514, "?mode=native&rx_hash=on&tags=on&headroom=64", receiving()),
-        // In pieces: the hash lies before the first one.
+        // In pieces: the hash is stored before the first.
         (9000, 9014, "?mode=native&rx_hash=on&frame=2048", receiving()),
     ] {
         let bench = Bench::new(1, mtu);
@@ -110,7 +110,7 @@ fn privileged_each_packet_comes_with_the_hash_of_its_flow() {
             let hash = hash.unwrap();
             assert_eq!(hash.value, oracle.hash(bytes), "{query}");
             assert!(hash.kind.covers_ports(), "{:?}", hash.kind);
-            // No hardware has seen it.
+            // Without hardware there is no hardware timestamp.
             assert_eq!(*time, None);
             *values.entry(hash.value).or_default() += 1;
         }
@@ -126,7 +126,7 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
     }
     let bench = Bench::new(1, 1500);
     let sent = frames(5, 5, 1514);
-    // Not asked.
+    // Without the option, frames have no metadata.
     let mut port = bench.far("?mode=native", &receiving());
     let mut ends = port.rx().unwrap();
     port.start().unwrap();
@@ -135,8 +135,8 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
     assert_eq!(got.len(), 5);
     assert!(got.iter().all(|(_, hash, time)| hash.is_none() && time.is_none()));
     drop((port, ends));
-    // First packets that have hashes, then, in the same chunks, others that were never packets of a
-    // stack: veth knows nothing of them.
+    // First packets that have hashes, then, in the same chunks, packets that never passed a network
+    // stack, so that veth has no hash for them.
     let mut port =
         bench.far("?mode=native&rx_hash=on&rx_timestamps=on&frames=128&ring=64", &receiving());
     let mut ends = port.rx().unwrap();
@@ -148,7 +148,7 @@ fn privileged_where_the_driver_knows_nothing_it_is_unknown() {
             ends[0].receive(&mut batch);
             got.extend(batch.iter().map(said));
             batch.clear();
-            // Gives chunks back.
+            // Returns chunks to the kernel.
             ends[0].readiness().unwrap();
             got.len() >= count
         }));
@@ -185,11 +185,11 @@ fn privileged_what_cannot_be_had_is_said_or_refused() {
         let said = |note: &String| note.contains(what) && note.contains("generic");
         assert!(port.info().notes.iter().any(said), "{:?}", port.info().notes);
         drop(port);
-        // A mode that has it is found, and why not a better one is said.
+        // Negotiation finds a mode that supports it.
         let port = bench.far(&format!("?{option}=on"), &receiving());
         assert_eq!(port.info().mode, PortMode::Native);
         drop(port);
-        // Who only sends asks for nothing.
+        // A port that only sends does not need it.
         open(&bench.far, &format!("{spec}&tx_budget=32"), &sending()).unwrap();
     }
 }
@@ -203,7 +203,8 @@ fn privileged_another_filter_asks_as_well() {
     let mut port = bench.far("?mode=native&rx_hash=on", &receiving());
     let mut ends = port.rx().unwrap();
     port.start().unwrap();
-    // From here, where the number of the interface means another one or none.
+    // Set the filter from this namespace, where the interface index is of another interface or of
+    // none.
     let filter: Filter = "udp".parse().unwrap();
     port.control().set_filter(Some(&filter)).unwrap();
     send_from_host(&bench, &frames(9, 3, 200));

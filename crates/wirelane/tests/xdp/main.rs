@@ -1,4 +1,4 @@
-//! The AF_XDP port on veth pairs, in network namespaces of their own.
+//! The AF_XDP port on veth pairs in separate network namespaces.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod checksum;
@@ -26,16 +26,17 @@ use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 use wirelane_testkit::veth::VethPair;
 
-/// Time after which something is stuck: on a busy machine a thread may wait for seconds.
+/// After this time without the expected result the test fails. On a busy machine a thread may wait
+/// for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Frames of one sender on the way, at most: the ring of a veth has 256 places, and what finds none
-/// is lost.
+/// The maximum number of frames of a sender in flight: the ring of a veth has 256 entries, and a
+/// frame that finds it full is lost.
 const ON_THE_WAY: usize = 128;
 
-/// The modes that veth has.
+/// The modes that veth supports.
 const MODES: [&str; 2] = ["native", "generic"];
 
-/// Two namespaces and the wire between them.
+/// Two namespaces with a veth pair between them.
 struct Bench {
     near: Namespace,
     far: Namespace,
@@ -49,12 +50,12 @@ impl Bench {
         Self { near, far, pair }
     }
 
-    /// Opens the near end, with `query` behind its name.
+    /// Opens the near end, with `query` after its name in the spec.
     fn near(&self, query: &str, options: &OpenOptions) -> XdpPort {
         open(&self.near, &format!("xdp:{}{query}", self.pair.a.interface), options).unwrap()
     }
 
-    /// Opens the far end, with `query` behind its name.
+    /// Opens the far end, with `query` after its name in the spec.
     fn far(&self, query: &str, options: &OpenOptions) -> XdpPort {
         open(&self.far, &format!("xdp:{}{query}", self.pair.b.interface), options).unwrap()
     }
@@ -82,7 +83,7 @@ fn rx_mask(queues: &[usize]) -> QueueMask {
     QueueMask { enabled: true, rx, tx: QueueSet::NONE, other: false }
 }
 
-/// A packet that came out of a port.
+/// A packet received from a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Got {
     queue: u16,
@@ -91,7 +92,7 @@ struct Got {
     timestamp: u64,
 }
 
-/// Everything that one end has now, without waiting.
+/// Receives all packets that one end has now, without waiting, and returns their number.
 fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     let mut batch = Batch::new(7);
     let mut total = 0;
@@ -114,14 +115,14 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     }
 }
 
-/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a veth
-/// without NAPI, which uses the queue of the CPU (`netif_rx`).
+/// Pins the calling thread to one CPU, so that its packets remain in order on a veth without NAPI,
+/// which uses the backlog of the sending CPU (`netif_rx`).
 fn stay() {
     wirelane_os::affinity::pin(wirelane_os::affinity::allowed_cpus().unwrap()[0]).unwrap();
 }
 
-/// As [`finish`], when `count` packets have come since the caller began with `got`: on a busy
-/// machine they take their time.
+/// As [`finish`], but first waits until `got` has `count` packets: on a busy machine this takes
+/// some time.
 fn finish_after(control: &dyn Control, ends: &mut [Rx], got: &mut Vec<Got>, count: usize) {
     eventually(|| {
         ends.iter_mut().for_each(|rx| {
@@ -132,7 +133,7 @@ fn finish_after(control: &dyn Control, ends: &mut [Rx], got: &mut Vec<Got>, coun
     got.extend(finish(control, ends));
 }
 
-/// Stops the port and receives to the end.
+/// Stops the port, receives to the end, and returns the packets.
 fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
     control.stop();
     let mut got = Vec::new();
@@ -153,7 +154,8 @@ fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
     got
 }
 
-/// Sends everything and waits until it has left. `meanwhile` runs after every batch.
+/// Sends all frames and waits until the kernel has completed them. `meanwhile` runs after every
+/// batch.
 fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>, mut meanwhile: impl FnMut()) {
     let mut frames = frames.into_iter().peekable();
     let mut batch = Batch::new(32);
@@ -176,7 +178,7 @@ fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>, mut meanwhile: i
     }
 }
 
-/// Whether `condition` comes true.
+/// Waits until `condition` is true, and returns whether it became true in time.
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
@@ -193,7 +195,7 @@ fn sequences(got: &[Got], queue: u16) -> Vec<u64> {
     got.iter().filter(|got| got.queue == queue).filter_map(|got| got.sequence).collect()
 }
 
-/// Nothing is in the hands of the program, and nobody has anything to complain of.
+/// Checks that the program holds no frames and that the port has no diagnostics.
 fn assert_conserved(port: &Port) {
     let counts: FrameCounts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");

@@ -1,4 +1,4 @@
-//! Which mode is had, and what is said about those that are not.
+//! Negotiation: the mode that the port gets, and the reasons why it does not get the others.
 
 use wirelane::ErrorKind;
 use wirelane::port;
@@ -56,7 +56,8 @@ fn privileged_a_driver_without_programs_has_generic_mode() {
     }
     let bench = Bench::new(2, 1500);
     let interface = &bench.pair.b.interface;
-    // The peer now has more TX queues than this end has RX queues.
+    // The peer now has more TX queues than this end has RX queues, so veth accepts no native
+    // program.
     bench.pair.b.ethtool(&["-L", interface, "rx", "1"]);
     let spec = format!("xdp:{interface}?mode=native");
     let error = refused(&bench.far, &spec, &receiving());
@@ -82,7 +83,7 @@ fn privileged_a_program_that_is_there_is_named_and_left_alone() {
     assert!(error.cause().contains(before.name.as_deref().unwrap()), "{error}");
     assert_eq!(error.errno(), Some(rustix::io::Errno::BUSY.raw_os_error()));
     assert_eq!(attached().unwrap().id, before.id);
-    // A bare name goes on to AF_PACKET and says why.
+    // A port opened by a bare name falls back to AF_PACKET and reports why.
     let bare: Spec = bench.pair.b.interface.parse().unwrap();
     let port = bench.far.inside(|| port::open(&bare, &receiving()).unwrap());
     assert_eq!(port.info().backend, Backend::Packet);
@@ -125,7 +126,7 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     }
     let error = refused(&bench.far, "xdp:wl-none", &receiving());
     assert!(error.to_string().contains("no such interface"), "{error}");
-    // Masks that change are held to the same.
+    // The same rules hold for later masks.
     let port = bench.far("", &receiving());
     let control = port.control();
     let other = QueueMask { other: true, ..rx_mask(&[]) };
@@ -133,8 +134,7 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     assert_eq!(control.mask(), QueueMask::ALL);
 }
 
-/// A bare name gives copies, with a filter, too, and nobody speaks of anything else; `xdp:` does
-/// not open.
+/// A bare name opens `packet:`, also with a filter, and does not mention XDP. `xdp:` does not open.
 #[test]
 fn privileged_who_only_looks_takes_nothing() {
     if !privileged::require() {

@@ -1,5 +1,5 @@
-//! What the world does to an open port, and what it says where it cannot be opened. Nothing here
-//! may hang: every wait has an end.
+//! External events at an open port, and the errors of a port that cannot be opened. No test may
+//! hang: every wait has a limit.
 
 use std::env;
 use std::process::Command;
@@ -17,7 +17,7 @@ use wirelane_testkit::process::{ChildGuard, output};
 
 use super::*;
 
-/// Numbered frames from the near end, from inside the kernel.
+/// Sends numbered frames from the near end, with a sender in the kernel.
 fn load(bench: &Bench, count: Option<u64>, rate: u64) -> Sending {
     let frames: Vec<_> = (0..64).map(|n| packets::udp4(n).build()).collect();
     let pace = Pace { count, rate: Some(rate), cpu: None };
@@ -29,7 +29,8 @@ fn program_at_far(bench: &Bench) -> Option<Attached> {
     bench.far.inside(|| attached(iface::index(&bench.pair.b.interface).unwrap()).unwrap())
 }
 
-/// Receives from all ends until `enough` have come since the call.
+/// Receives from all ends until `enough` packets have arrived since the call. Returns false if they
+/// do not arrive in time.
 fn receive(ends: &mut [Rx], enough: usize) -> bool {
     let (mut got, mut sum) = (Vec::new(), 0);
     eventually(|| {
@@ -42,14 +43,14 @@ fn receive(ends: &mut [Rx], enough: usize) -> bool {
     })
 }
 
-/// Lets NAPI run at the far end in generic mode, too, as a load from the kernel needs it.
+/// Enables NAPI at the far end, which a sender in the kernel needs, also in generic mode.
 fn ready_for_load(queues: u32) -> Bench {
     let bench = Bench::new(queues, 1500);
     bench.pair.b.ethtool(&["-K", &bench.pair.b.interface, "gro", "on"]);
     bench
 }
 
-/// The process that is killed; see [`privileged_a_killed_process_leaves_nothing`].
+/// The process that [`privileged_a_killed_process_leaves_nothing`] kills.
 #[test]
 #[ignore = "is started by another test"]
 fn hold_a_port() {
@@ -120,7 +121,7 @@ fn privileged_a_link_that_goes_down_and_up_again() {
             let sending = load(&bench, None, 20_000);
             assert!(receive(&mut ends, 500), "{mode}: nothing comes");
             set(end, "down");
-            // What is to be sent meanwhile waits, and nothing stands still for it.
+            // Frames sent during this time wait, and sending does not block.
             let mut batch = Batch::new(8);
             senders[0].allocate(&mut batch, 8);
             batch.iter_mut().for_each(|frame| assert!(frame.fill(&packets::raw(1))));
@@ -169,9 +170,9 @@ fn privileged_the_number_of_queues_changes() {
                 .unwrap();
         let mut ends = port.rx().unwrap();
         port.start().unwrap();
-        // A load that comes by queue 0 or 1, whichever CPU it runs on.
+        // Packets then arrive on queue 0 or 1, on whichever CPU the sender runs.
         assert!(channels(near, 4, 2));
-        // Queues with a socket cannot be taken away (ethtool_check_max_channel).
+        // The kernel does not remove queues with a socket (ethtool_check_max_channel).
         assert!(!channels(far, 1, 4), "{mode}");
         for queues in [2, 4, 2] {
             assert!(channels(far, queues, 4), "{mode}, {queues} queues");
@@ -198,7 +199,7 @@ fn privileged_an_interface_that_is_removed() {
         assert!(receive(&mut ends, 500), "{mode}: nothing comes");
         let name = &bench.pair.b.interface;
         bench.far.run("ip", ["link", "del", name]);
-        drop(sending); // it may have failed: its interface is gone as well
+        drop(sending); // may have failed: its interface was removed, too
 
         for rx in &mut ends {
             let (mut got, mut failure) = (Vec::new(), None);
@@ -256,7 +257,7 @@ fn privileged_the_program_of_another_owner_stays() {
             assert!(named && text.starts_with(name) && !text.contains('\n'), "{query}: {text}");
             assert_eq!(program_at_far(&bench), before, "{query}");
         }
-        // Who only sends has no program.
+        // A port that only sends attaches no program.
         drop(bench.far("?mode=native", &sending()));
         assert_eq!(program_at_far(&bench), before);
     }
@@ -289,7 +290,7 @@ fn privileged_a_missing_capability_is_named() {
             assert_eq!(program_at_far(&bench), None);
         }
     }
-    // The three are all that it takes.
+    // These three capabilities suffice.
     bench.far.inside(|| {
         let attempt = || {
             privilege::drop_all(all.into_iter().collect()).unwrap();
@@ -322,7 +323,7 @@ fn privileged_what_the_interface_does_not_have_is_said() {
     }
 }
 
-/// The soft limit is the process's: other tests have CAP_IPC_LOCK and do not notice.
+/// The soft limit is of the whole process; other tests have CAP_IPC_LOCK and are not affected.
 #[test]
 fn privileged_a_low_limit_of_locked_memory_is_named() {
     if !privileged::require() {
@@ -354,7 +355,7 @@ fn privileged_a_low_limit_of_locked_memory_is_named() {
     assert!(small.is_none(), "{small:?}");
 }
 
-/// A queue belongs to one socket; its second owner is told, and the first one loses nothing.
+/// A queue belongs to one socket. A second port gets an error, and the first loses nothing.
 #[test]
 fn privileged_a_queue_that_is_taken_is_named() {
     if !privileged::require() {

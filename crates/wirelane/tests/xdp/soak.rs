@@ -1,4 +1,5 @@
-//! Long runs: ports that are opened and closed under load, and a forwarder in a restless world.
+//! Long runs: ports that are opened and closed under load, and a forwarder during random
+//! disturbances.
 //!
 //! In the usual tests they take seconds.
 //! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test xdp -- --ignored --nocapture soak_`
@@ -17,7 +18,7 @@ use wirelane_wire::ethernet;
 
 use super::*;
 
-/// A load from inside the kernel, which arrives on queue `cpu` of two.
+/// Starts a sender in the kernel, whose packets arrive on queue `cpu` of two.
 fn load(bench: &Bench, cpu: u32) -> Sending {
     let frames: Vec<_> = (0..64).map(|n| packets::udp4(n).build()).collect();
     let pace = Pace { count: None, rate: Some(20_000), cpu: Some(cpu) };
@@ -25,7 +26,7 @@ fn load(bench: &Bench, cpu: u32) -> Sending {
     bench.near.inside(|| LiveSender::new(interface, &frames).unwrap().start(pace).unwrap())
 }
 
-/// A number of kilobytes in `/proc/self/status`.
+/// A value in kilobytes from `/proc/self/status`.
 fn kilobytes(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
@@ -36,7 +37,8 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Memory and descriptors are those of the whole process: this runs in one of its own.
+/// Runs in a separate process, because it checks the memory and the descriptors of the whole
+/// process.
 #[test]
 #[ignore = "is started by another test"]
 fn open_and_close() {
@@ -63,7 +65,7 @@ fn open_and_close() {
         drop(port);
         let left = bench.far.inside(|| bpf::attached(index).unwrap());
         assert!(left.is_none(), "round {round}: {left:?}");
-        // The first rounds fill what is allocated once.
+        // One-time allocations happen in the first rounds.
         if round == 19 {
             before = Some((descriptors(), kilobytes("VmRSS:")));
         }
@@ -71,7 +73,7 @@ fn open_and_close() {
     let (files, memory) = before.unwrap();
     let (files_now, memory_now) = (descriptors(), kilobytes("VmRSS:"));
     assert!(files_now <= files, "descriptors: {files}, then {files_now}");
-    // A port has megabytes of frames.
+    // The frames of a port take megabytes.
     assert!(memory_now < memory + 4096, "resident memory: {memory} kB, then {memory_now} kB");
     sending.stop().unwrap();
     println!("220 ports, {received} packets, {files_now} descriptors, {memory_now} kB");
@@ -89,7 +91,7 @@ fn privileged_two_hundred_ports_under_load_leak_nothing() {
     assert!(ended.stdout.contains("220 ports"), "{}", ended.stdout);
 }
 
-/// A forwarder of two queues that swaps addresses, and what is done to it.
+/// A forwarder of two queues that swaps addresses, and the state of the disturbances.
 struct Restless {
     bench: Bench,
     port: XdpPort,
@@ -97,7 +99,7 @@ struct Restless {
     senders: Vec<Tx>,
     batch: Batch,
     sending: Option<Sending>,
-    /// The queue on which packets come, and those that are selected.
+    /// The queue on which packets arrive, and the selected queues.
     queue: usize,
     selected: Vec<usize>,
     checks: u64,
@@ -115,7 +117,7 @@ impl Restless {
         Self { bench, port, ends, senders, batch, sending, queue: 0, selected, checks: 0 }
     }
 
-    /// Forwards what there is.
+    /// Forwards the available packets once.
     fn turn(&mut self) {
         for (rx, tx) in self.ends.iter_mut().zip(&mut self.senders) {
             rx.receive(&mut self.batch);
@@ -145,7 +147,8 @@ impl Restless {
         self.ends.iter().map(|rx| rx.counters().packets.value()).sum()
     }
 
-    /// The books balance, and it goes on, or rests if it is to.
+    /// Checks that the frame counts add up, and that packets of a selected queue are forwarded and
+    /// others are not received.
     fn check(&mut self, what: &str) {
         self.checks += 1;
         self.turn();
@@ -161,8 +164,8 @@ impl Restless {
                 assert!(Instant::now() < patience, "after {what}: it stands still: {counts:?}");
             }
         } else {
-            // What met the program before the mask changed is in the rings, however long the kernel
-            // was not let run, and comes out of them.
+            // Packets that passed the program before the mask changed are in the rings, even if the
+            // kernel got no CPU for a while. Receive them first.
             wait_for_receivers();
             while {
                 let before = self.received();
@@ -194,7 +197,7 @@ impl Restless {
     }
 }
 
-/// Disturbs a forwarder for so long.
+/// Disturbs a forwarder for `time`.
 fn disturb(time: Duration) {
     let named = env::var("WIRELANE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = named.unwrap_or_else(|| wirelane_os::clock::realtime_ns() | 1);
@@ -218,7 +221,7 @@ fn disturb(time: Duration) {
                 world.set_link(far, "down");
                 world.turn_for(Duration::from_millis(dice.below(50)));
                 world.set_link(far, "up");
-                // A sender whose interface was down may have given up.
+                // The sender may have ended when its interface was down.
                 let cpu = world.queue as u32;
                 world.restart_peer(cpu);
                 flaps += 1;

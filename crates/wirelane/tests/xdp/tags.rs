@@ -1,5 +1,5 @@
-//! VLAN tags that lie beside a packet: a socket gets them in their place, and the host as it always
-//! does.
+//! VLAN tags in the metadata of a packet: a socket receives them in the packet, and the host as
+//! usual.
 
 use wirelane::filter::Filter;
 use wirelane::port::packet::PacketPort;
@@ -14,7 +14,7 @@ use super::*;
 /// Priority 3, VLAN 7.
 const TAG: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
 
-/// The host at the near end, which sends through its whole stack, and can tag what it sends.
+/// The host at the near end, which sends through its whole stack and can add tags.
 struct Host<'a> {
     bench: &'a Bench,
     socket: PacketSocket,
@@ -31,7 +31,7 @@ impl<'a> Host<'a> {
         Self { bench, socket, tagger: None }
     }
 
-    /// From now on tags lie beside the packets, as those of a VLAN device do.
+    /// From now on packets have a tag in their metadata, as packets of a VLAN device do.
     fn tag(&mut self) {
         /// `BPF_FUNC_skb_vlan_push`, Linux 4.3.
         const SKB_VLAN_PUSH: i32 = 18;
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
         assert_eq!(self.socket.send_frame(frame).unwrap(), frame.len());
     }
 
-    /// Waits until all that was sent has come to the far end.
+    /// Waits until all sent packets have arrived at the far end.
     fn settle(&self) {
         assert!(eventually(|| self.socket.outstanding().unwrap() == 0));
         wait_for_receivers();
@@ -71,7 +71,8 @@ fn bytes(got: &[Got]) -> Vec<Vec<u8>> {
     got.iter().map(|got| got.bytes.clone()).collect()
 }
 
-/// Sends packets without and with tags; returns those and what a port at the far end got.
+/// Sends packets without and with tags. Returns them, the packets that a port at the far end
+/// received, and its notes.
 fn exchange(mtu: u32, longest: usize, query: &str) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<String>) {
     stay();
     let bench = Bench::new(1, mtu);
@@ -124,7 +125,7 @@ fn privileged_where_tags_are_lost_the_port_says_so() {
     let spec = format!("xdp:{}?mode=generic&tags=on", bench.pair.b.interface);
     let error = open(&bench.far, &spec, &receiving()).err().unwrap();
     assert!(error.to_string().contains("tags=on"), "{error}");
-    // Where the sender puts them into the packet, nothing is lost in any mode.
+    // If the sender inserts tags into the packets, no mode loses them.
     bench.pair.a.ethtool(&["-K", &bench.pair.a.interface, "txvlan", "off"]);
     let mut host = Host::new(&bench);
     host.tag();
@@ -146,7 +147,7 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
     let name = &bench.pair.b.interface;
     let intact = receiving().forwarding(Forwarding::default().intact(true));
     let generic = format!("xdp:{name}?mode=generic");
-    // Whatever the interface says of itself, as the other end decides.
+    // The setting of this interface does not matter, because the other end decides.
     for rxvlan in ["on", "off"] {
         bench.pair.b.ethtool(&["-K", name, "rxvlan", rxvlan]);
         let error = open(&bench.far, &generic, &intact).err().unwrap().to_string();
@@ -154,7 +155,7 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
-    // The next mode that keeps them will do, and so will a word of the user.
+    // The next mode that keeps tags is accepted, and so is an explicit `tags=off`.
     let port = open(&bench.far, &format!("xdp:{name}"), &intact).unwrap();
     assert_eq!(port.info().mode, PortMode::Native);
     drop(port);

@@ -1,4 +1,4 @@
-//! Masks, threads and ends: the books balance whatever happens.
+//! Masks, threads and closing: the counters always add up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,9 +7,9 @@ use wirelane_testkit::privileged;
 
 use super::*;
 
-/// Sends from the near end until `stop`, in the calling thread; returns how many were sent per
-/// queue. `turns` counts how often every queue had its turn. Nothing is lost on the way: there is
-/// room for what was sent and not taken.
+/// Sends from the near end in the calling thread until `stop`. Returns the number of frames sent
+/// per queue. `turns` counts the rounds over all queues. No frame is lost in flight: there is room
+/// for all frames that were sent and not received.
 fn load(bench: &Bench, stop: &AtomicBool, turns: &AtomicU64) -> Vec<u64> {
     let mut port = bench.near("", &sending());
     let mut senders = port.tx().unwrap();
@@ -68,7 +68,7 @@ fn privileged_ends_under_load_lose_nothing_and_leave_nothing() {
             }
             let counts = port.frames();
             match round % 4 {
-                // In the middle of everything, in one order or the other.
+                // Close during traffic, in different orders.
                 0 => drop((ends, senders)),
                 1 => drop(port.control()),
                 2 => {
@@ -86,7 +86,7 @@ fn privileged_ends_under_load_lose_nothing_and_leave_nothing() {
         stop.store(true, Ordering::Relaxed);
         assert!(loader.join().unwrap().iter().sum::<u64>() > 0);
     });
-    // Every frame is back when all ends are gone, those included that the kernel had.
+    // All frames have returned when all ends are closed, including those that the kernel had.
     let mut port = bench.far("", &both());
     let (ends, senders) = (port.rx().unwrap(), port.tx().unwrap());
     port.start().unwrap();
@@ -118,14 +118,15 @@ fn privileged_frames_outlive_the_port() {
         }
         assert_eq!(port.frames().held(), 64);
     }
-    // The interface is free again, and the frames are whole.
+    // The interface can be opened again, and the frames are intact.
     let mut port = bench.far("", &receiving());
     port.start().unwrap();
     let numbers: Vec<_> = kept.iter().filter_map(|f| packets::sequence(f.data())).collect();
     assert_eq!(numbers, (0..64).collect::<Vec<_>>());
 }
 
-/// Packets of queues that the mask excludes reach the host; those of the others are all there.
+/// No packet of a selected queue is lost while masks change; packets of the other queues reach the
+/// host.
 #[test]
 fn privileged_masks_change_under_traffic() {
     if !privileged::require() {
@@ -145,7 +146,7 @@ fn privileged_masks_change_under_traffic() {
             let other = [&[0, 2][..], &[0, 3], &[0], &[0, 1, 2, 3]][round % 4];
             control.set_mask(rx_mask(other)).unwrap();
             assert_eq!(control.mask(), rx_mask(other));
-            // Something is sent to every queue meanwhile: on a busy machine the sender takes its
+            // Wait until the sender has sent to every queue; on a busy machine this takes some
             // time.
             let enough = turns.load(Ordering::Relaxed) + 2;
             let is_sent = eventually(|| {
@@ -166,7 +167,7 @@ fn privileged_masks_change_under_traffic() {
         }
     });
     got.extend(finish(&*control, &mut ends));
-    // Queue 0 was selected all the time.
+    // Every mask selected queue 0.
     let stats = ends[0].counters().snapshot(0);
     assert_eq!(stats.received, Some(sent[0]), "{stats:?}");
     for (queue, sent) in sent.iter().enumerate().skip(1) {
@@ -178,7 +179,7 @@ fn privileged_masks_change_under_traffic() {
     assert_conserved(&port);
 }
 
-/// The two ends of one queue on two threads.
+/// The two ends of one queue run in two threads.
 #[test]
 fn privileged_receiving_and_sending_on_two_threads() {
     if !privileged::require() {
@@ -224,7 +225,8 @@ fn privileged_receiving_and_sending_on_two_threads() {
     assert_conserved(&far);
 }
 
-/// What finds no room is counted by the kernel, and the sum is what was sent.
+/// The kernel counts packets that find no room; together with the received packets they are all
+/// packets sent.
 #[test]
 fn privileged_received_and_dropped_are_what_was_sent() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! Packets that have left come back with the time.
+//! Transmit timestamps: sent packets are returned with their time.
 
 use wirelane::frame::{Offload, PartialChecksum};
 use wirelane_os::clock;
@@ -31,7 +31,7 @@ fn privileged_packets_that_left_come_back_with_the_time() {
                 take(&mut ends[0], &mut got);
             });
             let after = clock::realtime_ns();
-            // A few at a time, as a program would.
+            // Take a few at a time, as a program would.
             if n % 10 == 9 || n + 1 == COUNT {
                 while tx.sent(&mut batch) > 0 {
                     back.extend(
@@ -60,18 +60,18 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
     }
     let bench = Bench::new(1, 1500);
     let mut port = bench.near("?tx_timestamps=on", &sending());
-    // Who does not ask for them is told what they cost.
+    // A note says how many frames stay with sent packets until a program takes them.
     let notes = &port.info().notes;
     assert!(notes.iter().any(|note| note.contains("a quarter of the frames")), "{notes:?}");
     let mut tx = port.tx().unwrap().remove(0);
-    // More than there are frames.
+    // Send more packets than there are frames.
     send(&mut tx, (0..3000).map(frame), || {});
     drop(tx);
     assert_eq!(port.frames().held(), 0);
     let notes = port.diagnostics();
     assert!(notes.iter().any(|note| note.contains("nobody asked for")), "{notes:?}");
     drop(port);
-    // Without the option, or where packets have several pieces, there are none.
+    // Without the option, or if packets have several pieces, sent packets are not returned.
     let mut port = bench.near("", &sending());
     let mut tx = port.tx().unwrap().remove(0);
     send(&mut tx, [frame(1)], || {});
@@ -93,7 +93,7 @@ fn privileged_launch_times_take_a_device_that_has_them() {
         let error = open(&bench.near, &spec, &sending()).err().unwrap().to_string();
         assert!(error.contains("launch_time=on not available: it takes zero copy"), "{error}");
     }
-    // Who only receives sends nothing at any time.
+    // A port that only receives ignores the option.
     bench.near("?launch_time=on", &receiving());
 }
 
@@ -111,7 +111,7 @@ fn privileged_time_and_checksum_of_one_packet() {
     let mut batch = Batch::new(1);
     tx.allocate(&mut batch, 1);
     let mut partial = frame(1);
-    // What is not the sum of a pseudo-header is added all the same.
+    // The kernel adds the value of the field even if it is not the sum of a pseudo-header.
     partial[40..42].fill(0);
     let checksum = Some(PartialChecksum { start: 34, offset: 6 });
     assert!(batch[0].fill(&partial));

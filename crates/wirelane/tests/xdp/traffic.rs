@@ -1,12 +1,12 @@
-//! What is sent comes out once, unchanged, on the queue that it was sent to.
+//! Every packet arrives once, unchanged, on the queue to which it was sent.
 
 use wirelane_testkit::privileged;
 
 use super::*;
 
-/// The queue by which packets arrive that were sent to `queue` of a veth: that very one, except
-/// that the generic hook takes the queue that veth leaves in the packet for one that is counted
-/// from 1 (`netif_get_rxqueue`).
+/// The queue on which packets arrive that were sent to `queue` of a veth. It is the same queue,
+/// except in generic mode: `netif_get_rxqueue` counts queues from 1, but veth leaves the TX queue
+/// counted from 0 in the packet.
 fn arrival(query: &str, queue: u64) -> u64 {
     if query.contains("generic") { queue.saturating_sub(1) } else { queue }
 }
