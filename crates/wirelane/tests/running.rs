@@ -1,4 +1,4 @@
-//! Threads that receive keep their counts whole however they end, and event loops are not starved.
+//! Receiving threads keep complete counts however they end, and event loops are not starved.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
 
-/// Longer than anything here takes.
+/// No test takes as long as this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(spec: &str) -> Port {
@@ -36,7 +36,7 @@ fn take_all(spec: &str) -> Port {
     port::open(&spec.parse().expect("a spec"), &options).expect("it opens")
 }
 
-/// Counts, and ends in some way after so many packets.
+/// Counts packets, and calls `end` after `limit` packets.
 struct Counter {
     packets: u64,
     limit: u64,
@@ -58,7 +58,7 @@ fn never(_: &[Rx]) -> Counter {
     counting(u64::MAX, || Ok(()))
 }
 
-/// What the consumers have is what the queues counted, and nothing is lost.
+/// Checks that the consumers received all packets that the queues counted. Returns their number.
 #[track_caller]
 fn assert_whole(outcome: &Outcome<Counter>) -> u64 {
     for queue in &outcome.queues {
@@ -92,7 +92,7 @@ fn threads_that_are_stopped_have_received_what_was_there() {
 #[test]
 fn a_halt_ends_who_sleeps_at_once() {
     let halt = Halt::default();
-    // One packet in a second: the threads sleep.
+    // At one packet per second the threads sleep.
     let threads = Threads::default().until(&halt.below());
     let running = threads.spawn(open("sim:2?rate=1"), never);
     let running = running.unwrap_or_else(|error| panic!("{error}"));
@@ -123,12 +123,12 @@ fn a_panic_of_one_thread_stops_the_others_and_is_an_error() {
     let make = |_: &[Rx]| counting(limits.next().unwrap(), || panic!("on purpose"));
     let outcome = pipeline::spawn(open("sim:2?rate=max"), make).unwrap().join();
     assert_eq!((outcome.consumers.len(), outcome.errors.len()), (1, 1));
-    // What the thread had received is still counted.
+    // The packets that the thread received are still counted.
     assert_eq!(outcome.queues.len(), 2);
     assert!(outcome.queues.iter().any(|queue| queue.packets >= 5000));
 }
 
-/// An end whose link goes down after some packets.
+/// A receiving end whose link goes down after a number of packets.
 struct Unplugged(Box<dyn Receive>, u64, Arc<AtomicU64>);
 
 impl Receive for Unplugged {
@@ -174,7 +174,7 @@ fn counts_stay_when_the_link_goes_down() {
     assert_eq!(outcome.errors.len(), 1, "the same for both queues, told once");
 }
 
-/// An end that busy-polls for ever and has nothing.
+/// A receiving end that always busy-polls and never has packets.
 struct Awake;
 
 impl Receive for Awake {
@@ -230,7 +230,8 @@ fn an_event_loop_with_two_ports_sees_all_that_happens() {
                 continue;
             }
             let own = [socket.as_fd(), event.as_fd()];
-            // Ends that have ended are no reason to return at once: the rest goes on.
+            // Leave out the ends once all packets have arrived: an ended one would make each call
+            // return at once.
             let ends = if packets == 25_000 && !awake { &mut [][..] } else { &mut rx[..] };
             let wake = pipeline::wait_any(ends, &own, Some(next)).unwrap();
             if wake.is_ready(0) {
@@ -282,7 +283,7 @@ fn privileged_an_event_loop_keeps_its_time_while_an_xdp_port_idles() {
         packets += rx.iter_mut().map(|rx| rx.receive(&mut batch)).sum::<usize>();
         batch.clear();
     }
-    // It busy-polls for half a second at its beginning, and sleeps then.
+    // The port busy-polls for half a second after the start, then sleeps.
     assert_eq!(packets, 0);
     assert!(begun.elapsed() >= Duration::from_millis(990), "{wakes} wakes");
     let before = begun.elapsed();
@@ -291,7 +292,7 @@ fn privileged_an_event_loop_keeps_its_time_while_an_xdp_port_idles() {
         rustix::io::read(&timer, &mut [0; 8]).unwrap();
     }
     assert!(begun.elapsed() - before < PATIENCE);
-    // And a packet wakes it up.
+    // A packet wakes it up.
     let socket = near.inside(|| UdpSocket::bind((pair.a.address, 0)).unwrap());
     socket.send_to(&[1; 99], (pair.b.address, 9)).unwrap();
     while packets == 0 {
@@ -322,7 +323,7 @@ fn privileged_counts_stay_when_the_interface_goes() {
             assert!(begun.elapsed() < PATIENCE, "{backend}: {} packets", packets());
             thread::sleep(Duration::from_millis(5));
         }
-        // A link that is down and comes back ends nothing.
+        // A link that goes down does not end the port.
         near.run("ip", ["link", "set", &pair.a.interface, "down"]);
         assert!(!running.wait(Some(Duration::from_millis(300))), "{backend}");
         near.run("ip", ["link", "del", &pair.a.interface]);
@@ -338,9 +339,9 @@ fn what_cannot_be_waited_for_is_told() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let many = vec![socket.as_fd(); 65];
     assert!(pipeline::wait_any::<Rx>(&mut [], &many, None).is_err());
-    // More than are polled without allocating.
+    // More descriptors than are polled without an allocation.
     let wake = pipeline::wait_any::<Rx>(&mut [], &many[..64], Some(Instant::now())).unwrap();
     assert!(wake.deadline && wake.ended && !wake.packets && !(0..70).any(|at| wake.is_ready(at)));
-    // Nothing to wait for.
+    // There is nothing to wait for.
     assert!(pipeline::wait_any::<Rx>(&mut [], &[], None).unwrap().ended);
 }

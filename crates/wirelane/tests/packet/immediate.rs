@@ -1,4 +1,4 @@
-//! Rings that hand over each packet at once.
+//! Rings that deliver each packet at once.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ fn privileged_packets_longer_than_a_slot_are_whole() {
         assert_eq!(port.info().mode, PortMode::TpacketV2);
         let mut ends = port.rx().unwrap();
         port.start().unwrap();
-        // Twice as many long ones as there is memory for at a time.
+        // Twice as many long frames as the port has memory for at a time.
         for _ in 0..2 {
             sent.iter().for_each(|frame| tap.write(0, frame));
         }
@@ -51,7 +51,7 @@ fn privileged_packets_longer_than_a_slot_are_whole() {
     }
 }
 
-/// As BIG TCP makes them.
+/// BIG TCP makes packets of this size.
 #[test]
 fn privileged_packets_of_200_000_bytes_are_whole() {
     if !privileged::require() {
@@ -104,8 +104,7 @@ fn privileged_a_latency_below_a_block_is_one_by_one() {
     }
 }
 
-/// The ring of a port that says nothing of sizes has room for 10 s of 100 packets/s, at whatever
-/// rate they come.
+/// A ring of the default size has room for 10 s of 100 packets/s, at whatever rate they arrive.
 #[test]
 fn privileged_a_paused_reader_misses_none_of_a_thousand() {
     if !privileged::require() {
@@ -124,7 +123,8 @@ fn privileged_a_paused_reader_misses_none_of_a_thousand() {
     assert_conserved(&port);
 }
 
-/// What finds no slot, and what is too long for its slot and finds no room beside the ring.
+/// Packets that find no slot, and packets that are too long for their slot and find no room in the
+/// socket's buffer.
 #[test]
 fn privileged_what_finds_no_room_is_counted() {
     if !privileged::require() {
@@ -169,6 +169,6 @@ fn privileged_a_packet_is_there_within_a_millisecond() {
         batch.clear();
         sent.elapsed()
     };
-    // On a busy machine most of them may be late. A block takes a millisecond at least.
+    // On a busy machine most packets may be late. A block would take at least a millisecond.
     assert!((0..10_000).any(|n| age(n) < Duration::from_micros(900)));
 }

@@ -1,5 +1,5 @@
-//! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopbacks, in
-//! network namespaces of their own.
+//! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopback, in
+//! separate network namespaces.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod immediate;
@@ -23,11 +23,10 @@ use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 
-/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over
-/// each frame in a block of its own, so there are more blocks than frames that a test sends at
-/// once.
+/// Small rings and a short timer, so that tests are fast. On a busy machine the timer retires a
+/// block for each frame, so there are more blocks than frames that a test sends at once.
 const QUICK: &str = "?ring=1Mi&block=4Ki&retire=2ms";
-/// Time after which something is stuck.
+/// After this time without the expected result the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<PacketPort, Error> {
@@ -52,7 +51,7 @@ fn masked(mask: QueueMask) -> OpenOptions {
     OpenOptions::default().mask(mask)
 }
 
-/// A packet that came out of a port.
+/// A packet received from a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Got {
     class: Class,
@@ -63,7 +62,7 @@ struct Got {
     timestamp: u64,
 }
 
-/// Everything that one end has now, without waiting.
+/// Receives all packets that one end has now, without waiting, and returns their number.
 fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     let mut batch = Batch::new(7);
     let mut total = 0;
@@ -85,13 +84,13 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
     }
 }
 
-/// Keeps the calling thread on one CPU, so that what it sends comes in its order also by a loopback
-/// and a veth, which use the queue of the CPU (`netif_rx`).
+/// Pins the calling thread to one CPU, so that its packets remain in order on loopback and veth,
+/// which use the backlog of the sending CPU (`netif_rx`).
 fn stay() {
     wirelane_os::affinity::pin(wirelane_os::affinity::allowed_cpus().unwrap()[0]).unwrap();
 }
 
-/// Whether `condition` comes true.
+/// Waits until `condition` is true, and returns whether it became true in time.
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
@@ -103,8 +102,8 @@ fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// As [`finish`], when `count` packets have come: on a busy machine those that a neighbour sends
-/// take their time.
+/// As [`finish`], but first waits until `count` packets have arrived: on a busy machine packets
+/// from the other end of a veth take some time.
 fn finish_after(control: &dyn Control, ends: &mut [Rx], count: usize) -> Vec<Got> {
     let mut got = Vec::new();
     eventually(|| {
@@ -117,7 +116,7 @@ fn finish_after(control: &dyn Control, ends: &mut [Rx], count: usize) -> Vec<Got
     got
 }
 
-/// Stops the port and receives to the end.
+/// Stops the port, receives to the end, and returns the packets.
 fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
     control.stop();
     let mut got = Vec::new();
@@ -144,11 +143,12 @@ fn sequences(got: &[Got], class: Class, queue: u16) -> Vec<u64> {
     got.iter().filter(of).filter_map(|got| got.sequence).collect()
 }
 
-/// Nothing is left of the port's memory but what the kernel has.
+/// Checks that the program holds no frames of the port, and that the port has no other diagnostics
+/// than one about shared interfaces.
 fn assert_conserved(port: &PacketPort) {
     let counts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");
-    // What is shared is not counted.
+    // Rejected packets are not counted on shared interfaces.
     let uncounted = "what the filter rejects is not counted: other ports share the interface";
     let notes = port.diagnostics();
     assert!(notes.iter().all(|note| note == uncounted), "{notes:?}");

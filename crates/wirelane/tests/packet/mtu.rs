@@ -8,11 +8,10 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// As [`QUICK`], with blocks for the longest frames.
+/// As [`QUICK`], with blocks large enough for the longest frames.
 const LONG: &str = "?ring=4Mi&block=16Ki&retire=2ms";
 
-/// What is sent through a port comes to `packet:` of a forwarder, leaves through `packet:` again,
-/// and arrives whole.
+/// Frames sent through a port pass a forwarder between two `packet:` ports and arrive intact.
 #[test]
 fn privileged_every_frame_passes_at_every_mtu() {
     if !privileged::require() {

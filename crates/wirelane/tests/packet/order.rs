@@ -1,5 +1,5 @@
-//! In which order frames leave when the thread that sends them changes the CPU, and what a TAP
-//! device makes of a flow.
+//! The order of sent frames when the sending thread moves to another CPU, and the queues through
+//! which a TAP device sends a flow.
 
 use wirelane::port::Tx;
 use wirelane_os::affinity;
@@ -10,7 +10,7 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// Has the end take these frames.
+/// Transmits these frames, without a flush.
 fn transmit(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
     let mut batch = Batch::new(64);
     for bytes in frames {
@@ -21,8 +21,8 @@ fn transmit(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
     assert_eq!(tx.transmit(&mut batch), n);
 }
 
-/// Each CPU sends through a TX queue of its own (XPS), and the one of the first CPU is slow: what
-/// the other one sends could overtake.
+/// Each CPU sends through a different TX queue (XPS), and the queue of the first CPU is slow, so
+/// that frames of the second CPU could overtake.
 #[test]
 fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     if !privileged::require() {
@@ -45,7 +45,7 @@ fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     let to = ["qdisc", "add", "dev", name, "parent", "1:1", "handle", "10:", "tbf"];
     near.run("tc", to.into_iter().chain(slow));
     let mut port = open(&near, &format!("packet:{name}"), &transmitting()).unwrap();
-    // What leaves, before it leaves: the other end has a queue per CPU again.
+    // Observe the frames before they leave: the other end has one queue per CPU again.
     let mut observer = quick(&near, name, &masked(mask(&[], &[0, 1], false)));
     let mut ends = observer.rx().unwrap();
     observer.start().unwrap();
@@ -63,9 +63,10 @@ fn privileged_frames_keep_their_order_when_their_thread_changes_the_cpu() {
     assert_eq!(numbers, (0..ROUNDS * EACH).collect::<Vec<_>>());
 }
 
-/// What holds of the beds on a TAP device: it sends a flow through the queue by which it last
-/// received of it (`tun_flow_update`, `tun_automq_select_queue`), and so may change the queue in
-/// the middle of a flow. Each queue is in order; who reads them in turns sees another order.
+/// A TAP device sends a flow through the queue on which it last received a packet of the flow
+/// (`tun_flow_update`, `tun_automq_select_queue`), so the queue may change within a flow. Each
+/// queue is in order, but a reader that reads the queues in turn sees a different order. The
+/// contract's beds on TAP devices rely on this.
 #[test]
 fn privileged_a_tap_leads_a_flow_to_the_queue_that_it_came_by() {
     if !privileged::require() {
@@ -77,7 +78,7 @@ fn privileged_a_tap_leads_a_flow_to_the_queue_that_it_came_by() {
     let mut tx = port.tx().unwrap().remove(0);
     let mut came = [Vec::new(), Vec::new()];
     for to in [0, 1, 0, 1] {
-        // Of the flow, and back.
+        // The device receives a packet of the flow, then sends packets of the flow.
         tap.write(to, &packets::udp4(0).build());
         let first = came.iter().map(Vec::len).sum::<usize>() as u64;
         transmit(&mut tx, (first..first + 10).map(|number| packets::udp4(number).build()));

@@ -1,5 +1,5 @@
-//! What libpcap's programs ask of a port: filters as the kernel has packets, what passed them, and
-//! sending without an echo.
+//! Features of a port that libpcap's programs need: verbatim filters, the number of packets that
+//! passed the filter, and injecting packets that the port itself does not receive.
 
 use wirelane::filter::{Filter, Program};
 use wirelane::mask::Class;
@@ -15,7 +15,7 @@ fn program(ops: &[Op]) -> Program {
     Program::new(1, ops.iter().map(|op| op.encode()).collect()).unwrap()
 }
 
-/// Accepts packets with this number in what `load` gives.
+/// A program that accepts packets for which `load` returns this number.
 fn equal(load: Op, number: u32) -> Program {
     let cond = Op::Branch { cond: Cond::Equal, operand: Operand::K(number), jt: 0, jf: 1 };
     program(&[load, cond, Op::Return(u32::MAX), Op::Return(0)])
@@ -30,7 +30,7 @@ fn privileged_a_verbatim_program_sees_packets_as_the_kernel_has_them() {
     let tap = MultiQueueTap::new(&ns, "wl-verb", 2);
     let ip = equal(Op::LoadAbsolute(Width::Half, 12), 0x0800);
     let tagged = equal(Op::LoadAncillary(Ancillary::VlanPresent), 1);
-    // A begins as 0, whatever the selection of queues left in it.
+    // The accumulator starts as 0, even if the queue selection has used it.
     let zero = program(&[
         Op::Branch { cond: Cond::Equal, operand: Operand::K(0), jt: 0, jf: 1 },
         Op::Return(u32::MAX),
@@ -76,7 +76,7 @@ fn privileged_what_passed_is_known_before_it_is_received() {
     assert_eq!(passed(), Passed::default());
     (0..10).for_each(|n| tap.write(0, &packets::raw(n)));
     assert_eq!(passed(), Passed { packets: 10, dropped: 0 });
-    // More than the ring of this queue can have.
+    // More packets than the ring of this queue can hold.
     (10..1000).for_each(|n| tap.write(1, &packets::udp4(n).length(1000).build()));
     let full = passed();
     assert_eq!(full.packets, 1000);

@@ -1,5 +1,5 @@
-//! Forwarded packets leave by the TX queue that they were assigned to, where the sending CPU
-//! decides; and where nothing can see to it, that is told.
+//! Forwarded packets leave through their assigned TX queue if the sending CPU selects the queue. If
+//! nothing can guarantee the queue, a note says so.
 
 use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::port;
@@ -13,7 +13,8 @@ use wirelane_testkit::veth::VethPair;
 
 use super::*;
 
-/// What was sent through each TX queue, and what came by each RX queue of the other end.
+/// The number of packets sent through each TX queue, and received on each RX queue of the other
+/// end.
 struct Passed {
     outcome: ForwardOutcome,
     sent: [u64; 2],
@@ -30,7 +31,7 @@ impl Passed {
     }
 }
 
-/// Forwards a few flows of two simulated queues to one end of a pair with two.
+/// Forwards some flows of two simulated queues to one end of a veth pair with two queues.
 fn forward(
     near: &Namespace,
     far: &Namespace,
@@ -70,7 +71,7 @@ fn privileged_forwarded_packets_leave_by_the_queue_of_their_cpu() {
     let cpus = affinity::allowed_cpus().unwrap();
     let [even, odd] = [0, 1].map(|rest| cpus.iter().find(|cpu| **cpu % 2 == rest).copied());
     let name = &pair.a.interface;
-    // The other way round than `bypass=on` has it.
+    // The reverse of the mapping of `bypass=on`.
     let steer = |queue: usize, cpu: Option<u32>| {
         let Some(cpu) = cpu else { return };
         let mask = format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu as usize / 32));
@@ -102,7 +103,7 @@ fn privileged_forwarded_packets_leave_by_the_queue_of_their_cpu() {
     }
 }
 
-/// The kernel, or the driver, chooses by the flow.
+/// The kernel or the driver selects the queue by the flow.
 #[test]
 fn privileged_a_queue_that_nothing_can_keep_is_told() {
     if !privileged::require() {

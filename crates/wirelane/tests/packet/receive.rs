@@ -1,4 +1,4 @@
-//! What a received packet holds, what is counted, and how a capture ends.
+//! The contents of received packets, the counters, and the end of a capture.
 
 use wirelane::ErrorKind;
 use wirelane::mask::Class;
@@ -60,7 +60,7 @@ fn privileged_packets_are_whole_with_their_tags_and_times() {
         packets::udp6(2).vlan(4095).length(1514).build(),
         packets::tcp4(3).length(1514).build(),
     ];
-    // A service tag in front of another.
+    // A service tag (802.1ad) in front of another tag.
     let mut stacked = packets::udp4(4).vlan(7).build();
     stacked.splice(12..12, [0x88, 0xa8, 0x60, 0x05]);
     sent.push(stacked);
@@ -85,7 +85,7 @@ fn privileged_packets_are_whole_with_their_tags_and_times() {
     }
 }
 
-/// Frames that somebody keeps are neither overwritten nor freed, and cost a drop rather than that.
+/// Held frames are neither overwritten nor freed; the kernel drops packets instead.
 #[test]
 fn privileged_frames_outlive_the_port_and_keep_their_block() {
     if !privileged::require() {
@@ -98,7 +98,7 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     let mut rx = port.rx().unwrap().into_iter().next().unwrap();
     port.start().unwrap();
     let mut kept = Batch::new(4);
-    // The timer may go off between the packets, which are then in several blocks.
+    // The timer may expire between the packets, which are then in several blocks.
     let is_one_block = eventually(|| {
         kept.clear();
         (0..4).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
@@ -109,7 +109,7 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     });
     assert!(is_one_block, "{:?}", port.frames());
     assert!(matches!(rx.readiness().unwrap(), Readiness::After(_)), "poll would return at once");
-    // The ring goes round several times around the block that is kept.
+    // The ring wraps several times while the block is held.
     let mut got = Vec::new();
     for sequence in 4..2000 {
         tap.write(0, &packets::raw(sequence));
@@ -117,7 +117,7 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     }
     let numbers: Vec<_> = kept.iter().map(|frame| packets::sequence(frame.data())).collect();
     assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3)]);
-    // Writing around a packet in its slot does not hurt its neighbours.
+    // Writing around a packet in its slot does not change its neighbours.
     for frame in kept.iter_mut() {
         let headroom = frame.headroom();
         assert!(frame.prepend(headroom));
@@ -138,7 +138,7 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     assert_eq!(reader.join().unwrap(), [Some(0), Some(1), Some(2), Some(3)]);
 }
 
-/// A consumer that keeps frames of every block stops the ring, and nothing else.
+/// A consumer that holds frames of every block of a ring stops only this ring.
 #[test]
 fn privileged_a_ring_that_is_held_as_a_whole_goes_on_later() {
     if !privileged::require() {
@@ -191,7 +191,7 @@ fn privileged_a_receiver_dropped_in_the_middle_of_a_block_gives_it_back() {
         assert!(Instant::now() < patience);
     }
     drop(rx);
-    // They may have come in one block, or in several where the timer went off in between.
+    // They may be in one block, or in several if the timer expired in between.
     let held = port.frames().held();
     assert!((1..=3).contains(&held), "three frames are out, in {held} blocks");
     drop(batch);
@@ -222,7 +222,7 @@ fn privileged_the_watermark_follows_time() {
         take(&mut rx, &mut got);
         assert!(got[seen..].iter().all(|got| got.timestamp >= marks));
     }
-    // Then nothing is in the ring that says something else.
+    // Afterwards no packet in the ring holds the watermark back.
     assert!(eventually(|| {
         take(&mut rx, &mut got);
         got.len() == 200
@@ -266,8 +266,8 @@ fn privileged_an_interface_that_is_removed_ends_every_queue_with_an_error() {
     assert_eq!(port.diagnostics(), Vec::<String>::new());
 }
 
-/// The kernel brings the sockets back, each to its own packets: in a fanout group they are numbered
-/// anew.
+/// When the link is up again, the kernel registers the sockets again, and each receives the packets
+/// of its queue: in a fanout group they get new numbers.
 #[test]
 fn privileged_a_link_that_goes_down_ends_nothing() {
     if !privileged::require() {
@@ -284,7 +284,7 @@ fn privileged_a_link_that_goes_down_ends_nothing() {
         for sequence in 10 * round..10 * (round + 1) {
             (0..QUEUES).for_each(|queue| tap.write(queue.into(), &packets::raw(sequence)));
         }
-        // What it has not given to sockets when the link goes down, the kernel drops.
+        // The kernel drops packets that it has not delivered to sockets when the link goes down.
         let all: Vec<_> = (0..10 * (round + 1)).collect();
         assert!(eventually(|| {
             ends.iter_mut().for_each(|rx| {
@@ -293,7 +293,7 @@ fn privileged_a_link_that_goes_down_ends_nothing() {
             (0..QUEUES).all(|queue| sequences(&got, Class::Rx, queue) == all)
         }));
         ns.inside(|| iface::down("wl-flap").unwrap());
-        // They look at their link every 10 ms.
+        // Ends check their link every 10 ms.
         for _ in 0..30 {
             for rx in &mut ends {
                 assert!(!matches!(rx.readiness().unwrap(), Readiness::End));
@@ -327,8 +327,8 @@ fn privileged_promiscuous_mode_is_undone() {
     let port = quick(&ns, "wl-prom", &options);
     assert_eq!(promiscuity(), 1);
     drop(port);
-    // Not at once: a test in another thread that is just starting a program has copies of all
-    // descriptors.
+    // This may take a moment: while a test in another thread starts a program, the child holds
+    // copies of all descriptors.
     assert!(eventually(|| promiscuity() == 0));
     let port = quick(&ns, "wl-prom", &OpenOptions::default());
     assert_eq!(promiscuity(), 0);
@@ -383,7 +383,7 @@ fn privileged_without_the_capability_the_message_names_it() {
     if !privileged::require() {
         return;
     }
-    // Capabilities belong to threads: only this one gives them up.
+    // Capabilities belong to threads: only this thread drops them.
     let thread = std::thread::spawn(|| {
         use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
         let none = CapabilitySet::empty();

@@ -1,5 +1,4 @@
-//! What the kernel's filter rejects is counted, exactly, whatever the masks and the filter are by
-//! then.
+//! The exact number of packets that the kernel's filter rejects, even if masks and filters change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +19,8 @@ fn filter(text: &str) -> Filter {
     text.parse().unwrap()
 }
 
-/// What came to the end of this class and queue, and what was rejected of it: everything adds up.
+/// The numbers of packets received and rejected for this class and queue. Checks that all counters
+/// add up.
 fn counted(ends: &[Rx], class: Class, queue: u16) -> (u64, u64) {
     let of = |rx: &&Rx| (rx.class(), rx.counters().queue().unwrap_or(0)) == (class, queue);
     let stats = ends.iter().find(of).unwrap().counters().snapshot(0);
@@ -38,13 +38,13 @@ fn privileged_each_queue_counts_its_own() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-rej", 4);
     let host = host(&ns, "wl-rej");
-    // Queues with a gap, of which the masks select some.
+    // Queues with a gap; the masks select some of them.
     let masks = mask(&[0, 2], &[0, 2, 3], true);
     let options = masked(masks).filter(filter("greater 200"));
     let spec = format!("packet:wl-rej@0,2-3{QUICK}");
     let mut port = open(&ns, &spec, &options).unwrap();
     let (mut ends, control) = (port.rx().unwrap(), port.control());
-    // Nobody counts these: the port has not started.
+    // These are not counted: the port has not started.
     (0..4).for_each(|queue| tap.write(queue, &packets::raw(0)));
     port.start().unwrap();
     for queue in 0..4_u64 {
@@ -59,7 +59,7 @@ fn privileged_each_queue_counts_its_own() {
         host.send_frame(&packets::udp4(n).flow(n as u16).build()).unwrap();
     }
     finish(&*control, &mut ends);
-    // Nor these: it has stopped.
+    // These are not counted either: the port has stopped.
     (0..4).for_each(|queue| tap.write(queue, &packets::raw(0)));
     let by_queue = [0, 2, 3].map(|queue| counted(&ends, Class::Rx, queue));
     assert_eq!(by_queue, [(10, 8), (12, 10), (0, 0)]);
@@ -91,8 +91,8 @@ fn privileged_a_packet_of_no_queue_is_counted_as_such() {
     assert_eq!(counted(&ends, Class::Rx, 0), (0, 0));
 }
 
-/// While packets come, the filter changes all the time, and the masks of some queues: no packet is
-/// counted twice or not at all.
+/// The filter and the masks of some queues change all the time while packets arrive. Every packet
+/// is counted exactly once.
 #[test]
 fn privileged_changes_lose_no_count() {
     if !privileged::require() {
@@ -144,15 +144,15 @@ fn privileged_changes_lose_no_count() {
     assert_conserved(&port);
 }
 
-/// A packet that the program of a ring is looking at has been let in and is not accepted yet: it is
-/// not rejected. The counts are compared every 256 blocks, so here once in 512 packets.
+/// A packet on which the filter program still runs is counted as seen but not yet as accepted; it
+/// must not count as rejected. The counts are compared every 256 blocks, here once in 512 packets.
 #[test]
 fn privileged_what_is_on_its_way_is_not_rejected() {
     if !privileged::require() {
         return;
     }
     const PACKETS: u64 = 60_000;
-    // Takes everything, and its time: it divides by one.
+    // Accepts every packet, slowly: it divides by one many times.
     const STEPS: usize = 4000;
     let slow = format!("{},{}6 0 0 262144", STEPS + 1, "52 0 0 1,".repeat(STEPS));
     let ns = Namespace::new();
@@ -184,8 +184,8 @@ fn privileged_what_is_on_its_way_is_not_rejected() {
     assert_eq!(taken + dropped, PACKETS);
 }
 
-/// When the link comes back, the kernel makes the group anew, in the order in which its sockets
-/// were made.
+/// When the link is up again, the kernel rebuilds the fanout group in the order in which its
+/// sockets were created.
 #[test]
 fn privileged_the_count_goes_on_when_the_link_comes_back() {
     if !privileged::require() {
@@ -219,7 +219,7 @@ fn privileged_the_count_goes_on_when_the_link_comes_back() {
     assert_eq!(got.len(), 9);
 }
 
-/// What was rejected just before is counted, too.
+/// Packets that were rejected just before are counted, too.
 #[test]
 fn privileged_an_interface_that_goes_away_leaves_its_count() {
     if !privileged::require() {
@@ -253,7 +253,7 @@ fn privileged_all_interfaces_count_together() {
         let capture = Capture::start(vec![port], &CaptureConfig::default()).unwrap();
         (0..9).for_each(|n| tap.write(n as usize % 2, &packets::raw(n)));
         for n in 0..5 {
-            // Sent by one, received by the other.
+            // One end sends it and the other receives it.
             socket.send_frame(&packets::raw(n)).unwrap();
         }
         for n in 0..3 {
@@ -278,7 +278,7 @@ fn privileged_all_interfaces_count_together() {
     let (rows, _) = run(masked(QueueMask { rx: QueueSet::All, ..received }));
     assert_eq!(rows[0].filtered, Some(9 + 5 + 3), "only what is received");
 
-    // Which of the rejected ones were of queue 0 depends on the driver.
+    // The number of rejected packets of queue 0 depends on the driver.
     let (rows, notes) = run(masked(mask(&[0], &[], true)));
     assert!(rows.iter().all(|row| row.filtered_here().is_none()), "{rows:?}");
     let why =
@@ -297,7 +297,7 @@ fn privileged_what_nobody_counts_is_unknown_with_a_reason() {
     let run = |spec: &str, options: &OpenOptions, keep: &[Capability]| {
         let spec: Spec = format!("packet:wl-unk{spec}").parse().unwrap();
         ns.inside(|| {
-            // Capabilities are of a thread.
+            // Capabilities belong to a thread.
             std::thread::scope(|scope| {
                 let opened = scope.spawn(|| {
                     privilege::drop_all(keep.iter().copied().collect::<Set>()).unwrap();
@@ -309,7 +309,7 @@ fn privileged_what_nobody_counts_is_unknown_with_a_reason() {
                     control.set_filter(None).unwrap();
                     control.set_filter(Some(&filter("tcp"))).unwrap();
                     finish(&*control, &mut ends);
-                    // Once, however often the filter changes.
+                    // The note appears once, even if the filter changes several times.
                     let notes = port.diagnostics();
                     assert!(before.is_empty() || before == notes, "{before:?} {notes:?}");
                     let filtered: Vec<_> =

@@ -1,4 +1,4 @@
-//! Which packet goes where: queues, classes, masks.
+//! Selection of packets by queues, classes and masks.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// A socket of the host's that sends through `interface`, by the kernel's choice of queue.
+/// A socket of the host that sends through `interface`; the kernel selects the queue.
 pub(super) fn host(ns: &Namespace, interface: &str) -> PacketSocket {
     ns.inside(|| {
         let socket = PacketSocket::open().unwrap();
@@ -37,14 +37,14 @@ fn privileged_every_subset_of_four_rx_queues() {
         assert_eq!(port.info().queues, [0, 1, 2, 3]);
         let mut ends = port.rx().unwrap();
         assert_eq!(ends.len(), 4 + 4 + 1);
-        // The barrier: nothing of this is seen.
+        // The port is not started yet: these are not received.
         (0..4).for_each(|queue| tap.write(queue, &packets::raw(9999)));
         port.start().unwrap();
         for sequence in 0..ROUNDS * 4 {
             tap.write((sequence % 4) as usize, &packets::raw(sequence));
         }
         let got = finish(&*port.control(), &mut ends);
-        // Not seen either.
+        // These are not received either.
         (0..4).for_each(|queue| tap.write(queue, &packets::raw(8888)));
         for queue in 0..4u16 {
             let expected: Vec<u64> = if queues.contains(&usize::from(queue)) {
@@ -99,8 +99,8 @@ fn privileged_every_subset_of_four_tx_queues() {
     }
 }
 
-/// A loopback records no queue: what it receives is OTHER, what it transmits is of queue 0. A mask
-/// with both takes it once.
+/// Loopback records no RX queue: received packets are of class OTHER, and sent packets of TX queue
+/// 0. A mask that selects both receives each packet once.
 #[test]
 fn privileged_other_apart_from_tx() {
     if !privileged::require() {
@@ -142,13 +142,13 @@ fn privileged_changing_masks_loses_and_duplicates_nothing() {
     port.start().unwrap();
     let control = port.control();
     let stop = AtomicBool::new(false);
-    // Packets of each queue that were written, and those of queue 0 that have come.
+    // The number of packets written to each queue, and of packets received from queue 0.
     let (written, come) = (AtomicU64::new(0), AtomicU64::new(0));
     let (sent, mut got) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut sequence = 0;
             while !stop.load(Ordering::Relaxed) {
-                // Not so far ahead that the receiver loses packets when it is not let run.
+                // Stay close enough to the receiver that it loses nothing when it gets no CPU.
                 if sequence > come.load(Ordering::Relaxed) + 500 {
                     std::thread::sleep(Duration::from_micros(200));
                     continue;
@@ -167,7 +167,7 @@ fn privileged_changing_masks_loses_and_duplicates_nothing() {
             let mask = mask(&[&[0], &others[..]].concat(), &[], round % 2 == 0);
             control.set_mask(mask.clone()).unwrap();
             assert_eq!(control.mask(), mask);
-            // Some are written from the first queue to the last while the mask is this one.
+            // Wait until every queue has received a packet under this mask.
             let enough = written.load(Ordering::Relaxed) + 2;
             assert!(eventually(|| {
                 let mut of_others = Vec::new();
@@ -225,7 +225,7 @@ fn privileged_a_disabled_mask_passes_everything() {
     assert_eq!(got.len(), 3);
 }
 
-/// What leaves one end through TX queue q arrives at the other on RX queue q.
+/// Packets that leave one end through TX queue q arrive at the other end on RX queue q.
 #[test]
 fn privileged_both_ends_of_veth_agree_on_queues() {
     if !privileged::require() {
@@ -283,7 +283,7 @@ fn privileged_only_the_queues_of_the_spec() {
     assert_eq!(bound, expected);
 }
 
-/// A bridge has one queue, and its packets the numbers of the device below.
+/// A bridge has one queue, but its packets carry the queue numbers of the device below.
 #[test]
 fn privileged_a_stacked_device_hides_no_packet() {
     if !privileged::require() {

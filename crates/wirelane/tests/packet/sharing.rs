@@ -1,4 +1,4 @@
-//! Ports that share an interface: each packet goes to one of them.
+//! Ports that share an interface: each packet is received by one of them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::*;
 
 const PORTS: usize = 4;
 
-/// A port that shares `interface`, started.
+/// Opens a port that shares the interface of `spec`, and starts it.
 fn sharing(ns: &Namespace, spec: &str, options: &OpenOptions) -> PacketPort {
     let separator = if spec.contains('?') { '&' } else { '?' };
     let quick = QUICK.trim_start_matches('?');
@@ -23,7 +23,8 @@ fn sharing(ns: &Namespace, spec: &str, options: &OpenOptions) -> PacketPort {
     port
 }
 
-/// What each port has when all have `count` packets between them, and a bit later nothing more.
+/// Receives until all ports together have `count` packets, then stops them. Returns the packets of
+/// each.
 fn collect(ports: &mut [(PacketPort, Vec<Rx>)], count: usize) -> Vec<Vec<Got>> {
     let mut got: Vec<Vec<Got>> = ports.iter().map(|_| Vec::new()).collect();
     eventually(|| {
@@ -70,7 +71,7 @@ fn privileged_ports_share_flows_and_have_every_packet_once() {
     let flow = |n: u64| (n % 40) as u16;
     for n in 0..SENT {
         let frame = packets::udp4(n).flow(flow(n)).build();
-        // What arrives, and what the host sends.
+        // Half of the packets arrive from outside, and the host sends the others.
         match n % 80 < 40 {
             true => tap.write((n % 4) as usize, &frame),
             false => assert_eq!(host.send_frame(&frame).unwrap(), frame.len()),
@@ -106,7 +107,7 @@ fn privileged_both_directions_of_a_connection_go_to_one_port() {
         };
         let mut bytes = frame.build();
         if n % 2 == 1 {
-            // The ports of the other direction, too.
+            // Swap the port numbers, too.
             bytes[34..38].rotate_left(2);
         }
         tap.write(0, &bytes);
@@ -138,7 +139,7 @@ fn privileged_ports_share_queues_evenly() {
     }
 }
 
-/// Whoever ends leaves its packets to the others, and a newcomer gets a share.
+/// When a port is closed, the others receive its packets; a new port receives a share.
 #[test]
 fn privileged_ports_come_and_go() {
     if !privileged::require() {
@@ -181,7 +182,7 @@ fn privileged_masks_and_filters_select_of_the_share() {
         }
     };
     write(0);
-    // A mask that takes something else, while packets come.
+    // The mask changes between the packets.
     ports.iter().for_each(|(port, _)| port.control().set_mask(mask(&[3], &[], false)).unwrap());
     write(40);
     let filter = "greater 200".parse().unwrap();
@@ -195,7 +196,8 @@ fn privileged_masks_and_filters_select_of_the_share() {
     assert_eq!(all(&collect(&mut ports, expected.len())), expected);
 }
 
-/// Other numbers, other queues and other ways of sharing are other groups: each has every packet.
+/// Ports with different group numbers, queues or ways of sharing are in different groups; each
+/// group receives every packet.
 #[test]
 fn privileged_groups_are_apart() {
     if !privileged::require() {
@@ -209,7 +211,7 @@ fn privileged_groups_are_apart() {
         .iter()
         .map(|group| with_ends(sharing(&ns, &format!("wl-apart{group}"), &OpenOptions::default())))
         .collect();
-    // One that looks at what is received only, and one that shares nothing.
+    // One port ignores outgoing packets, and one does not share.
     ports.push(with_ends(sharing(&ns, "wl-apart?share=flow", &rx.outgoing(false))));
     let mut alone = quick(&ns, "wl-apart", &OpenOptions::default());
     let mut ends = alone.rx().unwrap();

@@ -1,4 +1,4 @@
-//! Many packets, several threads, real protocols: the books still balance.
+//! Many packets, several threads, and real protocols: the counters add up.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// Receives until the end, sleeping as the port says, and hands every frame to `sink`.
+/// Receives until the end, waits as the port reports, and passes every frame to `sink`.
 fn receive_all(rx: &mut Rx, mut sink: impl FnMut(Frame)) {
     let mut batch = Batch::new(64);
     loop {
@@ -36,8 +36,8 @@ fn receive_all(rx: &mut Rx, mut sink: impl FnMut(Frame)) {
     }
 }
 
-/// Each queue is received on a thread, its frames are checked and dropped on another, out of order,
-/// while the kernel fills small rings as fast as it can.
+/// Each queue is received in one thread. Another thread checks its frames and drops them out of
+/// order, while the kernel fills small rings as fast as it can.
 #[test]
 fn privileged_frames_come_home_from_other_threads() {
     if !privileged::require() {
@@ -102,7 +102,8 @@ fn privileged_frames_come_home_from_other_threads() {
     assert_conserved(&port);
 }
 
-/// The states of the calling thread's TCP connections over IPv4, as the kernel numbers them.
+/// The states of the TCP connections over IPv4 in the namespace of the calling thread, as numbered
+/// by the kernel.
 fn connections() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
     let state = |line: &str| line.split_whitespace().nth(3).unwrap().to_owned();
@@ -112,7 +113,8 @@ fn connections() -> Vec<String> {
 /// `TCP_TIME_WAIT` of the kernel's include/net/tcp_states.h.
 const TIME_WAIT: &str = "06";
 
-/// A TCP transfer between namespaces: what was captured and lost is what the device counted.
+/// A TCP transfer between namespaces: the packets captured and lost are all packets that the device
+/// counted.
 #[test]
 fn privileged_a_tcp_transfer_is_what_the_device_counts() {
     if privileged::require() {
@@ -120,8 +122,7 @@ fn privileged_a_tcp_transfer_is_what_the_device_counts() {
     }
 }
 
-/// The same with rings that hand over each packet at once: most of its frames are longer than a
-/// slot.
+/// The same with rings that deliver each packet at once; most of the frames are longer than a slot.
 #[test]
 fn privileged_a_tcp_transfer_one_by_one_is_what_the_device_counts() {
     if privileged::require() {
@@ -158,8 +159,8 @@ fn transfer(query: &str) {
     client.write_all(&vec![7; BYTES]).unwrap();
     drop(client);
     assert_eq!(server.join().unwrap(), BYTES as u64);
-    // When one end has forgotten the connection and the other one only remembers it, nothing more
-    // is sent.
+    // When one end has no state of the connection and the other is in TIME_WAIT, nothing more is
+    // sent.
     assert!(eventually(|| far.inside(connections).is_empty()));
     assert!(eventually(|| near.inside(connections).iter().all(|state| state == TIME_WAIT)));
     port.control().stop();

@@ -1,4 +1,4 @@
-//! What is sent leaves once, unchanged, through the queue that was promised.
+//! Sent frames leave once, unchanged, and through the promised queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// Sends everything and waits until it has left.
+/// Sends all frames and waits until the kernel has completed them.
 fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
     let mut frames = frames.into_iter().peekable();
     let mut batch = Batch::new(32);
@@ -60,8 +60,8 @@ fn privileged_both_modes_send_every_frame_once() {
         let mut got = Vec::new();
         for first in (0..10_000).step_by(100) {
             send(&mut tx, (first..first + 100).map(frame));
-            // A veth queues a thousand packets for its peer (net.core.netdev_max_backlog) and drops
-            // what is more.
+            // A veth queues up to a thousand packets for its peer (net.core.netdev_max_backlog) and
+            // drops the others.
             let patience = Instant::now() + PATIENCE;
             while got.len() < first as usize + 100 && Instant::now() < patience {
                 for rx in &mut ends {
@@ -84,7 +84,7 @@ fn privileged_both_modes_send_every_frame_once() {
         let counted = pair.a.statistic("tx_packets");
         assert_eq!(counted - before, 10_000);
         before = counted;
-        // The reading of the pool is as old as the last flush.
+        // A flush updates the counts of the pool.
         tx.flush().unwrap();
         assert_eq!(port.frames().held(), 0);
     }
@@ -96,7 +96,7 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
         return;
     }
     let ns = Namespace::new();
-    // One queue: flows of several are in order of their queue only.
+    // One queue: with several, frames are in order only within their queue.
     let tap = MultiQueueTap::new(&ns, "wl-size", 1);
     let mut port = open(&ns, "packet:wl-size@0", &transmitting()).unwrap();
     let mut tx = port.tx().unwrap().pop().unwrap();
@@ -109,7 +109,8 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
         tap.drain().iter().filter_map(|(_, frame)| packets::sequence(frame)).collect();
     assert_eq!(sent, [1, 3, 4]);
     assert_eq!((tx.counters().packets.value(), tx.counters().errors.value()), (3, 2));
-    // The kernel's limit shrinks after ours was read: it refuses, and the others still go.
+    // The MTU shrinks after the port has read it: the kernel refuses long frames, and the others
+    // are still sent.
     ns.run("ip", ["link", "set", "wl-size", "mtu", "500"]);
     let mixed =
         (10..30).map(|n| packets::udp4(n).length(if n % 3 == 0 { 900 } else { 300 }).build());
@@ -121,7 +122,8 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
     assert_eq!(tx.counters().errors.value(), 2 + 6);
 }
 
-/// On a link that is slower than the end is patient, what left and what did not is all there is.
+/// On a link that is too slow to send all frames before an end gives up, each frame is counted as
+/// sent or as an error.
 #[test]
 fn privileged_an_end_dropped_on_a_slow_link_counts_every_frame() {
     if !privileged::require() {
@@ -145,12 +147,12 @@ fn privileged_an_end_dropped_on_a_slow_link_counts_every_frame() {
     drop(tx);
     let (sent, errors) = (counters.packets.value(), counters.errors.value());
     assert!(sent + errors == 50 && sent > 0 && errors > 0, "{sent} + {errors}");
-    // The pool is whole: what the kernel still has are slots of a ring that is closed.
+    // All frames are in the pool: the kernel only has slots of a closed ring.
     assert_eq!(port.frames().held(), 0);
 }
 
-/// What a forwarder had taken when it ended, and a link does not take, is counted: in front of its
-/// TX ring or in it.
+/// When a forwarder ends, it counts the packets that the link did not accept, whether they wait
+/// before the TX ring or in it.
 #[test]
 fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
     if !privileged::require() {
@@ -170,8 +172,8 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
     }
 }
 
-/// Ended from outside, forwarding waits for a slow link two seconds, and not the half minute that
-/// its queue takes.
+/// When forwarding is stopped, it waits only two seconds for a slow link, instead of the half
+/// minute that the queued packets would take.
 #[test]
 fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
     if !privileged::require() {
@@ -195,8 +197,8 @@ fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
     }
 }
 
-/// Whoever comes last and is urgent leaves before what waits, if that waits where it can be passed:
-/// in bands, and not in the TX ring.
+/// An urgent packet leaves before earlier packets if these wait in lower bands of the discipline;
+/// it cannot overtake packets in the TX ring.
 #[test]
 fn privileged_control_passes_bulk_on_a_slow_link() {
     if !privileged::require() {
@@ -238,7 +240,7 @@ fn privileged_control_passes_bulk_on_a_slow_link() {
         assert!(bulk.is_sorted(), "{spec}: {numbers:?}");
         numbers.iter().position(|number| *number == BULK).unwrap() as u64
     });
-    // The ring takes all of it at once, unless its bytes are limited.
+    // The ring accepts all packets at once, unless BQL limits its bytes.
     assert_eq!(places[..2], [BULK, BULK]);
     assert!(places[2] < BULK / 2, "{places:?}");
 }
@@ -261,8 +263,8 @@ fn forward(
     Forward::start(vec![source, sink], &config).unwrap()
 }
 
-/// Something was delivered, and all of it was sent, an error, or purged from a discipline; returns
-/// the last two.
+/// Checks that packets were delivered, and that each was sent, counted as an error, or purged from
+/// a discipline. Returns the numbers of errors and purged packets.
 #[track_caller]
 fn assert_balanced(outcome: &ForwardOutcome) -> (u64, u64) {
     let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
@@ -272,13 +274,13 @@ fn assert_balanced(outcome: &ForwardOutcome) -> (u64, u64) {
     (errors, purged)
 }
 
-/// Lets an interface send at this rate only.
+/// Limits the rate at which an interface sends.
 fn slow_down(ns: &Namespace, interface: &str, rate: &str) {
     let shape = ["root", "tbf", "rate", rate, "burst", "4000", "limit", "1000000"];
     ns.run("tc", ["qdisc", "add", "dev", interface].into_iter().chain(shape));
 }
 
-/// With `bypass=on` the CPU decides about the queue, and `tx_queue_cpu` says which.
+/// With `bypass=on` the CPU selects the queue, and `tx_queue_cpu` returns the CPU of a queue.
 #[test]
 fn privileged_a_pinned_thread_sends_through_its_queue() {
     if !privileged::require() {
@@ -305,7 +307,7 @@ fn privileged_a_pinned_thread_sends_through_its_queue() {
         expected.insert(queue, numbers.clone().collect::<Vec<_>>());
         let sender = std::thread::spawn(move || {
             affinity::pin(cpu).unwrap();
-            // Many flows, so that a hash of the flow would scatter them.
+            // Many flows, so that a hash of the flow would use several queues.
             let frame = |n: u64| packets::udp4(n).flow(n as u16).build();
             send(&mut tx, numbers.map(frame));
         });
