@@ -1,4 +1,4 @@
-//! The examples as a newcomer runs them: the compiled programs, on interfaces in namespaces.
+//! Runs the compiled examples on interfaces in namespaces.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -17,11 +17,11 @@ use wirelane_testkit::{privileged, tools};
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENT: &str = "10.99.0.1";
 const SERVER: &str = "10.99.0.2";
-/// The address by which the inside is known outside.
+/// The outside address of the NAT.
 const OUTSIDE: &str = "10.99.0.254";
 const STATION: &str = "02:57:4c:00:00:77";
 
-/// The program of an example, which cargo builds with all tests of a package, beside them.
+/// The compiled program of an example. Cargo builds the examples with all tests of a package.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -29,7 +29,7 @@ fn example(name: &str) -> PathBuf {
     program
 }
 
-/// A client and a server that reach each other only through a NAT.
+/// A client and a server that reach each other only through a program in the middle.
 ///
 /// ```text
 ///   left: client ══ veth ══ nat ══ veth ══ server :right
@@ -65,7 +65,7 @@ impl Network {
         [&self.near.b, &self.far.a].map(|end| format!("packet:{}", end.interface))
     }
 
-    /// The NAT, and who answers ARP for it.
+    /// Starts the NAT, and the responder that answers ARP requests for its outside address.
     fn translate(&self) -> [ChildGuard; 2] {
         let [inside, outside] = self.ports();
         let nat = self.middle.spawn(example("nat"), [&inside, &outside, OUTSIDE]);
@@ -75,12 +75,13 @@ impl Network {
     }
 }
 
-/// Bytes that repeat late.
+/// Test data with a long period.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 
-/// What is sent comes back; the server knows the client by the address `known_as`.
+/// Checks that data over TCP and UDP is echoed intact, and that the server sees the client with the
+/// address `known_as`.
 #[track_caller]
 fn tcp_and_udp_pass(network: &Network, known_as: &str) {
     let sent = content(8 << 20);
@@ -125,7 +126,7 @@ fn tcp_and_udp_pass(network: &Network, known_as: &str) {
     }
 }
 
-/// Runs `ping` to three answers: without so many in time, it fails.
+/// Runs `ping` until three answers arrive, and fails if they do not arrive in time.
 #[track_caller]
 fn ping(ns: &Namespace, address: &str) {
     let mut command = ns.command("ping");
@@ -140,7 +141,7 @@ fn privileged_nat_translates_partial_checksums() {
         return;
     }
     let network = Network::new();
-    // The client leaves checksums and segments to its device, and the server checks all of them.
+    // The client leaves checksums and segmentation to its device; the server checks all checksums.
     network.far.set_offloads(false);
     let _running = network.translate();
     tcp_and_udp_pass(&network, OUTSIDE);
@@ -163,7 +164,7 @@ fn privileged_forward_is_fast_and_cuts_what_is_long() {
     if !privileged::require() || !tools::require("ping") {
         return;
     }
-    // Hosts leave checksums and segments to their devices, as is usual.
+    // Hosts leave checksums and segmentation to their devices, as usual.
     let network = Network::new();
     let forward = network.middle.spawn(example("forward"), network.ports());
     tcp_and_udp_pass(&network, CLIENT);
@@ -191,7 +192,7 @@ fn privileged_nat_translates_ping() {
     let network = Network::new();
     let _running = network.translate();
     ping(&network.left, SERVER);
-    // The server knows the client by the address of the responder alone, as far as IP goes.
+    // The server has resolved the outside address to the MAC address of the responder.
     let neighbours = network.right.run("ip", ["neighbour", "show", OUTSIDE]);
     assert!(neighbours.contains(STATION), "{neighbours}");
 }
@@ -212,7 +213,7 @@ fn privileged_responder_answers_for_an_address() {
         ping(&near, &address);
         let neighbours = near.run("ip", ["neighbour", "show", &address]);
         assert!(neighbours.contains(STATION), "{neighbours}");
-        // What is not for the address stays with the host.
+        // The host receives packets for other addresses.
         ping(&near, &pair.b.address.to_string());
         assert!(responder.is_running(), "{}", responder.stderr());
     }
@@ -246,7 +247,7 @@ fn privileged_talkers_counts_exactly() {
             socket.send_to(&[0; 58], sink.local_addr().unwrap()).unwrap();
         }
     }
-    // 100 bytes each: Ethernet, IP, UDP and what was sent.
+    // Each packet has 100 bytes: the headers of Ethernet, IP and UDP, and 58 bytes of data.
     let line = |source: Ipv4Addr, packets, bytes| format!("{source:39} {packets:11} {bytes:15}");
     let lines = [line(pair.a.address, 300, 30_000), line(second, 200, 20_000)];
     talkers.wait_until(PATIENCE, |it| it.stdout().contains("500 packets of 2 sources"));
@@ -254,7 +255,7 @@ fn privileged_talkers_counts_exactly() {
     assert!(lines.iter().all(|line| text.contains(line)), "{text}\n{lines:?}");
 }
 
-/// Bits per second that iperf3 sees from the client to the server.
+/// The rate that iperf3 measures from the client to the server, in bit/s.
 fn iperf(network: &Network, seconds: u32) -> f64 {
     let mut server = network.right.spawn("iperf3", ["-s", "-1", "--forceflush"]);
     server.wait_until(PATIENCE, |it| it.stdout().contains("Server listening"));
@@ -266,9 +267,10 @@ fn iperf(network: &Network, seconds: u32) -> f64 {
     rate.unwrap_or_else(|| panic!("{report}"))
 }
 
-/// TCP through the NAT beside `wirelane forward`, in turn. Figures, not a test:
-/// `cargo build --release -p wirelane-cli && cargo test --release -p wirelane --test examples --
-/// --ignored --nocapture nat_beside` after `cargo build --release -p wirelane --examples`.
+/// Compares the rates of TCP through the NAT and through `wirelane forward`, in turn. It prints
+/// figures and checks none: `cargo build --release -p wirelane-cli && cargo test --release -p
+/// wirelane --test examples -- --ignored --nocapture nat_beside` after `cargo build --release -p
+/// wirelane --examples`.
 #[test]
 #[ignore = "prints figures; takes a minute and wants a quiet machine"]
 #[allow(clippy::print_stdout, reason = "figures for whoever runs it")]

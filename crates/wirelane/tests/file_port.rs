@@ -1,4 +1,5 @@
-//! The file port: what is in a file comes out of the port, and what goes in is in the file.
+//! The file port: it delivers the packets of a file, and writes the packets that it transmits to a
+//! file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -18,7 +19,7 @@ use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
 use wirelane_os::clock;
 use wirelane_testkit::{process, tools};
 
-/// A packet as the tests compare it.
+/// The properties of a packet that the tests compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     queue: u16,
@@ -35,7 +36,7 @@ fn sources() -> Vec<Source> {
     rx.chain(tx).chain([Source::new("eth7", Class::Other, None)]).collect()
 }
 
-/// `count` packets over all sources, of all kinds of lengths.
+/// Makes `count` packets of various lengths, from all sources.
 fn packets(count: usize) -> Vec<Packet> {
     let sources = sources();
     let packet = |k: usize| {
@@ -73,7 +74,7 @@ fn write(path: &Path, sources: &[Source], options: WriterOptions, packets: &[Pac
     writer.finish(&[]).unwrap();
 }
 
-/// A file of `packets` with all sources.
+/// Writes a file of `packets` with all sources, and returns its path.
 fn sample(directory: &Path, name: &str, packets: &[Packet]) -> PathBuf {
     let path = directory.join(name);
     write(&path, &sources(), WriterOptions::of_path(&path), packets);
@@ -104,7 +105,7 @@ fn packet(frame: &wirelane::Frame) -> Packet {
     }
 }
 
-/// Receives until the end; the error is what readiness reported.
+/// Receives until the end. The error is the one that `readiness` reported.
 fn drain(rx: &mut Rx) -> (Vec<Packet>, Option<Error>) {
     let (mut all, mut failure) = (Vec::new(), None);
     let mut batch = Batch::default();
@@ -126,7 +127,7 @@ fn drain(rx: &mut Rx) -> (Vec<Packet>, Option<Error>) {
     }
 }
 
-/// All packets of a port, whose frames must be back afterwards.
+/// Receives all packets of a port, and checks its counters and that all frames have returned.
 fn receive(mut port: Port) -> (Vec<Packet>, Option<Error>) {
     let mut rx = port.rx().unwrap();
     assert_eq!(rx.len(), 1);
@@ -219,9 +220,9 @@ fn masks_select_exactly() {
     }
 }
 
-/// A file may describe an interface before each packet, in a section of its own or not. Compared
-/// with as many packets of one interface by the processor time of this thread: looking at all
-/// interfaces for each takes 100 times as long.
+/// A file may describe an interface before each packet, in a separate section or not. The test
+/// compares the CPU time of this thread with that for the same number of packets of one interface.
+/// A search through all interfaces for each packet takes 100 times as long.
 #[test]
 fn reading_takes_time_by_the_number_of_interfaces_and_not_by_its_square() {
     const COUNT: usize = 8000;
@@ -406,7 +407,8 @@ fn receive_what_is_there(rx: &mut Rx) -> Vec<Packet> {
     received
 }
 
-/// What has come whole is received at once, and the descriptor says when there is more.
+/// A complete packet is received at once, and the descriptor becomes readable when there are more
+/// bytes.
 #[test]
 fn a_live_pipe_holds_nothing_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -421,12 +423,12 @@ fn a_live_pipe_holds_nothing_back() {
             (packet.queue, packet.class, packet.timestamp) =
                 (0, Class::Rx, packet.timestamp / 1000 * 1000);
         }
-        // Where each packet ends.
+        // The file offsets at which the packets end.
         let len = |n: usize| fs::read(sample(directory.path(), name, &sent[..n])).unwrap().len();
         let ends: Vec<_> = (0..=100).map(len).collect();
         let bytes = fs::read(sample(directory.path(), name, &sent)).unwrap();
         let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
-        // As far as opening waits: up to the start of the first packet.
+        // Opening waits for these bytes, up to the start of the first packet.
         let mut at = ends[0] + 12;
         pipe.write_all(&bytes[..at]).unwrap();
         let mut port = open(&fifo, &OpenOptions::default());
@@ -438,7 +440,7 @@ fn a_live_pipe_holds_nothing_back() {
             received.clone()
         };
         for (step, whole) in [(0, 0), (3, 3), (0, 3), (1, 4), (70, 74)] {
-            // Whole packets, and all of the next one but its last byte.
+            // Complete packets, and all of the next packet but its last byte.
             let to = if step == 0 { at } else { ends[whole + 1] - 1 };
             pipe.write_all(&bytes[at..to]).unwrap();
             at = to;
@@ -456,8 +458,8 @@ fn a_live_pipe_holds_nothing_back() {
     }
 }
 
-/// The same of a compressed one: each frame is received when it has come, and until then the thread
-/// is free.
+/// The same for a compressed pipe: the packets of each compressed frame are received when it is
+/// complete. Until then the thread does not block.
 #[test]
 fn a_live_compressed_pipe_holds_no_frame_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -657,8 +659,9 @@ fn what_cannot_be_opened_is_one_line() {
     is(&file("mixed.pcapng"), &receive, Failed, "link types 1 and 113");
 }
 
-/// A section, an interface and a packet, again and again: the work for each does not grow with the
-/// number of those before. Where it did, four times the packets took sixteen times as long.
+/// A file repeats a section, an interface and a packet. The work per packet must not grow with the
+/// number of previous interfaces. If it grew, four times the packets would take sixteen times as
+/// long.
 #[test]
 fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -689,7 +692,7 @@ fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
     }
 }
 
-/// The CPU time of this thread in `work`, which other programs do not change.
+/// The CPU time of this thread in `work`, which does not depend on the load of the machine.
 fn thread_time(work: impl FnOnce()) -> Duration {
     let now = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -700,8 +703,8 @@ fn thread_time(work: impl FnOnce()) -> Duration {
     now() - before
 }
 
-/// A packet of the first moment of 1970 is not one without a time, which is written with that of
-/// its sending.
+/// A packet with the timestamp 0 keeps it. Only a packet without a timestamp gets the time of
+/// sending.
 #[test]
 fn the_beginning_of_time_is_kept() {
     let directory = tempfile::tempdir().unwrap();
@@ -719,7 +722,7 @@ fn the_beginning_of_time_is_kept() {
         rx[0].receive(&mut batch);
     }
     tx[0].transmit(&mut batch);
-    // One of nobody.
+    // A frame without a timestamp.
     tx[0].allocate(&mut batch, 1);
     assert!(batch[0].fill(&[0; 60]));
     tx[0].transmit(&mut batch);
@@ -733,8 +736,7 @@ fn the_beginning_of_time_is_kept() {
     assert!(times[3] > 1_700_000_000_000_000_000);
 }
 
-/// Where the times of a file, repeated, leave 64 bits, it ends with an error instead of standing
-/// still.
+/// If the times of a repeated file exceed 64 bits, the port ends with an error instead of hanging.
 #[test]
 fn a_loop_beyond_the_end_of_time_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a simulated port receives is exactly what its stream predicts.
+//! A simulated port receives exactly the packets that its stream predicts.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use wirelane::{Batch, Class, QueueMask};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, HashInput, ToeplitzKey, ethernet};
 
-/// Class and queue as a stream has them: packets that are tied to no queue have 0.
+/// The class and the queue as in a stream: packets without a queue have queue 0.
 fn place(rx: &Rx) -> (Class, u16) {
     (rx.class(), rx.queue().unwrap_or(0))
 }
@@ -28,7 +28,7 @@ fn open(text: &str) -> Port {
 /// Class, queue, timestamp and bytes of a packet.
 type Seen = (Class, u16, u64, Vec<u8>);
 
-/// Receives on every end in turn until all are at their end.
+/// Receives on every end in turn until all have ended.
 fn drain(ends: &mut [Rx], batch: usize) -> Vec<Seen> {
     let (mut seen, mut open) = (Vec::new(), true);
     let mut batch = Batch::new(batch);
@@ -52,7 +52,8 @@ fn drain(ends: &mut [Rx], batch: usize) -> Vec<Seen> {
     seen
 }
 
-/// Missing and repeated calls are errors; a port without ends would hide them.
+/// Asking for ends that do not exist, or a second time, is an error; an empty list would hide the
+/// mistake.
 #[test]
 fn ends_that_are_not_there_are_errors() {
     let mut sim = sim::open(&spec("sim:2?count=1"), &OpenOptions::default()).unwrap();
@@ -78,7 +79,8 @@ fn ends_that_are_not_there_are_errors() {
     );
 }
 
-/// Every packet of the stream comes exactly once, byte for byte, on its queue and in order.
+/// Checks that every packet of the stream arrives exactly once, unchanged, in order, and on its
+/// queue.
 fn assert_predicted(text: &str, batch: usize) {
     let stream = Stream::new(&spec(text)).unwrap();
     let mut sim = open(text);
@@ -312,7 +314,7 @@ fn queues_follow_receive_side_scaling() {
             let flow = FlowKey::parse(&packet.bytes).unwrap().unwrap();
             assert_eq!(flow, stream.flow_key(k as u32));
             let hash = key.hash(HashInput::with_ports(&flow).bytes());
-            // The default table of 128 entries goes round the queues.
+            // The default table of 128 entries assigns the queues in turn.
             assert_eq!(packet.queue, (hash % 128 % 4) as u16);
             queues[usize::from(packet.queue)] += 1;
             let back = stream.queue_of(&flow.reversed());
@@ -370,13 +372,14 @@ fn the_sink_counts_and_verifies() {
     assert_eq!(sim.frames().held(), 0);
 }
 
-/// Two ports at a cable.
+/// Opens two ports with a cable between them.
 fn plugged(a: &str, b: &str) -> (Port, Port) {
     let options = OpenOptions::default();
     cable((&spec(a), &options), (&spec(b), &options)).unwrap()
 }
 
-/// The first `n` packets of a stream in frames of a port, as far as it has frames.
+/// Fills the batch with the next packets of a stream, in frames of the port, as long as it has
+/// frames.
 fn load(tx: &mut Tx, stream: &Stream, numbers: &mut impl Iterator<Item = u64>, batch: &mut Batch) {
     let room = batch.room();
     tx.allocate(batch, room);
@@ -432,7 +435,7 @@ fn a_cable_carries_every_frame_to_the_queue_of_its_hash() {
     for sim in [&a, &b] {
         assert_eq!((sim.frames().free, sim.frames().tx), (sim.frames().pool, 0));
     }
-    // When the senders are gone, the far ends come to theirs.
+    // When the transmitting ends are dropped, the receiving ends at the other side end.
     drop(a_tx);
     for rx in &mut b_rx {
         assert_eq!(rx.receive(&mut echo), 0);
@@ -506,7 +509,7 @@ fn cables_of_two_threads() {
     assert_eq!(a.frames().free, a.frames().pool);
 }
 
-/// Receives until the sender is done and nothing is left; returns how many frames came.
+/// Receives until the sender is done and no frame is left. Returns the number of frames received.
 fn drain_cable(ends: &mut [Rx], is_done: impl Fn() -> bool) -> u64 {
     let (mut batch, mut seen) = (Batch::default(), 0);
     loop {
@@ -579,7 +582,7 @@ fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(ends[0].receive(&mut Batch::default()), 0);
         sim.control().set_mask(QueueMask { enabled: false, ..QueueMask::NONE }).unwrap();
-        // All may have passed by then on a busy machine.
+        // On a busy machine all packets may be over by then; try again.
         let is_late = start.elapsed() >= Duration::from_millis(50);
         let seen = drain(&mut ends, 64);
         if !is_late {
