@@ -1,10 +1,11 @@
-//! One harness for property tests and fuzzing: audits arbitrary packets, and checks that what is
-//! said of them adds up.
+//! A harness for property tests and fuzzing: audits arbitrary packets, and checks that the findings
+//! match the summary.
 
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity};
 
-/// Takes options from the first four bytes, and packets from the rest: each begins with its length
-/// (two bytes), a byte for interface and link type, and one for what is cut off its end.
+/// Reads options from the first four bytes, and packets from the rest. Each packet begins with its
+/// length (two bytes), a byte for the interface and the link type, and a byte for the number of
+/// bytes cut off its end.
 pub(crate) fn run(bytes: &[u8]) {
     let Some((&[flags, mtu, flows, fragments], mut rest)) = bytes.split_first_chunk() else {
         return;
@@ -53,7 +54,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// The inverse of what [`run`] reads.
+/// Writes the format that [`run`] reads.
 #[cfg_attr(fuzzing, allow(dead_code))]
 pub(crate) fn input(head: [u8; 4], packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = head.to_vec();

@@ -1,4 +1,5 @@
-//! Frames to be cut, with every header chosen, and what they must become by the simplest means.
+//! Builds frames to segment, with a choice of headers, and segments them in every way that the
+//! segmenter offers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +16,7 @@ pub(crate) const DESTINATION_V4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 pub(crate) const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 pub(crate) const DESTINATION_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 
-/// What the checksum of a frame to be cut is like.
+/// The state of the checksum of a frame to segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksum {
     Partial,
@@ -23,18 +24,18 @@ pub(crate) enum Checksum {
     None,
 }
 
-/// What is around the packet to be cut.
+/// The tunnel around the packet to segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Around {
     Nothing,
     Vxlan,
     Geneve,
     Gre,
-    /// GRE that carries Ethernet, with a key.
+    /// GRE with a key that carries Ethernet.
     GreEthernet,
 }
 
-/// A frame to be cut.
+/// A frame to segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) v6: bool,
@@ -102,12 +103,12 @@ impl Frame {
         matches!(self.gso, Gso::Tcp4 | Gso::Tcp6)
     }
 
-    /// Bytes before the payload.
+    /// The number of bytes before the payload.
     pub(crate) fn header_len(&self) -> usize {
         self.build().0.len() - self.payload.len()
     }
 
-    /// The frame and what is to be done to it.
+    /// Builds the frame and its offload request.
     pub(crate) fn build(&self) -> (Vec<u8>, Offload) {
         let mut packet = self.packet();
         let mut inner = self.link_len_inside();
@@ -146,7 +147,7 @@ impl Frame {
         if self.v6 { 40 + extensions } else { 20 + self.ip_options.len() }
     }
 
-    /// An inner Ethernet header.
+    /// The length of the inner Ethernet header.
     fn link_len_inside(&self) -> usize {
         match self.around {
             Around::Nothing | Around::Gre => 0,
@@ -154,7 +155,7 @@ impl Frame {
         }
     }
 
-    /// The packet that is to be cut, from its IP header on.
+    /// The packet to segment, from its IP header on.
     fn packet(&self) -> Vec<u8> {
         let protocol = if self.is_tcp() { Protocol::TCP } else { Protocol::UDP };
         let mut transport = vec![0; if self.is_tcp() { 20 + self.tcp_options.len() } else { 8 }];
@@ -239,8 +240,8 @@ impl Frame {
         header
     }
 
-    /// Puts a tunnel around a packet; also says how many bytes of headers that adds before the
-    /// inner Ethernet header.
+    /// Puts a tunnel around a packet. Also returns the number of header bytes that it adds before
+    /// the inner Ethernet header.
     fn wrap(&self, packet: Vec<u8>) -> (Vec<u8>, usize) {
         let inner_type = ethertype(self.v6);
         let mut inside = Vec::new();
@@ -320,10 +321,11 @@ fn link(tags: &[EtherType], inside: EtherType) -> Vec<u8> {
     header
 }
 
-/// Cuts a frame for `sink`, in all forms, which must be equal; what passes comes out as it is.
+/// Segments a frame for `sink` with all functions of the cursor, whose results must be equal.
+/// Returns a frame that passes unchanged.
 ///
 /// # Panics
-/// When it is refused.
+/// When the frame is refused.
 #[track_caller]
 pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u8>, Offload)> {
     let mut segmenter = Segmenter::new(sink);
@@ -355,7 +357,7 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
     packets
 }
 
-/// What [`Cursor::slices`] or [`Cursor::copies`] gives, with a few buffers at a time.
+/// The results of [`Cursor::slices`] or [`Cursor::copies`], called with a few buffers at a time.
 struct Burst(std::vec::IntoIter<(Vec<u8>, Segment)>);
 
 impl Burst {
@@ -363,11 +365,11 @@ impl Burst {
         let mut cursor = cursor.clone();
         let longest = cursor.frame_lengths().0.max(MAX_HEADER);
         let mut packets = Vec::new();
-        // It begins with one or with many. The last buffer is too short now and then, and is met
-        // again as the first.
+        // The first call gets one buffer or many. In every other call the last buffer is too short,
+        // so that the next call continues with the same segment.
         let counts = [1, 2, 5, 70, 3].into_iter().cycle().skip(frame.len() % 5);
         for (turn, count) in counts.enumerate() {
-            // Those of copies are as long as the longest segment, or a little longer.
+            // Buffers of copies are as long as the longest segment, or a little longer.
             let len = if copies { longest + turn % 3 } else { MAX_HEADER };
             let mut buffers = vec![vec![0xa5; len]; count.min(cursor.remaining() + 1)];
             if turn % 2 == 1 {
@@ -400,7 +402,7 @@ impl Burst {
     }
 }
 
-/// Cuts a frame into packets of 1500 bytes with complete checksums.
+/// Segments a frame for an MTU of 1500 bytes, with complete checksums.
 #[track_caller]
 pub(crate) fn cut(frame: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
     let packets = cut_for(Sink::ethernet(), frame, offload);

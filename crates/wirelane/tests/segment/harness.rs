@@ -1,11 +1,11 @@
-//! One harness for property tests and fuzzing: cuts an arbitrary frame with arbitrary metadata and
-//! merges what comes out. It panics when a byte is lost or a packet is too long.
+//! A harness for property tests and fuzzing: segments an arbitrary frame with arbitrary metadata,
+//! and merges the segments. It panics if a byte is lost or a packet is too long.
 
 use wirelane::frame::{Gso, Offload, PartialChecksum, Sink, SinkGso, Tunnel};
 use wirelane::segment::{Coalescer, Limits, Segmenter, Verdict};
 use wirelane_wire::{EthernetView, VlanView, ethernet, vlan};
 
-/// What the first bytes say is to be done to the rest.
+/// Reads the offload request and the sink from the first bytes.
 fn metadata(bytes: &[u8; 16]) -> (Offload, Sink) {
     let [kind, flags, size, size2, start, offset, at, at2, mtu, mtu2, max, max2, sink, ..] = *bytes;
     let gso = [Gso::None, Gso::Tcp4, Gso::Tcp6, Gso::Udp, Gso::UdpFragment];
@@ -36,11 +36,11 @@ fn metadata(bytes: &[u8; 16]) -> (Offload, Sink) {
     (offload, sink)
 }
 
-/// Bytes of the Ethernet header with its tags, whatever follows them: what the MTU does not count.
+/// The length of the Ethernet header and its tags, which does not count against the MTU.
 fn link_len(frame: &[u8]) -> usize {
     let Ok(view) = EthernetView::new(frame) else { return 0 };
     let (mut ethertype, mut len) = (view.ethertype(), ethernet::LEN);
-    // As many as the kernel steps over (`VLAN_MAX_DEPTH`).
+    // The maximum number of tags that the kernel skips (`VLAN_MAX_DEPTH`).
     for _ in 0..8 {
         match VlanView::new(&frame[len..]) {
             Ok(tag) if ethertype.is_vlan() => ethertype = tag.ethertype(),
@@ -51,7 +51,7 @@ fn link_len(frame: &[u8]) -> usize {
     len
 }
 
-/// Takes arbitrary bytes.
+/// Runs the harness on arbitrary bytes.
 pub(crate) fn run(bytes: &[u8]) {
     let Some((head, frame)) = bytes.split_first_chunk() else { return };
     let (offload, sink) = metadata(head);
@@ -66,7 +66,8 @@ pub(crate) fn run(bytes: &[u8]) {
             let mut slicer = cursor.clone();
             let mut next: Option<usize> = None;
             let mut buffer = vec![0; 70_000];
-            // A payload of a byte per packet is slow to check and has nothing to show.
+            // Stop after 5000 packets: one byte of payload per packet is slow to check and shows
+            // nothing new.
             while let (Ok(segment), true) = (cursor.copy(frame, &mut buffer), packets.len() < 5000)
             {
                 let packet = &buffer[..segment.len()];
@@ -91,22 +92,23 @@ pub(crate) fn run(bytes: &[u8]) {
     merge(&packets);
 }
 
-/// A packet with its checksum, if that was left to do and can be done.
+/// Completes the checksum of a packet, if it was left partial. Returns `None` if that is not
+/// possible.
 fn completed(packet: &[u8], offload: Offload) -> Option<Vec<u8>> {
     let mut packet = packet.to_vec();
     let done = offload.checksum.is_none_or(|place| place.complete(&mut packet));
     done.then_some(packet)
 }
 
-/// Merges packets, and counts that all their bytes come out.
+/// Merges packets, and checks that the result has all their bytes.
 fn merge(packets: &[(Vec<u8>, Offload)]) {
     let mut coalescer = Coalescer::new(Limits { flows: 2, ..Limits::default() });
     let mut out = Vec::new();
     let mut send = |frame: &[u8], offload: Offload| out.push((frame.to_vec(), offload));
     let mut expected = Vec::new();
     for (now, (packet, offload)) in packets.iter().enumerate() {
-        // Of what nobody can finish, and of what is still to be cut, the bytes are all that is
-        // looked at.
+        // Packets whose checksum cannot be completed, and super-frames, are pushed without an
+        // offload request; only their bytes are compared.
         let whole = completed(packet, *offload).filter(|_| offload.gso == Gso::None);
         let offload = if whole.is_some() { *offload } else { Offload::default() };
         expected.push(whole.unwrap_or_else(|| packet.clone()));
@@ -130,6 +132,6 @@ fn merge(packets: &[(Vec<u8>, Offload)]) {
         }
     }
     assert_eq!(again.len(), packets.len());
-    // Of one flow here, so in order.
+    // All packets belong to one flow, so they are in order.
     assert!(again == expected);
 }

@@ -1,5 +1,5 @@
-//! Streams as no stack sends them: whatever they are like, what was merged and cut again are the
-//! same packets in the same order within each flow.
+//! Streams that no stack sends. After merging and segmenting, each flow has the same packets in the
+//! same order.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ use super::oracle::{Merger, Oracle, Random};
 
 const ACK: u16 = 0x010;
 
-/// The next packet of a flow.
+/// The state of a flow, which determines its next packet.
 #[derive(Clone)]
 struct Odd {
     flow: u8,
@@ -25,7 +25,7 @@ struct Odd {
     tcp: bool,
     port: u16,
     mac: u8,
-    /// Kind and content.
+    /// The EtherType and the contents of each tag.
     tags: Vec<[u16; 2]>,
     tos: u8,
     ttl: u8,
@@ -39,29 +39,29 @@ struct Odd {
     options: usize,
     form: Form,
     size: usize,
-    /// Packets so far.
+    /// The number of packets so far.
     count: u32,
 }
 
-/// How the checksum is.
+/// The state of the checksum.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Complete,
     Partial,
-    /// As UDP over IPv4 may have it.
+    /// No checksum, which is valid for UDP over IPv4.
     None,
 }
 
-/// What is peculiar to one packet.
+/// The peculiarities of one packet.
 #[derive(Default)]
 struct Quirk {
     flags: u16,
     urgent: u16,
-    /// Payload bytes, instead of those of the flow.
+    /// The payload size, if it differs from that in the flow.
     size: Option<usize>,
-    /// Another protocol than the flow's, with the same addresses.
+    /// A protocol that differs from the flow, with the same addresses.
     protocol: Option<u8>,
-    /// An extension header, or options.
+    /// Whether it has an extension header or IP options.
     extension: bool,
     fragment: Option<u16>,
 }
@@ -75,7 +75,7 @@ impl Odd {
             address: random.below(2) as u8,
             v6: random.chance(2),
             tcp,
-            // VXLAN among them.
+            // 4789 is VXLAN.
             port: random.of(&[4000, 4789]),
             mac: 1,
             tags: random.of(&tags),
@@ -95,7 +95,7 @@ impl Odd {
         }
     }
 
-    /// From here on it is another one in a field.
+    /// Changes a field of all further packets.
     fn change(&mut self, random: &mut Random) {
         match random.below(14) {
             0 => self.ttl -= 1,
@@ -104,7 +104,7 @@ impl Odd {
             3 => self.id = self.id.wrapping_add(100),
             4 => self.id_step = random.of(&[0, 1]),
             5 => self.mac += 1,
-            // Priority, or a tag that has nothing else.
+            // The priority of a tag, or a tag with only a priority.
             6 => match self.tags.first_mut() {
                 Some([_, tag]) => *tag ^= 0xa000,
                 None => self.tags.push([0x8100, 0x6000]),
@@ -119,7 +119,7 @@ impl Odd {
         }
     }
 
-    /// The next packet, and what is left to do to it.
+    /// The next packet and its offload request.
     fn packet(&mut self, quirk: &Quirk) -> (Vec<u8>, Offload) {
         let size = quirk.size.unwrap_or(self.size);
         let mut payload = vec![self.flow; size];
@@ -182,7 +182,7 @@ impl Odd {
         (frame, left)
     }
 
-    /// Where the addresses are.
+    /// Appends the header, and returns the range of the addresses.
     fn ipv4(
         &self,
         frame: &mut Vec<u8>,
@@ -233,14 +233,14 @@ impl Odd {
         at + 8..at + 40
     }
 
-    /// The next packet, which is odd by itself.
+    /// The next packet, with a peculiarity of its own.
     fn strange(&mut self, random: &mut Random) -> (Vec<u8>, Offload) {
         let mut quirk = Quirk::default();
         match random.below(9) {
             0 => quirk.size = Some(0),
             1 => quirk.size = Some(1 + random.below(self.size)),
             2 => quirk.size = Some(self.size + 1 + random.below(3)),
-            // The first part of a packet, or another one.
+            // The first fragment of a packet, or a later one.
             3 => quirk.fragment = Some(random.of(&[0x2000, 1, 0x2001])),
             4 => quirk.extension = true,
             5 => quirk.flags = 1 << random.below(12),
@@ -249,7 +249,7 @@ impl Odd {
             _ => {}
         }
         if quirk.fragment.is_some() || quirk.protocol.is_some() {
-            // It says what it is of by its payload only.
+            // Only the payload shows the flow of this packet.
             quirk.size = Some(8 + self.size);
         }
         let header = if self.v6 { 40 } else { 20 };
@@ -268,12 +268,12 @@ impl Odd {
             8 => set(field, 0),
             9 => set(field, 0xffff),
             10 => *frame.last_mut().unwrap() ^= 1,
-            // Of the IP header: its checksum or its version, and its length.
+            // The checksum or the version of the IP header, and its length.
             11 if !self.v6 => set(network + 10, random.of(&[0, 0xffff])),
             11 => frame[network] ^= 0x10,
             12 if !self.v6 => set(network + 2, random.of(&[20, 30, 5000])),
             12 => set(network + 4, random.of(&[0, 4, 5000])),
-            // Its own length, or that of its header.
+            // The length of UDP, or the header length of TCP.
             _ if !self.tcp => set(network + header + 4, 9),
             _ => frame[network + header + 12] = 0x30,
         }
@@ -281,16 +281,16 @@ impl Odd {
     }
 }
 
-/// A packet, what is left to do to it, and the flow that it is of.
+/// A packet, its offload request, and its flow.
 type Of = (Vec<u8>, Offload, u8);
 
-/// Flows that take turns, some of them out of order.
+/// A stream of interleaved flows, some of them out of order.
 fn stream(random: &mut Random) -> Vec<Of> {
     let mut packets = Vec::<Of>::new();
     for flow in 0..1 + random.below(4) as u8 {
         let mut odd = Odd::new(random, flow);
         let count = if random.chance(4) { 1 + random.below(300) } else { 1 + random.below(30) };
-        // Of some flows nothing is odd.
+        // In some flows nothing is odd.
         let rare = random.of(&[6, 20, 1000]);
         let mut at = random.below(packets.len() + 1);
         for _ in 0..count {
@@ -318,7 +318,7 @@ fn stream(random: &mut Random) -> Vec<Of> {
     packets
 }
 
-/// What is on the wire in the end.
+/// The frame on the wire, with its checksum completed.
 fn completed(frame: &[u8], left: &Offload) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if let Some(place) = left.checksum {
@@ -327,7 +327,7 @@ fn completed(frame: &[u8], left: &Offload) -> Vec<u8> {
     frame
 }
 
-/// What comes out of a coalescer, which time and its limits make hand on now and then.
+/// The output of a coalescer that sometimes flushes because of its limits or the time.
 fn merged(random: &mut Random, packets: &[Of]) -> (Vec<(Vec<u8>, Offload)>, Coalescer) {
     let limits = Limits {
         flows: 1 + random.below(8),
@@ -348,7 +348,7 @@ fn merged(random: &mut Random, packets: &[Of]) -> (Vec<(Vec<u8>, Offload)>, Coal
     (out, coalescer)
 }
 
-/// The packets of a frame, and how many there may be.
+/// Segments a frame, and checks the number of its packets.
 fn split(frame: &[u8], left: &Offload) -> Vec<Vec<u8>> {
     if left.gso == Gso::None {
         return vec![completed(frame, left)];
@@ -359,7 +359,7 @@ fn split(frame: &[u8], left: &Offload) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Packets of each flow, in order.
+/// The packets of each flow, in order.
 fn by_flow(packets: impl Iterator<Item = (Vec<u8>, u8)>) -> HashMap<u8, Vec<Vec<u8>>> {
     let mut flows = HashMap::<_, Vec<_>>::new();
     packets.for_each(|(packet, flow)| flows.entry(flow).or_default().push(packet));
@@ -391,7 +391,7 @@ proptest! {
     }
 }
 
-/// Otherwise nothing would be said by that.
+/// Checks that the property is not vacuous: odd streams are merged and contain every peculiarity.
 #[test]
 fn odd_streams_are_merged_and_everything_odd_is_in_them() {
     let (mut packets, mut merged, mut partial) = (0, 0, 0);
@@ -404,14 +404,14 @@ fn odd_streams_are_merged_and_everything_odd_is_in_them() {
     }
     assert!(merged > packets / 2 && partial > packets / 20, "{merged} of {packets}, {partial}");
     for reason in Alone::ALL {
-        // What the frame of a port says, what is switched off, and what is longer than the sink's
-        // MTU.
+        // These reasons need offload requests of a port, a switch, or the MTU of a sink.
         let is_here = !matches!(reason, Alone::Offload | Alone::Cut | Alone::AboveMtu);
         assert!(!is_here || reasons.contains(reason.as_str()), "{reason} is not in {reasons:?}");
     }
 }
 
-/// As many as the kernel cuts and its GRO merges, in frames of one flow however long it is.
+/// The number of datagrams in a frame is at most the number that the kernel segments and that its
+/// GRO merges, even in a long flow.
 #[test]
 fn no_frame_has_more_datagrams_than_the_kernel_takes() {
     for (count, frames) in [(64, vec![64]), (65, vec![64, 1]), (300, vec![64, 64, 64, 64, 44])] {
@@ -429,8 +429,8 @@ fn no_frame_has_more_datagrams_than_the_kernel_takes() {
     }
 }
 
-/// A datagram that the sink cannot send in one piece is to be fragmented, and a frame of several
-/// cannot be.
+/// A datagram that is too long for the sink must be fragmented, which is impossible for a frame of
+/// several datagrams.
 #[test]
 fn packets_longer_than_the_sink_takes_stay_alone() {
     let mut odd = Odd::new(&mut Random(1), 1);
@@ -449,7 +449,7 @@ fn packets_longer_than_the_sink_takes_stay_alone() {
     }
 }
 
-/// `UDP_MAX_SEGMENTS` of the running kernel, which is 64 or 128.
+/// `UDP_MAX_SEGMENTS` of the running kernel is 64 or 128.
 #[test]
 fn privileged_linux_takes_as_many_datagrams_as_are_merged() {
     if !privileged::require() {
@@ -464,8 +464,8 @@ fn privileged_linux_takes_as_many_datagrams_as_are_merged() {
     }
 }
 
-/// The kernel may change or drop others on their way: it loses padding, an urgent pointer without
-/// its flag, and identifications of IPv4, which it does not look at in UDP.
+/// The kernel may change or drop other packets in flight: it loses padding, an urgent pointer
+/// without the URG flag, and the IPv4 identification of UDP, which it does not check.
 fn survives_linux(packet: &[u8]) -> bool {
     let mut coalescer = Coalescer::new(Limits::default());
     coalescer.push(packet, Offload::default(), 0, &mut |_, _| {});
@@ -474,8 +474,8 @@ fn survives_linux(packet: &[u8]) -> bool {
     is_v6 && stats.alone.iter().all(|row| row.reason == Alone::Single.as_str())
 }
 
-/// What the kernel's own GRO merges of them, this one merges into the same frame, with as much left
-/// to do.
+/// The coalescer merges packets into the same frames as the kernel's GRO, with the same offload
+/// requests.
 #[test]
 fn privileged_linux_merges_odd_streams_into_the_same_frames() {
     if !privileged::require() {
@@ -513,7 +513,8 @@ fn privileged_linux_merges_odd_streams_into_the_same_frames() {
     }
 }
 
-/// The kernel gives the same packets back, too, as far as `virtio_net_hdr` can say how they were.
+/// The kernel segments merged frames into the same packets, too, if `virtio_net_hdr` can describe
+/// the frames.
 #[test]
 fn privileged_linux_cuts_what_was_merged_of_odd_streams_into_the_same_packets() {
     if !privileged::require() {

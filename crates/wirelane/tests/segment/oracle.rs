@@ -1,8 +1,8 @@
-//! Linux as the oracle: what it makes of a frame on its way out of a device that cannot segment.
+//! Linux as the oracle: the packets that it makes of a frame for a device that cannot segment.
 //!
-//! The frame is written with a `virtio_net_hdr` to one TAP device; a bridge forwards it to another,
-//! which has no offloads, so that the kernel cuts it (`validate_xmit_skb`), and from whose
-//! descriptor the packets are read.
+//! The test writes the frame with a `virtio_net_hdr` to one TAP device. A bridge forwards it to
+//! another without offloads, so that the kernel segments it (`validate_xmit_skb`). The test reads
+//! the packets from the second device.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ impl Oracle {
         self.drain()
     }
 
-    /// Gives the kernel a frame.
+    /// Passes a frame to the kernel.
     pub(crate) fn write(
         &self,
         frame: &[u8],
@@ -83,7 +83,7 @@ impl Oracle {
     }
 }
 
-/// Joins the devices `in` and `out` of a namespace by a bridge, and brings all up.
+/// Joins the devices `in` and `out` of a namespace with a bridge, and brings all three up.
 pub(crate) fn bridge(namespace: &Namespace) {
     let options = ["forward_delay", "0", "mcast_snooping", "0"];
     let add = ["link", "add", "name", "bridge0", "type", "bridge"];
@@ -94,9 +94,9 @@ pub(crate) fn bridge(namespace: &Namespace) {
     namespace.inside(|| ["bridge0", "in", "out"].map(|device| iface::up(device).unwrap()));
 }
 
-/// Linux as the oracle of merging: packets that are sent through one end of a veth pair are merged
-/// at the other one, and read from a TAP device behind a bridge, which takes long frames as they
-/// are.
+/// Linux as the oracle of merging. The test sends packets through one end of a veth pair; the other
+/// end merges them. The test reads the frames from a TAP device on a bridge, which accepts long
+/// frames unchanged.
 pub(crate) struct Merger {
     input: PacketSocket,
     output: Tap,
@@ -108,11 +108,11 @@ impl Merger {
         let (near, far) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&near, &far, 1, 1500);
         let (a, b) = (&pair.a, &pair.b);
-        // Only what no device of the sender's would cut is merged
+        // The kernel merges only packets that the sending device would not have segmented
         // (`veth_skb_is_eligible_for_gro()`).
         a.ethtool(&["-K", &a.interface, "tso", "off"]);
         b.ethtool(&["-K", &b.interface, "gro", "on", "rx-udp-gro-forwarding", "on"]);
-        // Packets come one by one: the kernel waits for more of them.
+        // Packets arrive one by one, so the kernel must wait for more.
         let wait = format!("echo 20000000 > /sys/class/net/{}/gro_flush_timeout", b.interface);
         far.run("sh", ["-c", &wait]);
         let output = far.inside(|| {
@@ -138,11 +138,11 @@ impl Merger {
         Self { input, output, _namespaces: [near, far] }
     }
 
-    /// What becomes of the packets: frames that hold as many.
+    /// Sends the packets, and returns the frames into which the kernel merges them.
     pub(crate) fn merge(&self, packets: &[Vec<u8>]) -> Vec<(Vec<u8>, Offload)> {
         let patience = Instant::now() + Duration::from_secs(60);
         let (mut frames, mut came) = (Vec::new(), 0);
-        // Fewer than a queue of the kernel holds.
+        // Send fewer packets at a time than a queue of the kernel holds.
         for some in packets.chunks(100) {
             some.iter().for_each(|packet| assert!(self.input.send_frame(packet).is_ok()));
             let wanted = came + some.len();
@@ -176,7 +176,7 @@ impl Merger {
     }
 }
 
-/// How many packets a frame is cut into.
+/// The number of packets into which a frame is segmented.
 fn packets_in(frame: &[u8], left: &Offload) -> usize {
     if left.gso == Gso::None { 1 } else { cut(frame, left).len() }
 }
@@ -217,7 +217,7 @@ pub(crate) fn random_frame(random: &mut Random) -> Frame {
     if gso == Gso::UdpFragment {
         mss -= mss % 8;
     }
-    // Around a multiple of the segment size, or anything.
+    // A payload close to a multiple of the segment size, or of any size.
     let segments = 1 + random.below(if gso == Gso::UdpFragment { 40 } else { 44 });
     let payload = match random.below(3) {
         0 => segments * usize::from(mss) + 1,
@@ -234,15 +234,15 @@ pub(crate) fn random_frame(random: &mut Random) -> Frame {
         frame.dont_fragment = random.chance(2);
     }
     if !v6 && random.chance(3) {
-        // Router alert, which is copied to fragments.
+        // Router alert, an option that is copied to fragments.
         frame.ip_options = random.of(&[vec![0x94, 4, 0, 0], vec![0x94, 4, 0, 0, 1, 1, 1, 0]]);
     }
     if v6 && random.chance(3) {
         let hop = (Protocol::HOP_BY_HOP, vec![0, 0, 1, 4, 0, 0, 0, 0]);
         let destination =
             (Protocol::DESTINATION_OPTIONS, vec![0, 0, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        // The kernel repeats destination options in every fragment, though no router reads them.
-        // They are part of what is fragmented (RFC 8200 section 4.5), so ours differ.
+        // The kernel repeats destination options in every fragment, although no router reads them.
+        // They belong to the fragmentable part (RFC 8200 section 4.5), so the packets would differ.
         frame.extensions = match gso {
             Gso::UdpFragment => vec![hop],
             _ => random.of(&[vec![hop.clone()], vec![destination.clone()], vec![hop, destination]]),
@@ -259,20 +259,21 @@ pub(crate) fn random_frame(random: &mut Random) -> Frame {
             frame.flags = frame.flags.with(flag);
         }
     }
-    // Packets of at most the MTU: the kernel would drop others.
+    // No packet exceeds the MTU: the kernel would drop it.
     let headers = frame.header_len() - 14 - 4 * frame.tags.len() + 8;
     frame.mss = frame.mss.min((1500 - headers) as u16);
     if gso == Gso::UdpFragment {
         frame.mss -= frame.mss % 8;
     }
-    // Random data now and then, so that sums take every value.
+    // Sometimes random data, so that checksums have all values.
     if random.chance(2) {
         frame.payload.iter_mut().for_each(|byte| *byte = random.next() as u8);
     }
     frame
 }
 
-/// Where the fragment header of a frame's packets is, and the bytes of extension headers before it.
+/// The offset of the fragment header in the packets of a frame, and the length of the extension
+/// headers before it.
 fn fragment_header(frame: &Frame) -> Option<(usize, usize)> {
     let hop = frame.extensions.iter().filter(|(kind, _)| *kind == Protocol::HOP_BY_HOP);
     let before: usize = hop.map(|(_, bytes)| bytes.len()).sum();
@@ -280,8 +281,8 @@ fn fragment_header(frame: &Frame) -> Option<(usize, usize)> {
     is.then_some((14 + 4 * frame.tags.len() + 40 + before, before))
 }
 
-/// The kernel draws identifications of IPv6 fragments at random (RFC 8200 section 4.5 asks only
-/// that they differ): they are cleared, after all of a datagram were found to be equal.
+/// Checks that all fragments of a datagram have the same IPv6 identification, and clears it. The
+/// kernel chooses it at random (RFC 8200 section 4.5 only requires that identifications differ).
 fn clear_fragment_ids(packets: &mut [Vec<u8>], frame: &Frame) {
     let Some((at, _)) = fragment_header(frame) else { return };
     let ids: Vec<_> = packets.iter().map(|packet| packet[at + 4..at + 8].to_vec()).collect();
@@ -289,10 +290,11 @@ fn clear_fragment_ids(packets: &mut [Vec<u8>], frame: &Frame) {
     packets.iter_mut().for_each(|packet| packet[at + 4..at + 8].fill(0));
 }
 
-/// The kernel adds the length of extension headers that every fragment repeats to the offset of the
-/// next (`ipv6_gso_segment` adds `payload_len` less the fragment header), so that its fragments
-/// leave holes and cannot be put together. The offset counts from the start of the fragmentable
-/// part (RFC 8200 section 4.5). Its packets must differ from the right ones by just that.
+/// Corrects the fragment offsets of the kernel. It adds the length of the extension headers that
+/// every fragment repeats to the offset of the next (`ipv6_gso_segment` adds `payload_len` less the
+/// fragment header), so that its fragments leave holes and cannot be reassembled. The offset counts
+/// from the start of the fragmentable part (RFC 8200 section 4.5). The packets must differ only in
+/// this.
 fn mend_fragment_offsets(packets: &mut [Vec<u8>], frame: &Frame) {
     let Some((at, before)) = fragment_header(frame) else { return };
     for (index, packet) in packets.iter_mut().enumerate() {
@@ -354,7 +356,8 @@ fn privileged_linux_cuts_the_same_at_every_boundary() {
             for segments in [1_usize, 2, 3, 44] {
                 for around in -2_isize..=2 {
                     let payload = (segments * usize::from(mss)).wrapping_add_signed(around);
-                    // A single segment passes: the kernel takes what fits for no super-frame.
+                    // A single segment passes: the kernel does not treat a frame that fits as a
+                    // super-frame.
                     if payload <= usize::from(mss) + 8 {
                         continue;
                     }

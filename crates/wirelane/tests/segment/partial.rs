@@ -1,4 +1,5 @@
-//! Checksums that were left to hardware are found by what they hold, and completed on the way out.
+//! Partial checksums that were left to hardware are recognised by their value, and completed before
+//! sending.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use wirelane_wire::Protocol;
 
 use super::frames::{Around, Checksum, Frame, cut};
 
-/// Frames that need no cutting, of every kind.
+/// Frames of every kind that need no segmenting.
 fn frames() -> Vec<Frame> {
     let mut frames = Vec::new();
     for (gso, v6) in [(Gso::Tcp4, false), (Gso::Tcp6, true), (Gso::Udp, false), (Gso::Udp, true)] {
@@ -36,13 +37,13 @@ fn a_checksum_left_to_do_is_found_and_completed() {
         let (mut bytes, offload) = frame.build();
         let place = offload.checksum.unwrap();
         assert_eq!(PartialChecksum::find(&bytes), Some(place), "{frame:?}");
-        // As the segmenter, which is compared with the kernel.
+        // The segmenter gives the expected result; other tests compare it with the kernel.
         let left = Offload { checksum: Some(place), ..Offload::default() };
         let expected = cut(&bytes, &left).remove(0);
         assert!(place.complete(&mut bytes));
         assert!(bytes == expected, "{frame:?}");
         assert_eq!(PartialChecksum::find(&bytes), None, "{frame:?}");
-        // Padding is not part of it.
+        // The checksum does not cover padding.
         let mut padded = frame.build().0;
         padded.resize(padded.len() + 4, 0);
         assert_eq!(PartialChecksum::find(&padded), Some(place));
@@ -58,7 +59,7 @@ fn what_is_complete_is_left_alone() {
     let mut frame = Frame::new(Gso::Udp, false, 100, 1000);
     frame.checksum = Checksum::None;
     assert_eq!(PartialChecksum::find(&frame.build().0), None);
-    // A fragment has no checksum of its own.
+    // A fragment has no separate checksum.
     let (mut bytes, _) = Frame::tcp4(100, 1000).build();
     assert!(PartialChecksum::find(&bytes).is_some());
     bytes[20] = 0x20;
@@ -84,7 +85,7 @@ fn places_outside_of_a_frame_are_refused() {
     assert!(bytes == before);
 }
 
-/// Takes what it can and keeps the bytes.
+/// An end that accepts at most `room` frames per call and records their bytes.
 struct Wire {
     room: usize,
     sent: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -138,7 +139,7 @@ fn a_port_sends_no_frame_that_is_not_finished() {
     let complete = cut(&partial, &left).remove(0);
     let expected = [&complete, &partial, &complete, &complete].map(Clone::clone);
     assert!(*sent.lock().unwrap() == expected);
-    // One that does the rest itself gets all of them as they are.
+    // An end that handles offload requests itself receives frames unchanged.
     let wire = Wire { room: 9, sent: Arc::clone(&sent) };
     let mut tx = Tx::new(wire, Arc::new(TxCounters::new(0))).takes_offloads(true);
     let mut frame = pool.take_one().unwrap();

@@ -1,4 +1,4 @@
-//! Cutting and merging are each other's inverse, and nobody finds a wrong checksum.
+//! Segmenting and merging are inverse to each other, and no checksum is wrong.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::frames::{Around, Checksum, Frame, cut, cut_for};
 use super::harness;
 use super::oracle::{Random, random_frame};
 
-/// What comes out when all packets come at once.
+/// Merges packets that all arrive at once.
 fn merge(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, Offload)> {
     merge_with(packets, Limits::default()).0
 }
@@ -24,7 +24,7 @@ fn merge_with(packets: &[Vec<u8>], limits: Limits) -> (Vec<Left>, Coalescer) {
     merge_left(&whole, limits)
 }
 
-/// A packet, and what is left to do to it.
+/// A packet and its offload request.
 type Left = (Vec<u8>, Offload);
 
 fn merge_left(packets: &[Left], limits: Limits) -> (Vec<Left>, Coalescer) {
@@ -36,12 +36,12 @@ fn merge_left(packets: &[Left], limits: Limits) -> (Vec<Left>, Coalescer) {
     (out, coalescer)
 }
 
-/// A wire of 1500 bytes behind a device that completes checksums.
+/// An MTU of 1500 bytes and a device that completes checksums.
 fn completing() -> Sink {
     Sink { checksum: true, ..Sink::ethernet() }
 }
 
-/// What is on the wire in the end.
+/// The packet on the wire, with its checksum completed.
 fn completed((packet, left): &Left) -> Vec<u8> {
     let mut packet = packet.clone();
     if let Some(place) = left.checksum {
@@ -50,11 +50,11 @@ fn completed((packet, left): &Left) -> Vec<u8> {
     packet
 }
 
-/// Packets by flow, as the wire has them.
+/// The packets by flow, in their order.
 fn by_flow<P>(packets: Vec<P>, bytes: impl Fn(&P) -> &[u8]) -> BTreeMap<String, Vec<P>> {
     let mut flows = BTreeMap::<String, Vec<P>>::new();
     for packet in packets {
-        // The same addresses behind other tags are another flow.
+        // Packets with the same addresses but different tags belong to different flows.
         let flow = FlowKey::parse(bytes(&packet)).unwrap().unwrap();
         let link = Layers::parse(bytes(&packet)).unwrap().network_offset;
         let name = format!("{flow} {:?}", &bytes(&packet)[..link]);
@@ -63,8 +63,7 @@ fn by_flow<P>(packets: Vec<P>, bytes: impl Fn(&P) -> &[u8]) -> BTreeMap<String, 
     flows
 }
 
-/// Packets of some flows that take turns; `form` says for each flow how the checksum of a packet is
-/// left.
+/// Packets of interleaved flows. `form` chooses the state of the checksums of each flow.
 fn flows(random: &mut Random, form: impl Fn(&mut Random) -> Form) -> Vec<Left> {
     let mut packets = Vec::new();
     for flow in 0..1 + random.below(12) {
@@ -89,7 +88,7 @@ fn flows(random: &mut Random, form: impl Fn(&mut Random) -> Form) -> Vec<Left> {
     packets
 }
 
-/// How the checksums of a flow are.
+/// The state of the checksums of a flow.
 #[derive(Clone, Copy)]
 enum Form {
     Complete,
@@ -97,7 +96,7 @@ enum Form {
     Mixed,
 }
 
-/// Loses, swaps, damages or doubles some.
+/// Loses, swaps, damages or duplicates some packets.
 fn disturb(random: &mut Random, packets: &mut Vec<Left>) {
     for _ in 0..random.below(4).min(packets.len()) {
         let index = random.below(packets.len());
@@ -118,12 +117,12 @@ fn some_limits(random: &mut Random) -> Limits {
     Limits { flows: 1 + random.below(8), segments, ..Limits::default() }
 }
 
-/// What is merged, cut again.
+/// Segments the merged frames.
 fn split(frames: &[(Vec<u8>, Offload)]) -> Vec<Vec<u8>> {
     frames.iter().flat_map(|(frame, offload)| cut(frame, offload)).collect()
 }
 
-/// A frame that merging can make: no IP options, extension headers or fragments.
+/// A frame that merging can produce, without IP options, extension headers and fragments.
 fn mergeable(random: &mut Random) -> Frame {
     let mut frame = random_frame(random);
     if frame.gso == Gso::UdpFragment {
@@ -134,7 +133,8 @@ fn mergeable(random: &mut Random) -> Frame {
     frame.accurate_ecn = frame.flags.contains(TcpFlags::CWR)
         && matches!(frame.gso, Gso::Tcp4 | Gso::Tcp6)
         && random.chance(2);
-    // Of a frame that is merged, PSH and FIN ended it or nothing did: its segments are all full.
+    // PSH and FIN may be set: segmenting leaves them on the last segment, which ends a merged
+    // frame.
     frame
 }
 
@@ -153,8 +153,8 @@ proptest! {
         prop_assert!(merged[0].0 == bytes, "{frame:?}");
     }
 
-    /// gso(gro(x)) == x, whatever is lost, reordered or damaged on the way, and whether checksums
-    /// are complete or left to do: a wire gets the same packets as without merging.
+    /// gso(gro(x)) == x, even if packets are lost, reordered or damaged, and for complete and
+    /// partial checksums: the packets on the wire are the same as without merging.
     #[test]
     fn cutting_what_was_merged_gives_the_packets_back(seed: u64) {
         let mut random = Random(seed);
@@ -171,8 +171,8 @@ proptest! {
         prop_assert!(by_flow(split(&merged), Vec::as_slice) == by_flow(expected, Vec::as_slice));
     }
 
-    /// gso(gro(x)) == x for a device that completes checksums: what was left to do still is, at the
-    /// same place.
+    /// gso(gro(x)) == x for a device that completes checksums: partial checksums remain partial, at
+    /// the same offset.
     #[test]
     fn checksums_left_to_do_are_left_to_a_device_that_completes(seed: u64) {
         let mut random = Random(seed);
@@ -192,7 +192,7 @@ proptest! {
         harness::run(&bytes);
     }
 
-    /// Real frames with a few bytes changed, and any metadata.
+    /// Valid frames with a few bits changed, and random metadata.
     #[test]
     fn damaged_frames_are_harmless(seed: u64) {
         let mut random = Random(seed);
@@ -243,7 +243,7 @@ fn tshark_finds_no_wrong_checksum() {
             frame.around =
                 random.of(&[Around::Nothing, Around::Vxlan, Around::Geneve, Around::Gre]);
             frame.outer_v6 = random.chance(2);
-            // Over IPv6 tshark wants one, though tunnels may go without (RFC 6935).
+            // Over IPv6 tshark expects a checksum, although tunnels may omit it (RFC 6935).
             frame.outer_checksum = frame.outer_v6 || random.chance(2);
         }
         let (bytes, offload) = frame.build();
@@ -262,7 +262,7 @@ fn tshark_finds_no_wrong_checksum() {
     }
     writer.finish(&[]).unwrap();
     assert_eq!(tshark::check_clean_with_checksums(&path), count);
-    // Wireshark's own verdict, packet by packet: 0 is bad.
+    // Wireshark's status of each checksum: 0 is bad.
     for field in ["ip.checksum.status", "tcp.checksum.status", "udp.checksum.status"] {
         let filter = format!("{field} == 0");
         assert!(tshark::filtered_fields(&path, &filter, &["frame.number"]).is_empty(), "{field}");
@@ -274,8 +274,8 @@ fn packets(frame: &Frame) -> Vec<Vec<u8>> {
     cut(&bytes, &offload)
 }
 
-/// DPDK b8a55871: padding of a short frame is not payload. Nor would it come back, so nothing
-/// merges with it.
+/// DPDK b8a55871: the padding of a short frame is not payload. Merging would lose it, so a padded
+/// packet is not merged.
 #[test]
 fn what_is_behind_a_packet_is_neither_payload_nor_lost() {
     let mut frame = Frame::tcp4(2001, 1000);
@@ -293,7 +293,7 @@ fn what_is_behind_a_packet_is_neither_payload_nor_lost() {
     }
 }
 
-/// opte PR#805: the size of the segments is that of the sender.
+/// opte PR#805: the sender's segment size is kept.
 #[test]
 fn segment_size_is_kept() {
     let merged = merge(&packets(&Frame::tcp4(5000, 777)));
@@ -330,7 +330,7 @@ fn frames_end_where_they_must() {
     assert_eq!(split(&merged), damaged[..3]);
 }
 
-/// The packets of a frame with their checksums left to do.
+/// The packets of a frame with partial checksums.
 fn partial_packets(frame: &Frame) -> Vec<Left> {
     let (bytes, offload) = frame.build();
     let packets = cut_for(completing(), &bytes, &offload);
@@ -338,8 +338,8 @@ fn partial_packets(frame: &Frame) -> Vec<Left> {
     packets
 }
 
-/// As in the kernel, where only what stays a list of packets has to agree in `ip_summed`
-/// (`tcp_gro_receive()`, `udp_gro_receive_segment()`).
+/// The same as in the kernel, which requires an equal `ip_summed` only for packets that remain a
+/// list (`tcp_gro_receive()`, `udp_gro_receive_segment()`).
 #[test]
 fn complete_and_partial_checksums_merge_and_all_are_partial_then() {
     for frame in [
@@ -362,8 +362,8 @@ fn complete_and_partial_checksums_merge_and_all_are_partial_then() {
     }
 }
 
-/// Nobody verifies what is not there yet; what is there is verified, whatever it would be merged
-/// with.
+/// A partial checksum cannot be verified. A complete checksum is verified even if the packet would
+/// be merged with partial ones.
 #[test]
 fn a_damaged_packet_is_not_merged_with_partial_ones() {
     let frame = Frame::tcp4(4000, 1000);
@@ -375,7 +375,7 @@ fn a_damaged_packet_is_not_merged_with_partial_ones() {
     assert_eq!(coalescer.counters().alone(Alone::Checksum).value(), 1);
     assert_eq!(merged.len(), 3);
     assert_eq!(merged[1], (damaged, Offload::default()));
-    // The last one, alone, is as it came.
+    // The last packet remains alone and unchanged.
     assert_eq!(merged[2], packets[3]);
 }
 
@@ -397,11 +397,11 @@ fn a_checksum_left_to_do_must_be_its_own_and_begun_right() {
         left(&|packet| packet.1.checksum = Some(PartialChecksum::UNKNOWN)),
         [Alone::Offload]
     );
-    // Another sum than that of the pseudo-header.
+    // A sum that differs from that over the pseudo-header.
     assert_eq!(left(&|packet| packet.0[14 + 20 + 6] ^= 1), [Alone::Checksum]);
-    // It would cover the padding.
+    // The checksum would cover the padding.
     assert_eq!(left(&|packet| packet.0.push(1)), [Alone::Trailer]);
-    // None is not the same as one that is left to do.
+    // A missing checksum differs from a partial one.
     let none = Frame { checksum: Checksum::None, ..Frame::new(Gso::Udp, false, 3000, 1000) };
     let mut packets = partial_packets(&Frame::new(Gso::Udp, false, 3000, 1000));
     packets[1] = (self::packets(&none)[1].clone(), Offload::default());
@@ -410,7 +410,7 @@ fn a_checksum_left_to_do_must_be_its_own_and_begun_right() {
     assert_eq!(coalescer.counters().flushed(Flush::Differs).value(), 2);
 }
 
-/// Found by fuzzing: tags with nothing behind them do not count against the MTU.
+/// Found by fuzzing: tags without a packet after them do not count against the MTU.
 #[test]
 fn a_frame_of_tags_alone_is_harmless() {
     harness::run(include_bytes!("../../../../fuzz/seeds/segment/tags_only"));

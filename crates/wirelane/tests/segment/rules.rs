@@ -1,4 +1,5 @@
-//! Every rule by name: the rows of the comparison of implementations, and what none of them does.
+//! One test per rule of segmentation: the rows of the comparison of implementations, and rules that
+//! none of them follows.
 
 use wirelane::frame::{Gso, Offload, Sink, SinkGso};
 use wirelane::segment::{Bypass, Refusal, SegmentClass, Segmenter, Stop, Verdict};
@@ -10,7 +11,7 @@ use wirelane_wire::{
 
 use super::frames::{Around, Checksum, Frame, cut, cut_for};
 
-/// The IPv4 header and what follows it.
+/// The IPv4 header and its payload, with a valid length and checksum.
 fn ipv4(packet: &[u8]) -> Ipv4View<'_> {
     let at = Layers::parse(packet).unwrap().network_offset;
     let view = Ipv4View::new(&packet[at..]).unwrap();
@@ -26,7 +27,7 @@ fn ipv6(packet: &[u8]) -> Ipv6View<'_> {
     view
 }
 
-/// The TCP header of a packet, whose checksum must be right.
+/// The TCP header of a packet, with a valid checksum.
 fn tcp(packet: &[u8]) -> TcpView<'_> {
     let (bytes, pseudo) = if Layers::parse(packet).unwrap().ethertype == EtherType::IPV4 {
         let ip = ipv4(packet);
@@ -46,7 +47,7 @@ fn flags(packets: &[Vec<u8>], flag: TcpFlags) -> Vec<bool> {
     packets.iter().map(|packet| tcp(packet).flags().contains(flag)).collect()
 }
 
-/// The payloads one after the other.
+/// The concatenated payloads.
 fn payload(packets: &[Vec<u8>]) -> Vec<u8> {
     packets.iter().flat_map(|packet| tcp(packet).payload().to_vec()).collect()
 }
@@ -104,8 +105,8 @@ fn accurate_ecn_counter_is_on_every_segment() {
     assert_eq!(flags(&packets, TcpFlags::AE), [true; 3]);
 }
 
-/// RFC 9293 section 3.1: the pointer is an offset from the sequence number in its segment. Copied
-/// as it is, it would move the end of urgent data in every segment but the first.
+/// RFC 9293 section 3.1: the pointer is an offset from the sequence number of its segment. An
+/// unchanged copy would move the end of urgent data in every segment but the first.
 #[test]
 fn urgent_pointer_counts_from_the_segment() {
     let mut frame = Frame::tcp4(4000, 1000);
@@ -132,7 +133,7 @@ fn ipv4_identification_increments_and_wraps() {
     assert_eq!(ids, [0xfffe, 0xffff, 0, 1, 2]);
 }
 
-/// RFC 6864 section 4.1: of an atomic datagram the identification means nothing.
+/// RFC 6864 section 4.1: the identification of an atomic datagram has no meaning.
 #[test]
 fn ipv4_identification_is_fixed_only_where_it_may_be() {
     let mut frame = Frame::tcp4(4000, 1460);
@@ -169,7 +170,7 @@ fn options_and_extension_headers_are_in_every_segment() {
     }
 }
 
-/// RFC 8200 section 8.1: with a routing header, the pseudo-header has the final destination.
+/// RFC 8200 section 8.1: with a routing header, the pseudo-header contains the final destination.
 #[test]
 fn routing_header_hides_the_final_destination() {
     let mut frame = Frame::tcp6(4000, 1400);
@@ -204,7 +205,7 @@ fn tags_are_in_every_segment() {
     }
 }
 
-/// The datagrams of a frame, which must have the right lengths and checksums.
+/// The datagrams of a frame, with valid lengths and checksums.
 fn datagrams(packets: &[Vec<u8>]) -> Vec<(u16, Vec<u8>)> {
     let datagram = |packet: &Vec<u8>| {
         let v4 = Layers::parse(packet).unwrap().ethertype == EtherType::IPV4;
@@ -247,7 +248,7 @@ impl Concat for Vec<(u16, Vec<u8>)> {
     }
 }
 
-/// RFC 768: 0 says that there is no checksum, so a sum of 0 is sent as 0xffff.
+/// RFC 768: 0 means no checksum, so a sum of 0 is sent as 0xffff.
 #[test]
 fn udp_checksum_of_zero_becomes_all_ones() {
     for (v6, gso) in
@@ -265,7 +266,7 @@ fn udp_checksum_of_zero_becomes_all_ones() {
     }
 }
 
-/// RFC 768 and RFC 8200 section 8.1: none is a choice over IPv4, and an error over IPv6.
+/// RFC 768 and RFC 8200 section 8.1: the checksum is optional over IPv4 and mandatory over IPv6.
 #[test]
 fn udp_without_checksum_stays_without_over_ipv4_only() {
     let mut frame = Frame::new(Gso::Udp, false, 3000, 1000);
@@ -292,8 +293,8 @@ fn complete_checksums_give_the_same_as_partial_ones() {
 #[test]
 fn udp_is_cut_into_fragments_of_ipv4() {
     let mut frame = Frame::new(Gso::UdpFragment, false, 4000, 1480);
-    // A timestamp, which is for the first fragment only, and router alert, which is for all: RFC
-    // 791 section 3.1.
+    // A timestamp, only in the first fragment, and router alert, in all fragments (RFC 791 section
+    // 3.1).
     frame.ip_options = vec![68, 4, 5, 0, 0x94, 4, 0, 0];
     let (bytes, offload) = frame.build();
     let packets = cut(&bytes, &offload);
@@ -326,7 +327,7 @@ fn udp_is_cut_into_fragments_of_ipv6() {
     let mut ids = Vec::new();
     for (index, packet) in packets.iter().enumerate() {
         let ip = ipv6(packet);
-        // Only the options for every router are repeated (RFC 8200 section 4.5).
+        // Only the hop-by-hop options are repeated (RFC 8200 section 4.5).
         assert_eq!(ip.next_header(), Protocol::HOP_BY_HOP);
         assert_eq!(ip.payload()[0], Protocol::FRAGMENT.0);
         let fragment = FragmentView::new(&ip.payload()[8..]).unwrap();
@@ -463,7 +464,7 @@ fn full_output_loses_nothing_and_sends_nothing_twice() {
         }
         assert!(matches!(cursor.slice(&bytes, &mut [0; 53]), Err(Stop::NoRoom(54))));
         let mut packet = vec![0; needed];
-        // It may wait as a value of its own.
+        // A clone of the cursor can continue later.
         cursor = cursor.clone();
         cursor.copy(&bytes, &mut packet).unwrap();
         packets.push(packet);
@@ -482,7 +483,7 @@ fn frames_within_the_mtu_pass_untouched() {
         let mut segmenter = Segmenter::new(Sink::ethernet());
         assert!(matches!(segmenter.plan(&bytes, &offload), Verdict::Pass(left) if left.is_none()));
     }
-    // A name that is not IP is no reason not to send it.
+    // A frame that is not IP passes, too.
     let mut segmenter = Segmenter::new(Sink::ethernet());
     assert!(matches!(segmenter.plan(&[0xff; 60], &Offload::default()), Verdict::Pass(_)));
     assert_eq!(segmenter.counters().bypassed(Bypass::NotAsked).value(), 1);
@@ -514,7 +515,7 @@ fn checksums_are_left_to_a_sink_that_completes_them() {
         assert!(
             left.iter().all(|(_, left)| left.gso == Gso::None && left.checksum == offload.checksum)
         );
-        // Completed, they are what comes out for a sink that does not.
+        // After completion the packets equal those for a sink without checksum offload.
         let complete: Vec<_> = left.iter().flat_map(|(packet, left)| cut(packet, left)).collect();
         assert_eq!(complete, cut(&bytes, &offload));
     }

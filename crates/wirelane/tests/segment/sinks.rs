@@ -1,5 +1,5 @@
-//! Every sink beside the kernel: what arrives at its far end is what Linux makes of the same
-//! super-frame, and what fits arrives as it is.
+//! Compares every sink with the kernel: the packets at its far end equal those that Linux makes of
+//! the same super-frame. Frames that fit arrive unchanged.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use super::frames::{Checksum, Frame};
 use super::oracle::{Oracle, Random, bridge};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Frames for each sink.
+/// The number of frames for each sink.
 const CASES: usize = 300;
 const MTU: usize = 1500;
-/// Datagrams that the kernel cuts one frame into, at most, whatever its version
-/// (`UDP_MAX_SEGMENTS`).
+/// The number of datagrams per frame that every version of the kernel accepts (`UDP_MAX_SEGMENTS`).
 const DATAGRAMS: usize = 64;
 
-/// One frame, and what has to arrive.
+/// A frame and the expected packets.
 struct Case {
     name: String,
     bytes: Vec<u8>,
-    /// Bytes without a trailer.
+    /// The length without a trailer.
     len: usize,
     offload: Offload,
     expected: Vec<Vec<u8>>,
 }
 
-/// What the kernel makes of a frame: several, if it takes no more at once.
+/// The packets that the kernel makes of a frame. The frame is split if the kernel does not accept
+/// it at once.
 fn by_kernel(oracle: &Oracle, frame: &Frame) -> Vec<Vec<u8>> {
     let most = match frame.gso {
         Gso::Udp => DATAGRAMS * usize::from(frame.mss),
@@ -53,12 +53,12 @@ fn by_kernel(oracle: &Oracle, frame: &Frame) -> Vec<Vec<u8>> {
         let part = Frame {
             payload: part.to_vec(),
             id: frame.id.wrapping_add((index * DATAGRAMS) as u16),
-            // It knows no others.
+            // The kernel segments only frames with partial checksums.
             checksum: Checksum::Partial,
             ..frame.clone()
         };
         let (bytes, offload) = part.build();
-        // Of a datagram that is fragmented the header is payload.
+        // In a fragmented datagram the UDP header counts as payload.
         let header = if part.gso == Gso::UdpFragment { 8 } else { 0 };
         let offload = match header + part.payload.len() > part.mss.into() {
             true => offload,
@@ -67,7 +67,7 @@ fn by_kernel(oracle: &Oracle, frame: &Frame) -> Vec<Vec<u8>> {
         packets.extend(oracle.cut(&bytes, &offload, part.header_len()));
     }
     if frame.checksum == Checksum::None {
-        // RFC 768: a datagram without has none in any part of it.
+        // RFC 768: if a datagram has no checksum, its segments have none.
         let at = frame.header_len() - 2;
         packets.iter_mut().for_each(|packet| packet[at..at + 2].fill(0));
     }
@@ -98,7 +98,7 @@ fn super_frame(random: &mut Random) -> Frame {
     frame
 }
 
-/// A packet of about the MTU, whose sender said nothing.
+/// A packet of about the MTU, without an offload request.
 fn about_the_mtu(random: &mut Random) -> Frame {
     let (gso, v6) = random.of(&[(Gso::Tcp4, false), (Gso::Tcp6, true), (Gso::Udp, false)]);
     let network = MTU - 4 + random.below(9);
@@ -107,7 +107,7 @@ fn about_the_mtu(random: &mut Random) -> Frame {
     (frame.sequence, frame.id) = (random.next() as u32, random.next() as u16);
     frame.checksum = Checksum::Complete;
     if gso == Gso::Udp && network > MTU {
-        // Nothing else makes a datagram shorter.
+        // A datagram can only be fragmented.
         frame.gso = Gso::UdpFragment;
         frame.mss = ((MTU - 20) / 8 * 8) as u16;
     }
@@ -126,7 +126,7 @@ fn case(random: &mut Random, oracle: &Oracle, index: usize) -> Case {
     let with_trailer = [&bytes[..], &vec![0xee; trailer]].concat();
     let expected = match () {
         () if is_super || network > MTU => by_kernel(oracle, &frame),
-        // Padding and trailers stay where they fit.
+        // Padding and trailers remain if they fit.
         () if network + trailer <= MTU => vec![with_trailer.clone()],
         () => vec![bytes],
     };
@@ -138,7 +138,7 @@ fn case(random: &mut Random, oracle: &Oracle, index: usize) -> Case {
     Case { name, bytes: with_trailer, len, offload, expected }
 }
 
-/// A sink, and what arrives behind it.
+/// A sink and its far end.
 struct Bed {
     tx: Tx,
     counters: Arc<SegmentCounters>,
@@ -172,7 +172,7 @@ impl Bed {
                 let output = ns.inside(|| Tap::open("out", 1, Options::default()).unwrap());
                 output.set_offload(TunOffload::default()).unwrap();
                 bridge(&ns);
-                // A bridge lets packets with one tag more than its MTU pass (`is_skb_forwardable`).
+                // A bridge forwards packets that exceed its MTU by one tag (`is_skb_forwardable`).
                 ns.run("ip", ["link", "set", "out", "mtu", "1600"]);
                 let mut far = Far::Bridge(output);
                 far.drain();
@@ -189,7 +189,8 @@ impl Bed {
             ("veth", options) => {
                 let right = Namespace::new();
                 let pair = VethPair::new(&ns, &right, 1, 1500);
-                // What it takes has one tag more at most than its MTU (`is_skb_forwardable`).
+                // A veth accepts packets that exceed its MTU by at most one tag
+                // (`is_skb_forwardable`).
                 right.run("ip", ["link", "set", &pair.b.interface, "mtu", "1600"]);
                 for feature in ["tx", "tso", "gso"] {
                     pair.a.ethtool(&["-K", &pair.a.interface, feature, "off"]);
@@ -220,7 +221,7 @@ impl Bed {
         Self { tx, counters, pool, far, _port: port, _namespaces: others }
     }
 
-    /// Sends one frame, until nothing of it is left here.
+    /// Sends one frame, and waits until all of it is sent.
     fn send(&mut self, case: &Case) {
         let mut batch = Batch::new(1);
         assert_eq!(self.pool.take(&mut batch, 1), 1, "frames come back");
@@ -234,7 +235,7 @@ impl Bed {
         }
     }
 
-    /// What arrives, of at least so many packets.
+    /// Waits until `count` packets have arrived, and returns all.
     fn arrived(&mut self, count: usize) -> Vec<Vec<u8>> {
         let deadline = Instant::now() + PATIENCE;
         let mut packets = self.far.drain();
@@ -290,7 +291,8 @@ fn compare(name: &str, ours: &[Vec<u8>], theirs: &[Vec<u8>]) {
     }
 }
 
-/// No checksum, one tag and two, trailers, around the MTU, 1 to 200 segments.
+/// Compares a sink with the kernel for frames without a checksum, with one or two tags, with
+/// trailers, close to the MTU, and with 1 to 200 segments.
 fn check(sink: &str, seed: u64) {
     if !privileged::require() {
         return;
@@ -298,7 +300,7 @@ fn check(sink: &str, seed: u64) {
     let oracle = Oracle::new();
     let mut random = Random(seed);
     let mut bed = Bed::new(sink);
-    // A file knows no MTU: what fits there is not cut.
+    // A file has no MTU, so frames that fit are not segmented.
     let is_file = sink.starts_with("file");
     let mut all = Vec::new();
     for index in 0..CASES {
@@ -313,7 +315,7 @@ fn check(sink: &str, seed: u64) {
         }
         let mut arrived = bed.arrived(case.expected.len());
         if matches!(bed.far, Far::Bridge(_)) {
-            // A bridge takes trailers off, or not.
+            // A bridge may remove trailers.
             let packets = arrived.iter_mut().chain(&mut case.expected);
             packets.for_each(|packet| packet.truncate(case.len));
         }
@@ -356,8 +358,8 @@ fn privileged_a_file_gets_what_the_kernel_makes() {
     check("file:", 17);
 }
 
-/// A veth hands over what its sender left to be done: the very frame, and how it is to be cut. A
-/// tag that lies beside it is put back, and places are counted from there.
+/// A veth delivers super-frames unsegmented, with their offload requests. The port reinserts a tag
+/// from the metadata, and offsets count it.
 #[test]
 fn privileged_super_frames_are_received_as_they_were_sent() {
     if !privileged::require() {
@@ -383,7 +385,7 @@ fn privileged_super_frames_are_received_as_they_were_sent() {
     for index in 0..CASES {
         let mut frame = super_frame(&mut random);
         frame.checksum = Checksum::Partial;
-        // Frames with two tags the kernel cuts before.
+        // The kernel segments frames with two tags before.
         frame.tags = random.of(&[vec![], vec![EtherType::VLAN], vec![EtherType::QINQ]]);
         if frame.gso == Gso::Udp {
             frame.payload.truncate(DATAGRAMS * usize::from(frame.mss));

@@ -1,9 +1,9 @@
-//! Segments beside the super-frames that they came of.
+//! Compares segments with the super-frames from which they were made.
 
 use super::flows::handshake;
 use super::*;
 
-/// A super-frame on one interface, and what came of it on another.
+/// A super-frame as on one interface, and its segments as on another.
 pub(super) fn both_sides(frame: &Frame) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (bytes, offload) = frame.build();
     let packets = cut(&bytes, &offload);
@@ -33,7 +33,7 @@ fn segments_of_a_super_frame_are_clean() {
         assert_eq!(summary.rule(rule).checked, 4, "{rule}");
     }
     assert_eq!(summary.rule(Rule::SegmentUrgent).checked, 2);
-    // Nothing is known of segments alone, or where the super-frame came later (GRO).
+    // Nothing can be checked without the super-frame, or if it follows the segments (GRO).
     let mut later: Vec<_> = packets.iter().map(|packet| (7, packet.clone())).collect();
     later.push((3, long));
     let (_, summary) = Capture::on(later).audit();
@@ -49,15 +49,16 @@ fn wrong_segments_of_a_super_frame_are_named() {
         fix(&mut packets[number - 1]);
         seen(&long, &packets).violations()
     };
-    // PSH and FIN; ECE, which it has not. The super-frame is packet 1.
+    // PSH before the last segment, no PSH on the last, and ECE, which the super-frame does not
+    // have. The super-frame is packet 1.
     assert_eq!(changed(2, &|packet| packet[47] |= 0x08), [(3, Rule::SegmentFlags)]);
     assert_eq!(changed(4, &|packet| packet[47] &= !0x08), [(5, Rule::SegmentFlags)]);
     assert_eq!(changed(1, &|packet| packet[47] |= 0x40), [(2, Rule::SegmentFlags)]);
-    // The urgent pointer as it was, and the flag where nothing urgent follows.
+    // An unchanged urgent pointer, and the flag in a segment without urgent data.
     let same = changed(2, &|packet| packet[52..54].copy_from_slice(&2000_u16.to_be_bytes()));
     assert_eq!(same, [(3, Rule::SegmentUrgent)]);
     assert_eq!(changed(3, &|packet| packet[47] |= 0x20), [(4, Rule::SegmentFlags)]);
-    // Options that are another time.
+    // Options with a different timestamp.
     assert_eq!(changed(2, &|packet| packet[61] ^= 1), [(3, Rule::SegmentOptions)]);
     // Sequence numbers off by one.
     let sequence = |packet: &mut Vec<u8>| {
@@ -65,7 +66,7 @@ fn wrong_segments_of_a_super_frame_are_named() {
         packet[38..42].copy_from_slice(&number.to_be_bytes());
     };
     assert_eq!(changed(2, &sequence)[0], (3, Rule::SegmentSequence));
-    // Sizes: the second is cut short, so that the third does not follow it, either.
+    // Sizes: the second segment is shortened, so that the third does not follow it, either.
     let short = |packet: &mut Vec<u8>| {
         let length = packet.len() - 100;
         packet.truncate(length);
@@ -112,7 +113,7 @@ fn losses_and_retransmissions_are_no_violations() {
     let mut twice = packets.clone();
     twice.insert(2, packets[1].clone());
     seen(&long, &twice).assert_clean();
-    // Sent again by the stack, cut elsewhere and with other flags.
+    // A retransmission of the stack with different boundaries and flags.
     let mut again = frame.clone();
     again.payload = frame.payload[700..2100].to_vec();
     again.sequence = frame.sequence.wrapping_add(700);

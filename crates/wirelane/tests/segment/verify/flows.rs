@@ -1,4 +1,4 @@
-//! What packets of a flow say of each other.
+//! Rules between packets of a flow.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn identifications_differ_without_df() {
     same(segments(&frame)).assert_clean();
     frame.fixed_id = true;
     Capture::of(segments(&frame)).assert_clean();
-    // The same packet once more is one that the network made two of.
+    // An identical packet is a duplicate that the network made.
     let packets = tcp4();
     Capture::of(vec![packets[0].clone(), packets[0].clone(), packets[1].clone()]).assert_clean();
 }
@@ -29,20 +29,20 @@ fn nothing_is_behind_fin() {
     frame.flags = TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::PSH);
     Capture::of(segments(&frame)).assert_clean();
     let mut packets = segments(&frame);
-    // As if the flags were copied to all.
+    // As if the flags were copied to all segments.
     for packet in &mut packets[..3] {
         packet[47] |= 0x01;
         fix(packet);
     }
     let fin = Rule::TcpFin;
     assert_eq!(Capture::of(packets).violations(), [(1, fin), (2, fin), (3, fin)]);
-    // What was lost comes once more.
+    // A retransmission of a lost segment.
     let mut again = segments(&frame);
     again.push(again[1].clone());
     Capture::of(again).assert_clean();
 }
 
-/// SYN and SYN/ACK with these flags, as packets of the connection of [`Frame`].
+/// SYN and SYN/ACK with these additional flags, for the connection of [`Frame`].
 pub(super) fn handshake(syn: u16, answer: u16) -> Vec<Vec<u8>> {
     let mut frame = Frame::tcp4(0, 0);
     frame.checksum = Checksum::Complete;
@@ -77,11 +77,11 @@ fn cwr_is_a_signal_once_or_a_counter() {
     let wrong = audit(classic.clone(), &counter).violations();
     assert_eq!(wrong, [(4, cwr), (5, cwr), (6, cwr)]);
     audit(accurate, &counter).assert_clean();
-    // Without the handshake nobody knows.
+    // Without the handshake this cannot be decided.
     let unknown = Capture::of(counter.clone());
     unknown.assert_clean();
     assert_eq!(unknown.audit().1.rule(cwr).undecided, 3);
-    // An answer between them may be a reason to reduce the window again.
+    // A packet in the other direction may be a reason to reduce the window again.
     let mut answered = [classic.clone(), counter].concat();
     let mut answer = classic[1].clone();
     answer[47] = 0x50;
@@ -96,7 +96,7 @@ fn cwr_is_a_signal_once_or_a_counter() {
 fn zero_is_sent_as_ones() {
     let mut frame = Frame::new(Gso::Udp, false, 3000, 1000);
     let mut packets = segments(&frame);
-    // A payload that makes the sum come to zero.
+    // A payload for which the checksum is zero.
     let packet = &mut packets[1];
     packet[40..42].fill(0);
     packet[42..44].fill(0);
@@ -106,7 +106,7 @@ fn zero_is_sent_as_ones() {
     assert_eq!(Capture::of(packets.clone()).violations(), [(2, Rule::UdpZero)]);
     packets[1][40..42].fill(0xff);
     Capture::of(packets.clone()).assert_clean();
-    // A flow without checksums has none.
+    // A flow without checksums has no violation.
     frame.checksum = Checksum::None;
     let without = segments(&frame);
     packets[1][40..42].fill(0);

@@ -1,4 +1,4 @@
-//! Fragments, and the packets that they make.
+//! Fragments and the packets reassembled from them.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn fragments(v6: bool) -> Vec<Vec<u8>> {
     segments(&frame)
 }
 
-/// Sets a field and makes the header checksum of IPv4 right.
+/// Sets a field and updates the header checksum of IPv4.
 fn field(packet: &mut [u8], at: usize, value: u16) {
     packet[at..at + 2].copy_from_slice(&value.to_be_bytes());
     if packet[12] == 8 {
@@ -34,7 +34,7 @@ fn fragments_make_a_packet_with_a_checksum() {
     for v6 in [false, true] {
         let mut packets = fragments(v6);
         packets[3][500] ^= 1;
-        // The header is in the first.
+        // The header is in the first fragment.
         assert_eq!(Capture::of(packets).violations(), [(1, Rule::UdpChecksum)]);
         let mut packets = fragments(v6);
         let length = if v6 { 66 } else { 38 };
@@ -45,7 +45,7 @@ fn fragments_make_a_packet_with_a_checksum() {
 
 #[test]
 fn wrong_fragments_are_named() {
-    // Place of the field with the offset, its unit, and its flag of more.
+    // The position of the offset field and its flag for more fragments.
     for (v6, at, more) in [(false, 20, 0x2000), (true, 56, 1)] {
         let place = |offset: u16| if v6 { offset } else { offset / 8 };
         let changed = |number: usize, value: u16| {
@@ -54,22 +54,22 @@ fn wrong_fragments_are_named() {
             Capture::of(packets)
         };
         let unit = if v6 { 1448 } else { 1480 };
-        // The third overlaps the second.
+        // The third fragment overlaps the second.
         let overlap = changed(3, place(2 * unit - 8) | more).violations();
         assert_eq!(overlap, [(3, Rule::FragmentOverlap)], "{v6}");
-        // The third says that it is the last, before and after more comes.
+        // The third fragment claims to be the last, after a later one and before it.
         let mut packets = changed(3, place(2 * unit)).packets;
         packets.swap(2, 3);
         assert_eq!(Capture::on(packets.clone()).violations(), [(4, Rule::FragmentEnd)]);
         packets.swap(0, 3);
         assert_eq!(Capture::on(packets).violations(), [(3, Rule::FragmentEnd)]);
-        // The three make a packet that is too short.
+        // The three fragments make a packet that is too short.
         let short = changed(3, place(2 * unit));
         assert_eq!(short.violations(), [(1, Rule::UdpLength)]);
-        // Beyond what an IP packet can hold.
+        // A fragment beyond the maximum length of an IP packet.
         let oversize = changed(5, place(65_528)).violations();
         assert_eq!(oversize, [(5, Rule::FragmentOversize)]);
-        // The last one says that there are more, and has an odd length.
+        // The last fragment claims that more follow, and has an odd length.
         let mut packets = fragments(v6);
         packets[4].pop();
         let (length, bytes) =
@@ -78,7 +78,7 @@ fn wrong_fragments_are_named() {
         let value = u16::from_be_bytes([packets[4][at], packets[4][at + 1]]) | more;
         field(&mut packets[4], at, value);
         assert_eq!(Capture::of(packets).violations(), [(5, Rule::FragmentSize)]);
-        // One is missing: it may have been lost.
+        // One fragment is missing; it may have been lost.
         let mut packets = fragments(v6);
         packets.remove(2);
         let missing = Capture::of(packets);
@@ -108,8 +108,8 @@ fn first_fragments_of_ipv6_have_all_headers() {
     let mut packets = fragments(true);
     packets[0].truncate(14 + 40 + 8);
     field(&mut packets[0], 18, 8);
-    // No byte at all, and then one that ends within the UDP header is not possible: 8 are the
-    // least.
+    // A first fragment without payload. A fragment cannot end within the UDP header: its payload
+    // has at least 8 bytes.
     assert_eq!(Capture::of(packets).violations(), [(1, Rule::FragmentSize)]);
     let mut packets = fragments(true);
     packets[0].truncate(14 + 40 + 8 + 8);

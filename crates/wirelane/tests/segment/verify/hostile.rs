@@ -1,4 +1,4 @@
-//! Bounds, links, and whatever bytes there may be.
+//! Memory limits, link types, and arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn links_of_every_kind_lead_to_the_packet() {
     assert_eq!(auditor.summary().unknown_link, 1);
 }
 
-/// Several frames of one random kind each, cut, and seen on both sides.
+/// Several random frames and their segments, as captured before and after segmenting.
 fn random_capture(seed: u64) -> Capture {
     let mut random = Random(seed);
     let mut packets = Vec::new();
@@ -56,7 +56,7 @@ fn random_capture(seed: u64) -> Capture {
         frame.port = 3000 + index as u16;
         frame.id = 1000 * index as u16;
         if frame.v6 && index > 0 && frame.gso == Gso::UdpFragment {
-            // Each is cut by a segmenter of its own, which begins with the same identification.
+            // Each frame has a new segmenter, which begins with the same identification.
             frame.gso = Gso::Udp;
         }
         if frame.gso != Gso::UdpFragment && frame.ip_options.is_empty() {
@@ -67,7 +67,7 @@ fn random_capture(seed: u64) -> Capture {
             frame.outer_checksum = random.chance(2);
         }
         let (bytes, offload) = frame.build();
-        // The checksum outside of a super-frame is made up.
+        // The outer checksum of a super-frame is not valid here.
         if frame.around == Around::Nothing || !frame.outer_checksum {
             packets.push((0, bytes.clone()));
         }
@@ -79,7 +79,7 @@ fn random_capture(seed: u64) -> Capture {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the segmenter makes of any super-frame is right.
+    /// The segments of any super-frame have no violations.
     #[test]
     fn what_the_segmenter_makes_is_clean(seed: u64) {
         let capture = random_capture(seed);
@@ -89,13 +89,13 @@ proptest! {
         prop_assert_eq!(summary.packets, capture.packets.len() as u64);
     }
 
-    /// What a network does to packets is nobody's violation.
+    /// Losses, duplicates and reordering in the network are no violations.
     #[test]
     fn losses_copies_and_reordering_are_no_violations(seed: u64) {
         let mut random = Random(!seed);
         let mut capture = random_capture(seed);
         for _ in 0..1 + random.below(12) {
-            // On the wire, not where the super-frames are seen.
+            // Only packets on the wire, not the super-frames.
             let wire: Vec<_> = (0..capture.packets.len()).filter(|at| capture.packets[*at].0 == 1).collect();
             let Some(at) = wire.get(random.below(wire.len().max(1))).copied() else { break };
             let packet = capture.packets.remove(at);
@@ -117,7 +117,7 @@ proptest! {
         prop_assert!(bad.is_empty(), "{seed}: {bad:#?}");
     }
 
-    /// Bytes of the wire that are changed: it does not panic, and a changed payload is noticed.
+    /// The auditor does not panic on packets with changed bits, and counts all of them.
     #[test]
     fn damaged_packets_are_harmless(seed: u64, flips in proptest::collection::vec((any::<u16>(), any::<u16>(), 0..8_u8), 1..20), snaplen in 0..2000_usize) {
         let mut capture = random_capture(seed);
@@ -160,14 +160,14 @@ fn a_sink_that_cuts_again_gets_what_is_right() {
     let (bytes, offload) = Frame::tcp4(50_000, 1400).build();
     let larger = cut_for(sink, &bytes, &offload).into_iter().map(|(packet, _)| packet);
     seen(&bytes, &larger.collect::<Vec<_>>()).assert_clean();
-    // Tags do not matter.
+    // Tags make no difference.
     let mut frame = Frame::tcp6(5000, 1400);
     frame.tags = vec![EtherType::QINQ, EtherType::VLAN];
     let (long, packets) = both_sides(&frame);
     seen(&long, &packets).assert_clean();
 }
 
-/// Run by hand to make the seeds of the fuzzer anew.
+/// Run this by hand to write the seeds of the fuzzer again.
 #[test]
 #[ignore = "writes files"]
 fn write_seeds() {

@@ -1,4 +1,4 @@
-//! The auditor: every rule broken on purpose is named with its packet, and what is right is not.
+//! The auditor reports every deliberate violation with its packet and rule, and no correct packet.
 
 use wirelane::frame::{Gso, Offload};
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity, Summary};
@@ -12,7 +12,7 @@ mod flows;
 mod fragments;
 mod hostile;
 
-/// Packets as they are seen on interfaces.
+/// Packets captured on interfaces.
 struct Capture {
     packets: Vec<(u32, Vec<u8>)>,
     options: Options,
@@ -50,7 +50,7 @@ impl Capture {
         (findings, auditor.summary().clone())
     }
 
-    /// Number and rule of all violations.
+    /// The packet number and the rule of every violation.
     fn violations(&self) -> Vec<(u64, Rule)> {
         self.of_severity(Severity::Violation)
     }
@@ -80,12 +80,12 @@ fn segments(frame: &Frame) -> Vec<Vec<u8>> {
     cut(&bytes, &offload)
 }
 
-/// Three whole segments and a shorter one.
+/// Three full segments and a shorter one.
 fn tcp4() -> Vec<Vec<u8>> {
     segments(&Frame::tcp4(5000, 1460))
 }
 
-/// Makes the checksums of an untagged IPv4 packet without options right again.
+/// Updates the checksums of an untagged IPv4 packet without options.
 fn fix(packet: &mut [u8]) {
     packet[24..26].fill(0);
     let header = Sum::of(&packet[14..34]).checksum();
@@ -104,7 +104,7 @@ fn fix(packet: &mut [u8]) {
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The segments with packet `number` (from 1) changed, and its checksums right.
+/// The segments with a change in packet `number` (from 1), and valid checksums.
 fn with(number: usize, mut packets: Vec<Vec<u8>>, change: impl Fn(&mut Vec<u8>)) -> Capture {
     change(&mut packets[number - 1]);
     fix(&mut packets[number - 1]);
@@ -119,7 +119,7 @@ fn segments_are_clean() {
     for rule in [Rule::Ipv4Checksum, Rule::TcpChecksum, Rule::IpLength, Rule::TcpOptions] {
         assert_eq!((summary.rule(rule).checked, summary.rule(rule).cut), (4, 0), "{rule}");
     }
-    // Its packets have no DF: each is compared with the one before.
+    // The packets have no DF flag, so each is compared with the previous one.
     assert_eq!(summary.rule(Rule::Ipv4Id).checked, 3);
 }
 
@@ -150,7 +150,8 @@ fn impossible_headers_are_named() {
     assert_eq!(header(14, 0x55)[0], (2, Rule::Ipv4Header));
     assert_eq!(header(14, 0x44)[0], (2, Rule::Ipv4Header));
     assert_eq!(header(46, 0x40), [(2, Rule::TcpHeader)]);
-    // The total length is one more than the frame has; one less is a trailer, and a wrong checksum.
+    // A total length one byte above the frame is a violation. One byte below, the last byte is a
+    // trailer, and the checksum is wrong.
     let length = |difference: i16| {
         let mut packets = tcp4();
         let length = u16::from_be_bytes([packets[1][16], packets[1][17]]);
@@ -176,7 +177,7 @@ fn impossible_headers_are_named() {
     let mut six = segments(&frame);
     six[0][55] = 0xff;
     assert_eq!(Capture::of(six).violations(), [(1, Rule::Ipv6Header)]);
-    // The frame ends in the TCP header, and says so.
+    // The frame ends within the TCP header, and its total length agrees.
     let mut short = tcp4();
     short[0].truncate(44);
     short[0][16..18].copy_from_slice(&30_u16.to_be_bytes());
@@ -210,7 +211,7 @@ fn udp_lengths_are_within_the_packet() {
         });
         assert_eq!(capture.violations(), [(2, Rule::UdpLength)], "{length}");
     }
-    // What follows may be options (RFC 9868). The checksum is that of the rest.
+    // Bytes after the datagram may be options (RFC 9868). The checksum covers only the datagram.
     let mut packets = datagrams();
     let packet = &mut packets[1];
     packet[38..40].copy_from_slice(&1000_u16.to_be_bytes());
@@ -226,7 +227,7 @@ fn checksums_are_a_must_over_ipv6() {
     let mut packets = segments(&Frame::new(Gso::Udp, true, 3000, 1000));
     packets[2][60..62].fill(0);
     assert_eq!(Capture::of(packets).violations(), [(3, Rule::Udp6Zero)]);
-    // Tunnels may go without (RFC 6935).
+    // Tunnels may omit the checksum (RFC 6935).
     let mut frame = Frame::tcp4(3000, 1000);
     (frame.around, frame.outer_v6) = (Around::Vxlan, true);
     Capture::of(segments(&frame)).assert_clean();
@@ -286,7 +287,7 @@ fn what_was_left_to_the_hardware_is_no_violation() {
             let counts = *capture.audit().1.rule(rule);
             assert_eq!((counts.left, counts.checked), (1, 0), "{gso:?} {around:?}");
             assert_eq!(Capture::of(vec![bytes.clone()]).strict().violations(), [(1, rule)]);
-            // Damaged after the sum was left: nobody can tell. Another value in the field: a
+            // Damage to the data cannot be detected. A different value in the checksum field is a
             // violation.
             let at = bytes.len() - 800 - if gso == Gso::Udp { 2 } else { 4 };
             bytes[at] ^= 0x10;
@@ -302,7 +303,7 @@ fn what_was_left_to_the_hardware_is_no_violation() {
 
 #[test]
 fn outer_checksums_count_on_what_the_hardware_does_inside() {
-    // Local checksum offload: the outer one is right once the inner one is.
+    // Local checksum offload: the outer checksum is correct once the inner one is completed.
     let mut frame = Frame::tcp4(1600, 800);
     (frame.around, frame.outer_checksum) = (Around::Vxlan, true);
     let mut packet = segments(&frame).remove(0);
@@ -312,7 +313,8 @@ fn outer_checksums_count_on_what_the_hardware_does_inside() {
     let capture = Capture::of(vec![packet.clone()]);
     capture.assert_clean();
     assert_eq!(capture.audit().1.rule(Rule::UdpChecksum).checked, 1);
-    // Whatever the segment holds, the outer sum is the same: only what is before it can be wrong.
+    // The outer sum does not depend on the contents of the inner segment; only a change before the
+    // segment makes it wrong.
     packet[at - 12] ^= 1;
     Capture::of(vec![packet.clone()]).assert_clean();
     packet[at - 16 - 20 - 14] ^= 2;
@@ -340,7 +342,7 @@ fn what_is_cut_off_is_counted() {
     }
 }
 
-/// Hardware that puts segments together (LRO) leaves any checksum.
+/// Hardware that merges segments (LRO) may leave any checksum.
 #[test]
 fn wrong_checksums_of_super_frames_are_left_undecided() {
     let mut frame = Frame::tcp4(5000, 1460);
@@ -350,7 +352,7 @@ fn wrong_checksums_of_super_frames_are_left_undecided() {
     let mut capture = Capture::of(vec![long]);
     capture.assert_clean();
     assert_eq!(capture.audit().1.rule(Rule::TcpChecksum).left, 1);
-    // With an MTU of so many bytes it is a packet as any other.
+    // With a large MTU it is an ordinary packet.
     capture.options.mtu = Some(9000);
     assert_eq!(capture.violations(), [(1, Rule::TcpChecksum)]);
     capture.options.mtu = None;
@@ -358,7 +360,7 @@ fn wrong_checksums_of_super_frames_are_left_undecided() {
     assert!(capture.strict().violations().contains(&checksum));
 }
 
-/// RFC 1122 section 4.2.3.8: the pseudo-header has the last address of a source route.
+/// RFC 1122 section 4.2.3.8: the pseudo-header contains the last address of a source route.
 #[test]
 fn source_routes_hide_the_receiver() {
     let mut frame = Frame::tcp4(3000, 1400);
