@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use wirelane::frame::Protocols;
 use wirelane::pcap::{Compression, CompressionOptions, Section, WriterOptions, parse_size};
-use wirelane::port::Protocols;
 use wirelane::{Error, QueueSet, Result, memory};
 
 /// Which packets to select: the three masks of a capture handle.

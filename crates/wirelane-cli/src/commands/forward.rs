@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::frame::SinkGso;
+use wirelane::frame::{Protocols, SinkGso};
 use wirelane::placement::Placement;
-use wirelane::port::{
-    self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
-};
+use wirelane::port::{self, Backend, Forwarding, Offloads, OpenOptions, Port, Spec, Switches};
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::stats::TxStats;

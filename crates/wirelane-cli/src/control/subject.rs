@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use wirelane::filter::Filter;
-use wirelane::port::{Control, Protocols, Switches};
+use wirelane::frame::Protocols;
+use wirelane::port::{Control, Switches};
 use wirelane::session::forward::PortSwitches;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};

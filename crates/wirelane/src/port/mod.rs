@@ -58,4 +58,3 @@ pub use self::steering::xps::{XpsBindings, tx_queue_notes};
 pub use self::steering::xps_binding::XpsBinding;
 pub use self::steering::xps_watch::XpsWatch;
 pub use self::tx::{Transmit, Tx};
-pub use crate::frame::Protocols;

@@ -242,7 +242,7 @@ impl<'a> Options<'a> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::port::Protocols;
+    use crate::frame::Protocols;
     use proptest::prelude::*;
 
     #[test]

@@ -13,8 +13,8 @@ mod transfer;
 use std::sync::Arc;
 use wirelane::session::Session;
 
-use wirelane::frame::SinkGso;
-use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Switches, Take};
+use wirelane::frame::{Protocols, SinkGso};
+use wirelane::port::{self, Forwarding, OpenOptions, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;

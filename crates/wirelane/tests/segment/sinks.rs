@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::frame::{Gso, Offload};
+use wirelane::frame::{Gso, Offload, Protocols};
 use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
-use wirelane::port::{self, Forwarding, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
+use wirelane::port::{self, Forwarding, OpenOptions, Port, Rx, Switches, Tx, gso};
 use wirelane::segment::{SegmentCounters, Segmenter};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;

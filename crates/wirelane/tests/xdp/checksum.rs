@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use wirelane::frame::{Frame, Gso, Offload, PartialChecksum};
-use wirelane::port::{Protocols, Switches, gso};
+use wirelane::frame::{Frame, Gso, Offload, PartialChecksum, Protocols};
+use wirelane::port::{Switches, gso};
 use wirelane::segment::Segmenter;
 use wirelane::{Pool, PoolConfig};
 use wirelane_testkit::privileged;

@@ -47,10 +47,10 @@ use crate::suites::gso::iperf;
 use crate::suites::gso::quota::Quota;
 use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
 use wirelane::error::{Error, Result};
-use wirelane::frame::SinkGso;
+use wirelane::frame::{Protocols, SinkGso};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Spec, Switches, Take};
+use wirelane::port::{self, Forwarding, OpenOptions, Spec, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 

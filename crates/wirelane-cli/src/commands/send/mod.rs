@@ -12,10 +12,11 @@ mod rewrite;
 use std::path::Path;
 use std::sync::Arc;
 
+use wirelane::frame::Protocols;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{
-    self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
+    self, Backend, Forwarding, Offloads, OpenOptions, Port, Spec, Switches, Take,
 };
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::frame::SinkGso;
-use crate::port::{Control, Protocols, Switches};
+use crate::frame::{Protocols, SinkGso};
+use crate::port::{Control, Switches};
 
 /// Turns what is cut and merged at one port, from any thread.
 ///

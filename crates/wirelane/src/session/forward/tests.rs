@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::frame::Batch;
+use crate::frame::{Batch, Protocols};
 use crate::mask::{QueueMask, QueueSet};
-use crate::port::{OpenOptions, Protocols, Switches, Transmit, sim};
+use crate::port::{OpenOptions, Switches, Transmit, sim};
 use crate::stats::QueueStats;
 
 /// The end of a TX ring that takes only some frames until it is flushed.
