@@ -40,6 +40,7 @@ const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(500);
 const IDLE_AFTER: u64 = 2_000_000_000;
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
+
 /// Hands out the packets of a ring.
 pub(super) struct Receiver {
     setup: Setup,
@@ -349,19 +350,10 @@ impl Receiver {
             self.setup.ring.lose(missing);
             self.setup.counters.kernel.set(counted.dropped + missing);
             self.setup.interfaces.iter().for_each(InterfaceLookup::sum_losses);
-            self.setup.progress.note(format!(
-                "the kernel did not hand over {missing} packets of {} in time; they are counted \
-                 as dropped by the kernel",
-                self.setup.name()
-            ));
+            self.setup.note_missing(missing);
         }
         if self.ledger.cut > 0 {
-            let (cut, block) = (self.ledger.cut, self.setup.ring.block_size());
-            self.setup.progress.note(format!(
-                "{cut} packets of {} were cut to the block size of {block} bytes; block=512Ki \
-                 holds them whole",
-                self.setup.name()
-            ));
+            self.setup.note_cut(self.ledger.cut);
         }
         self.ended = true;
         self.link.report(self.setup.ring.socket(), &self.setup.progress);

@@ -74,6 +74,24 @@ impl Setup {
             class => format!("{class} queue {}", selection.queue),
         }
     }
+
+    /// Tells the user about packets that the kernel counted and did not hand over.
+    pub(super) fn note_missing(&self, missing: u64) {
+        let name = self.name();
+        self.progress.note(format!(
+            "the kernel did not hand over {missing} packets of {name} in time; they are counted \
+             as dropped by the kernel"
+        ));
+    }
+
+    /// Tells the user about packets that a block cut below the snap length.
+    pub(super) fn note_cut(&self, cut: u64) {
+        let (name, block) = (self.name(), self.ring.block_size());
+        self.progress.note(format!(
+            "{cut} packets of {name} were cut to the block size of {block} bytes; block=512Ki \
+             holds them whole"
+        ));
+    }
 }
 
 impl Rings {
