@@ -1,28 +1,9 @@
-//! Files that grow by large blocks, and small ones of the kernel's.
+//! Small files of the kernel's, and pipes.
 
-use crate::error::{OsError, Result};
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::Path;
-
-/// Reserves space for `len` bytes from `offset` without changing the file's size, so that a disk
-/// found full is found full now, and blocks lie together. False when the file system cannot.
-///
-/// # Errors
-/// `ENOSPC`, `EDQUOT`, `EFBIG` and what else fallocate(2) gives.
-pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
-    let fd = file.as_fd();
-    match rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, offset, len) {
-        Ok(()) => Ok(true),
-        // No file system support, or a pipe or device.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::SPIPE | Errno::NODEV) => Ok(false),
-        Err(errno) => {
-            let object = format!("fd {}, {len} bytes", fd.as_raw_fd());
-            Err(OsError::new("fallocate", object, errno))
-        }
-    }
-}
 
 /// The text of a small file of the kernel's, as in /proc. Such a file has no size, so that
 /// `std::fs` asks for it in many small pieces.
@@ -52,40 +33,15 @@ pub fn small_in(directory: impl AsFd, path: impl AsRef<Path>) -> rustix::io::Res
     }
 }
 
-/// How many bytes a pipe takes in one piece, if it is empty and has no other writer; `None` if it
-/// is not empty, or no pipe.
-#[must_use]
-pub fn empty_pipe(file: impl AsFd) -> Option<usize> {
-    let fd = file.as_fd();
-    // SAFETY: the call takes numbers and changes nothing.
-    let size = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    let size = usize::try_from(size).ok()?;
-    (rustix::io::ioctl_fionread(fd) == Ok(0)).then_some(size)
-}
-
 /// Lets a pipe hold so many bytes, as far as the system allows that (`pipe-max-size`, see proc(5)).
-pub fn enlarge_pipe(file: impl AsFd, bytes: u32) {
-    let size = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the call takes numbers. What it refuses leaves the pipe as it is.
-    let _ = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_SETPIPE_SZ, size) };
+pub fn enlarge_pipe(file: impl AsFd, bytes: usize) {
+    // What is refused leaves the pipe as it is.
+    let _ = rustix::pipe::fcntl_setpipe_size(file, bytes);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
-    use std::os::unix::fs::MetadataExt;
-
-    #[test]
-    fn preallocate_keeps_the_size() {
-        let path = std::path::PathBuf::from(format!("/dev/shm/wirelane-os-{}", std::process::id()));
-        let file = File::create(&path).unwrap();
-        assert!(preallocate(&file, 0, 1 << 20).unwrap());
-        let metadata = file.metadata().unwrap();
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(metadata.len(), 0);
-        assert_eq!(metadata.blocks(), (1 << 20) / 512);
-    }
 
     #[test]
     fn small_files_are_read_whole() {
@@ -103,32 +59,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_pipe_takes_what_it_holds_at_once() {
-        use std::io::Write;
-        let (reader, mut writer) = std::io::pipe().unwrap();
-        let size = empty_pipe(&writer).unwrap();
-        // It would not come back if the pipe were full before the end.
-        assert_eq!(writer.write(&vec![0; size]).unwrap(), size);
-        assert_eq!(empty_pipe(&writer), None);
-        drop(reader);
-        assert_eq!(empty_pipe(File::open("/dev/null").unwrap()), None);
-    }
-
-    #[test]
     fn a_pipe_holds_as_much_as_it_is_told_to() {
         let (_reader, writer) = std::io::pipe().unwrap();
+        let size = || rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
         enlarge_pipe(&writer, 256 << 10);
-        assert_eq!(empty_pipe(&writer), Some(256 << 10));
+        assert_eq!(size(), 256 << 10);
         // More than anybody gets: nothing changes.
-        enlarge_pipe(&writer, u32::MAX);
-        assert_eq!(empty_pipe(&writer), Some(256 << 10));
-    }
-
-    #[test]
-    fn preallocate_where_it_cannot_be() {
-        let null = File::options().write(true).open("/dev/null").unwrap();
-        assert!(!preallocate(&null, 0, 4096).unwrap());
-        let read_only = File::open("/proc/self/exe").unwrap();
-        assert_eq!(preallocate(&read_only, 0, 1).unwrap_err().errno(), Some(libc::EBADF));
+        enlarge_pipe(&writer, usize::MAX >> 33);
+        assert_eq!(size(), 256 << 10);
     }
 }

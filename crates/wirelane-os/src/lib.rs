@@ -19,7 +19,6 @@ pub mod bpf;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
-pub mod disk;
 pub mod error;
 pub mod ethtool;
 pub mod event;

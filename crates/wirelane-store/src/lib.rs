@@ -15,6 +15,7 @@
 
 mod check;
 mod directory;
+pub mod disk;
 mod error;
 mod extent;
 mod extent_set;

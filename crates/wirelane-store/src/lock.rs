@@ -5,9 +5,9 @@ use std::io::{Read, Seek, Write};
 use std::thread;
 use std::time::Duration;
 
+use crate::disk::DirectWriter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use wirelane_os::disk::DirectWriter;
 use wirelane_pcap::Access;
 
 use crate::directory::Directory;

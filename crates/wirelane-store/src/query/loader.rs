@@ -5,8 +5,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use crate::disk::{self, ALIGNMENT, Buffer, Buffers};
 use rustix::io::Errno;
-use wirelane_os::disk::{self, ALIGNMENT, Buffer, Buffers};
 use wirelane_pcap::{Compression, FrameDecompressor};
 
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
-use wirelane_os::disk;
+use crate::disk;
 use wirelane_pcap::{CaptureReader, Source};
 
 use super::loader::Loader;

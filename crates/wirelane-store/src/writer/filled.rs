@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wirelane_os::disk::Buffer;
+use crate::disk::Buffer;
 use wirelane_pcap::Source;
 
 use super::status::Counts;

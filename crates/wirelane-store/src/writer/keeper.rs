@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use crate::disk::{self, Buffers, DirectWriter};
 use rustix::io::Errno;
-use wirelane_os::disk::{self, Buffers, DirectWriter};
 use wirelane_pcap::{Access, CompressionOptions, FrameCompressor, Section, Source, pcapng};
 
 use super::age::Now;

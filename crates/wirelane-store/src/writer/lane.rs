@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use wirelane_os::disk::Buffers;
+use crate::disk::Buffers;
 use wirelane_pcap::pcapng::{self, MAX_PACKET};
 use wirelane_pcap::{Record, Source, Statistics};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wirelane_os::disk::Rings;
+use crate::disk::Rings;
 use wirelane_pcap::{Access, Compression, CompressionOptions, Section};
 
 use super::gate::Gate;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle, Thread};
 
+use crate::disk::{Buffer, Buffers};
 use crc32fast::hash;
-use wirelane_os::disk::{Buffer, Buffers};
 use wirelane_pcap::{CompressionOptions, FrameCompressor, Source};
 
 use super::filled::Filled;

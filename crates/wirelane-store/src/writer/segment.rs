@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Instant;
 
-use wirelane_os::disk::{Buffer, Done};
+use crate::disk::{Buffer, Done};
 use wirelane_pcap::Source;
 
 use super::lost::{BySource, add_and_sum, add_blocks};
@@ -244,8 +244,8 @@ fn put(buffer: &mut Buffer, at: usize, bytes: &[u8]) {
 mod tests {
     use std::time::Duration;
 
+    use crate::disk::{Buffers, DirectWriter};
     use wirelane_os::OsError;
-    use wirelane_os::disk::{Buffers, DirectWriter};
 
     use super::*;
     use crate::extent::EXTENT_ALIGNMENT;

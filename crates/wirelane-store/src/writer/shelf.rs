@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wirelane_os::disk::{self, Space};
+use crate::disk::{self, Space};
 
 use super::age::{AgeClock, Now, Written};
 use super::options::Limits;

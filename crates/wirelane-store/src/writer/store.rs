@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use wirelane_os::disk::{Buffers, DirectWriter, Mode};
+use crate::disk::{Buffers, DirectWriter, Mode};
 use wirelane_pcap::{Access, Source};
 
 use super::finisher::{Finisher, FinisherParts};

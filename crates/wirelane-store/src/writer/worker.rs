@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane_os::disk::{DirectWriter, Done};
+use crate::disk::{DirectWriter, Done};
 
 use super::filled::Filled;
 use super::finisher::Finisher;

@@ -29,7 +29,7 @@ fn what_the_disk_does_not_take_is_told() {
     // Only 16 MiB may be used, and another file occupies them.
     let stranger = scratch.path().join("stranger");
     std::fs::write(&stranger, vec![1; 16 << 20]).unwrap();
-    let total = wirelane_os::disk::space(std::fs::File::open(&stranger).unwrap()).unwrap().total;
+    let total = wirelane_store::disk::space(std::fs::File::open(&stranger).unwrap()).unwrap().total;
     let min_free = Some(1.0 - (16 * MIB) as f64 / total as f64);
     let limits = Limits { min_free, ..Limits::default() };
     let mut store = StoreWriter::create(scratch.path(), options(limits)).unwrap();

@@ -18,7 +18,7 @@ use crate::output::summary::{Export, Summary};
 use crate::overwrite;
 
 /// Bytes that may be on their way to the program: what it reads at once while the capture goes on.
-const PIPE: u32 = 1 << 20;
+const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     args.check_no_span()?;

@@ -20,7 +20,7 @@ use crate::output::summary::{Export, Summary};
 use crate::{overwrite, stores};
 
 /// Bytes that may be on their way to the program.
-const PIPE: u32 = 1 << 20;
+const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let access = program::access(args)?;

@@ -1,4 +1,5 @@
 //! An io_uring that writes.
+#![allow(unsafe_code)]
 
 use std::fmt;
 use std::fs;
@@ -11,7 +12,7 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::buffers::{Buffer, Buffers};
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// The most bytes that the kernel registers as one piece (io_buffer_validate() in io_uring/rsrc.c).
 const MAX_PIECE: usize = 1 << 30;

@@ -1,4 +1,5 @@
 //! Writes buffers, several at once, in any order.
+#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use super::buffers::{Buffer, Buffers};
 use super::file::ALIGNMENT;
 use super::ring::{MAX_DEPTH, Ring, Rings};
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// How often a write that could not be begun is tried again.
 const ATTEMPTS: u8 = 100;

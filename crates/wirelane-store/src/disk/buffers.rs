@@ -1,4 +1,5 @@
 //! Memory for direct I/O: buffers of one size, each owned by one holder at a time.
+#![allow(unsafe_code)]
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file::ALIGNMENT;
-use crate::error::{OsError, Result};
-use crate::memory;
-use crate::mmap::{Mapping, Options};
+use wirelane_os::memory;
+use wirelane_os::mmap::{Mapping, Options};
+use wirelane_os::{OsError, Result};
 
 /// Buffers of one size, aligned for direct I/O. All of their memory is there from the start.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// What offsets, lengths and memory of direct I/O are multiples of here, in bytes: the largest
 /// logical block of today's disks.
