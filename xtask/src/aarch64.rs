@@ -1,12 +1,11 @@
 //! The step `aarch64`: lints for the other kind of processor, and machine code of filters on it, by
 //! QEMU's emulation of one.
 
-use std::process::Command;
-
 use crate::cargo;
 use crate::context::Context;
 use crate::setup;
 use crate::step::Outcome;
+use crate::targets;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
@@ -27,10 +26,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !has_programs() {
         return Outcome::skip(format!("needs the Debian packages {}", PACKAGES.join(" ")));
     }
-    if !has_target() && setup::find("rustup").is_some() {
-        cargo::succeeds(Command::new("rustup").args(["target", "add", TARGET]));
-    }
-    if !has_target() {
+    if !targets::ensure(TARGET) {
         return Outcome::skip(format!("needs: rustup target add {TARGET}"));
     }
     // What is written differently for other processors shows here only: characters of C have a sign
@@ -66,9 +62,4 @@ pub(crate) fn run(context: &Context) -> Outcome {
 
 fn has_programs() -> bool {
     [LINKER, EMULATOR].into_iter().all(|program| setup::find(program).is_some())
-}
-
-fn has_target() -> bool {
-    cargo::output(Command::new("rustup").args(["target", "list", "--installed"]))
-        .is_some_and(|list| list.lines().any(|line| line == TARGET))
 }

@@ -14,11 +14,12 @@ use crate::deny;
 use crate::first_build;
 use crate::fuzz;
 use crate::nextest;
+use crate::portable;
 use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
 
-const STEPS: [Step<Context>; 14] = [
+const STEPS: [Step<Context>; 15] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
@@ -27,6 +28,7 @@ const STEPS: [Step<Context>; 14] = [
     Step { name: "deny", about: "advisories on dependencies", run: deny::run },
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
     Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
+    Step { name: "portable", about: portable::ABOUT, run: portable::run },
     Step { name: "vm", about: vm::ABOUT, run: vm::step },
     Step { name: "build", about: "how long the first build takes", run: first_build::run },
     Step { name: "loom", about: "all interleavings of what threads share", run: loom },
@@ -40,7 +42,8 @@ const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
 /// The steps that neither send packets nor measure time: in a whole run they run in the background,
 /// in two processes, as much of each is one thread.
-const BACKGROUND: [&[&str]; 2] = [&["build", "loom", "miri"], &["aarch64", "tsan", "fuzz"]];
+const BACKGROUND: [&[&str]; 2] =
+    [&["build", "loom", "miri"], &["aarch64", "portable", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
