@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, time};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use wirelane::clock;
-use wirelane_os::local_time::LocalTime;
 
 use crate::args;
 
@@ -19,8 +21,8 @@ const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minu
 pub(crate) enum Time {
     /// Nanoseconds since the epoch.
     At(u64),
-    /// What a calendar and a clock of the local time zone show, and nanoseconds.
-    Local(LocalTime, u64),
+    /// What a calendar and a clock of the local time zone show.
+    Local(DateTime),
     /// Nanoseconds since midnight of some day.
     OfDay(u64),
     /// So long ago.
@@ -72,14 +74,11 @@ impl Time {
             Self::Ago(time) => {
                 Ok(now.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
             }
-            Self::Local(local, nanos) => {
-                let found = local.seconds();
+            Self::Local(local) => {
+                let found = times(local);
                 // Twice when clocks were put back: all of it is meant.
-                let seconds = if start.is_some() { found.last() } else { found.first() };
-                let seconds = seconds.and_then(|seconds| u64::try_from(*seconds).ok());
-                let time =
-                    seconds.and_then(|seconds| seconds.checked_mul(SECOND)?.checked_add(nanos));
-                time.ok_or_else(|| "there is no such time in this time zone".to_owned())
+                let time = if start.is_some() { found.last() } else { found.first() };
+                time.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
             }
             Self::OfDay(time) => match start.filter(|start| *start > 0) {
                 Some(start) => of_day(time, start, |found| found > start, true),
@@ -90,24 +89,41 @@ impl Time {
 }
 
 /// The nearest time of day that is `wanted`, on the days around `near`: the first or the last.
-fn of_day(time: u64, near: u64, wanted: impl Fn(u64) -> bool, first: bool) -> Result<u64, String> {
-    let (of_day, nanos) = (time / SECOND, time % SECOND);
+fn of_day(
+    of_day: u64,
+    near: u64,
+    wanted: impl Fn(u64) -> bool,
+    first: bool,
+) -> Result<u64, String> {
     let mut found = Vec::new();
     for days in -2..=2_i64 {
         let day = (near / SECOND) as i64 + days * DAY as i64;
-        let Some(date) = LocalTime::at(day) else { continue };
-        let local = LocalTime {
-            hour: (of_day / 3600) as u8,
-            minute: (of_day / 60 % 60) as u8,
-            second: (of_day % 60) as u8,
-            ..date
-        };
-        let seconds = local.seconds().into_iter().filter_map(|at| u64::try_from(at).ok());
-        found.extend(seconds.map(|at| at * SECOND + nanos).filter(|at| wanted(*at)));
+        let Ok(day) = Timestamp::from_second(day) else { continue };
+        let date = TimeZone::system().to_datetime(day).date();
+        found.extend(times(at(date, of_day)).into_iter().filter(|at| wanted(*at)));
     }
     found.sort_unstable();
     let nearest = if first { found.first() } else { found.last() };
     nearest.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
+}
+
+/// So many nanoseconds after the begin of a day, as clocks show it.
+fn at(date: Date, of_day: u64) -> DateTime {
+    let (seconds, nanos) = (of_day / SECOND, (of_day % SECOND) as i32);
+    let [hour, minute, second] = [seconds / 3600, seconds / 60 % 60, seconds % 60];
+    date.to_datetime(time(hour as i8, minute as i8, second as i8, nanos))
+}
+
+/// When clocks of the local time zone show this, in nanoseconds since the epoch: never where they
+/// were put forward over it, twice where they were put back, the earlier time first.
+fn times(local: DateTime) -> Vec<u64> {
+    let offsets = match TimeZone::system().to_ambiguous_timestamp(local).offset() {
+        AmbiguousOffset::Unambiguous { offset } => vec![offset],
+        AmbiguousOffset::Gap { .. } => Vec::new(),
+        AmbiguousOffset::Fold { before, after } => vec![before, after],
+    };
+    let times = offsets.into_iter().filter_map(|offset| offset.to_timestamp(local).ok());
+    times.filter_map(|time| u64::try_from(time.as_nanosecond()).ok()).collect()
 }
 
 /// A time for users: RFC 3339, in the local time zone.
@@ -122,20 +138,22 @@ pub(crate) fn show_whole(time: u64) -> String {
 
 fn show_with(time: u64, is_whole: bool) -> String {
     let (seconds, nanos) = (time / SECOND, time % SECOND);
-    let Some(local) = i64::try_from(seconds).ok().and_then(LocalTime::at) else {
+    let timestamp = i64::try_from(seconds).ok().map(Timestamp::from_second);
+    let Some(Ok(timestamp)) = timestamp else {
         return format!("{seconds}.{nanos:09} s after 1970");
     };
-    let LocalTime { year, month, day, hour, minute, second, offset } = local;
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    let offset = TimeZone::system().to_offset(timestamp);
+    let mut text = format!("{:.0}", offset.to_datetime(timestamp));
     if nanos > 0 || is_whole {
         let fraction = format!("{nanos:09}");
         text += ".";
         text += if is_whole { &fraction } else { fraction.trim_end_matches('0') };
     }
-    match offset {
+    match offset.seconds() {
         0 => text += "Z",
         _ => {
-            let (sign, east) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs());
+            let (sign, east) =
+                (if offset.is_negative() { '-' } else { '+' }, offset.seconds().unsigned_abs());
             text += &format!("{sign}{:02}:{:02}", east / 3600, east / 60 % 60);
         }
     }
@@ -169,23 +187,13 @@ fn date_and_time(text: &str) -> Option<Time> {
         Some(rest) => time_of_day(rest)?,
         None => (0, rest),
     };
-    let (of_day, nanos) = (time / SECOND, time % SECOND);
-    let days = days_since_epoch(year, month, day)?;
+    let date = Date::new(year as i16, month as i8, day as i8).ok().filter(|_| year >= 1970)?;
+    let local = at(date, time);
     if zone.is_empty() {
-        let local = LocalTime {
-            year: i32::try_from(year).ok()?,
-            month: month as u8,
-            day: day as u8,
-            hour: (of_day / 3600) as u8,
-            minute: (of_day / 60 % 60) as u8,
-            second: (of_day % 60) as u8,
-            offset: 0,
-        };
-        return Some(Time::Local(local, nanos));
+        return Some(Time::Local(local));
     }
-    let east = offset(zone)?;
-    let seconds = (days * DAY + of_day).checked_add_signed(-east)?;
-    Some(Time::At(seconds.checked_mul(SECOND)?.checked_add(nanos)?))
+    let time = offset(zone)?.to_timestamp(local).ok()?;
+    Some(Time::At(u64::try_from(time.as_nanosecond()).ok()?))
 }
 
 /// Nanoseconds since midnight, and what follows: `14:03`, `14:03:05`, `14:03:05.123456789`.
@@ -204,10 +212,10 @@ fn time_of_day(text: &str) -> Option<(u64, &str)> {
     Some((time + nanos, rest))
 }
 
-/// Seconds east of UTC: `Z`, `+01:00`, `-0330`.
-fn offset(text: &str) -> Option<i64> {
+/// An offset from UTC: `Z`, `+01:00`, `-0330`.
+fn offset(text: &str) -> Option<Offset> {
     if matches!(text, "Z" | "z") {
-        return Some(0);
+        return Some(Offset::UTC);
     }
     let east = match text.get(..1)? {
         "+" => 1,
@@ -216,7 +224,8 @@ fn offset(text: &str) -> Option<i64> {
     };
     let (hours, rest) = field(text.get(1..)?, 23)?;
     let (minutes, rest) = field(rest.strip_prefix(':').unwrap_or(rest), 59)?;
-    rest.is_empty().then_some(east * (hours * 3600 + minutes * 60) as i64)
+    let seconds = east * (hours * 3600 + minutes * 60) as i32;
+    Offset::from_seconds(seconds).ok().filter(|_| rest.is_empty())
 }
 
 /// Two digits, up to `most`.
@@ -227,23 +236,6 @@ fn field(text: &str, most: u64) -> Option<(u64, &str)> {
 
 fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar that is not before.
-fn days_since_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let february = if is_leap(year) { 29 } else { 28 };
-    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let before = month.checked_sub(1)? as usize;
-    let len = *months.get(before)?;
-    if !(1970..=9999).contains(&year) || !(1..=len).contains(&day) {
-        return None;
-    }
-    let leap_days = |year: u64| year / 4 - year / 100 + year / 400;
-    let years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
-    Some(years + months.iter().take(before).sum::<u64>() + day - 1)
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ pub mod fork;
 pub mod iface;
 pub mod ifaddrs;
 pub mod link;
-pub mod local_time;
 pub mod machine;
 pub mod memory;
 pub mod mmap;

@@ -1,6 +1,7 @@
 //! Times in front of lines.
 
-use wirelane_os::local_time::LocalTime;
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::line::Line;
 use crate::style::{Precision, Style, Time};
@@ -50,7 +51,9 @@ impl Clock {
         let offset = match self.zone {
             Some((known, offset)) if known == quarter => offset,
             _ => {
-                let offset = LocalTime::at(utc.cast_signed()).map_or(0, |time| time.offset.into());
+                let time = Timestamp::from_second(utc.cast_signed());
+                let offset = time.map(|time| TimeZone::system().to_offset(time));
+                let offset = i64::from(offset.unwrap_or(Offset::UTC).seconds());
                 self.zone = Some((quarter, offset));
                 offset
             }
@@ -59,10 +62,9 @@ impl Clock {
         if style.time == Time::Date {
             let day = local.div_euclid(86_400);
             if self.date.as_ref().is_none_or(|(known, _)| *known != day) {
-                let date = LocalTime::at(utc.cast_signed()).map_or_else(String::new, |time| {
-                    format!("{:04}-{:02}-{:02} ", time.year, time.month, time.day)
-                });
-                self.date = Some((day, date));
+                let shown = Timestamp::from_second(local);
+                let date = shown.map(|time| format!("{} ", Offset::UTC.to_datetime(time).date()));
+                self.date = Some((day, date.unwrap_or_default()));
             }
             line.put(self.date.as_ref().map_or("", |(_, date)| date));
         }
