@@ -73,7 +73,7 @@
 //! | [`session::count`] | packets by protocol, host, port, VLAN, flow and queue |
 //! | [`session::interfaces`], [`session::comment`] | what capture files say of a queue, and of a packet |
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
-//! | [`session::Session`], [`session::monitor`] | one running job; reading its counters from any thread |
+//! | [`session::Session`], [`session::monitor`] | one running job; its counters, from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`halt`] | ends waiting for others, by hand or by signals |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]

@@ -20,7 +20,7 @@ use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
 use crate::table::Room;
 
-/// The threads that meter, and the one that joins and gives away what they find.
+/// The threads that meter, and the thread that joins their flows for the sinks.
 pub struct Metering {
     receiving: Receiving<Worker>,
     collector: Arc<Collector>,

@@ -13,7 +13,7 @@ use wirelane::stats::QueueStats;
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct RecordConfig {
-    /// How the store is written. Its gate is that of `trigger`.
+    /// How the store is written. `trigger` sets its gate.
     pub store: StoreOptions,
     /// Write only what a trigger asks for.
     pub trigger: Option<TriggerConfig>,
@@ -21,8 +21,8 @@ pub struct RecordConfig {
     pub single: bool,
     /// The CPUs of the receiving threads.
     pub placement: Placement,
-    /// End after the first packets of all queues, so many, in order of time; with a trigger, in the
-    /// order in which the threads receive them.
+    /// End after this number of packets: the first ones of all queues, in order of time; with a
+    /// trigger, in the order in which the threads receive them.
     pub packets: Option<u64>,
     /// How often counters are written into the segments; also at the start of each, and at the end.
     pub statistics_every: Duration,
@@ -44,14 +44,14 @@ impl Default for RecordConfig {
     }
 }
 
-/// What is kept around a trigger.
+/// The packets that are kept around a trigger.
 #[derive(Clone, Debug)]
 pub struct TriggerConfig {
-    /// Packets that trigger; besides, [`Trigger::fire`](super::Trigger::fire) does.
+    /// Packets that trigger, in addition to [`Trigger::fire`](super::Trigger::fire).
     pub filter: Option<Filter>,
-    /// How much before it. So much is held in memory, as far as there is any.
+    /// The time before it. Memory holds these packets, as far as there is enough.
     pub before: Duration,
-    /// How much after it.
+    /// The time after it.
     pub after: Duration,
 }
 
@@ -65,7 +65,7 @@ pub struct RecordOutcome {
     pub queues: Vec<QueueStats>,
     /// Where the frames were when everything had ended.
     pub frames: FrameCounts,
-    /// What the store has done.
+    /// The report of the store.
     pub store: StoreReport,
     /// How often packets or others triggered; `None` without triggers.
     pub triggers: Option<u64>,

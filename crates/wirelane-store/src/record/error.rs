@@ -1,4 +1,4 @@
-//! Errors of a store, as those of a session.
+//! Errors of a store become errors of a session.
 
 use std::borrow::Cow;
 

@@ -37,8 +37,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Starts a lane with these interfaces. Counters are written `every` so often, and into every
-    /// segment. `halt` ends waiting for the disk.
+    /// Starts a lane with these interfaces. Counters are written at intervals of `every`, and into
+    /// every segment. `halt` ends waiting for the disk.
     ///
     /// # Errors
     /// As of the store.
@@ -73,7 +73,7 @@ impl Journal {
         })
     }
 
-    /// Adds an interface; returns its number. `None` if a segment cannot describe so many.
+    /// Adds an interface; returns its number. `None` if a segment has no room for it.
     pub(super) fn add(&mut self, interface: &Interface) -> Option<u32> {
         let number = self.lane.as_mut()?.add_source(interface.source.clone())?;
         self.counters.push(Arc::clone(&interface.counters));

@@ -11,8 +11,8 @@
 //! A worker copies each packet once, encoded, into the memory of its lane and gives the frame back.
 //! The store's own threads write. When the disk falls behind there is no memory left, and the
 //! packet is counted as a `writer` drop. A port that waits for its consumer (a simulated source at
-//! full rate, a file) waits instead. A disk that is full or fails does not end a recording: it goes
-//! on as soon as it can.
+//! full rate, a file) waits instead. A full or failed disk does not end a recording, which
+//! continues as soon as it can.
 //!
 //! ```
 //! use std::time::Duration;

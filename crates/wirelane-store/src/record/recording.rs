@@ -47,7 +47,7 @@ impl Recording {
         let inputs = vec![port.rx()?];
         let trigger = config.trigger.as_ref().map(Trigger::new);
         let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
-        // A trigger looks at packets as they are received.
+        // A trigger examines packets in the order of receiving.
         let in_order = trigger.is_none() && needs_merge(config.packets, &inputs);
         let monitor = Monitor::of_receivers([(&port, inputs.iter().flatten())]);
         let inputs: Vec<Rx> = inputs.into_iter().flatten().collect();
@@ -55,7 +55,7 @@ impl Recording {
             true => vec![inputs],
             false => by_queue(inputs, |rx| rx),
         };
-        // What cannot be compiled is refused before anything is created.
+        // A filter that does not compile is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let mut options = StoreOptions { gate, ..config.store.clone() };
@@ -107,7 +107,7 @@ impl Recording {
         Arc::clone(&self.status)
     }
 
-    /// What an earlier recording had left when it died, and what became of it.
+    /// The unfinished files of an earlier recording that died, and how they were repaired.
     pub fn mended(&self) -> &MendReport {
         self.store.mended()
     }
@@ -125,7 +125,7 @@ impl wirelane::session::Worker for Recording {
         self.receiving.wait(timeout)
     }
 
-    /// It does not wait for a disk that takes nothing, but counts what that one did not take.
+    /// It does not wait for a stalled disk, but counts the packets that the disk did not take.
     fn join(self, monitor: &Monitor) -> RecordOutcome {
         let Self { receiving, store, info, notes, trigger, directory, .. } = self;
         let ended = receiving.join();
@@ -145,7 +145,7 @@ impl wirelane::session::Worker for Recording {
     }
 }
 
-/// What still keeps packets from the disk at the end.
+/// The trouble that still keeps packets from the disk at the end.
 fn failures(report: &StoreReport, directory: String) -> Option<Error> {
     let trouble = report.trouble.clone()?;
     let help = "make room, or see to the disk; what was recorded before is there";
@@ -155,8 +155,8 @@ fn failures(report: &StoreReport, directory: String) -> Option<Error> {
 /// Bytes of buffers that a lane needs at least.
 const FEW_BUFFERS: usize = 4 << 20;
 
-/// Fits the compressing threads and buffers of `lanes` lanes into the memory, and tells what is
-/// less than requested. Half of the free memory is for others, as in a capture.
+/// Fits the compressing threads and buffers of `lanes` lanes into the memory. The notes list what
+/// is smaller than requested. Half of the free memory is for other programs, as in a capture.
 ///
 /// # Errors
 /// There is no memory for a thread that compresses.

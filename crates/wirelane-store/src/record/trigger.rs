@@ -1,4 +1,4 @@
-//! What makes a recording with triggers write: packets that match, and whoever asks for it.
+//! Triggers of a recording: packets that match, and calls of [`Trigger::fire`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,20 +27,19 @@ impl Trigger {
         Self { gate: Arc::new(Gate::new(before, after)), before, after }
     }
 
-    /// Keeps what came before this moment, and what comes after it. Returns how often something has
-    /// fired.
+    /// Keeps the packets before and after this moment. Returns the number of triggers so far.
     pub fn fire(&self) -> u64 {
         self.gate.fire(clock::realtime_ns());
         self.gate.fired()
     }
 
-    /// How often something has fired.
+    /// The number of triggers so far.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.gate.fired()
     }
 
-    /// Whether packets that come now are written.
+    /// Whether packets received now are written.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.gate.is_open(clock::realtime_ns())

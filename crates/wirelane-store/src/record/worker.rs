@@ -12,7 +12,7 @@ use wirelane::session::interfaces::{Interface, Placing};
 use super::journal::Journal;
 use super::trigger::Lookout;
 
-/// What a receiving thread does with its frames.
+/// The work of a receiving thread.
 pub(super) struct Worker {
     /// One per receiving end.
     pub(super) ends: Vec<End>,
@@ -24,7 +24,7 @@ pub(super) struct Worker {
 /// A receiving end.
 pub(super) struct End {
     placing: Placing,
-    /// Its first interface among those of the lane, and how many it has from the start.
+    /// The number of its first interface in the lane, and how many it has from the start.
     first: u32,
     fixed: u32,
     /// The numbers in the lane of interfaces that were found later.
@@ -41,14 +41,14 @@ impl End {
         lookout: Option<Lookout>,
     ) -> Self {
         let placing = Placing::of(rx);
-        // One of those of a port that finds all of them later stands for their losses.
+        // A port that finds its interfaces later has one from the start, for losses only.
         let fixed = if placing.is_growing() { 0 } else { interfaces.len() };
         let fixed = u32::try_from(fixed).unwrap_or(u32::MAX);
         Self { placing, first, fixed, late: Vec::new(), lookout }
     }
 
-    /// The number in the lane of a frame's interface, and where the frame went if the interface
-    /// does not tell. `None` if the lane has no room for the interface.
+    /// The number in the lane of a frame's interface, and the direction of the frame if the
+    /// interface has none. `None` if the lane has no room for the interface.
     #[inline]
     fn place(&mut self, frame: &Frame, journal: &mut Journal) -> Option<(u32, Direction)> {
         let (position, direction) = self.placing.place_late(frame);
@@ -114,7 +114,7 @@ impl Consumer for Worker {
     }
 }
 
-/// Hands a packet over, with what its interface said of it, or else what its file says.
+/// Hands a packet over, with the metadata of its interface, or else of its file.
 #[inline]
 fn push(lane: &mut LaneWriter, record: &Record<'_>, frame: &Frame) -> bool {
     match (Comment::of(frame), frame.options()) {

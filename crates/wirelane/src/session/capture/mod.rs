@@ -77,7 +77,8 @@ impl Capture {
     /// As [`Capture::start`]; `view` sees the packets, too.
     ///
     /// # Errors
-    /// As [`Capture::start`]; or each queue has a separate file, so the packets have no common order.
+    /// As [`Capture::start`]; or each queue has a separate file, so the packets have no common
+    /// order.
     pub fn start_with_view(
         ports: Vec<Port>,
         config: &CaptureConfig,

@@ -53,7 +53,7 @@ impl Reason {
     }
 }
 
-/// What stands before the network header.
+/// The headers before the network header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Front {
     pub(super) ethertype: EtherType,
@@ -61,7 +61,7 @@ pub(super) struct Front {
     pub(super) internet: Result<Internet, Reason>,
 }
 
-/// What an IP packet says.
+/// The fields of an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Internet {
     pub(super) addresses: Addresses,

@@ -1,11 +1,11 @@
-//! What packets are counted under: packed for tables, and in words.
+//! The keys of the tables: packed, and as values.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::wire::{Addresses, EtherType, Ports, Protocol};
 
-/// What packets are counted under.
+/// The key under which packets are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// The type of the network layer; of IP, also the protocol behind any extension headers.
@@ -18,7 +18,7 @@ pub enum Key {
     Queue(String),
     /// The outermost and the innermost VLAN tag, if there are any.
     Vlan([Option<u16>; 2]),
-    /// Two ends, the one that sent first before the other.
+    /// Both ends; the end that sent first is the first.
     Flow(Endpoint, Endpoint, Protocol),
 }
 
@@ -59,10 +59,10 @@ impl Display for Endpoint {
     }
 }
 
-/// Packets of IEEE 802.3, whose length stands in place of a type, are all counted under this one.
+/// The type of all packets of IEEE 802.3, which have a length in place of a type.
 pub(super) const LLC: u16 = 0;
 
-/// The name of a network layer: that of tcpdump's language where it has one.
+/// The name of a network layer, in tcpdump's language if there is one.
 fn network(ethertype: u16, f: &mut Formatter<'_>) -> fmt::Result {
     let name = match ethertype {
         LLC => "llc",
@@ -116,7 +116,7 @@ pub(super) fn unpack_vlan(packed: u64) -> Key {
     Key::Vlan([id((packed >> 32) as u32), id(packed as u32)])
 }
 
-/// An address. The first word tells those of IPv4 from those of IPv6.
+/// An address. The first word tells IPv4 from IPv6.
 pub(super) type PackedHost = [u64; 3];
 
 const V4: u64 = 4;

@@ -1,4 +1,4 @@
-//! Counts packets by what their headers say: protocols, hosts, ports, VLANs, flows; and by queue.
+//! Counts packets by protocol, host, port, VLAN, flow and queue.
 //!
 //! ```text
 //!  Rx of queue 0 ─▶ worker 0: headers ─▶ keys ─▶ tables ─▶┐
@@ -6,10 +6,10 @@
 //!  Rx of OTHER   ─▶ worker 0                              ┘
 //! ```
 //!
-//! Each thread decodes a packet once, whatever it is counted by, and has tables of its own. Whoever
-//! wants to see the counts meanwhile asks for the tables: each thread hands over those that it has,
-//! which costs it nothing, and goes on with empty ones. The memory of all tables is bounded;
-//! packets whose key finds no room are counted together.
+//! Each thread decodes a packet once for all tables, and shares no table. A request for the counts
+//! asks every thread for its tables: the thread hands them over, which costs it nothing, and
+//! continues with empty tables. The memory of all tables is bounded; packets whose key finds no
+//! room are counted together.
 //!
 //! ```
 //! use std::time::Duration;

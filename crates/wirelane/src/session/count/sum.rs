@@ -1,4 +1,4 @@
-//! What is counted under one key.
+//! The counters of one key.
 
 use std::ops::AddAssign;
 
@@ -19,7 +19,7 @@ impl AddAssign for Load {
     }
 }
 
-/// What is counted under one key.
+/// The counters of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Sent by the host or port; of a flow, by its first end; all packets of other keys.
@@ -35,7 +35,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Of one packet of so many bytes.
+    /// One packet of this length.
     #[inline]
     pub(super) fn one(bytes: u32, time: u64, is_reply: bool) -> Self {
         let load = Load { packets: 1, bytes: bytes.into() };

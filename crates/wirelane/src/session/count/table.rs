@@ -33,7 +33,7 @@ impl Room {
 /// Sums by key, as long as there is room.
 pub(super) struct Table<K> {
     sums: HashMap<K, Sum, RandomState>,
-    /// What found no room.
+    /// Packets whose key found no room.
     pub(super) unplaced: Sum,
     share: Share,
 }
@@ -93,7 +93,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
     }
 }
 
-/// What a table has taken of its room. Dropping it gives that back.
+/// The part of a room that a table has taken. Dropping it returns the part.
 struct Share {
     room: Arc<Room>,
     granted: usize,

@@ -1,4 +1,4 @@
-//! A table for each thing that packets are counted by.
+//! A table for each kind of key.
 
 use std::cmp::Reverse;
 use std::hash::Hash;
@@ -15,13 +15,12 @@ pub(super) struct Tables {
     tables: Vec<One>,
     /// Something has to be decoded.
     decodes: bool,
-    /// What tunnels carry counts.
+    /// The innermost IP header counts, not the outermost.
     inner: bool,
 }
 
 impl Tables {
-    /// Empty tables, each with room for so many keys, shared with those that [`Tables::next`]
-    /// makes.
+    /// Empty tables, each with room for `keys` keys. The tables of [`Tables::next`] share the room.
     pub(super) fn new(by: &[By], keys: usize, inner: bool) -> Self {
         let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
         let tables: Vec<_> = tables.collect();
@@ -60,7 +59,7 @@ impl Tables {
         }
     }
 
-    /// What was counted by this.
+    /// The counts of this kind of key.
     pub(super) fn counts(&self, by: By) -> Option<Counts> {
         let one = self.tables.iter().find(|one| one.kind.by() == by)?;
         let without = Reason::ALL.into_iter().zip(one.without);
@@ -74,10 +73,10 @@ impl Tables {
     }
 }
 
-/// What was counted by one thing.
+/// The counts of one kind of key.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// That thing.
+    /// The kind.
     pub by: By,
     /// In no order.
     pub rows: Vec<Row>,
@@ -87,7 +86,7 @@ pub struct Counts {
     pub unplaced: Sum,
 }
 
-/// What was counted under one key.
+/// The counters of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The key.
@@ -142,7 +141,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// `None` for what ports count themselves.
+    /// `None` for queues, which ports count themselves.
     fn new(by: By, room: &Arc<Room>) -> Option<Self> {
         Some(match by {
             By::Proto => Self::Proto(Table::new(room)),
@@ -231,7 +230,7 @@ impl Kind {
         }
     }
 
-    /// The rows, and what found no room.
+    /// The rows, and the packets whose key found no room.
     fn rows(&self) -> (Vec<Row>, Sum) {
         match self {
             Self::Proto(table) => rows(table, |key, sum| (key::unpack_proto(key), sum)),
