@@ -80,6 +80,17 @@ fn threads_end_by_themselves_with_their_ports() {
 }
 
 #[test]
+fn all_threads_together_receive_exactly_their_quota() {
+    for packets in [0, 1, 1000, 29_999, 30_000] {
+        // A queue without packets holds nothing that another one waits for.
+        let port = open("sim:3?count=30000&flows=2");
+        let running = Threads::default().packets(Some(packets)).spawn(port, never).unwrap();
+        assert!(running.wait(Some(PATIENCE)));
+        assert_eq!(assert_whole(&running.join()), packets);
+    }
+}
+
+#[test]
 fn threads_that_are_stopped_have_received_what_was_there() {
     let running = pipeline::spawn(open("sim:2?rate=1Mpps"), never).unwrap();
     assert!(!running.wait(Some(Duration::from_millis(100))));

@@ -58,6 +58,9 @@ pub(super) struct Way {
     pub(super) late: Option<Arc<InterfaceTable>>,
 }
 
+/// The work of a writing thread.
+type Start = (Arc<Writing>, Arc<Doorbell>);
+
 impl Opener {
     /// Whether packets are written.
     pub(super) fn writes(&self) -> bool {
@@ -91,52 +94,29 @@ impl Opener {
         view: Option<ViewInput>,
     ) -> Result<Vec<Lane>> {
         let mut threads = lock(&self.threads);
+        let written = Arc::new(Progress::default());
         let all = || ways.iter().flat_map(|way| &way.interfaces);
         let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
         let counters = all().map(|one| Arc::clone(&one.counters)).collect();
-        let file = match path.zip(self.options.clone()) {
-            None => None,
-            Some((path, options)) => {
-                let now = clock::realtime_ns();
-                Some(CaptureWriter::create(&path, &sources, options, now)?)
-            }
+        let create = |(path, options): (PathBuf, WriterOptions)| {
+            CaptureWriter::create(&path, &sources, options, clock::realtime_ns())
         };
+        let file = path.zip(self.options.clone()).map(create).transpose()?;
         // The first file has the metadata that only one file has.
-        let queue = |metadata: &Arc<FileMetadata>| metadata.queue(threads.is_empty());
-        let metadata = if file.is_some() {
-            self.file_metadata.iter().map(queue).collect()
-        } else {
-            Vec::new()
-        };
-        if let Some(view) = &view {
-            all().for_each(|interface| view.describe(interface));
-        }
-        let (send_writing, writing) = mpsc::channel::<(Arc<Writing>, Arc<Doorbell>)>();
-        let ending = self.running.one_more();
-        let handle = spawn("wl-write", move || {
-            let _ending = ending;
-            let run = |(writing, bell): (Arc<Writing>, Arc<Doorbell>)| writing.run(&bell);
-            writing.recv().map(run).unwrap_or_else(|_| Finished::nothing())
-        })?;
+        let known = self.file_metadata.iter().filter(|_| file.is_some());
+        let metadata = known.map(|metadata| metadata.queue(threads.is_empty())).collect();
+        view.iter().for_each(|view| all().for_each(|interface| view.describe(interface)));
+        let (handle, send_writing) = self.start_thread()?;
         let bell = Arc::new(Doorbell::new(handle.thread().clone()));
-        let written = Arc::new(Progress::default());
         let roster = Arc::new(Roster::new(all().cloned().collect()));
-        let keeps_order = self.keeps_order && ways.len() == 1;
-        let (mut lanes, mut inputs, mut interface) = (Vec::new(), Vec::new(), 0);
-        for way in ways {
-            let count = way.interfaces.len() as u32;
-            let (lane, input) = self.way(way, interface, &roster, &bell);
-            lanes.push(lane);
-            inputs.push(input);
-            interface += count;
-        }
+        let (lanes, inputs) = self.ways(ways, &roster, &bell);
         lock(&self.written).extend(file.is_some().then(|| Arc::clone(&written)));
         let writer = WriterThread {
             file,
             view,
+            keeps_order: self.keeps_order && inputs.len() == 1,
             inputs,
             ended: 0,
-            keeps_order,
             metadata,
             roster,
             counters,
@@ -164,6 +144,34 @@ impl Opener {
         // The thread waits for exactly this; it cannot be gone.
         let _ = send_writing.send((writing, bell));
         Ok(lanes)
+    }
+
+    /// Starts a thread that writes once it gets a [`Writing`] and its bell.
+    fn start_thread(&self) -> Result<(JoinHandle<Finished>, mpsc::Sender<Start>)> {
+        let (send_writing, writing) = mpsc::channel::<Start>();
+        let ending = self.running.one_more();
+        let handle = spawn("wl-write", move || {
+            let _ending = ending;
+            let run = |(writing, bell): Start| writing.run(&bell);
+            writing.recv().map(run).unwrap_or_else(|_| Finished::nothing())
+        })?;
+        Ok((handle, send_writing))
+    }
+
+    /// The two ends of each way. The interfaces of a file are numbered from way to way.
+    fn ways(
+        &self,
+        ways: Vec<Way>,
+        roster: &Arc<Roster>,
+        bell: &Arc<Doorbell>,
+    ) -> (Vec<Lane>, Vec<Input>) {
+        let mut interface = 0;
+        let ends = |way: Way| {
+            let first = interface;
+            interface += way.interfaces.len() as u32;
+            self.way(way, first, roster, bell)
+        };
+        ways.into_iter().map(ends).unzip()
     }
 
     /// Both ends of a lane whose first interface has the number `interface` in its file.
