@@ -1,8 +1,12 @@
 //! Who may read the files that a command writes, as arguments say it.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
 use clap::Args;
-use wirelane::Result;
 use wirelane::pcap::Access;
+use wirelane::{Error, Result};
 
 use crate::privilege;
 
@@ -32,6 +36,21 @@ impl AccessArgs {
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("--group", self.group.is_some()), ("--mode", self.mode.is_some())].into_iter()
     }
+}
+
+/// Makes a file anew, which only its user may read unless `access` says otherwise.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn create(path: &Path, access: Access) -> Result<File> {
+    let failed = |error| Error::io(path.display().to_string(), "create", error);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(Access::OWNER);
+    let file = options.open(path).map_err(failed)?;
+    if access.is_told() && file.metadata().map_err(failed)?.is_file() {
+        access.apply(&file).map_err(failed)?;
+    }
+    Ok(file)
 }
 
 /// Octal permissions to read and write. The owner has both: a capture opens its files again.

@@ -1,6 +1,7 @@
 //! Values that several commands take.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -27,6 +28,14 @@ pub(crate) struct Masks {
 /// # Errors
 /// The text is no such value; the message says what to write.
 pub fn queues(text: &str) -> Result<QueueSet, String> {
+    parsed(text)
+}
+
+/// A value of a library, as the library reads it.
+///
+/// # Errors
+/// The text is no such value; the message says what to write.
+pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(reason)
 }
 

@@ -3,6 +3,7 @@
 
 mod access;
 pub mod args;
+mod background;
 mod commands;
 pub mod companion;
 mod control;

@@ -80,29 +80,12 @@ pub(crate) fn connections() -> Vec<Connection> {
     found.into_iter().filter_map(here).collect()
 }
 
-/// Keeps a command from sending by an interface that the user's own connection comes through,
-/// unless the user has agreed.
-///
-/// # Errors
-/// It comes through it.
-pub(crate) fn refuse_to_send(interface: &str, agreed: bool) -> Result<()> {
-    let mut connections = connections().into_iter();
-    match connections.find(|connection| connection.may_arrive_at(interface)) {
-        Some(connection) if !agreed => {
-            let cause = format!("it carries your own SSH connection, {connection}");
-            Err(Error::usage(format!("interface {interface}"), cause)
-                .help("send by another interface, or add --yes"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Refuses to send through an interface that the user's own SSH connection may use, unless that is
 /// `meant`.
 ///
 /// # Errors
 /// The connection may use the interface.
-pub(crate) fn refuse_to_flood(spec: &Spec, meant: bool) -> Result<()> {
+pub(crate) fn refuse_to_send(spec: &Spec, meant: bool) -> Result<()> {
     let is_interface = matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp));
     if meant || !is_interface {
         return Ok(());

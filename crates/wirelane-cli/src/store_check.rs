@@ -9,7 +9,9 @@ use wirelane::{Error, Result};
 use wirelane_store::record::failure;
 use wirelane_store::{CheckReport, Directory};
 
+use crate::background::halt_by_signals;
 use crate::output::{self, grouped, line, plural, sized};
+use crate::stores;
 
 /// What is done to stores.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct CheckOutput {
 /// # Errors
 /// A store cannot be read; something is damaged and stays so; a signal ended it.
 pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> Result<()> {
-    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let halt = halt_by_signals()?;
     let started = Instant::now();
     let mut documents = Vec::new();
     let mut errors = Vec::new();
@@ -111,10 +113,7 @@ fn tell(directory: &Directory, report: &CheckReport, elapsed: Duration) {
 
 /// What stays wrong.
 fn faults(report: &CheckReport) -> impl Iterator<Item = Error> {
-    let damage = report.damage.iter().map(|damage| {
-        let object = format!("{} at byte {}", damage.path.display(), damage.offset);
-        Error::failed(object, damage.what.clone())
-    });
+    let damage = report.damage.iter().map(stores::damage);
     let failed =
         report.failed.iter().map(|failed| Error::failed("cannot be mended", failed.clone()));
     damage.chain(failed)
@@ -154,11 +153,22 @@ struct Mended {
     what: String,
 }
 
+/// Damage of a store, in a JSON object.
 #[derive(Serialize)]
-struct Damage {
+pub(crate) struct Damage {
     path: String,
     offset: u64,
     cause: String,
+}
+
+impl From<&wirelane_store::Damage> for Damage {
+    fn from(damage: &wirelane_store::Damage) -> Self {
+        Self {
+            path: damage.path.display().to_string(),
+            offset: damage.offset,
+            cause: damage.what.to_string(),
+        }
+    }
 }
 
 impl Store {
@@ -166,11 +176,6 @@ impl Store {
         let mended = |mended: &wirelane_store::Mended| Mended {
             path: mended.path.display().to_string(),
             what: mended.what.clone(),
-        };
-        let damage = |damage: &wirelane_store::Damage| Damage {
-            path: damage.path.display().to_string(),
-            offset: damage.offset,
-            cause: damage.what.to_string(),
         };
         Self {
             path: directory.path().display().to_string(),
@@ -182,7 +187,7 @@ impl Store {
             only_looked: report.only_looked.clone(),
             mended: report.mended.iter().map(mended).collect(),
             failed: report.failed.clone(),
-            damage: report.damage.iter().map(damage).collect(),
+            damage: report.damage.iter().map(Damage::from).collect(),
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use wirelane::pcap::{FileId, LINK_TYPE_ETHERNET};
+use wirelane::pcap::FileId;
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
-use wirelane_store::Directory;
 use wirelane_store::record::failure;
+use wirelane_store::{Damage, Directory};
 
-use crate::output;
+use crate::steering;
 
 /// The file that makes a directory a store.
 const STORE_FILE: &str = "wirelane.store";
@@ -56,6 +56,12 @@ pub(crate) fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
     Ok(files)
 }
 
+/// Damage as an error.
+pub(crate) fn damage(damage: &Damage) -> Error {
+    let object = format!("{} at byte {}", damage.path.display(), damage.offset);
+    Error::failed(object, damage.what.clone())
+}
+
 /// The expression, if there is one.
 ///
 /// # Errors
@@ -64,17 +70,7 @@ pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
     if expression.trim().is_empty() {
         return Ok(None);
     }
-    let filter: Filter = expression.parse()?;
-    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
-    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
-        && error.span().is_some()
-    {
-        if let Some(caret) = error.caret() {
-            caret.lines().for_each(|line| output::line(format_args!("{line}")));
-        }
-        return Err(error.into());
-    }
-    Ok(Some(filter))
+    steering::filter(expression).map(Some)
 }
 
 #[cfg(test)]

@@ -6,9 +6,24 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use wirelane::{Error, Result};
+use wirelane_gen::otg::{self, Config};
+
+use crate::output;
 
 /// More than libpcap compiles in an hour.
 pub(crate) const LONGEST_FILTER: u64 = 1 << 20;
+/// No file of flows is longer.
+const LONGEST_FLOWS: u64 = 64 << 20;
+
+/// What a file of flows describes (Open Traffic Generator); packets have `signature` bytes more.
+///
+/// # Errors
+/// As of [`read`]; or it describes nothing that can be sent.
+pub(crate) fn flows(path: &Path, signature: usize) -> Result<Config> {
+    let text = read(path, LONGEST_FLOWS, "a flow file")?;
+    let config = otg::parse(&text, &|_| signature);
+    config.map_err(|error| Error::failed(path.display().to_string(), error.to_string()))
+}
 
 /// The text in the file `path`, or on standard input if that is `-`. It is `what`, such as "a
 /// filter", and has `most` bytes at most.
@@ -17,7 +32,7 @@ pub(crate) const LONGEST_FILTER: u64 = 1 << 20;
 /// It cannot be read, is longer, or is no UTF-8.
 pub(crate) fn read(path: &Path, most: u64, what: &str) -> Result<String> {
     let is_input = path.as_os_str() == "-";
-    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let name = output::name_of(path, "standard input");
     let failed = |call| {
         let name = name.clone();
         move |error| Error::io(name, call, error)

@@ -1,5 +1,6 @@
 //! Times and time spans, as people write and read them.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,9 +39,12 @@ pub(crate) struct Span {
     pub(crate) to: Option<u64>,
 }
 
-/// Parses the value of an argument.
-pub(crate) fn time(text: &str) -> Result<Time, String> {
-    parse(text.trim()).ok_or_else(|| HELP.to_owned())
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text.trim()).ok_or_else(|| HELP.to_owned())
+    }
 }
 
 impl Span {
@@ -246,7 +250,7 @@ mod tests {
     const NOW: u64 = 1_795_401_704 * SECOND;
 
     fn span(from: &str, to: &str) -> Result<Span, String> {
-        let parse = |text: &str| (!text.is_empty()).then(|| time(text)).transpose();
+        let parse = |text: &str| (!text.is_empty()).then(|| text.parse()).transpose();
         Span::at(parse(from)?, parse(to)?, NOW)
     }
 
@@ -335,7 +339,7 @@ mod tests {
             "-5x",
             "tomorrow",
         ] {
-            assert!(time(text).is_err(), "{text:?}");
+            assert!(text.parse::<Time>().is_err(), "{text:?}");
         }
     }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirelane::filter::{Engine, Filter};
-use wirelane::halt::Halt;
 use wirelane::mask::Class;
 use wirelane::pcap::{Direction, MergeControl, Record, Source, Verdict};
 use wirelane::port::OpenOptions;
@@ -14,8 +13,9 @@ use wirelane_filter::{Metadata, Packet};
 use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
+use crate::background::halt_by_signals;
 use crate::steering;
-use crate::time_span::{Span, Time, time};
+use crate::time_span::{Span, Time};
 
 /// Write a capture file in another format or compression, whole or in part.
 ///
@@ -41,10 +41,10 @@ pub(crate) struct ConvertArgs {
     filter: Option<String>,
     /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
     /// without Z in local time
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
     /// Not the packets at TIME and later; a time of day is the first one after --from
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
     /// Only the first N packets
     #[arg(short, long, value_name = "N", value_parser = args::count)]
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     let span = Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = args.filter.as_deref().map(steering::filter).transpose()?;
     let mut sieve = Sieve { span, filter, engines: Vec::new(), failure: None };
-    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let halt = halt_by_signals()?;
     let control = MergeControl::new(halt).options(options).snaplen(args.snaplen).limit(args.count);
     let copied = copying.run(&control, &mut |record, source| sieve.verdict(record, source));
     sieve.failure.map_or(copied, Err)

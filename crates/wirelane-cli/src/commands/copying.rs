@@ -2,11 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use serde::Serialize;
-use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
 use wirelane::pcap::{
     MergeControl, MergeReport, MergedInput, Record, Source, Verdict, merge_selected,
@@ -14,11 +11,8 @@ use wirelane::pcap::{
 use wirelane::{Error, Result};
 use wirelane_wire::text::printable_lines;
 
-use crate::output::{self, grouped, plural, sized};
-use crate::overwrite;
-
-/// How often it is looked whether it has come to its end, and whether somebody asks.
-const LOOK: Duration = Duration::from_millis(5);
+use crate::output::{self, counted, grouped, name_of, plural, sized};
+use crate::{background, overwrite};
 
 /// Which packets are copied.
 pub(crate) type Select<'a> = dyn FnMut(&Record<'_>, &Source) -> Verdict + Send + 'a;
@@ -63,7 +57,7 @@ impl Copying<'_> {
             let summary = self.summary(&report);
             let _ = io::stderr().write_all(printable_lines(&summary).as_bytes());
         }
-        let name = name(self.output, "standard output");
+        let name = name_of(self.output, "standard output");
         let stopped = (report.stopped && report.failure.is_none()).then(|| {
             let packets = packets(report.written.packets);
             let cause = format!("it has only the first {packets}, because a signal ended ");
@@ -75,30 +69,18 @@ impl Copying<'_> {
         output::all_but_first(errors)
     }
 
-    /// Copies on a thread of its own.
     fn watch(&self, control: &MergeControl, select: &mut Select<'_>) -> Result<MergeReport> {
-        let copy = || merge_selected(self.inputs, self.output, control, select);
-        thread::scope(|scope| {
-            let started = thread::Builder::new().name("wl-merge".into()).spawn_scoped(scope, copy);
-            let copying = started.map_err(|error| Error::io("thread wl-merge", "clone", error))?;
-            let mut reports = 0;
-            while !copying.is_finished() {
-                let asked = Halt::reports();
-                if std::mem::replace(&mut reports, asked) != asked {
-                    let (taken, written) = control.packets();
-                    output::line(format_args!("so far: {taken} packets taken, {written} written"));
-                }
-                thread::sleep(LOOK);
-            }
-            let panicked = |_| Error::failed(self.command, "panicked: a defect");
-            Ok(copying.join().map_err(panicked)??)
+        let copy = || Ok(merge_selected(self.inputs, self.output, control, select)?);
+        background::run("wl-merge", copy, || {
+            let (taken, written) = control.packets();
+            output::line(format_args!("so far: {taken} packets taken, {written} written"));
         })
     }
 
     fn summary(&self, report: &MergeReport) -> String {
         let mut text = String::new();
         for input in &report.inputs {
-            let name = name(&input.path, "standard input");
+            let name = name_of(&input.path, "standard input");
             let interfaces = plural(input.interfaces as u64, "interface");
             text += &format!("{name}: {}, {interfaces}", packets(input.packets));
             if input.left > 0 {
@@ -117,7 +99,7 @@ impl Copying<'_> {
                 text += &format!("  note: {note}\n");
             }
         }
-        let name = name(self.output, "standard output");
+        let name = name_of(self.output, "standard output");
         let bytes = sized(report.written.bytes);
         text += &format!("{name}: {}, {bytes}", packets(report.written.packets));
         if report.out_of_order > 0 {
@@ -149,11 +131,7 @@ fn written_notes(report: &MergeReport) -> Vec<String> {
 
 /// So many packets.
 fn packets(count: u64) -> String {
-    format!("{} packet{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
-fn name(path: &Path, dash: &str) -> String {
-    if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
+    counted(count, "packet")
 }
 
 #[derive(Serialize)]

@@ -64,7 +64,7 @@ pub(crate) struct ForwardArgs {
     /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N],
     /// pfifo_fast[:N] or lockless[:nobypass]. Append as needed: ,limit=1000 (packets) ,limit=256k
     /// (bytes) ,bql=on ,tsq=128k ,enqueue=batch
-    #[arg(long, value_name = "SPEC", value_parser = discipline)]
+    #[arg(long, value_name = "SPEC", value_parser = args::parsed::<QdiscSpec>)]
     qdisc: Option<QdiscSpec>,
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
     /// addresses and ports) or cpu
@@ -197,7 +197,7 @@ impl Plan {
                 for (source, sink) in ways.into_iter().take(if one_way { 1 } else { 2 }) {
                     // Packets of a file or a simulation would be extra traffic.
                     if matches!(source.backend, Some(Backend::File | Backend::Sim)) {
-                        ssh::refuse_to_flood(sink, args.yes)?;
+                        ssh::refuse_to_send(sink, args.yes)?;
                     }
                 }
             }
@@ -317,14 +317,6 @@ impl Plan {
 fn same_port(name: &str) -> Error {
     Error::usage(format!("interface {name}"), "it cannot be both ports")
         .help("name it once: packets go back with swapped addresses")
-}
-
-/// A discipline, without the parts of the message that clap adds itself.
-fn discipline(text: &str) -> Result<QdiscSpec, String> {
-    text.parse().map_err(|error: Error| {
-        let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
-        format!("{}{help}", error.cause())
-    })
 }
 
 fn choice(text: &str) -> Result<QueueSelection, String> {

@@ -12,7 +12,7 @@ use wirelane_store::{Access, Directory};
 
 use crate::output::{self, plural};
 use crate::stores;
-use crate::time_span::{self, Span, Time, time};
+use crate::time_span::{self, Span, Time};
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
 ///
@@ -32,10 +32,10 @@ pub(crate) struct PinArgs {
     arguments: Vec<OsString>,
     /// Not what is before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
     /// without Z in local time
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
     /// Not what is at TIME and later; a time of day is the first one after --from
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
     /// Whatever its time
     #[arg(long, conflicts_with_all = ["from", "to"])]

@@ -239,7 +239,7 @@ fn others(summary: &Summary) -> [(u64, &'static str); 7] {
 }
 
 fn name(path: &Path) -> String {
-    if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() }
+    output::name_of(path, "standard input")
 }
 
 fn print(out: &mut impl Write, bytes: &[u8]) -> Result<()> {

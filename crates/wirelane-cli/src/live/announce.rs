@@ -6,7 +6,7 @@ use wirelane::port::{Attempt, Backend, Outcome, PortInfo};
 
 use crate::output::{self, printable};
 
-/// What a command does with its ports, in words in front of a port.
+/// The words in front of a port: its use by the command.
 pub(crate) enum Doing<'a> {
     /// It looks at the packets of all of them, as in `capturing on`. It is `reading` a file.
     Input(&'a str),

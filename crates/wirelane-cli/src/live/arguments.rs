@@ -1,4 +1,4 @@
-//! The options of live commands: those that open ports and run until something ends them.
+//! The options of live commands, which open ports and run until an event ends them.
 
 use std::time::Duration;
 

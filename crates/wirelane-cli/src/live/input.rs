@@ -51,7 +51,7 @@ pub(crate) struct InputArgs {
     /// while lines are printed to a terminal
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
-    /// Interfaces are told apart: `any` is all of them, and those of a file may have several link
+    /// The command distinguishes interfaces: `any` is all of them, and a file may have several link
     /// types.
     #[arg(skip)]
     pub(crate) tells_apart: bool,
@@ -69,7 +69,7 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// The filter, as it was written.
+    /// The text of the filter.
     pub(crate) fn filter(&self) -> Option<&str> {
         self.steering.filter()
     }
@@ -92,8 +92,8 @@ impl InputArgs {
         Ok(if self.single { placement.on_one() } else { placement })
     }
 
-    /// Opens ports in the network namespace of the session, with what each takes from the host, if
-    /// anything.
+    /// Opens ports in the network namespace of the session. Also returns the packets that each
+    /// takes from the host, if any.
     ///
     /// # Errors
     /// One cannot be opened, or would take the user's own connection.
@@ -114,7 +114,7 @@ impl InputArgs {
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Diversion>)> {
-        // As in tcpdump: that of all interfaces would be asked for with each that comes.
+        // As in tcpdump: `any` switches no interface to promiscuous mode.
         let is_every = self.tells_apart && spec.name_text() == "any";
         let mut options = OpenOptions::default()
             .mask(self.mask())
@@ -147,7 +147,7 @@ impl InputArgs {
         }
     }
 
-    /// Whether packets are to be handed over one by one: the user asks for that, or watches them.
+    /// Whether the port hands over packets one by one: the user requests it, or watches them.
     pub(crate) fn is_immediate(&self) -> bool {
         self.latency().is_some_and(|latency| latency.is_zero())
     }
@@ -181,7 +181,7 @@ impl InputArgs {
     }
 }
 
-/// Bytes in which all headers are, but for absurd ones.
+/// Bytes that contain all headers, absurd ones excepted.
 const HEADERS: u32 = 256;
 
 /// How long packets may wait for others while a user watches them, where the kernel hands over

@@ -1,4 +1,4 @@
-//! Live commands: they open ports and run until something ends them. A command makes a plan of its
+//! Live commands: they open ports and run until an event ends them. A command makes a plan of its
 //! arguments and starts a session; [`run_live`] does everything else.
 
 mod announce;

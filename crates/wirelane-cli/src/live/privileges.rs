@@ -7,17 +7,17 @@ use wirelane_os::privilege::Set;
 use super::arguments::SessionArgs;
 use crate::privilege::{self, User};
 
-/// What is to be done with the privileges of the process.
+/// The privileges of the process until it gives them away.
 pub(crate) struct Privileges {
     user: Option<User>,
-    /// Whose members may read what is written, if not only the user's own.
+    /// The group whose members may read the output, too.
     group: Option<u32>,
     keep: bool,
     dropped: bool,
 }
 
 impl Privileges {
-    /// What `args` say; changes nothing yet.
+    /// As `args` request; changes nothing yet.
     ///
     /// # Errors
     /// There is no such user.
@@ -31,8 +31,8 @@ impl Privileges {
         self.group = group;
     }
 
-    /// Gives privileges away, if there are any; before anything is received or created. What
-    /// `ports` need later stays.
+    /// Gives privileges away, if there are any; before anything is received or created. Keeps the
+    /// privileges that `ports` need later.
     ///
     /// # Errors
     /// The system does not let the process become that user.

@@ -27,11 +27,11 @@ pub(crate) struct Opened<'a> {
     pub(crate) filter: Option<&'a str>,
 }
 
-/// Says what `session` does, answers other commands meanwhile, waits for its end, and reports by
-/// what `summarize` makes of the outcome and the time of the start.
+/// Prints how the ports were opened, answers other commands while `session` runs, waits for its
+/// end, and reports the summary that `summarize` makes of the outcome and the start time.
 ///
 /// # Errors
-/// The first thing that went wrong while it ran, or at its end.
+/// The first error of the session, or of the report.
 pub(crate) fn run_live<W: LiveWorker>(
     start: Start<'_>,
     session: Session<W>,
@@ -95,7 +95,7 @@ fn watch<W: LiveWorker>(
     screen::clear();
 }
 
-/// What happens while a session runs.
+/// An event while a session runs.
 pub(crate) enum Event {
     /// SIGUSR1 has asked for a report.
     Asked,
@@ -107,8 +107,8 @@ pub(crate) enum Event {
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits for the end: a signal, `duration` after `started`, or that of the session, for which
-/// `wait` waits for so long at most and says whether it came. Calls `tell` about every `pace`.
+/// Waits for a signal, for `duration` after `started`, or for the end of the session: `wait` waits
+/// for a limited time and returns whether the session has ended. Calls `tell` about every `pace`.
 pub(crate) fn attend(
     wait: impl Fn(Duration) -> bool,
     duration: Option<Duration>,

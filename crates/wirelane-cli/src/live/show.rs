@@ -1,4 +1,4 @@
-//! What a terminal shows while a session runs.
+//! The lines on a terminal while a session runs.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use super::worker::LiveWorker;
 use crate::output::progress::Progress;
 use crate::output::store::StoreView;
 
-/// Who writes on the terminal.
+/// The writer of the terminal's last lines.
 pub(crate) enum Screen<'a> {
     /// Live figures, with how large this file grows.
     Figures(Option<&'a Path>),
-    /// The command, with lines of its own.
+    /// The command itself.
     Own,
-    /// Packets are there.
+    /// Nothing: packets are printed there.
     Packets,
 }
 
-/// What a command adds to what all live commands show.
+/// Lines of one command, in addition to the lines of all live commands.
 pub(crate) trait Show<W: LiveWorker> {
-    /// Who writes on the terminal.
+    /// The writer of the terminal's last lines.
     fn screen(&self) -> Screen<'_>;
 
-    /// Some time has passed. `progress` is for live figures; there is none where nobody looks.
+    /// Some time has passed. `progress` is for live figures; `None` without a terminal.
     fn update(&mut self, _worker: &W, now: &dyn Fn() -> Reading, progress: Option<&mut Progress>) {
         if let Some(progress) = progress {
             progress.update(now(), []);

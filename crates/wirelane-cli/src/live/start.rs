@@ -5,6 +5,7 @@ use wirelane::{Error, ErrorKind, Result};
 
 use super::arguments::SessionArgs;
 use super::privileges::Privileges;
+use crate::background::halt_by_signals;
 use crate::output;
 use crate::output::report::Report;
 use crate::output::summary::Summary;
@@ -13,9 +14,9 @@ use crate::output::summary::Summary;
 pub(crate) struct Start<'a> {
     pub(crate) command: &'static str,
     pub(crate) args: &'a SessionArgs,
-    /// Whether all there is to say is asked for.
+    /// Whether the user requests all details.
     pub(crate) verbose: bool,
-    /// What ends the command: signals, and before the session has begun `--duration`.
+    /// Ends the command: by signals, and before the session has begun by `--duration`.
     pub(crate) halt: Halt,
     pub(crate) privileges: Privileges,
 }
@@ -26,7 +27,7 @@ impl<'a> Start<'a> {
     /// # Errors
     /// The system refuses, or there is no such user as `args` name.
     pub(crate) fn new(command: &'static str, args: &'a SessionArgs, verbose: bool) -> Result<Self> {
-        let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+        let halt = halt_by_signals()?;
         halt.limit(args.duration);
         let privileges = Privileges::new(args)?;
         Ok(Self { command, args, verbose, halt, privileges })
@@ -47,7 +48,7 @@ impl<'a> Start<'a> {
     }
 
     /// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it
-    /// returns. A reader that went away is none.
+    /// returns. A closed reader is no error.
     ///
     /// # Errors
     /// The first of them, or standard output does not take the JSON object.

@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Reason, Row};
 
-use super::grouped;
 use super::table::Table;
+use super::{counted, grouped};
 
 /// What makes a row large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,14 +132,14 @@ impl TableView {
         let mut text = table.to_string();
         let rest = self.rows_total.saturating_sub(self.rows.len());
         if rest > 0 {
-            let rows = if rest == 1 { "row" } else { "rows" };
-            text += &format!("and {} smaller {rows} (--top 0 shows all)\n", grouped(rest as u64));
+            let rows = counted(rest as u64, "smaller row");
+            text += &format!("and {rows} (--top 0 shows all)\n");
         }
         for Without { why, load, .. } in &self.without {
-            text += &format!("{} {}\n", packets(load.packets), reason(*why, self.kind));
+            text += &format!("{} {}\n", counted(load.packets, "packet"), reason(*why, self.kind));
         }
         if self.no_room.all.packets > 0 {
-            let count = packets(self.no_room.all.packets);
+            let count = counted(self.no_room.all.packets, "packet");
             let each =
                 if matches!(self.kind, By::Host | By::Port) { ", once for each end" } else { "" };
             text += &format!("{count} found no room in the table{each} (--max-rows)\n");
@@ -285,10 +285,6 @@ impl From<Load> for Amount {
     fn from(Load { packets, bytes }: Load) -> Self {
         Self { packets, bytes }
     }
-}
-
-fn packets(count: u64) -> String {
-    format!("{} packet{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// Why packets are in no row.

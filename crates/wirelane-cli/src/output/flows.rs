@@ -6,7 +6,7 @@ use wirelane_flow::MeterCounts;
 use wirelane_flow::ipfix::Sent;
 use wirelane_flow::session::FlowCounts;
 
-use super::{grouped, line, plural};
+use super::{counted, grouped, line};
 
 /// What became of packets and of flows.
 pub(crate) struct FlowFigures {
@@ -100,19 +100,19 @@ impl Export {
     }
 
     fn print(&self) {
-        let files = self.files.map_or(String::new(), |it| format!(" in {}", of(it, "file")));
+        let files = self.files.map_or(String::new(), |it| format!(" in {}", counted(it, "file")));
         let (rows, noun) = match (self.flows, self.packets) {
             (None, Some(packets)) => (packets, "packet"),
             (flows, _) => (flows.unwrap_or(0), "flow"),
         };
-        let flows = of(rows, noun);
+        let flows = counted(rows, noun);
         let bytes = grouped(self.bytes);
         let lost = match self.lost {
             0 => String::new(),
-            lost => format!("; {} lost", of(lost, noun)),
+            lost => format!("; {} lost", counted(lost, noun)),
         };
         let away = match &self.last_failure {
-            Some(cause) => format!("; {} ({cause})", of(self.failures, "failure")),
+            Some(cause) => format!("; {} ({cause})", counted(self.failures, "failure")),
             None => String::new(),
         };
         line(format_args!("→ {}: {flows}{files}, {bytes} bytes{lost}{away}", self.to));
@@ -161,7 +161,7 @@ impl Flows {
 
     /// The flows, and how many packets are in them.
     pub(super) fn headline(&self) -> String {
-        format!("{} of {}", of(self.exported, "flow"), of(self.packets, "packet"))
+        format!("{} of {}", counted(self.exported, "flow"), counted(self.packets, "packet"))
     }
 
     /// What is in no flow, and what became of flows before their time.
@@ -182,30 +182,26 @@ impl Flows {
             line(format_args!("packets in no flow: {}", parts.join(", ")));
         }
         if self.evicted > 0 {
-            let flows = of(self.evicted, "flow");
+            let flows = counted(self.evicted, "flow");
             line(format_args!("{flows} exported early for lack of room; try a larger --max-flows"));
         }
         if self.dropped > 0 {
             line(format_args!(
                 "{} of {} dropped: the output was too slow",
-                of(self.dropped, "flow"),
-                of(self.dropped_packets, "packet")
+                counted(self.dropped, "flow"),
+                counted(self.dropped_packets, "packet")
             ));
         }
         if self.refused > 0 {
             line(format_args!(
                 "{} of {} refused: the output had failed",
-                of(self.refused, "flow"),
-                of(self.refused_packets, "packet")
+                counted(self.refused, "flow"),
+                counted(self.refused_packets, "packet")
             ));
         }
         if self.tunnels_not_told_apart > 0 {
-            let packets = of(self.tunnels_not_told_apart, "packet");
+            let packets = counted(self.tunnels_not_told_apart, "packet");
             line(format_args!("{packets} of more than 65,535 tunnels count as outside of them"));
         }
     }
-}
-
-fn of(count: u64, noun: &str) -> String {
-    plural(count, noun).replacen(&count.to_string(), &grouped(count), 1)
 }

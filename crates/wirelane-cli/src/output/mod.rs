@@ -13,7 +13,10 @@ pub(crate) mod summary;
 pub(crate) mod table;
 
 use std::fmt::{Arguments, Display};
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
 
 use serde::Serialize;
 use wirelane::{Error, Result};
@@ -86,9 +89,36 @@ fn write(text: &str) -> Result<()> {
     screen::above(write).map_err(|error| Error::io("standard output", "write", error))
 }
 
+/// Standard output as a file, whose writes nothing delays.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn standard_output() -> Result<File> {
+    let file = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    file.map_err(|error| Error::io("standard output", "open", error))
+}
+
+/// How many of the first bytes are whole lines, within `limit`.
+pub(crate) fn whole_lines(text: &[u8], limit: usize) -> usize {
+    match text.get(..limit) {
+        None => text.len(),
+        Some(text) => text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
+    }
+}
+
 /// A number of things.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The same with digits in groups: `1,234 packets`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// The name of a file; of `-`, what that is: standard input or output.
+pub(crate) fn name_of(path: &Path, dash: &str) -> String {
+    if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
 }
 
 /// The words of `text` on lines of at most `width` columns, as far as they fit.

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 
 use wirelane::halt::Halt;
@@ -12,7 +11,7 @@ use wirelane::session::interfaces;
 use wirelane::{Error, Result};
 use wirelane_print::{Packet, Printer, Style};
 
-use crate::output::printable;
+use crate::output::{printable, standard_output, whole_lines};
 
 /// Text is written when there is so much of it, or when no packet waits.
 const ENOUGH: usize = 64 * 1024;
@@ -45,7 +44,7 @@ impl Lines {
     /// There is no standard output.
     pub(crate) fn new(style: Style, halt: &Halt) -> Result<Self> {
         let failed = |error| Error::io("standard output", "open", error);
-        let file = io::stdout().as_fd().try_clone_to_owned().map(File::from).map_err(failed)?;
+        let file = standard_output()?;
         let kind = file.metadata().map_err(failed)?.file_type();
         let is_terminal = file.is_terminal();
         Ok(Self {
@@ -63,7 +62,9 @@ impl Lines {
     fn flush(&mut self) -> Result<()> {
         let bytes = self.text.as_bytes();
         let written = match self.is_read {
-            true => pipe::write(&self.file, bytes, &self.halt, whole).map_err(|(_, error)| error),
+            true => {
+                pipe::write(&self.file, bytes, &self.halt, whole_lines).map_err(|(_, error)| error)
+            }
             false => self.file.write_all(bytes),
         };
         self.text.clear();
@@ -120,14 +121,6 @@ fn place(source: &Source) -> String {
     printable(format!("{} {class}", source.name).trim())
 }
 
-/// How many of the first bytes are whole lines, within `limit`.
-fn whole(text: &[u8], limit: usize) -> usize {
-    match text.get(..limit) {
-        None => text.len(),
-        Some(text) => text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wirelane::Class;
@@ -151,7 +144,7 @@ mod tests {
     fn readers_get_whole_lines() {
         let text = b"one\ntwo\nthree\n";
         for (limit, expected) in [(0, 0), (3, 0), (4, 4), (9, 8), (14, 14), (99, 14)] {
-            assert_eq!(whole(text, limit), expected, "{limit}");
+            assert_eq!(whole_lines(text, limit), expected, "{limit}");
         }
     }
 }

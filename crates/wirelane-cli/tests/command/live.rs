@@ -1,4 +1,4 @@
-//! Live commands, which open ports and run until something ends them, support the same options and
+//! Live commands, which open ports and run until an event ends them, support the same options and
 //! requests. The table of this is in `docs/operate.md`; `WIRELANE_BLESS=1` writes it anew.
 
 use std::fmt::Write as _;
@@ -11,16 +11,16 @@ use wirelane_testkit::{privileged, process};
 
 use super::*;
 
-/// What each of them may support, in the order of the table.
+/// Options and requests, in the order of the table.
 const COLUMNS: [&str; 9] =
     ["--netns", "--duration", "-c", "-q", "--json", "-i", "SIGUSR1", "stats", "mask"];
 
 /// A live command.
 struct Row {
     command: &'static str,
-    /// PORT, OTHER and DIR stand for two interfaces and a directory.
+    /// PORT and OTHER are replaced by interfaces, DIR by a directory.
     args: &'static [&'static str],
-    /// What it does not support, and why.
+    /// Missing options, with the reasons.
     missing: &'static [(&'static str, &'static str)],
 }
 
@@ -34,11 +34,11 @@ const ROWS: [Row; 7] = [
         args: &["PORT", "OTHER", "--rate", "1kpps"],
         missing: &[
             ("-c", "a trial ends by time; `--duration` is the length of each"),
-            ("stats", "counters begin anew with each trial; SIGUSR1 prints those of this one"),
+            ("stats", "counters begin anew with each trial; SIGUSR1 prints them"),
             ("mask", "what a mask leaves out would count as lost"),
         ],
     },
-    Row { command: "record", args: &["PORT", "DIR"], missing: &[] },
+    Row { command: "record", args: &["PORT", "DIR", "--min-free", "0%"], missing: &[] },
     Row {
         command: "send",
         args: &["PORT", "--packet", "udp", "--rate", "1kpps"],
@@ -46,7 +46,7 @@ const ROWS: [Row; 7] = [
     },
 ];
 
-/// Commands that open ports, but that nothing but themselves ends.
+/// Commands with `--netns` that do not run a session.
 const NOT_LIVE: [&str; 2] = ["exec", "queues"];
 
 /// A namespace with two interfaces that are linked.
@@ -111,7 +111,7 @@ fn succeeds(command: &mut Command) -> Output {
     ended
 }
 
-/// Whether it ended well; a bad end must be that of an option that does not exist.
+/// Whether it ended well; a failure must be an unknown option.
 fn is_known(command: &mut Command) -> bool {
     let ended = output(command);
     let is_unknown = ended.stderr.contains("unexpected argument");
@@ -216,7 +216,7 @@ fn privileged_live_commands_end_after_so_many_packets() {
     each("-c", |row, directory| {
         let mut command = match row.command {
             "ndr" => bed.command(row, directory, &[]),
-            // Where nobody sends, a simulation has packets.
+            // No host sends here, but a simulation has packets.
             _ => wirelane(words(row, "sim:1?rate=1kpps", "", directory)),
         };
         let ended = output(command.args(["--json", "-c", "50"]));
@@ -256,7 +256,7 @@ fn privileged_live_commands_print_one_object() {
     });
 }
 
-/// As with tcpdump, the port may come behind `-i`, by its name or by the number of `-D`.
+/// As with tcpdump, `-i` may name the port, or its number in the list of `-D`.
 #[test]
 fn privileged_live_commands_take_the_port_behind_i() {
     if !privileged::require() {
@@ -311,7 +311,7 @@ fn privileged_live_commands_print_counters_when_asked() {
 /// Asks a command, until it answers or refuses; whether it answered.
 fn answers(child: &ChildGuard, request: &str, options: &[&str]) -> bool {
     let pid = child.id().to_string();
-    // A request that comes before the command listens finds nobody.
+    // The command may not listen yet.
     for _ in 0..20 {
         let ended = output(wirelane([request, pid.as_str()]).args(options));
         if ended.status.success() {

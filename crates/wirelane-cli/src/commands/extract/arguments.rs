@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use wirelane::{Error, Result};
 
 use crate::access::AccessArgs;
-use crate::time_span::{Span, Time, time};
+use crate::time_span::{Span, Time};
 use crate::{args, stores};
 
 /// Get packets back from what `wirelane record` has written, in order of time.
@@ -33,10 +33,10 @@ pub(crate) struct ExtractArgs {
 
     /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
     /// without Z in local time
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Which packets")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
     pub(super) from: Option<Time>,
     /// Not the packets at TIME and later; a time of day is the first one after --from
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Which packets")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
     pub(super) to: Option<Time>,
     /// Also the other packets of the conversations of what matches, whatever their time
     #[arg(long, help_heading = "Which packets")]

@@ -9,6 +9,7 @@ use wirelane_store::query::Listed;
 use super::arguments::{Asked, ExtractArgs};
 use super::list::Entry;
 use super::text;
+use crate::store_check::Damage;
 use crate::time_span;
 
 #[derive(Serialize)]
@@ -57,13 +58,6 @@ struct Extents {
     bytes_read: u64,
 }
 
-#[derive(Serialize)]
-struct Damage {
-    path: String,
-    offset: u64,
-    cause: String,
-}
-
 impl Document {
     pub(super) fn new(
         args: &ExtractArgs,
@@ -71,11 +65,6 @@ impl Document {
         report: &Report,
         elapsed: Duration,
     ) -> Self {
-        let damage = |damage: &wirelane_store::Damage| Damage {
-            path: damage.path.display().to_string(),
-            offset: damage.offset,
-            cause: damage.what.to_string(),
-        };
         Self {
             schema: "wirelane.extract/1",
             command: "extract",
@@ -99,7 +88,7 @@ impl Document {
                 bytes_read: report.bytes_read,
             },
             flows: report.flows,
-            damage: report.damage.iter().map(damage).collect(),
+            damage: report.damage.iter().map(Damage::from).collect(),
             notes: text::notes(report),
             stopped: report.stopped,
             list: None,

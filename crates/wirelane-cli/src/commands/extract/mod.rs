@@ -8,28 +8,25 @@ mod text;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use wirelane::halt::Halt;
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Written};
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
 use wirelane_store::query::{self, Query, Report};
-use wirelane_store::{Damage, Directory, Plan};
+use wirelane_store::{Directory, Plan};
 
 use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
+use crate::background::halt_by_signals;
 use crate::store_check::{self, CheckOutput, Repair};
-use crate::{args, output, stores};
+use crate::{args, background, output, stores};
 use wirelane_store::record::failure;
 
 /// Bytes that compiled expressions accept: what tcpdump says.
 const SNAPLEN: u32 = 262_144;
-/// How often it is looked whether the search has come to its end, and whether somebody asks.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs the command.
 ///
@@ -46,7 +43,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     if args.explain {
         return explain(filter.as_ref());
     }
-    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let halt = halt_by_signals()?;
     let stores = stores::open(&asked.paths)?;
     let query = Query {
         from: asked.span.from,
@@ -146,35 +143,24 @@ fn write(
     Ok((report.map_err(failure)?, written))
 }
 
-/// Searches on a thread of its own, and tells how far it is whenever SIGUSR1 asks.
+/// Searches, and says how far it is whenever SIGUSR1 asks.
 fn watch<T: Send>(search: impl FnOnce(&AtomicU64) -> Result<T> + Send) -> Result<T> {
     let found = AtomicU64::new(0);
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("wl-extract".into());
-        let started = thread.spawn_scoped(scope, || search(&found));
-        let searching = started.map_err(|error| Error::io("thread wl-extract", "clone", error))?;
-        let mut reports = 0;
-        while !searching.is_finished() {
-            let asked = Halt::reports();
-            if std::mem::replace(&mut reports, asked) != asked {
-                let found = found.load(Ordering::Relaxed);
-                output::line(format_args!("so far: {}", output::plural(found, "packet")));
-            }
-            thread::sleep(LOOK);
-        }
-        searching.join().map_err(|_| Error::failed("extract", "panicked: a defect"))?
-    })
+    background::run(
+        "wl-extract",
+        || search(&found),
+        || {
+            let found = found.load(Ordering::Relaxed);
+            output::line(format_args!("so far: {}", output::plural(found, "packet")));
+        },
+    )
 }
 
 /// Why the answer is not whole.
 fn faults(report: &Report) -> impl Iterator<Item = Error> {
-    let damage = |damage: &Damage| {
-        let object = format!("{} at byte {}", damage.path.display(), damage.offset);
-        Error::failed(object, damage.what.clone())
-    };
     let stopped = report.stopped.then(|| {
         let cause = "a signal ended the search; the answer has what was found before";
         Error::failed("extract", cause).help("search again")
     });
-    report.damage.iter().map(damage).chain(stopped)
+    report.damage.iter().map(stores::damage).chain(stopped)
 }

@@ -5,17 +5,15 @@ use std::time::Duration;
 use wirelane_store::Report;
 
 use super::arguments::ExtractArgs;
-use crate::output::{self, grouped, line, plural, sized};
+use crate::output::{self, counted, grouped, line, name_of, plural, sized};
 
 /// What was found, and what it took.
 pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
     let name = match &args.write {
-        Some(path) if path.as_os_str() == "-" => "standard output: ".to_owned(),
-        Some(path) => format!("{}: ", path.display()),
+        Some(path) => name_of(path, "standard output") + ": ",
         None => String::new(),
     };
-    let packets = if report.packets == 1 { "packet" } else { "packets" };
-    let mut found = format!("{name}{} {packets}", grouped(report.packets));
+    let mut found = name + &counted(report.packets, "packet");
     if args.write.is_some() {
         found += &format!(", {}", sized(report.bytes));
     }

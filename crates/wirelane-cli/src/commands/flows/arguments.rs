@@ -19,7 +19,7 @@ use crate::args;
 use crate::habits::HabitArgs;
 use crate::live::InputArgs;
 use crate::live::{SessionArgs, VerboseArgs};
-use crate::time_span::{Span, Time, time};
+use crate::time_span::{Span, Time};
 
 /// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how
 /// well.
@@ -76,10 +76,10 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
     max_flows: Option<u64>,
     /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Flows")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
     from: Option<Time>,
     /// Of a store, not the packets at TIME and later
-    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true, help_heading = "Flows")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
     to: Option<Time>,
     #[command(flatten)]
     pub(super) input: InputArgs,

@@ -1,23 +1,19 @@
 //! Flows as text, into a file or on standard output.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirelane::halt::Halt;
-use wirelane::pcap::Access;
-use wirelane::{Error, Result, clock};
+use wirelane::pcap::{Access, pipe};
+use wirelane::{Error, Result};
 use wirelane_flow::{Flow, Sink, Text, TextFormat};
+
+use crate::access::create;
+use crate::output;
 
 /// Bytes that are written together.
 const CHUNK: usize = 64 << 10;
-/// What a pipe takes at once, if it takes anything (PIPE_BUF).
-const PIPE: usize = 4096;
-/// How often a reader that takes nothing is asked again, in ns.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Writes flows as text.
 pub(super) struct TextSink {
@@ -35,14 +31,7 @@ impl TextSink {
     /// # Errors
     /// It cannot be created.
     pub(super) fn create(path: &Path, format: TextFormat, access: Access) -> Result<Self> {
-        let name = path.display().to_string();
-        let failed = |error| Error::io(name.clone(), "create", error);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(Access::OWNER);
-        let file = options.open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.is_file() && access.is_told() {
-            access.apply(&file).map_err(failed)?;
-        }
+        let (name, file) = (path.display().to_string(), create(path, access)?);
         Ok(Self { text: Text::new(format), buffer: Vec::new(), file, name, halt: None })
     }
 
@@ -51,9 +40,7 @@ impl TextSink {
     /// # Errors
     /// There is none.
     pub(super) fn stdout(format: TextFormat, halt: &Halt) -> Result<Self> {
-        let name = "standard output".to_owned();
-        let file = io::stdout().as_fd().try_clone_to_owned();
-        let file = File::from(file.map_err(|error| Error::io(name.clone(), "open", error))?);
+        let (name, file) = ("standard output".to_owned(), output::standard_output()?);
         let halt = Some(halt.clone());
         Ok(Self { text: Text::new(format), buffer: Vec::new(), file, name, halt })
     }
@@ -62,7 +49,9 @@ impl TextSink {
         let Self { buffer, file, name, halt, .. } = self;
         let outcome = match halt {
             None => file.write_all(buffer),
-            Some(halt) => write_waiting(file, buffer, halt),
+            Some(halt) => {
+                pipe::write(file, buffer, halt, output::whole_lines).map_err(|(_, error)| error)
+            }
         };
         buffer.clear();
         outcome.map_err(|error| Error::io(name.clone(), "write", error))
@@ -87,27 +76,4 @@ impl Sink for TextSink {
         self.text.head(&mut self.buffer);
         self.write()
     }
-}
-
-/// Writes all of it, unless nobody reads and the end is asked for.
-fn write_waiting(mut file: &File, mut bytes: &[u8], halt: &Halt) -> io::Result<()> {
-    let mut since = clock::monotonic_ns();
-    while !bytes.is_empty() {
-        let mut descriptors = [PollFd::new(&file, PollFlags::OUT)];
-        if poll(&mut descriptors, Some(&NAP)).is_ok_and(|ready| ready == 0) {
-            if halt.gives_up(since) {
-                return Err(io::Error::other("its reader takes nothing"));
-            }
-            continue;
-        }
-        let some = bytes.get(..PIPE).unwrap_or(bytes);
-        match file.write(some) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        since = clock::monotonic_ns();
-    }
-    Ok(())
 }

@@ -73,18 +73,12 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
 
 pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Query> {
     let span = args.span()?;
-    let written = match (args.input.filter(), expression) {
-        (Some(option), "") => option,
-        (Some(option), words) => {
-            let cause = format!("there are two, -f '{option}' and '{words}'");
-            return Err(Error::usage("filter", cause).help("write one of them"));
-        }
-        (None, words) => words,
-    };
+    let words = Some(expression).filter(|words| !words.is_empty());
+    let input = args.input.clone().with_filter(words)?;
     Ok(Query {
         from: span.from,
         to: span.to,
-        filter: stores::filter(written)?,
+        filter: stores::filter(input.filter().unwrap_or_default())?,
         cancel: halt.into(),
         ..Query::all()
     })

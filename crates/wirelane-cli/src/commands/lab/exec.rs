@@ -22,7 +22,7 @@ pub(crate) struct ExecArgs {
     #[command(flatten)]
     lab: Name,
     /// Which end of the lab: a or b
-    #[arg(value_name = "a|b", value_parser = side)]
+    #[arg(value_name = "a|b", value_parser = args::parsed::<Side>)]
     side: Side,
     /// The command and its arguments, after --
     #[arg(
@@ -57,7 +57,3 @@ pub(super) fn run(args: &ExecArgs) -> Failure {
 const LAB_MISSING: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-
-fn side(text: &str) -> Result<Side, String> {
-    text.parse().map_err(args::reason)
-}

@@ -38,7 +38,7 @@ pub(crate) struct NdrArgs {
     #[arg(long)]
     pub(super) one_way: bool,
     /// Do not search: one trial at this rate in each direction, such as 20kpps or 100Mbit
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE")]
     pub(super) rate: Option<Rate>,
     /// What to measure [default: throughput,latency]
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "rate")]
@@ -95,7 +95,7 @@ pub(crate) struct NdrArgs {
     #[arg(long, value_enum, default_value_t = SearchBy::Mlr, help_heading = "Search")]
     pub(super) search: SearchBy,
     /// Never send more packets per second in a direction, such as 1Mpps
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Search")]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub(super) max_rate: Option<Rate>,
     /// After a trial, wait until nothing has arrived for so long
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "200ms", help_heading = "Search")]
@@ -223,10 +223,6 @@ fn packets(option: &'static str, rate: Rate, length: usize) -> Result<f64> {
         Error::usage(option, "a share of a link whose speed is unknown here")
             .help("write packets or bits per second, such as 20kpps or 100Mbit")
     })
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    text.parse()
 }
 
 fn mac(text: &str) -> Result<MacAddr, String> {

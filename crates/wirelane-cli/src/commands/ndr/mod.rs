@@ -19,6 +19,7 @@ pub(crate) use self::arguments::NdrArgs;
 use self::document::Document;
 use self::live::Live;
 use self::traffic::Both;
+use crate::background::halt_by_signals;
 use crate::{output, overwrite, ssh};
 
 /// Runs the command.
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     let [a, b] = args.ports()?;
     for spec in [&a, &b] {
         is_interface(spec)?;
-        ssh::refuse_to_send(spec.name_text(), args.yes)?;
+        ssh::refuse_to_send(spec, args.yes)?;
     }
     if a.name == b.name {
         let cause = "both ports are the same interface; packets leave by one and arrive at another";
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     }
     let campaign = args.campaign()?;
     let traffic = traffic::of(args, &a, &b)?;
-    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let halt = halt_by_signals()?;
     let mut tester = tester(args, &a, &b, traffic, &halt)?;
     let mut live = Live::new(args.quiet);
     let report = campaign.run(&mut tester, &mut |step| live.show(step));

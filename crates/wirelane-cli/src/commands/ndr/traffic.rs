@@ -1,23 +1,19 @@
 //! What `wirelane ndr` sends.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use wirelane::port::Spec;
 use wirelane::{Error, Result};
-use wirelane_gen::otg::{self, Config};
+use wirelane_gen::otg::Config;
 use wirelane_gen::protocol::Preset;
 use wirelane_gen::recipe::Value;
 use wirelane_gen::{Recipe, Stream, Values, signature};
 use wirelane_send::ndr::{Ends, Network, Streams, Traffic, Udp};
 
 use super::arguments::NdrArgs;
-
-/// No flow file is longer.
-const LONGEST: u64 = 64 << 20;
+use crate::text_file;
 
 /// The packets of the way there, and of the way back if there are any.
 pub(super) type Both = (Arc<dyn Traffic>, Option<Arc<dyn Traffic>>);
@@ -121,15 +117,7 @@ fn exchanged(there: &Recipe) -> Result<Recipe> {
 /// The flows of a file: A sends those of the port that is located there, or of the first one.
 fn flows(path: &Path, interfaces: [&str; 2]) -> Result<Both> {
     let name = path.display().to_string();
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| Error::io(name.as_str(), "open", error))?;
-    let length = file.take(LONGEST).read_to_string(&mut text);
-    let length = length.map_err(|error| Error::io(name.as_str(), "read", error))?;
-    if length as u64 == LONGEST {
-        return Err(Error::failed(name, "longer than 64 MiB: not a flow file"));
-    }
-    let config = otg::parse(&text, &|_| signature::LEN);
-    let config = config.map_err(|error| Error::failed(name.as_str(), error.to_string()))?;
+    let config = text_file::flows(path, signature::LEN)?;
     let [there, back] = ports(&config, interfaces);
     let of = |port: usize| {
         let own = config.flows.iter().filter(|flow| flow.tx == port);

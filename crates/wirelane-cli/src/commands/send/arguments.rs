@@ -35,7 +35,7 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     interface: InterfaceArgs,
     /// Packets to generate, as in 'ipv4 dst=10.0.0.0/24 udp dst=53'; several --packet take turns
-    #[arg(long, value_name = "PACKET", value_parser = recipe, conflicts_with = "files")]
+    #[arg(long, value_name = "PACKET", conflicts_with = "files")]
     pub(super) packet: Vec<Recipe>,
     /// Generate the flows of a file (YAML or JSON, Open Traffic Generator model)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "packet"])]
@@ -45,7 +45,7 @@ pub(crate) struct SendArgs {
     pub(super) from: Option<String>,
     /// Sizes of generated packets, without frame check sequence: 60, 60,594,1514, 60-1514,
     /// 60-1514@random, 60=7,590=4,1514=1 or imix
-    #[arg(long, value_name = "SIZES", value_parser = sizes, requires = "packet")]
+    #[arg(long, value_name = "SIZES", requires = "packet")]
     pub(super) size: Option<Sizes>,
     /// Print the first N packets in hex, and as tshark reads them if it is there, and send nothing.
     /// Needs no port
@@ -58,7 +58,7 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(super) rewrite: RewriteArgs,
     /// Who sends: auto, sockets or kernel
-    #[arg(long, value_name = "ENGINE", value_parser = engine, default_value = "auto", help_heading = "Machine")]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Machine")]
     pub(super) engine: Engine,
     /// Segment TCP and UDP packets longer than the MTU: tcp, udp or both (on)
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
@@ -100,7 +100,7 @@ impl SendArgs {
 pub(super) struct PaceArgs {
     /// A rate, evenly: 5Mpps, 6Gbit, 80% (of the link) or max [default for generated packets:
     /// 1kpps]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Pace")]
+    #[arg(long, value_name = "RATE", help_heading = "Pace")]
     pub(super) rate: Option<Rate>,
     /// As fast as possible
     #[arg(long, conflicts_with = "rate", help_heading = "Pace")]
@@ -108,27 +108,6 @@ pub(super) struct PaceArgs {
     /// Most packets that leave back to back when several are due, 1 to 64
     #[arg(long, value_name = "N", value_parser = burst, default_value = "32", help_heading = "Pace")]
     pub(super) burst: usize,
-}
-
-/// The message of clap quotes the value itself.
-fn told<T>(parsed: Result<T, impl ToString>) -> Result<T, String> {
-    parsed.map_err(|error| error.to_string())
-}
-
-fn recipe(text: &str) -> Result<Recipe, String> {
-    told(text.parse::<Recipe>())
-}
-
-fn sizes(text: &str) -> Result<Sizes, String> {
-    told(text.parse::<Sizes>())
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    told(text.parse::<Rate>())
-}
-
-fn engine(text: &str) -> Result<Engine, String> {
-    text.parse()
 }
 
 fn burst(text: &str) -> Result<usize, String> {

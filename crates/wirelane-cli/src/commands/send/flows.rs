@@ -2,18 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use wirelane::{Error, Result};
-use wirelane_gen::otg::{self, Config};
+use wirelane_gen::otg::Config;
 use wirelane_gen::{Rate, Stream};
 
 use super::arguments::SendArgs;
-
-/// No flow file is longer.
-const LONGEST: u64 = 64 << 20;
+use crate::text_file;
 
 /// The flows of the file at `path` that the port of `args` sends, and notes for the user.
 ///
@@ -26,15 +22,7 @@ pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<Str
             .help("change them in the file, or send everything with --top-speed"));
     }
     let name = path.display().to_string();
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| Error::io(name.as_str(), "open", error))?;
-    let length = file.take(LONGEST).read_to_string(&mut text);
-    let length = length.map_err(|error| Error::io(name.as_str(), "read", error))?;
-    if length as u64 == LONGEST {
-        return Err(Error::failed(name, "longer than 64 MiB: not a flow file"));
-    }
-    let config = otg::parse(&text, &|_| 0);
-    let config = config.map_err(|error| Error::failed(name.as_str(), error.to_string()))?;
+    let config = text_file::flows(path, 0)?;
     let port = chosen(&config, args, &name)?;
     let own = config.flows.into_iter().filter(|flow| port.is_none_or(|port| flow.tx == port));
     let own: Vec<_> = own.collect();

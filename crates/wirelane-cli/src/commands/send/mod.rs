@@ -108,7 +108,7 @@ fn target(args: &SendArgs) -> Result<Spec> {
         return Err(Error::usage("--engine kernel", "the kernel sends into no file")
             .help("leave it out, or name an interface"));
     }
-    ssh::refuse_to_flood(&spec, args.yes)?;
+    ssh::refuse_to_send(&spec, args.yes)?;
     Ok(spec)
 }
 

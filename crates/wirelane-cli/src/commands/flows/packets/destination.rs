@@ -1,13 +1,12 @@
 //! Where rows of packets go: one place, in one format.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use wirelane::pcap::Access;
 use wirelane::{Error, Result};
 
+use crate::access::create;
 use crate::commands::flows::arguments::{FlowsArgs, Format};
 use crate::commands::flows::program::{self, Target};
 use crate::companion::QUERY;
@@ -92,17 +91,6 @@ impl<'a> Destination<'a> {
     pub(super) fn is_output(&self) -> bool {
         matches!(self.to, To::Output(_))
     }
-}
-
-fn create(path: &Path, access: Access) -> Result<File> {
-    let failed = |error| Error::io(path.display().to_string(), "create", error);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(Access::OWNER);
-    let file = options.open(path).map_err(failed)?;
-    if access.is_told() && file.metadata().map_err(failed)?.is_file() {
-        access.apply(&file).map_err(failed)?;
-    }
-    Ok(file)
 }
 
 /// The format that a suffix names.

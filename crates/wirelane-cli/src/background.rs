@@ -1,0 +1,43 @@
+//! Work on a separate thread, while this thread answers SIGUSR1.
+
+use std::thread;
+use std::time::Duration;
+
+use wirelane::halt::Halt;
+use wirelane::{Error, Result};
+
+/// Interval of the checks for the end and for SIGUSR1.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The signals that end a command which may lose something by it ([`Halt::by_signals`]).
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn halt_by_signals() -> Result<Halt> {
+    Halt::by_signals().map_err(|error| Error::os("signals", error))
+}
+
+/// Does `work` on a thread of this name. Calls `report` whenever SIGUSR1 asks.
+///
+/// # Errors
+/// There is no thread, or what `work` returns.
+pub(crate) fn run<T: Send>(
+    name: &'static str,
+    work: impl FnOnce() -> Result<T> + Send,
+    report: impl Fn(),
+) -> Result<T> {
+    thread::scope(|scope| {
+        let started = thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
+        let failed = |error| Error::io(format!("thread {name}"), "clone", error);
+        let working = started.map_err(failed)?;
+        let mut reports = 0;
+        while !working.is_finished() {
+            let asked = Halt::reports();
+            if std::mem::replace(&mut reports, asked) != asked {
+                report();
+            }
+            thread::sleep(LOOK);
+        }
+        working.join().map_err(|_| Error::failed(name, "panicked: a defect"))?
+    })
+}
