@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
 use wirelane_cli::companion::COMMAND;
 use wirelane_lab::Site;
 use wirelane_os::clock;
@@ -212,7 +212,7 @@ impl<'a> Job<'a> {
                 match (case.measure)(self) {
                     Ok(sample) => {
                         case.failures = 0;
-                        case.samples.extend(sample);
+                        case.samples.push(sample);
                     }
                     // Who is ended with the run has not failed.
                     Err(_) if self.is_stopped() => return Ok(()),
@@ -321,7 +321,7 @@ impl<F: Into<Figure>, I: IntoIterator<Item = F>> From<I> for Sample {
     }
 }
 
-type Measure<'a> = dyn FnMut(&mut Job<'_>) -> Result<Option<Sample>> + 'a;
+type Measure<'a> = dyn FnMut(&mut Job<'_>) -> Result<Sample> + 'a;
 
 /// Something that is measured once in every round: a program, or several together, under one
 /// condition.
@@ -340,12 +340,12 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// `measure` takes a sample; none if the run was stopped.
+    /// `measure` takes a sample; it may fail when the run is stopped.
     pub(crate) fn new(
         name: &'static str,
         params: Params,
         title: impl Into<String>,
-        measure: impl FnMut(&mut Job<'_>) -> Result<Option<Sample>> + 'a,
+        measure: impl FnMut(&mut Job<'_>) -> Result<Sample> + 'a,
     ) -> Self {
         Self {
             name,
@@ -400,22 +400,27 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Sleeps; false if the run was stopped before.
-pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
+pub(crate) fn go_on(stop: &AtomicBool) -> Result<()> {
+    let is_stopped = stop.load(Ordering::Relaxed);
+    if is_stopped { Err(Error::failed("the run", "was ended")) } else { Ok(()) }
+}
+
+/// Sleeps.
+pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
     wait(time, stop, || false)
 }
 
-/// Sleeps until `is_over`, at most so long; false if the run was stopped before.
-pub(crate) fn wait(time: Duration, stop: &AtomicBool, is_over: impl Fn() -> bool) -> bool {
+/// Sleeps until `is_over`, at most so long.
+pub(crate) fn wait(time: Duration, stop: &AtomicBool, is_over: impl Fn() -> bool) -> Result<()> {
     let until = Instant::now() + time;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
+        go_on(stop)?;
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || is_over() {
-            return true;
+            return Ok(());
         }
-        thread::sleep(left.min(Duration::from_millis(5)));
+        thread::sleep(left.min(Duration::from_millis(10)));
     }
-    false
 }
 
 #[cfg(test)]
@@ -424,7 +429,6 @@ mod tests {
 
     use super::*;
     use crate::params;
-    use wirelane::Error;
 
     #[test]
     fn each_round_has_everyone_and_another_one_first() {
@@ -434,7 +438,7 @@ mod tests {
             let case = |name: &'static str| {
                 Case::new(name, params![size = 64_u64], name, move |job: &mut Job<'_>| match name {
                     "b" => Err(Error::failed("b", "cannot")),
-                    _ => Ok(Some([("packets_per_s", f64::from(job.round))].into())),
+                    _ => Ok([("packets_per_s", f64::from(job.round))].into()),
                 })
             };
             ["a", "b", "c"].map(case).into_iter().collect::<Vec<_>>()

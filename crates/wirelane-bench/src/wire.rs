@@ -160,9 +160,6 @@ pub(crate) enum Counter {
 
 impl Counter {
     /// As the interface of `site` counts since it is there.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(crate) fn read(self, site: &Site) -> Result<u64> {
         let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;

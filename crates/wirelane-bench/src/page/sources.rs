@@ -235,21 +235,7 @@ fn segmentation(case: &'static str) -> Table {
             "udp4" => "Fragmentation, UDP over IPv4 in 9 KB datagrams",
             _ => "Fragmentation, UDP over IPv6 in 9 KB datagrams",
         },
-        setting: match is_tcp {
-            true => {
-                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: \
-                 between two network namespaces, with a share of a CPU in place of a frequency. \
-                 \"None\" is the source's: TCP makes every packet itself (\"stack\" in bench gso). \
-                 The last two columns are beside a stronger one, which the source does not have: \
-                 the kernel's own software cuts, just before the TAP device. Wirelane cuts \
-                 although the device would take long frames, as a wire does not."
-            }
-            false => {
-                "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: \
-                 between two network namespaces, with a share of a CPU in place of a frequency. \
-                 \"None\": the stack fragments, before the TAP device."
-            }
-        },
+        setting: if is_tcp { OF_TCP } else { OF_UDP },
         unit: "Mbit/s",
         columns: match is_tcp {
             true => &[
@@ -265,6 +251,15 @@ fn segmentation(case: &'static str) -> Table {
         lines: lines.collect(),
     }
 }
+
+const OF_TCP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two \
+     network namespaces, with a share of a CPU in place of a frequency. \"None\" is the source's: \
+     TCP makes every packet itself (\"stack\" in bench gso). The last two columns are beside a \
+     stronger one, which the source does not have: the kernel's own software cuts, just before the \
+     TAP device. Wirelane cuts although the device would take long frames, as a wire does not.";
+const OF_UDP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two \
+     network namespaces, with a share of a CPU in place of a frequency. \"None\": the stack \
+     fragments, before the TAP device.";
 
 /// The 2014 qdisc paper: packets with one CPU, as rates and as times.
 fn queueing() -> Table {

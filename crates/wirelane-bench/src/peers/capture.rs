@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use wirelane::error::{Error, Result};
 
 use crate::peers::find;
 
@@ -142,12 +143,16 @@ impl Program {
     }
 
     /// The command that captures from `interface`, which may be a port for ours; `own` is where
-    /// ours is. `None` if it is not installed.
-    pub fn command(&self, own: &Path, interface: &str, file: Option<&Path>) -> Option<Command> {
-        let program = if self.is_ours() { own.to_owned() } else { find(self.name)? };
-        let mut command = Command::new(program);
+    /// ours is.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn command(&self, own: &Path, interface: &str, file: Option<&Path>) -> Result<Command> {
+        let missing = || Error::failed(self.name, "is missing");
+        let found = if self.is_ours() { Some(own.to_owned()) } else { find(self.name) };
+        let mut command = Command::new(found.ok_or_else(missing)?);
         command.args((self.arguments)(interface, file));
-        Some(command)
+        Ok(command)
     }
 
     /// How ours received, as its summary says; `None` for others.

@@ -51,9 +51,6 @@ impl Running {
     }
 
     /// The same with an input.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn start_with(
         command: &mut Command,
         input: &str,
@@ -143,9 +140,6 @@ impl Running {
     }
 
     /// Waits until `is_ready` says so.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn wait_until(
         &mut self,
         is_ready: impl Fn(&Self) -> bool,
@@ -218,9 +212,6 @@ impl Running {
     }
 
     /// Waits for its end; ends it if it does not come within `limit`.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn wait(mut self, limit: Duration) -> Result<Output> {
         let deadline = Instant::now() + limit;
         loop {

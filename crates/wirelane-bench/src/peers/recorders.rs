@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use wirelane::error::{Error, Result};
 
 use crate::peers::capture::{Counts, PROGRAMS, Program};
 use crate::peers::find;
@@ -84,18 +85,17 @@ impl Recorder {
         self.name == OURS.name
     }
 
-    /// Whether it can be started.
-    pub fn is_installed(&self) -> bool {
-        self.is_ours() || find(self.name).is_some()
-    }
-
-    /// The command; `None` if it is not installed.
+    /// The command.
     ///
     /// All see whole packets and write their default format with their own defaults, but for the
     /// buffer.
-    pub fn command(&self, recording: &Recording<'_>) -> Option<Command> {
-        let program = if self.is_ours() { recording.own.into() } else { find(self.name)? };
-        let mut command = Command::new(program);
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn command(&self, recording: &Recording<'_>) -> Result<Command> {
+        let missing = || Error::failed(self.name, "is missing");
+        let found = if self.is_ours() { Some(recording.own.into()) } else { find(self.name) };
+        let mut command = Command::new(found.ok_or_else(missing)?);
         let Recording { source, folder, .. } = recording;
         let file = folder.join("trace").display().to_string();
         let text = match self.name {
@@ -125,7 +125,7 @@ impl Recorder {
             }
         };
         command.args(text.split_whitespace());
-        Some(command)
+        Ok(command)
     }
 
     /// Makes what it expects to find in its directory.

@@ -65,11 +65,6 @@ impl Sender {
         matches!(self.way, Way::Tcpreplay { .. })
     }
 
-    /// Whether it is sent by AF_XDP sockets of DPDK.
-    pub fn is_testpmd(&self) -> bool {
-        self.way == Way::Testpmd
-    }
-
     /// The command that sends without end, as fast as it can.
     ///
     /// # Errors

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
-use wirelane::port::{Backend, Take};
+use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane_lab::leftovers::{self, Folder};
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::affinity;
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_send::ndr::{Found, Goal, Method, Search, Shot};
 
 use crate::job::Job;
@@ -39,6 +40,20 @@ pub(crate) fn cable(queues: u16, longest: usize) -> Result<Lab> {
     let lab = Lab::new(config(queues, longest))?;
     lab.far.set_gro(true)?;
     Ok(lab)
+}
+
+/// Opens a port at `site`, or else here.
+pub(crate) fn open(site: Option<&Site>, spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    match site {
+        Some(site) => site.inside(|| port::open(spec, options))?,
+        None => port::open(spec, options),
+    }
+}
+
+/// Starts to send from inside the kernel, out of the interface of `site`.
+pub(crate) fn send(site: &Site, frames: &[Vec<u8>], pace: Pace) -> Result<Sending> {
+    let interface = site.interface();
+    site.inside(|| LiveSender::new(interface, frames).and_then(|sender| sender.start(pace)))?
 }
 
 /// What a cable joins.
@@ -141,11 +156,8 @@ pub(crate) struct Bisection {
 }
 
 impl Bisection {
-    /// Halves the range between what has passed and what has not; `None` if it was stopped.
-    pub(crate) fn run(
-        self,
-        mut trial: impl FnMut(f64) -> Result<Option<Shot>>,
-    ) -> Result<Option<Found>> {
+    /// Halves the range between what has passed and what has not.
+    pub(crate) fn run(self, mut trial: impl FnMut(f64) -> Result<Shot>) -> Result<Found> {
         let Self { most, first, width, duration, patience } = self;
         let end = Instant::now() + patience;
         let (loss_ratio, exceed_ratio, duration_sum) = (0.0, 0.0, duration);
@@ -155,10 +167,10 @@ impl Bisection {
             search.tell(probe, shot);
         }
         while let Some(probe) = search.probe().filter(|_| Instant::now() < end) {
-            let Some(shot) = trial(probe.rate)? else { return Ok(None) };
+            let shot = trial(probe.rate)?;
             search.tell(probe, Shot { duration, ..shot });
         }
-        Ok(Some(search.found().first().copied().unwrap_or_default()))
+        Ok(search.found().first().copied().unwrap_or_default())
     }
 }
 

@@ -123,8 +123,7 @@ fn filter(job: &mut Job<'_>) -> Result<()> {
                 job.skip(engine, reason);
             }
             let title = format!("{}, {matching} match", expression.name);
-            let measure =
-                move |job: &mut Job<'_>| Ok(Some(engines.measure(job.plan.window / 4).into()));
+            let measure = move |job: &mut Job<'_>| Ok(engines.measure(job.plan.window / 4).into());
             let params = params![expression = expression.name, matching = matching, size = SIZE];
             cases.push(Case::new(ENGINES[0], params, title, measure));
         }

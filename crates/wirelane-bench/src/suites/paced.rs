@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane_lab::leftovers::Folder;
 use wirelane_os::clock;
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
+use wirelane_send::kernel::{Pace, Sending};
 use wirelane_send::ndr::Shot;
 
 use super::bed::{self, Ends};
@@ -190,15 +190,10 @@ impl PacedBed {
     }
 
     /// Runs `command`, which ends by itself after a few packets: the CPU time of the process.
-    /// `None` if it was stopped.
     ///
     /// # Errors
     /// It fails, or does not end.
-    pub(super) fn whole(
-        &self,
-        mut command: Command,
-        job: &mut Job<'_>,
-    ) -> Result<Option<Duration>> {
+    pub(super) fn whole(&self, mut command: Command, job: &mut Job<'_>) -> Result<Duration> {
         self.memory.remove();
         self.memory.make()?;
         let sending = self.send(Pace { count: None, rate: Some(TRICKLE), ..Pace::default() })?;
@@ -206,12 +201,11 @@ impl PacedBed {
         let ended = job.run(&mut command, &[self.capturer], far, self.patience);
         sending.map(Sending::stop).transpose()?;
         self.memory.remove();
-        let cpu = ended?.cpu;
-        Ok((!job.is_stopped()).then_some(cpu))
+        Ok(ended?.cpu)
     }
 
     /// Runs `program` on the interface, writing to a file in memory if `is_written`, while so many
-    /// packets per second come. `None` if it was stopped.
+    /// packets per second come.
     ///
     /// # Errors
     /// It is missing, fails, or does not say what it has captured.
@@ -221,24 +215,20 @@ impl PacedBed {
         is_written: bool,
         rate: u64,
         job: &mut Job<'_>,
-    ) -> Result<Option<PacedSample>> {
+    ) -> Result<PacedSample> {
         let file = is_written.then(|| self.file());
-        let command = program.command(job.own()?, self.interface(), file.as_deref());
-        let command = command.ok_or_else(|| Error::failed(program.name, "is missing"))?;
+        let command = program.command(job.own()?, self.interface(), file.as_deref())?;
         self.sample(program, command, rate, job)
     }
 
     /// Runs `command`, which is `program` or what it becomes, as above.
-    ///
-    /// # Errors
-    /// As above.
     pub(super) fn sample(
         &self,
         program: &Program,
         mut command: Command,
         rate: u64,
         job: &mut Job<'_>,
-    ) -> Result<Option<PacedSample>> {
+    ) -> Result<PacedSample> {
         self.memory.remove();
         self.memory.make()?;
         job.note(&command);
@@ -256,10 +246,10 @@ impl PacedBed {
         let is_over = || sending.as_ref().is_some_and(Sending::is_finished);
         let go_on = wait(time, job.stop, is_over);
         let sent = sending.map(Sending::stop).transpose()?;
-        if !go_on {
+        if go_on.is_err() {
             self.memory.remove();
-            return Ok(None);
         }
+        go_on?;
         thread::sleep(program.drain);
         let loaded = running.cpu().saturating_sub(start.0);
         let receiving = running.cpu_of(RECEIVERS).saturating_sub(start.1);
@@ -279,18 +269,12 @@ impl PacedBed {
             return Err(self.ends.nothing_came());
         }
         let mode = program.mode(&output.stdout);
-        let sample =
-            PacedSample { total, loaded, receiving, captured, sent, elapsed, mode, sender };
-        Ok(Some(sample))
+        Ok(PacedSample { total, loaded, receiving, captured, sent, elapsed, mode, sender })
     }
 
     /// Starts to send; `None` if others do.
     fn send(&self, pace: Pace) -> Result<Option<Sending>> {
         let Some(near) = self.ends.near() else { return Ok(None) };
-        let pace = Pace { cpu: Some(self.sender), ..pace };
-        let send = || {
-            LiveSender::new(near.interface(), &self.frames).and_then(|sender| sender.start(pace))
-        };
-        near.inside(send)?.map(Some)
+        bed::send(near, &self.frames, Pace { cpu: Some(self.sender), ..pace }).map(Some)
     }
 }

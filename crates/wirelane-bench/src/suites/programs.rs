@@ -63,9 +63,6 @@ impl Drops {
     }
 
     /// Packets dropped since.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(crate) fn packets(&self) -> Result<u64> {
         let counts = self.counts[0].lookup(0);
         let counts = counts.map_err(|error| Error::os("XDP program that drops", error))?;
@@ -98,9 +95,6 @@ pub(crate) struct Returns {
 
 impl Returns {
     /// As [`Drops::attach`].
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
         let failed = |error| Error::os(format!("XDP program on {interface}"), error);
         let index = iface::index(interface).map_err(failed)?;
@@ -149,9 +143,6 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// As [`Drops::attach`], on an interface with one receive queue, for so many packets.
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) fn attach(interface: &str, room: u32) -> Result<Self> {
         let maps =
             [(MapKind::Array, "wl_arrived", 8, 1), (MapKind::Array, "wl_times", 8, room.max(1))];
@@ -161,17 +152,11 @@ impl Arrivals {
     }
 
     /// Packets that have arrived.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(crate) fn packets(&self) -> Result<u64> {
         number(&self.maps[0], 0)
     }
 
     /// When each arrived, of those that there was room for: nanoseconds of the monotonic clock.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn times(&self) -> Result<Vec<u64>> {
         let arrived = self.packets()?.min(u64::from(self.room)) as u32;
         (0..arrived).map(|position| number(&self.maps[1], position)).collect()

@@ -17,7 +17,7 @@ use wirelane::error::{Error, Result};
 use wirelane::mask::QueueMask;
 use wirelane::placement::Placement;
 use wirelane::port::sim::Stream;
-use wirelane::port::{self, OpenOptions, Port, Spec, Tx};
+use wirelane::port::{OpenOptions, Port, Spec, Tx};
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_os::clock::CpuTime;
@@ -118,16 +118,13 @@ impl<'a> Senders<'a> {
             .receive(false)
             .transmit(true)
             .placement(placement.clone());
-        let mut port = site.inside(|| port::open(&spec, &options))??;
+        let mut port = bed::open(Some(site), &spec, &options)?;
         let (tx, frames) = (port.tx()?, Arc::new(frames));
         let port = Box::new(port);
         Ok(Self { site, ready: Ready::Sockets { port, tx, frames, placement } })
     }
 
     /// Starts them.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
     pub(in crate::suites) fn start(self) -> Result<Sending> {
         match self.ready {
             Ready::Kernel(senders) => {
@@ -218,7 +215,7 @@ mod tests {
     use std::time::Instant;
     use wirelane::frame::Batch;
     use wirelane::mask::QueueSet;
-    use wirelane::port::Take;
+    use wirelane::port::{self, Take};
     use wirelane_lab::{Lab, LabConfig};
     use wirelane_testkit::privileged;
 

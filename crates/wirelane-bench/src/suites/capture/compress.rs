@@ -37,10 +37,7 @@ const FEWEST: u64 = 300_000;
 const PLAIN: &str = "plain.pcapng";
 
 /// Measures each compression, by ours and by the program of that name.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn compress(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn compress(job: &mut Job<'_>) -> Result<()> {
     let Some(folder) = &job.or_skip(CASE, bed::in_memory()) else { return Ok(()) };
     let packets = ((job.plan.window.as_secs_f64() * PACKETS_PER_S) as u64).max(FEWEST);
     let mut cases = Vec::new();
@@ -51,7 +48,7 @@ pub fn compress(job: &mut Job<'_>) -> Result<()> {
             theirs.args(arguments).arg(folder.file(PLAIN));
             let measured = sample(folder, packets, suffix, (peer, theirs), job);
             folder.remove();
-            measured.map(Some)
+            measured
         };
         let title = format!("writing .{suffix}, beside {peer} -1");
         let params = params![compression = peer, size = "imix", packets = packets];

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pcap::WriterOptions;
-use wirelane::port::{self, Backend, OpenOptions, PortMode, Spec, Take};
+use wirelane::port::{Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::Session;
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::leftovers::Folder;
@@ -179,11 +179,7 @@ impl<'a> Bed<'a> {
             .take_management(is_ours)
             // What is sent here is addressed to nobody.
             .promiscuous(one.load.is_some());
-        let open = || port::open(&spec, &options);
-        let mut port = match lab {
-            Some(lab) => lab.far.inside(open)??,
-            None => open()?,
-        };
+        let mut port = bed::open(lab.map(|lab| &lab.far), &spec, &options)?;
         let info = port.info();
         let nature = (info.mode, info.queues.len() as u64, info.interface.clone());
         let folder = self.folder(one.target);
@@ -288,7 +284,7 @@ impl<'a> Condition<'a> {
         let is_required = self.named.is_some();
         let measure = move |job: &mut Job<'_>| {
             let run = bed.run(&self, job.plan.window, job.stop)?;
-            Ok(Some(self.sample(&run, job.report.machine.cycles_per_ns)))
+            Ok(self.sample(&run, job.report.machine.cycles_per_ns))
         };
         Case::new(name, Params::default(), title, measure).skipped_as(port).required(is_required)
     }

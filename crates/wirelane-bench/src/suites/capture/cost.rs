@@ -25,7 +25,7 @@ pub fn cost(job: &mut Job<'_>) -> Result<()> {
             let title = format!("CPU time of {}, written to: {target}", program.name);
             let measure = move |job: &mut Job<'_>| {
                 let sample = bed.capture(program, is_written, RATE, job)?;
-                Ok(sample.map(|sample| bed.figures(("target", target), RATE, &sample)))
+                Ok(bed.figures(("target", target), RATE, &sample))
             };
             let peer = (!program.is_ours()).then_some(program.name);
             let case = Case::new(CASE, Params::default(), title, measure);

@@ -1,12 +1,12 @@
 //! The suite `capture`: the 2011 multiqueue BPF paper's six conditions ([`conditions`]), and our
 //! command as a process, beside other programs.
 
-pub mod compress;
+mod compress;
 mod conditions;
 pub mod cost;
-pub mod print;
-pub mod several;
-pub mod short;
+mod print;
+mod several;
+mod short;
 mod timed;
 pub mod write;
 

@@ -16,17 +16,13 @@ const CASE: &str = "print";
 const RATE: u64 = 100_000;
 
 /// Measures both ways.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn print(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn print(job: &mut Job<'_>) -> Result<()> {
     let Some(bed) = &PacedBed::or_skip(CASE, job) else { return Ok(()) };
     let case = |(printed, program)| {
         let title = "CPU time of receiving, while packets are written, and printed or not";
         let measure = move |job: &mut Job<'_>| {
             let sample = bed.capture(&program, true, RATE, job)?;
-            let ns = sample.map(|sample| sample.receiving_ns_per_packet());
-            Ok(ns.map(|ns| [("receiving_cpu_ns_per_packet", ns)].into()))
+            Ok([("receiving_cpu_ns_per_packet", sample.receiving_ns_per_packet())].into())
         };
         let params = params![port = "packet", printed = printed, offered = RATE];
         Case::new(CASE, params, title, measure)

@@ -34,10 +34,7 @@ const INTERFACES: usize = 3;
 const RATE: u64 = 60_000;
 
 /// Measures one process and three, without a file and with one in memory.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn several(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn several(job: &mut Job<'_>) -> Result<()> {
     let window = job.plan.window.max(paced::SHORTEST);
     let Some(bed) = &job.or_skip(CASE, Bed::new(window)) else { return Ok(()) };
     // The second ones have what the first ones leave.
@@ -49,7 +46,7 @@ pub fn several(job: &mut Job<'_>) -> Result<()> {
             );
             let measure = move |job: &mut Job<'_>| {
                 let ns = bed.sample(processes, target == "memory", job)?;
-                Ok(ns.map(|ns| [("cpu_ns_per_packet_under_load", ns)].into()))
+                Ok([("cpu_ns_per_packet_under_load", ns)].into())
             };
             let params = params![
                 port = "packet",
@@ -87,8 +84,8 @@ impl Bed {
         Ok(Self { window, lab, frames, sender, capturer, memory })
     }
 
-    /// CPU time of a packet in nanoseconds, of all processes together; `None` if it was stopped.
-    fn sample(&self, processes: usize, is_written: bool, job: &mut Job<'_>) -> Result<Option<f64>> {
+    /// CPU time of a packet in nanoseconds, of all processes together.
+    fn sample(&self, processes: usize, is_written: bool, job: &mut Job<'_>) -> Result<f64> {
         self.memory.remove();
         self.memory.make()?;
         let [program, ..] = PROGRAMS;
@@ -130,10 +127,11 @@ impl Bed {
             captured += counts.map_or(0, |counts| counts.captured);
         }
         self.memory.remove();
-        if captured == 0 && go_on {
+        go_on?;
+        if captured == 0 {
             return Err(Error::failed(CASE, "no packet was captured"));
         }
-        Ok(go_on.then(|| loaded.as_nanos() as f64 / captured as f64))
+        Ok(loaded.as_nanos() as f64 / captured as f64)
     }
 }
 

@@ -24,7 +24,7 @@ const TCPDUMP: &str = "tcpdump";
 ///
 /// # Errors
 /// Our command is missing. What else cannot be measured is skipped with its reason.
-pub fn short(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn short(job: &mut Job<'_>) -> Result<()> {
     let Some(bed) = &PacedBed::or_skip(CASE, job) else { return Ok(()) };
     // As whom tcpdump runs from then on is left out: both stay who they are.
     let ours = (None, job.own()?.to_owned(), vec!["capture", bed.interface()]);
@@ -37,7 +37,7 @@ pub fn short(job: &mut Job<'_>) -> Result<()> {
             let mut command = Command::new(&program);
             command.args(&words).args(["-c", &PACKETS.to_string(), "-w"]).arg(bed.file());
             let cpu = bed.whole(command, job)?;
-            Ok(cpu.map(|cpu| [("cpu_ns_of_process", cpu.as_nanos() as f64)].into()))
+            Ok([("cpu_ns_of_process", cpu.as_nanos() as f64)].into())
         };
         let params = params![port = "packet", target = "memory", packets = PACKETS];
         Case::new(CASE, params, title, measure).of(peer)

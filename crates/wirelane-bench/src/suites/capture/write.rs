@@ -40,7 +40,7 @@ pub fn write(job: &mut Job<'_>, disk: Option<&Path>) -> Result<()> {
     let case = |place| {
         let mut writers = Writers::new(place, job.plan.window);
         let title = format!("writing to {}, beside {DD}", place.name);
-        let measure = move |job: &mut Job<'_>| writers.measure(job).map(Some);
+        let measure = move |job: &mut Job<'_>| writers.measure(job);
         let params = params![port = "sim", target = place.name, size = SIZE];
         Case::new(CASE, params, title, measure)
     };

@@ -82,7 +82,7 @@ pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_
                 if peer.is_none() {
                     received(&output.stdout, packets)?;
                 }
-                Ok(Some([("cpu_ns_per_packet", cpu)].into()))
+                Ok([("cpu_ns_per_packet", cpu)].into())
             };
             let params = params![size = "imix", flows = FLOWS];
             cases.push(Case::new(contest.case, params, title, measure).of(peer));

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use wirelane::error::{Error, Result};
+use wirelane::error::Result;
 use wirelane_send::ndr::Shot;
 
 use crate::job::{Case, Job, Sample};
@@ -48,7 +48,7 @@ pub(super) fn live(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
             true => search(bed, what, &program, job),
             false => {
                 let sample = offer(bed, &program, ALL, job)?;
-                Ok(sample.map(|sample| bed.figures(("command", what), 0, &sample)))
+                Ok(bed.figures(("command", what), 0, &sample))
             }
         };
         Case::new(CASE, Params::default(), title, measure)
@@ -56,35 +56,26 @@ pub(super) fn live(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
     job.take([("capture", capture), ("flows", METERING)].map(case).into_iter().collect())
 }
 
-/// The highest rate without loss; `None` if it was stopped.
+/// The highest rate without loss.
 fn search(
     bed: &PacedBed,
     what: &'static str,
     program: &Program,
     job: &mut Job<'_>,
-) -> Result<Option<Sample>> {
-    let Some(all) = offer(bed, program, ALL, job)? else { return Ok(None) };
+) -> Result<Sample> {
+    let all = offer(bed, program, ALL, job)?;
     let Shot { duration, rate: most, .. } = all.shot();
     let search = Bisection { most, first: None, width: WIDTH, duration, patience: PATIENCE };
-    let trial = |rate: f64| {
-        let sample = offer(bed, program, rate.max(1.0) as u64, job)?;
-        Ok(sample.map(|sample| sample.shot()))
-    };
-    let Some(found) = search.run(trial)? else { return Ok(None) };
+    let trial = |rate: f64| Ok(offer(bed, program, rate.max(1.0) as u64, job)?.shot());
+    let found = search.run(trial)?;
     let params = params![command = what].and(bed.ends().params(all.mode.clone()).0);
     let sample = Sample::from([("packets_per_s", found.rate)]);
-    Ok(Some(Sample { params: Some(params.and(params![size = SIZE].0)), ..sample }))
+    Ok(Sample { params: Some(params.and(params![size = SIZE].0)), ..sample })
 }
 
-/// Offers packets at this rate; `None` if it was stopped.
-fn offer(
-    bed: &PacedBed,
-    program: &Program,
-    rate: u64,
-    job: &mut Job<'_>,
-) -> Result<Option<PacedSample>> {
-    let command = program.command(job.own()?, &bed.ends().port(), None);
-    let mut command = command.ok_or_else(|| Error::failed(program.name, "is missing"))?;
+/// Offers packets at this rate.
+fn offer(bed: &PacedBed, program: &Program, rate: u64, job: &mut Job<'_>) -> Result<PacedSample> {
+    let mut command = program.command(job.own()?, &bed.ends().port(), None)?;
     command.args(bed.ends().options());
     bed.sample(program, command, rate, job)
 }

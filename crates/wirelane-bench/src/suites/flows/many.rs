@@ -40,7 +40,7 @@ pub(super) fn many(readings: [u64; 2], job: &mut Job<'_>) -> Result<()> {
             let packets = PACKETS * readings;
             let (cpu, output) = run(command, packets, job)?;
             received(&output.stdout, packets)?;
-            Ok(Some([("cpu_ns_per_packet", cpu)].into()))
+            Ok([("cpu_ns_per_packet", cpu)].into())
         };
         let params = params![size = 64_u64, flows = flows, readings = readings];
         Case::new(CASE, params, format!("{flows} flows"), measure)

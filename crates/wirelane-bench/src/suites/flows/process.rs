@@ -21,9 +21,6 @@ pub(super) fn run(mut command: Command, packets: u64, job: &mut Job<'_>) -> Resu
 }
 
 /// Whether our command has read all packets, by its summary.
-///
-/// # Errors
-/// It has not.
 pub(super) fn received(summary: &str, packets: u64) -> Result<()> {
     let summary: Value = serde_json::from_str(summary).unwrap_or_default();
     match summary["totals"]["received"].as_u64() {

@@ -222,20 +222,7 @@ impl Trial<'_> {
             ],
         };
         let placement = Placement::of(&[self.cpu])?;
-        let options = OpenOptions::default()
-            .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
-            .transmit(true)
-            .outgoing(false)
-            .promiscuous(true)
-            .latency(Duration::from_millis(1))
-            .placement(placement.clone())
-            .take(Take::All)
-            .take_management(true)
-            .forwarding(Forwarding::default().cuts(cuts).offload(if cuts {
-                SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
-            } else {
-                SinkGso::default()
-            }));
+        let options = options(cuts, &placement);
         let open = |(site, spec): &(&Site, String)| {
             site.inside(|| port::open(&spec.parse::<Spec>()?, &options))?
         };
@@ -302,6 +289,24 @@ impl Trial<'_> {
             lost: transfer.lost() - lost,
         }))
     }
+}
+
+/// How both ports are opened; with `cuts` Wirelane cuts frames between them.
+fn options(cuts: bool, placement: &Placement) -> OpenOptions {
+    OpenOptions::default()
+        .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
+        .transmit(true)
+        .outgoing(false)
+        .promiscuous(true)
+        .latency(Duration::from_millis(1))
+        .placement(placement.clone())
+        .take(Take::All)
+        .take_management(true)
+        .forwarding(Forwarding::default().cuts(cuts).offload(if cuts {
+            SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
+        } else {
+            SinkGso::default()
+        }))
 }
 
 /// Lets the kernel merge what an interface receives, in threads of their own, which are returned.

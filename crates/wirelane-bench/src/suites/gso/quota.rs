@@ -68,9 +68,6 @@ impl Quota {
     }
 
     /// Puts the calling thread under the limit, and all threads that it starts from now on.
-    ///
-    /// # Errors
-    /// The system refuses.
     pub(super) fn join(&self) -> Result<()> {
         self.write(self.members, &gettid().as_raw_nonzero().to_string())
     }

@@ -53,7 +53,7 @@ const EXAMPLES: [Example; 2] = [
 ///
 /// # Errors
 /// Our command is missing. What else cannot be measured is skipped with its reason.
-pub fn batch(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn batch(job: &mut Job<'_>) -> Result<()> {
     let own = job.own()?.to_owned();
     let prepared = Folder::new(&std::env::temp_dir()).and_then(|folder| {
         let programs = programs(&own, &folder)?;
@@ -66,7 +66,7 @@ pub fn batch(job: &mut Job<'_>) -> Result<()> {
             command.arg(format!("sim:1?count={packets}&flows={FLOWS}&size={SIZE}"));
             let cpu = job.run(&mut command, &bed::cpus(), None, LIMIT)?.cpu;
             let ns = cpu.as_nanos() as f64 / packets as f64;
-            Ok(Some([("cpu_ns_per_packet", ns)].into()))
+            Ok([("cpu_ns_per_packet", ns)].into())
         };
         let params = params![port = "sim", size = SIZE, example = name, language = language];
         Case::new(CASE, params, format!("the example {name} in {language}"), measure)

@@ -28,16 +28,13 @@ const PACKETS: u64 = 8_000_000;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Measures one handle and two, on an interface of two queues.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn handles(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn handles(job: &mut Job<'_>) -> Result<()> {
     let Some((folder, program, cpus)) = job.or_skip(CASE, prepare()) else { return Ok(()) };
     let case = |handles: u64| {
         let program = program.clone();
         let measure = move |job: &mut Job<'_>| {
             let rate = sample(&program, handles, cpus, job)?;
-            Ok(Some([("packets_per_s", rate)].into()))
+            Ok([("packets_per_s", rate)].into())
         };
         let params = params![port = "sim", size = SIZE, queues = QUEUES, handles = handles];
         Case::new(CASE, params, format!("handles on two queues: {handles}"), measure)

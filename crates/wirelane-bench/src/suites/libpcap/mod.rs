@@ -4,10 +4,10 @@
 //! * `handles`: two handles on two queues beside one, in a program of 67 lines ([`handles`]).
 //! * `batch`: the examples of the C interface beside the same in Rust ([`batch`]).
 
-pub mod batch;
+mod batch;
 mod compiler;
-pub mod handles;
-pub mod tcpdump;
+mod handles;
+mod tcpdump;
 
 use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};

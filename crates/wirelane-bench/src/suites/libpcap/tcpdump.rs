@@ -5,9 +5,10 @@
 //! prints.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
-use wirelane::error::{Error, Result};
+use wirelane::error::Result;
 
 use crate::job::{Case, Job};
 use crate::peers::capture::{PROGRAMS, Program};
@@ -23,10 +24,7 @@ const STOCK: &str = "libpcap";
 const TARGETS: [(&str, u64); 3] = [("none", 300_000), ("memory", 300_000), ("text", 100_000)];
 
 /// Measures both libraries.
-///
-/// # Errors
-/// None in a lab: what cannot be measured is skipped with its reason.
-pub fn tcpdump(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
+pub(super) fn tcpdump(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
     let program = PROGRAMS.iter().find(|program| program.name == CASE);
     let Some(program) = program.filter(|_| job.find(CASE).is_some()) else { return Ok(()) };
     let Some(bed) = &PacedBed::at(wired, CASE, job)? else { return Ok(()) };
@@ -39,10 +37,9 @@ pub fn tcpdump(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
         for (peer, name, library) in libraries {
             let title = format!("CPU time of tcpdump over {library}, written to: {target}");
             let measure = move |job: &mut Job<'_>| {
-                let command = command(bed, program, target, peer.is_none(), job)?;
-                let command = command.ok_or_else(|| Error::failed(CASE, "is missing"))?;
+                let command = command(bed, program, target, peer.is_none(), job.own()?)?;
                 let sample = bed.sample(program, command, rate, job)?;
-                Ok(sample.map(|sample| bed.figures(("target", target), rate, &sample)))
+                Ok(bed.figures(("target", target), rate, &sample))
             };
             let case = Case::new(CASE, Params::default(), title, measure);
             cases.push(case.of(peer).skipped_as(name));
@@ -51,24 +48,20 @@ pub fn tcpdump(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
     job.take(cases)
 }
 
-/// The program with one of the libraries; `None` if it is not installed.
+/// The program with one of the libraries.
 fn command(
     bed: &PacedBed,
     program: &Program,
     target: &str,
     is_ours: bool,
-    job: &Job<'_>,
-) -> Result<Option<Command>> {
-    let own = job.own()?;
+    own: &Path,
+) -> Result<Command> {
     let file = (target == "memory").then(|| bed.file());
-    let Some(plain) = program.command(own, bed.interface(), file.as_deref()) else {
-        return Ok(None);
-    };
+    let plain = program.command(own, bed.interface(), file.as_deref())?;
     let mut words = vec![plain.get_program().to_owned()];
     words.extend(plain.get_args().map(OsString::from));
     if is_ours {
-        let exec = [own.into(), "exec".into(), "--".into()];
-        words.splice(0..0, exec);
+        words.splice(0..0, [own.into(), "exec".into(), "--".into()]);
     }
     if target == "text" {
         // What it prints is as little wanted as what it writes.
@@ -76,11 +69,8 @@ fn command(
         let shell = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/null"].map(OsString::from);
         words.splice(0..0, shell);
     }
-    let mut words = words.into_iter();
     // Nothing but the library differs.
-    Ok(words.next().map(|first| {
-        let mut command = Command::new(first);
-        command.args(words).env_remove("LD_PRELOAD").env_remove("WIRELANE_PCAP");
-        command
-    }))
+    let mut command = Command::new(words.remove(0));
+    command.args(words).env_remove("LD_PRELOAD").env_remove("WIRELANE_PCAP");
+    Ok(command)
 }

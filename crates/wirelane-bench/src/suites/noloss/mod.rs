@@ -218,14 +218,14 @@ impl<'a> Bed<'a> {
         Ok(all)
     }
 
-    /// Searches once. `None` if it was stopped.
+    /// Searches once.
     fn measure(
         &self,
         one: &Receiver,
         size: usize,
         resolution: f64,
         job: &mut Job<'_>,
-    ) -> Result<Option<Sample>> {
+    ) -> Result<Sample> {
         let (window, stop) = (job.plan.window, job.stop);
         let load = |near| Load::new(near, size, self.sender);
         let mut path: Box<dyn Path> = match (self.ends()?, one.other, &one.port) {
@@ -242,14 +242,13 @@ impl<'a> Bed<'a> {
             }
             _ => Box::new(Simulated::new(size, &self.placement)),
         };
-        let Some(bound) = path.bound(window)? else { return Ok(None) };
+        let bound = path.bound(window)?;
         // The path makes as many trials as a rate has to pass: they count as one here. What all
         // that can be sent showed is the first step, if it lost packets.
         let (most, first, width) = (bound.rate, bound.failed, resolution);
         let patience = LONGEST_SEARCH;
         let search = Bisection { most, first, width, duration: window, patience };
         let found = search.run(|rate| path.trials(rate, window, stop))?;
-        let Some(found) = found else { return Ok(None) };
         if found.rate > 0.0 {
             for (position, load) in (0..).zip(LOADS) {
                 let rate = found.rate * load as f64 / 100.0;
@@ -262,7 +261,7 @@ impl<'a> Bed<'a> {
             }
         }
         let (nature, ages) = path.finish()?;
-        Ok(Some(self.sample(size, nature, &found, &ages)))
+        Ok(self.sample(size, nature, &found, &ages))
     }
 
     /// The rate, and of each of [`LOADS`] the ages, where there are any.

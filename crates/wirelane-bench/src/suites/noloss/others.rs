@@ -3,13 +3,14 @@
 
 use std::path::Path as FilePath;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 use super::path::{Nature, TRIALS};
+use crate::job::go_on;
 use crate::peers::capture::{self, Counts, PROGRAMS};
 use crate::peers::process::{Output, Running};
 use crate::peers::{find, missing, testpmd};
@@ -64,13 +65,12 @@ impl Other {
 
     /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
     fn command(&self, interface: &str, size: usize, cpu: u32) -> Result<Command> {
-        let command = if self.name == testpmd::PROGRAM {
-            testpmd::command(Task::Rxdrop, interface, size, cpu)
-        } else {
+        match self.program() {
             // Where ours is does not matter to them.
-            self.program().and_then(|program| program.command(FilePath::new(""), interface, None))
-        };
-        command.ok_or_else(|| Error::failed(self.name, "is missing"))
+            Some(program) => program.command(FilePath::new(""), interface, None),
+            None => testpmd::command(Task::Rxdrop, interface, size, cpu)
+                .ok_or_else(|| Error::failed(self.name, "is missing")),
+        }
     }
 
     /// Whether it receives at `far`, as far as can be seen.
@@ -117,21 +117,15 @@ impl Program<'_> {
         self.other.command(self.far.interface(), self.size, self.cpu)
     }
 
-    /// Starts it, sends so often, and ends it. `None` if the run was stopped.
-    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
-        let is_stopped = || self.stop.load(Ordering::Relaxed);
+    /// Starts it, sends so often, and ends it.
+    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Trial> {
         let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
-        match running.wait_until(|running| self.other.is_ready(running, self.far), LIMIT, self.stop)
-        {
-            Err(_) if is_stopped() => return Ok(None),
-            ready => ready?,
-        }
+        let is_ready = |running: &Running| self.other.is_ready(running, self.far);
+        running.wait_until(is_ready, LIMIT, self.stop)?;
         thread::sleep(SETTLE);
         let (mut sent, mut elapsed) = (0, Duration::ZERO);
         for _ in 0..trials {
-            if is_stopped() {
-                return Ok(None);
-            }
+            go_on(self.stop)?;
             let of_trial = self.load.send(rate, window)?;
             (sent, elapsed) = (sent + of_trial.frames, elapsed + of_trial.elapsed);
             thread::sleep(PAUSE);
@@ -141,18 +135,18 @@ impl Program<'_> {
         let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
         let counts = self.other.counts(&output).ok_or_else(unclear)?;
         let received = counts.captured.min(sent.saturating_sub(counts.dropped));
-        Ok(Some(Trial { sent, received, elapsed }))
+        Ok(Trial { sent, received, elapsed })
     }
 }
 
 impl Path for Program<'_> {
-    fn bound(&mut self, window: Duration) -> Result<Option<Bound>> {
-        Ok(self.run(None, window, 1)?.map(|trial| trial.bound(window)))
+    fn bound(&mut self, window: Duration) -> Result<Bound> {
+        Ok(self.run(None, window, 1)?.bound(window))
     }
 
     /// What was lost is known at the end of the program only: all trials are made.
-    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Option<Shot>> {
-        Ok(self.run(Some(rate), window, TRIALS)?.map(|trial| trial.shot(window)))
+    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Shot> {
+        Ok(self.run(Some(rate), window, TRIALS)?.shot(window))
     }
 
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {

@@ -1,11 +1,12 @@
 //! The ways of packets: a sender, and a receiver of ours.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::job::go_on;
 use crate::suites::noloss::receiver::{self, Receiver, Stamp};
 use crate::suites::senders;
 use wirelane::error::{Error, Result};
@@ -63,11 +64,11 @@ pub(super) struct Bound {
 
 /// A sender and a receiver.
 pub(super) trait Path {
-    /// What the sender can send, and what became of it. `None` if it was stopped.
-    fn bound(&mut self, window: Duration) -> Result<Option<Bound>>;
+    /// What the sender can send, and what became of it.
+    fn bound(&mut self, window: Duration) -> Result<Bound>;
 
-    /// What [`TRIALS`] at `rate` show, one after the other. `None` if it was stopped.
-    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>>;
+    /// What [`TRIALS`] at `rate` show, one after the other.
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Shot>;
 
     /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False
     /// if nothing came.
@@ -84,19 +85,16 @@ fn try_often(
     stop: &AtomicBool,
     window: Duration,
     mut trial: impl FnMut() -> Result<Trial>,
-) -> Result<Option<Shot>> {
-    let mut last = None;
-    for _ in 0..TRIALS {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
+) -> Result<Shot> {
+    let mut shots = 1;
+    loop {
+        go_on(stop)?;
         let shot = trial()?.shot(window);
-        last = Some(shot);
-        if shot.loss_ratio() > 0.0 {
-            break;
+        if shots == TRIALS || shot.loss_ratio() > 0.0 {
+            return Ok(shot);
         }
+        shots += 1;
     }
-    Ok(last)
 }
 
 /// A sender in the kernel, at one end of the cable.
@@ -168,11 +166,11 @@ impl<'a> Cable<'a> {
 }
 
 impl Path for Cable<'_> {
-    fn bound(&mut self, window: Duration) -> Result<Option<Bound>> {
-        Ok(Some(self.trial(None, window, None)?.bound(window)))
+    fn bound(&mut self, window: Duration) -> Result<Bound> {
+        Ok(self.trial(None, window, None)?.bound(window))
     }
 
-    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Shot> {
         try_often(stop, window, || self.trial(Some(rate), window, None))
     }
 
@@ -224,12 +222,12 @@ impl<'a> Simulated<'a> {
 }
 
 impl Path for Simulated<'_> {
-    fn bound(&mut self, _window: Duration) -> Result<Option<Bound>> {
+    fn bound(&mut self, _window: Duration) -> Result<Bound> {
         // Any rate can be asked for. No processor receives one in five nanoseconds.
-        Ok(Some(Bound { rate: 200e6, failed: None }))
+        Ok(Bound { rate: 200e6, failed: None })
     }
 
-    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Shot> {
         try_often(stop, window, || self.trial(rate, window, None))
     }
 

@@ -13,12 +13,13 @@ use wirelane::frame::{Batch, Frame};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pipeline;
 use wirelane::placement::Placement;
-use wirelane::port::{self, OpenOptions, Port, Rx, Spec, Take};
+use wirelane::port::{OpenOptions, Port, Rx, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_send::kernel::STAMP_BYTES;
 
+use crate::suites::bed;
 use crate::suites::sockets::loops::join;
 
 /// An idle thread checks this often whether to end.
@@ -67,11 +68,7 @@ impl Receiver {
             .take_management(take.is_none())
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .placement(placement.clone());
-        let open = || port::open(spec, &options);
-        let mut port = match site {
-            Some(site) => site.inside(open)??,
-            None => open()?,
-        };
+        let mut port = bed::open(site, spec, &options)?;
         let queues = port.rx()?;
         if queues.is_empty() {
             return Err(Error::failed(format!("port '{spec}'"), "has no queue to receive from"));
@@ -128,9 +125,6 @@ impl Receiver {
     }
 
     /// Ends the threads; the histograms of all queues together.
-    ///
-    /// # Errors
-    /// What ended one of them before.
     pub(super) fn finish(mut self) -> Result<Vec<Histogram<u64>>> {
         self.baton.store(END, Ordering::Release);
         let results = join(&mut self.crew)?;

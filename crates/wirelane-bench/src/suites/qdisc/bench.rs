@@ -53,6 +53,18 @@ pub(super) struct QdiscCase {
     pub(super) build: bool,
 }
 
+impl QdiscCase {
+    fn spec(&self) -> Result<QdiscSpec> {
+        let Self { producers, size, batch, .. } = *self;
+        if !(1..=MAX_PRODUCERS).contains(&producers) || size > MAX_SIZE || batch == 0 {
+            return Err(Error::usage("benchmark", format!("{self:?} is out of range")));
+        }
+        let spec = QdiscSpec { batched: self.batched, ..QdiscSpec::new(self.discipline) };
+        let is_queue = !matches!(self.discipline, QdiscKind::Noqueue { .. });
+        Ok(QdiscSpec { limit_packets: is_queue.then_some(LIMIT).or(spec.limit_packets), ..spec })
+    }
+}
+
 /// What one run of a [`QdiscCase`] brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QdiscSample {
@@ -102,15 +114,8 @@ impl Bench {
     /// A case outside of what is documented; the simulated port cannot be opened; no packet gets
     /// through; frames were lost.
     pub(super) fn measure(&mut self, case: &QdiscCase, window: Duration) -> Result<QdiscSample> {
-        let QdiscCase { producers, size, batch, .. } = *case;
-        if !(1..=MAX_PRODUCERS).contains(&producers) || size > MAX_SIZE || batch == 0 {
-            return Err(Error::usage("benchmark", format!("{case:?} is out of range")));
-        }
-        let mut spec = QdiscSpec { batched: case.batched, ..QdiscSpec::new(case.discipline) };
-        if !matches!(case.discipline, QdiscKind::Noqueue { .. }) {
-            spec.limit_packets = Some(LIMIT);
-        }
-        let egress = Egress::new(&spec, sink()?);
+        let producers = case.producers;
+        let egress = Egress::new(&case.spec()?, sink()?);
         let counters = egress.tx_counters();
         let (stop, start) = (AtomicBool::new(false), Barrier::new(producers + 1));
         let (cpus, start, stop) = (&self.cpus, &start, &stop);

@@ -74,9 +74,6 @@ struct Sample {
 
 impl Bottleneck {
     /// Measures all disciplines once.
-    ///
-    /// # Errors
-    /// There is no memory.
     pub(super) fn measure(&mut self, round: u32) -> Result<()> {
         for (spec, samples) in SPECS.iter().zip(&mut self.samples) {
             samples.push(sample(spec, round)?);

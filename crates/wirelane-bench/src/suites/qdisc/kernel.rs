@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::frame::Batch;
-use wirelane::port::{self, Backend, OpenOptions, Spec, Tx};
+use wirelane::port::{Backend, OpenOptions, Spec, Tx};
 use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, link};
@@ -92,11 +92,8 @@ impl Kernel {
     fn sample(&self, bypass: &str, window: Duration) -> Result<f64> {
         let spec: Spec = format!("packet:{}@0?bypass={bypass}", self.interface).parse()?;
         let options = OpenOptions::default().receive(false).transmit(true);
-        let open = || port::open(&spec, &options);
-        let mut port = match &self.cable {
-            Some(cable) => cable.lab.near.inside(open)??,
-            None => open()?,
-        };
+        let near = self.cable.as_ref().map(|cable| &cable.lab.near);
+        let mut port = bed::open(near, &spec, &options)?;
         let ends = port.tx()?;
         port.start()?;
         let none = || Error::failed(self.interface.as_str(), "has no queue to send from");

@@ -110,16 +110,7 @@ fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> 
         if job.is_stopped() {
             break;
         }
-        if let Some(found) = &mut kernel {
-            job.tell("the kernel's queueing layer");
-            if let Err(error) = found.measure(window) {
-                if port.is_some() {
-                    return Err(error);
-                }
-                job.skip(kernel::CASE, error);
-                job.report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
-            }
-        }
+        through_kernel(&mut kernel, port.is_some(), job)?;
         job.tell("a bottleneck");
         bottleneck.measure(round)?;
         job.tell("rings");
@@ -158,6 +149,22 @@ fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> 
     rows.extend(kernel.iter().flat_map(Kernel::rows));
     rows.extend(bottleneck.rows());
     rings.finish(job.report);
+    Ok(())
+}
+
+/// Measures the kernel's queueing layer once. If that fails, it is measured no more; where a port
+/// was named, that is an error.
+fn through_kernel(kernel: &mut Option<Kernel>, is_named: bool, job: &mut Job<'_>) -> Result<()> {
+    let Some(found) = kernel else { return Ok(()) };
+    job.tell("the kernel's queueing layer");
+    match found.measure(job.plan.window) {
+        Err(error) if is_named => return Err(error),
+        Err(error) => {
+            job.skip(kernel::CASE, error);
+            job.report.rows.extend(kernel.take().iter().flat_map(Kernel::rows));
+        }
+        Ok(()) => {}
+    }
     Ok(())
 }
 

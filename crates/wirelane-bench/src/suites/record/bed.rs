@@ -18,8 +18,8 @@ use wirelane_lab::leftovers::{self, Folder};
 use wirelane_os::iface;
 
 use super::load::{Load, Sent, Shape};
-use crate::job::{Ended, Job, pause};
-use crate::peers::process::Running;
+use crate::job::{Ended, Job, go_on, pause};
+use crate::peers::process::{Output, Running};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::row::Params;
 use crate::suites::bed::{self, Ends};
@@ -167,14 +167,14 @@ impl<'a> Cable<'a> {
 
     /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be
     /// sent, for a time to warm up and one that counts. What comes from outside is recorded for
-    /// that time, of which all counts. `None` if it was stopped.
+    /// that time, of which all counts.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
         index: bool,
         (shape, rate, warm, window): (Shape, Option<f64>, Duration, Duration),
         job: &mut Job<'_>,
-    ) -> Result<Option<Trial>> {
+    ) -> Result<Trial> {
         let (far, stop, port) = (self.far(), job.stop, self.ends.port());
         self.bed.in_folder(|folder| {
             let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
@@ -187,17 +187,13 @@ impl<'a> Cable<'a> {
                 index,
                 compress: None,
             };
-            let missing = || Error::failed(recorder.name, "is missing");
-            let mut command = recorder.command(&recording).ok_or_else(missing)?;
+            let mut command = recorder.command(&recording)?;
             if recorder.is_ours() {
                 command.args(self.ends.options());
             }
             job.note(&command);
             let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;
-            match running.wait_for(recorder.ready, LIMIT, stop) {
-                Err(_) if job.is_stopped() => return Ok(None),
-                ready => ready?,
-            }
+            running.wait_for(recorder.ready, LIMIT, stop)?;
             thread::sleep(SETTLE);
             // A card may lose its link for seconds when it gets an XDP program (igb_xdp_setup).
             far.inside(|| iface::wait_until_running(far.interface(), LIMIT))?
@@ -219,19 +215,8 @@ impl<'a> Cable<'a> {
             };
             thread::sleep(recorder.drain);
             let cpu = running.cpu().saturating_sub(before);
-            if job.is_stopped() {
-                return Ok(None);
-            }
-            running.ask_to_end();
-            // An index may take it much longer than the packets. Some versions of it hang when they
-            // have lost one.
-            let deadline = Instant::now() + LIMIT / 2 + 20 * (warm + window);
-            while recorder.ends_with_a_packet && running.is_running() && Instant::now() < deadline {
-                load.as_ref().map_or(Ok(()), Load::push)?;
-                thread::sleep(Duration::from_millis(100));
-            }
-            let patience = if recorder.ends_with_a_packet { GRACE } else { LIMIT };
-            let output = running.wait(patience)?;
+            go_on(stop)?;
+            let output = self.end(running, recorder, warm + window)?;
             let unclear = || Error::failed(recorder.name, "does not tell how much it recorded");
             let counts = recorder.counts(&output.stdout, &output.stderr).ok_or_else(unclear)?;
             if let Some(mode) = recorder.mode(&output.stdout) {
@@ -249,8 +234,23 @@ impl<'a> Cable<'a> {
             let recorded = counts.captured.saturating_sub(warmed);
             let recorded = recorded.min(frames.saturating_sub(counts.dropped));
             let (bytes, index_bytes) = (size(folder, &|_| true), size(folder, &is_index));
-            Ok(Some(Trial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes }))
+            Ok(Trial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes })
         })
+    }
+
+    /// Ends a program that has recorded for so long. An index may take it much longer than the
+    /// packets. Some versions of it hang when they have lost one.
+    fn end(&self, mut running: Running, recorder: &Recorder, time: Duration) -> Result<Output> {
+        running.ask_to_end();
+        if !recorder.ends_with_a_packet {
+            return running.wait(LIMIT);
+        }
+        let (load, deadline) = (self.load(), Instant::now() + LIMIT / 2 + 20 * time);
+        while running.is_running() && Instant::now() < deadline {
+            load.as_ref().map_or(Ok(()), Load::push)?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        running.wait(GRACE)
     }
 }
 
@@ -259,7 +259,8 @@ impl<'a> Cable<'a> {
 /// before packets come, and may begin to count anew.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
     let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
-    while pause(Duration::from_millis(10), stop) && Instant::now() < end {
+    while Instant::now() < end {
+        pause(Duration::from_millis(10), stop)?;
         let now = Counter::Received.read(far)?;
         if now > before {
             break;

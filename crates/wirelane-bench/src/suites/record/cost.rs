@@ -50,7 +50,7 @@ pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>)
                     let warm = Duration::from_secs_f64(WARM_BYTES / (rate * shape.mean()));
                     let load = (shape, Some(rate), warm, window);
                     let trial = cable.trial(&recorder, index, load, job)?;
-                    Ok(trial.map(|trial| sample(cable, shape, offered, index, &trial)))
+                    Ok(sample(cable, shape, offered, index, &trial))
                 };
                 let name = if recorder.has_index && !index { WITHOUT_INDEX } else { CASE };
                 let peer = (!recorder.is_ours()).then_some(recorder.name);

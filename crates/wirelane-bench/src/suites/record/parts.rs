@@ -37,12 +37,12 @@ pub(super) fn parts(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
     let lz4 = job.find(LZ4);
     let pieces = &pieces();
     let params = || params![size = "imix", flows = FLOWS];
-    let index = |_: &mut Job<'_>| Ok(Some(index(pieces)));
+    let index = |_: &mut Job<'_>| Ok(index(pieces));
     let compress = |job: &mut Job<'_>| {
         let ours = Figure::new("bytes_per_s", compress(pieces)?);
         let theirs = lz4.as_ref().map(|program| theirs(program, pieces, bed, job)).transpose()?;
         let theirs = theirs.map(|speed| Figure::new("bytes_per_s", speed).of(LZ4));
-        Ok(Some([ours].into_iter().chain(theirs).into()))
+        Ok([ours].into_iter().chain(theirs).into())
     };
     let title = format!("compressing a segment, beside {LZ4} -1");
     job.take(vec![

@@ -45,7 +45,7 @@ pub(super) fn sim(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
                 queues = queues,
                 compress = compress.unwrap_or("none"),
             ];
-            let measure = move |job: &mut Job<'_>| one.measure(job).map(Some);
+            let measure = move |job: &mut Job<'_>| one.measure(job);
             cases.push(Case::new(CASE, params, title, measure));
         }
     }
@@ -102,9 +102,7 @@ impl Recordings<'_> {
             let own = bed.own;
             let recording =
                 Recording { own, source, folder, is_super: false, index: true, compress };
-            let missing = || Error::failed(OURS.name, "is missing");
-            let command = OURS.command(&recording).ok_or_else(missing)?;
-            let ended = bed.run(command, job)?;
+            let ended = bed.run(OURS.command(&recording)?, job)?;
             let counts = OURS.counts(&ended.output.stdout, &ended.output.stderr);
             let recorded = counts.map_or(0, |counts| counts.captured);
             if recorded != packets {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use wirelane::error::{Error, Result};
 use wirelane::frame::Batch;
-use wirelane::port::{self, OpenOptions, Port};
+use wirelane::port::OpenOptions;
 use wirelane_os::clock;
 
 use super::bed::Cable;
@@ -71,8 +71,7 @@ impl Recorded {
             index: true,
             compress: None,
         };
-        let none = || Error::failed(STENOTYPE, missing(STENOTYPE));
-        let mut command = steno.command(&recording).ok_or_else(none)?;
+        let mut command = steno.command(&recording)?;
         let mut running = Running::start(&mut command, cable.bed.recorders(), Some(cable.far()))?;
         running.wait_for(steno.ready, LIMIT, job.stop)?;
         let begin = clock::realtime_ns();
@@ -181,8 +180,7 @@ fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let near = cable.near().ok_or_else(nobody)?;
     let interface = near.interface();
     let options = OpenOptions::default().receive(false).transmit(true);
-    let open = || port::open(&format!("packet:{interface}").parse()?, &options);
-    let mut port: Port = near.inside(open)??;
+    let mut port = bed::open(Some(near), &format!("packet:{interface}").parse()?, &options)?;
     let ends = port.tx()?;
     port.start()?;
     let none = || Error::failed(interface, "has no queue to send from");

@@ -44,13 +44,13 @@ pub(super) fn veth(
     job.take(cases)
 }
 
-/// Searches once. `None` if it was stopped.
+/// Searches once.
 fn search(
     cable: &Cable<'_>,
     recorder: &Recorder,
     shape: Shape,
     job: &mut Job<'_>,
-) -> Result<Option<Sample>> {
+) -> Result<Sample> {
     let duration = job.plan.window;
     let mut trial = |rate| {
         let load = (shape, rate, Duration::ZERO, duration);
@@ -60,18 +60,16 @@ fn search(
         let (sent, lost, rate) = (trial.sent, trial.lost(), trial.rate());
         Shot { duration, sent, lost, rate }
     };
-    let Some(all) = trial(None)? else { return Ok(None) };
+    let all = trial(None)?;
     // What all that can be sent showed is the first step.
     let (most, first, width, patience) = (all.rate(), Some(shot(all)), RESOLUTION, LONGEST_SEARCH);
     let search = Bisection { most, first, width, duration, patience };
-    let Some(found) = search.run(|rate| Ok(trial(Some(rate))?.map(shot)))? else {
-        return Ok(None);
-    };
+    let found = search.run(|rate| trial(Some(rate)).map(shot))?;
     let figures = [
         ("bytes_per_s", found.rate * shape.mean()),
         ("packets_per_s", found.rate),
         (SENDER_BOUND, f64::from(u8::from(found.sender_bound))),
     ];
     let params = Some(cable.params().and(params![size = shape.name()].0));
-    Ok(Some(Sample { params, ..figures.into() }))
+    Ok(Sample { params, ..figures.into() })
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use wirelane::error::{Error, Result};
 use wirelane::port::sim::Stream;
 
-use crate::job::{Case, Figure, Job};
+use crate::job::{Case, Figure, Job, Sample};
 use crate::params;
 use crate::peers::process::Running;
 use crate::suites::bed::{self, DD, Place, dd};
@@ -33,9 +33,6 @@ const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Measures one queue and two: packets are only read, written to memory, and to `disk` if there is
 /// one.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
 pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
     let Some(cpus) = bed::cpus().first_chunk().copied() else {
         job.skip(CASE, "it takes two CPUs to measure");
@@ -51,7 +48,7 @@ pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
             let target = one.target();
             let title =
                 format!("capture with one and two queues, written to: {target}, {size} bytes");
-            let measure = move |job: &mut Job<'_>| one.measure(job).map(|both| Some(both.into()));
+            let measure = move |job: &mut Job<'_>| one.measure(job).map(Sample::from);
             let params = params![port = "sim", target = target, size = size];
             cases.push(Case::new(CASE, params, title, measure));
         }

@@ -140,22 +140,20 @@ impl Bed {
     }
 
     /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end
-    /// what it did. `None` if it was stopped.
+    /// what it did.
     pub(super) fn count(
         &self,
         command: &mut Command,
         window: Duration,
         is_ours: bool,
         stop: &AtomicBool,
-    ) -> Result<Option<(Counted, Option<Value>)>> {
+    ) -> Result<(Counted, Option<Value>)> {
         let counting = self.counting()?;
         let mut running = self.start(command, &counting, stop)?;
         thread::sleep(SETTLE);
         let used = running.cpu();
         let (first, begin) = reading(&counting)?;
-        if !pause(window, stop) {
-            return Ok(None);
-        }
+        pause(window, stop)?;
         let (last, end) = reading(&counting)?;
         let used = running.cpu().saturating_sub(used);
         let elapsed = end.saturating_duration_since(begin).as_secs_f64();
@@ -174,7 +172,7 @@ impl Bed {
         }
         let per_packet = used.as_nanos() as f64 / packets as f64;
         let cpu_ns = (!used.is_zero()).then_some(per_packet);
-        Ok(Some((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary)))
+        Ok((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
     }
 
     /// Starts `command` and waits for its first packet. The kernel takes its time to release the
@@ -202,14 +200,14 @@ impl Bed {
     }
 
     /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when
-    /// each arrived. `None` if it was stopped.
+    /// each arrived.
     pub(super) fn replay(
         &self,
         name: &str,
         times: &[u64],
         make: impl Fn(&Path) -> Result<Command>,
         job: &mut Job<'_>,
-    ) -> Result<Option<Vec<u64>>> {
+    ) -> Result<Vec<u64>> {
         let path = self.folder.file(name);
         if !path.exists() {
             file::write(&path, &file::packets(64)?, times)?;
@@ -225,10 +223,7 @@ impl Bed {
         }
         let mut running = Running::start(&mut command, &[self.cpu], Some(near))?;
         let whole = Duration::from_nanos(times.last().copied().unwrap_or(0));
-        match running.wait_until_ended(whole + LIMIT, job.stop) {
-            Err(_) if job.is_stopped() => return Ok(None),
-            ended => ended?,
-        }
+        running.wait_until_ended(whole + LIMIT, job.stop)?;
         running.wait(Duration::ZERO)?;
         thread::sleep(DRAIN);
         let (arrived, sent) = (arrivals.packets()?, times.len() as u64);
@@ -236,7 +231,7 @@ impl Bed {
             let cause = format!("{arrived} packets have arrived of {sent}");
             return Err(Error::failed(line(&command), cause));
         }
-        arrivals.times().map(Some)
+        arrivals.times()
     }
 
     /// Removes a file that [`Bed::replay`] has made.

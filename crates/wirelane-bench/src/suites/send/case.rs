@@ -80,19 +80,18 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn speed(&self, job: &mut Job<'_>) -> Result<Option<Sample>> {
+    fn speed(&self, job: &mut Job<'_>) -> Result<Sample> {
         let mut command = self.command()?;
         job.note(&command);
         let is_ours = matches!(self.subject, Subject::Ours(_));
-        let counted = self.bed.count(&mut command, self.window, is_ours, job.stop)?;
-        let Some((counted, _)) = counted else { return Ok(None) };
+        let (counted, _) = self.bed.count(&mut command, self.window, is_ours, job.stop)?;
         let is_usual = matches!(self.what, What::Generate { size: SIZE, flows: 1 });
         if is_usual && matches!(self.subject, Subject::Ours(Ours::Default)) {
             self.bed.fastest.set(Some(counted.packets_per_s));
         }
         let rate = Figure::new("packets_per_s", counted.packets_per_s);
         let cpu = counted.cpu_ns.map(|cpu| Figure::new("cpu_ns_per_packet", cpu));
-        Ok(Some([rate].into_iter().chain(cpu).into()))
+        Ok([rate].into_iter().chain(cpu).into())
     }
 
     fn command(&self) -> Result<Command> {
@@ -115,7 +114,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn rate(&self, percent: u64, job: &mut Job<'_>) -> Result<Option<Sample>> {
+    fn rate(&self, percent: u64, job: &mut Job<'_>) -> Result<Sample> {
         let (Some(fastest), Subject::Ours(ours)) = (self.bed.fastest.get(), self.subject) else {
             return Err(Error::failed("rate", "the highest rate is not known"));
         };
@@ -123,24 +122,23 @@ impl<'a> Case<'a> {
         let (own, interface) = (&self.bed.own, self.bed.interface());
         let mut command = ours.generate(own, interface, SIZE, 1, Some(rate));
         job.note(&command);
-        let counted = self.bed.count(&mut command, self.window * LONGER, true, job.stop)?;
-        let Some((counted, summary)) = counted else { return Ok(None) };
+        let window = self.window * LONGER;
+        let (counted, summary) = self.bed.count(&mut command, window, true, job.stop)?;
         let error = (counted.packets_per_s / rate as f64 - 1.0).abs();
         let figures = [("packets_per_s", counted.packets_per_s), ("error_rate_share", error)];
         // By which share our command says that it was off its schedule.
         let own = summary.and_then(|summary| summary["rate_error"].as_f64());
         let own = own.map(|share| ("error_rate_own_share", share.abs()));
-        Ok(Some(figures.into_iter().chain(own).into()))
+        Ok(figures.into_iter().chain(own).into())
     }
 
-    fn timing(&self, packets: u64, job: &mut Job<'_>) -> Result<Option<Sample>> {
+    fn timing(&self, packets: u64, job: &mut Job<'_>) -> Result<Sample> {
         let times = file::uneven(packets, GAP_US);
         let make = |path: &Path| replay(self.subject, self.bed, path);
         let arrivals = self.bed.replay("timing.pcap", &times, make, job)?;
-        let Some(arrivals) = arrivals else { return Ok(None) };
         let found = errors(&arrivals, &times);
         let found = found.ok_or_else(|| Error::failed("timing", "too few packets"))?;
-        Ok(Some(timing_figures(&found).into()))
+        Ok(timing_figures(&found).into())
     }
 }
 

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use wirelane::error::Result;
+use wirelane::error::{Error, Result};
 use wirelane_cli::args;
 
 use self::bed::Bed;
@@ -259,17 +259,17 @@ fn able(
     able
 }
 
-/// The drift of one long replay; `None` if it was stopped.
-fn drift(length: Duration, bed: &Bed, job: &mut Job<'_>) -> Result<Option<Sample>> {
+/// The drift of one long replay.
+fn drift(length: Duration, bed: &Bed, job: &mut Job<'_>) -> Result<Sample> {
     const NAME: &str = "drift.pcap";
     let packets = length.as_micros() as u64 / DRIFT_GAP_US + 1;
     let times = file::even(packets, DRIFT_GAP_US);
     let make = |path: &Path| case::replay(Subject::Ours(Ours::Default), bed, path);
     let arrivals = bed.replay(NAME, &times, make, job);
     bed.forget(NAME);
-    let Some(arrivals) = arrivals? else { return Ok(None) };
-    let Some(found) = errors(&arrivals, &times) else { return Ok(None) };
+    let found = errors(&arrivals?, &times);
+    let found = found.ok_or_else(|| Error::failed("drift", "too few packets"))?;
     let drift =
         [Figure::new("error_drift_ns", found.drift.abs()), Figure::new("stretch", found.stretch)];
-    Ok(Some(drift.into_iter().chain(case::timing_figures(&found)).into()))
+    Ok(drift.into_iter().chain(case::timing_figures(&found)).into())
 }

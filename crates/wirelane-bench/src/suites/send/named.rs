@@ -49,9 +49,6 @@ impl Named {
     }
 
     /// Waits until both ends have a carrier.
-    ///
-    /// # Errors
-    /// They do not get one.
     pub(super) fn wait(&self) -> Result<()> {
         for site in [Some(&self.near), self.far()].into_iter().flatten() {
             let name = site.interface();
@@ -92,9 +89,6 @@ pub(super) enum Counting<'a> {
 
 impl Counting<'_> {
     /// Packets so far.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(super) fn packets(&self) -> Result<u64> {
         match self {
             Self::There(program) => program.packets(),

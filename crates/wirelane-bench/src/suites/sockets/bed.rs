@@ -67,8 +67,8 @@ pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<(
         let peer = one.is_peer().then_some(label);
         let is_required = !one.in_lab && peer.is_none();
         let measure = move |job: &mut Job<'_>| {
-            let measured = bed.trial(&one, wanted, job.plan, job.stop).run(job)?;
-            Ok(measured.map(|(nature, sample)| rows::sample(&one, &nature, &sample)))
+            let (nature, sample) = bed.trial(&one, wanted, job.plan, job.stop).run(job)?;
+            Ok(rows::sample(&one, &nature, &sample))
         };
         let case = Case::new(name, Params::default(), title, measure).of(peer);
         case.skipped_as(label).required(is_required)

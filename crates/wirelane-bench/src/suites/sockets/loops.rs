@@ -213,9 +213,6 @@ impl Station {
 }
 
 /// What all threads of a crew returned, when they have ended.
-///
-/// # Errors
-/// What ended one of them.
 pub(in crate::suites) fn join<T: Send + 'static>(crew: &mut Crew<Result<T>>) -> Result<Vec<T>> {
     let (mut results, mut errors) = (Vec::new(), Vec::new());
     crew.join(&mut results, &mut errors);

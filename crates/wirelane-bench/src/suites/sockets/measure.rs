@@ -28,11 +28,11 @@ const QUIET: Duration = Duration::from_millis(120);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Trial<'_> {
-    /// Measures once. `None` if it was stopped.
+    /// Measures once.
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
-    pub(super) fn run(&self, job: &mut Job<'_>) -> Result<Option<(Nature, PortSample)>> {
+    pub(super) fn run(&self, job: &mut Job<'_>) -> Result<(Nature, PortSample)> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
@@ -45,16 +45,16 @@ impl Trial<'_> {
         }
     }
 
-    fn run_port(&self, spec: &Spec, kind: Task) -> Result<Option<(Nature, PortSample)>> {
+    fn run_port(&self, spec: &Spec, kind: Task) -> Result<(Nature, PortSample)> {
         let frames = Arc::new(frames(self.size)?);
         let subject = Party::start(spec, kind, self, &frames)?;
         let load = match &self.load {
             Some(load) if kind != Task::Txpush => Some(load.start(&frames, spec.backend)?),
             _ => None,
         };
-        let mut go_on = self.sleep(self.warm_up(), Some(&subject));
+        self.sleep(self.warm_up(), Some(&subject))?;
         subject.baton.set(Phase::Count);
-        go_on = go_on && self.sleep(self.window, Some(&subject));
+        self.sleep(self.window, Some(&subject))?;
         subject.baton.set(Phase::Drain);
         subject.wait_until_read();
         let offered = load.map(Sending::stop).transpose()?;
@@ -64,17 +64,17 @@ impl Trial<'_> {
         }
         let nature = subject.nature(self);
         let outcome = subject.finish()?;
-        Ok(go_on.then(|| (nature, sample(kind, &outcome, offered.as_ref()))))
+        Ok((nature, sample(kind, &outcome, offered.as_ref())))
     }
 
-    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
+    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<(Nature, PortSample)> {
         let drops = site.inside(|| Drops::attach(site.interface(), mode))??;
         self.count(mode, || drops.packets())
     }
 
     /// What comes back counts. A veth takes what an XDP program redirects only if its other end has
     /// a NAPI.
-    fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
+    fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<(Nature, PortSample)> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
         };
@@ -90,12 +90,12 @@ impl Trial<'_> {
         &self,
         mode: XdpMode,
         packets: impl Fn() -> Result<u64>,
-    ) -> Result<Option<(Nature, PortSample)>> {
+    ) -> Result<(Nature, PortSample)> {
         let (frames, first) = (frames(self.size)?, packets()?);
         let load = self.load.as_ref().map(|load| load.start(&frames, None)).transpose()?;
-        let mut go_on = self.sleep(self.warm_up(), None);
+        self.sleep(self.warm_up(), None)?;
         let (before, begin) = (packets()?, Instant::now());
-        go_on = go_on && self.sleep(self.window, None);
+        self.sleep(self.window, None)?;
         let (counted, elapsed) = (packets()? - before, begin.elapsed());
         let offered = load.map(Sending::stop).transpose()?;
         drain(&packets)?;
@@ -110,7 +110,7 @@ impl Trial<'_> {
             lost: Some(Lost { interface: lost, ..Lost::default() }),
             ..PortSample::default()
         };
-        Ok(go_on.then_some((of_kernel(mode), sample)))
+        Ok((of_kernel(mode), sample))
     }
 }
 

@@ -21,7 +21,7 @@ mod bed;
 pub(in crate::suites) mod loops;
 mod measure;
 mod peer;
-pub mod replay;
+mod replay;
 mod rows;
 mod sample;
 mod subject;

@@ -25,15 +25,12 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Longer than it keeps a packet.
 const DRAIN: Duration = Duration::from_millis(120);
 
-/// Measures once over AF_XDP. `None` if it was stopped.
-///
-/// # Errors
-/// The program is missing, or fails.
+/// Measures once over AF_XDP.
 pub(super) fn over_xdp(
     trial: &Trial<'_>,
     kind: Task,
     job: &mut Job<'_>,
-) -> Result<Option<(Nature, PortSample)>> {
+) -> Result<(Nature, PortSample)> {
     let (Some(site), Some(load)) = (trial.site, &trial.load) else {
         return Err(Error::failed(PEER, "is for a lab only"));
     };
@@ -44,19 +41,19 @@ pub(super) fn over_xdp(
     let is_ready = |running: &Running| testpmd::is_receiving(running.id(), site);
     running.wait_until(is_ready, trial.patience, trial.stop)?;
     let in_force = testpmd::mode(site);
-    let mut go_on = trial.sleep(SETTLE, None);
+    trial.sleep(SETTLE, None)?;
     let frames = frames(trial.size)?;
     let is_sent_to = kind != Task::Txpush;
     let (used, begin) = (running.cpu(), Instant::now());
     let sending = if is_sent_to { Some(load.start(&frames, None)?) } else { None };
-    go_on = go_on && trial.sleep(trial.warm_up(), None);
+    trial.sleep(trial.warm_up(), None)?;
     let (counted, counting) = (Counter::Received.read(load.site)?, Instant::now());
-    go_on = go_on && trial.sleep(trial.window, None);
+    trial.sleep(trial.window, None)?;
     let counted = Counter::Received.read(load.site)? - counted;
     let rate_at_the_end = counted as f64 / counting.elapsed().as_secs_f64();
     let sent = sending.map(Sending::stop).transpose()?;
     let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
-    go_on = go_on && trial.sleep(DRAIN, None);
+    trial.sleep(DRAIN, None)?;
     let output = running.interrupt(LIMIT)?;
     let received = testpmd::accumulated(&output.stdout, "RX-packets:")
         .ok_or_else(|| Error::failed(PEER, "does not say what it received"))?;
@@ -87,18 +84,11 @@ pub(super) fn over_xdp(
         _ => "native",
     };
     let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1, ..Nature::default() };
-    Ok(go_on.then_some((nature, sample)))
+    Ok((nature, sample))
 }
 
-/// Measures once how many packets it forwards between devices that cost nothing. `None` if it was
-/// stopped.
-///
-/// # Errors
-/// The program is missing, or fails.
-pub(super) fn over_nothing(
-    trial: &Trial<'_>,
-    job: &mut Job<'_>,
-) -> Result<Option<(Nature, PortSample)>> {
+/// Measures once how many packets it forwards between devices that cost nothing.
+pub(super) fn over_nothing(trial: &Trial<'_>, job: &mut Job<'_>) -> Result<(Nature, PortSample)> {
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
     job.note(&command);
@@ -120,7 +110,7 @@ pub(super) fn over_nothing(
     };
     // As our own port without an interface calls it.
     let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1, ..Nature::default() };
-    Ok(Some((nature, sample)))
+    Ok((nature, sample))
 }
 
 fn installed(command: Option<Command>) -> Result<Command> {

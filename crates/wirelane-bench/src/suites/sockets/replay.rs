@@ -18,7 +18,7 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::clock;
 
-use crate::job::{Case, Job, Sample};
+use crate::job::{Case, Job, Sample, go_on};
 use crate::params;
 use crate::peers::process::{Running, line};
 use crate::suites::bed;
@@ -36,10 +36,7 @@ const PACKETS: [u64; 2] = [100_000, 2_000_000];
 const POLL: Duration = Duration::from_millis(1);
 
 /// Measures both programs.
-///
-/// # Errors
-/// None: what cannot be measured is skipped with its reason.
-pub fn replay(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn replay(job: &mut Job<'_>) -> Result<()> {
     let bed = job.own().map(Path::to_owned).and_then(|own| Bed::new(&own, job.plan.window));
     let Some(bed) = &job.or_skip(CASE, bed) else { return Ok(()) };
     let theirs = job.find(PEER);
@@ -105,8 +102,7 @@ impl Bed {
         command
     }
 
-    /// `None` if it was stopped.
-    fn sample(&self, command: &mut Command, job: &Job<'_>) -> Result<Option<Sample>> {
+    fn sample(&self, command: &mut Command, job: &Job<'_>) -> Result<Sample> {
         let start = self.counter.packets()?;
         let used = clock::children_cpu();
         let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
@@ -122,9 +118,7 @@ impl Bed {
                     last = Some((arrived, now));
                 }
             }
-            if job.is_stopped() {
-                return Ok(None);
-            }
+            go_on(job.stop)?;
             if !is_running || now >= deadline {
                 break;
             }
@@ -145,6 +139,6 @@ impl Bed {
             ("cpu_ns_per_packet", cpu.as_nanos() as f64 / arrived.max(1) as f64),
             ("lost_share", lost),
         ];
-        Ok(Some(figures.into()))
+        Ok(figures.into())
     }
 }

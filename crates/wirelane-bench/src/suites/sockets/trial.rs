@@ -1,7 +1,7 @@
 //! One trial: who sends, who receives, and what they counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use wirelane_send::kernel::{Pace, Sent};
 use super::loops::{Baton, PATIENCE, Phase, Station, Tally, join};
 use super::sample::{Lost, Nature};
 use super::subject::Subject;
+use crate::job::wait;
+use crate::suites::bed;
 use crate::suites::senders::{self, Seat, Senders, Sending};
 use crate::task::Task;
 use crate::wire::OUTSIDE;
@@ -72,24 +74,11 @@ impl Trial<'_> {
         }
     }
 
-    /// Sleeps; false if the run was stopped.
-    pub(super) fn sleep(&self, time: Duration, subject: Option<&Party>) -> bool {
-        let until = Instant::now() + time;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            let slice = left.min(Duration::from_millis(50));
-            // A port that failed has no threads left; its error is found at the end.
-            let ended = subject.is_some_and(|subject| subject.crew.wait(slice));
-            if left.is_zero() || ended {
-                return true;
-            }
-            if subject.is_none() {
-                thread::sleep(slice);
-            }
-        }
+    /// Sleeps.
+    pub(super) fn sleep(&self, time: Duration, subject: Option<&Party>) -> Result<()> {
+        // A port that failed has no threads left; its error is found at the end.
+        let ended = || subject.is_some_and(|subject| subject.crew.wait(Duration::ZERO));
+        wait(time, self.stop, ended)
     }
 }
 
@@ -113,10 +102,7 @@ impl Trial<'_> {
         let memory = port::shared_memory(&pairs)?;
         let open = |((spec, mut options), share): ((&Spec, OpenOptions), _)| {
             options.memory = share;
-            match self.site {
-                Some(site) => site.inside(|| port::open(spec, &options))?,
-                None => port::open(spec, &options),
-            }
+            bed::open(self.site, spec, &options)
         };
         wanted.into_iter().zip(memory).map(open).collect()
     }
@@ -216,9 +202,6 @@ impl Party {
     }
 
     /// Ends the threads.
-    ///
-    /// # Errors
-    /// What ended one of them before.
     pub(super) fn finish(mut self) -> Result<Outcome> {
         self.baton.set(Phase::End);
         let tallies = join(&mut self.crew)?;
